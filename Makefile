@@ -1,0 +1,141 @@
+# What a checkout can do, with nothing but Python 3.11 or newer, pip and make. `make help` lists it.
+
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= 2
+FUZZ_SECONDS ?= 60
+BENCH ?=
+UPGRADE ?=
+
+BIN := $(VENV)/bin
+EXAMPLE := examples/hello-agent
+PURE := src/agent_resolver/schema/*,src/agent_resolver/core/*
+
+# A pip outside the environment fills it: quicker than one inside, and works where Python comes without ensurepip.
+pip_install = $(PYTHON) -m pip --python $(1)/bin/python --disable-pip-version-check install --quiet
+new_venv = $(PYTHON) -m venv --clear --without-pip $(1)
+hashed = --require-hashes --no-deps $(patsubst %,-r requirements/%.txt,$(1))
+
+# Where pip finds packages is the machine's business; where it puts them, and which, is ours.
+unexport PIP_CONSTRAINT PIP_DRY_RUN PIP_EDITABLE PIP_IGNORE_INSTALLED PIP_NO_DEPS PIP_PREFIX PIP_PYTHON PIP_REQUIREMENT \
+  PIP_REQUIRE_HASHES PIP_ROOT PIP_TARGET PIP_USER PYTHONHOME PYTHONPATH
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help demo test lint types rooms unit drift format fuzz package bench lock clean
+
+help: ## Show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
+
+# Environments ---------------------------------------------------------------------------------------------------------
+
+define check_python
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+  { echo 'Agent Resolver needs Python 3.11 or newer; name one with `make PYTHON=/path/to/python3.11 ...`' >&2; exit 1; }
+@$(PYTHON) -m pip --version > /dev/null || \
+  { echo 'Agent Resolver needs a Python with pip; name one with `make PYTHON=/path/to/python3.11 ...`' >&2; exit 1; }
+endef
+
+$(VENV)/.base: requirements/base.txt requirements/build.txt
+	$(check_python)
+	@echo 'Making $(VENV) ...'
+	@$(call new_venv,$(VENV))
+	@$(call pip_install,$(VENV)) $(call hashed,base build)
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.base requirements/dev.txt
+	@echo 'Adding the development tools to $(VENV) ...'
+	@$(call pip_install,$(VENV)) $(call hashed,dev)
+	@touch $@
+
+$(VENV)/.package: $(VENV)/.base pyproject.toml src/agent_resolver/_version.py
+	@$(call pip_install,$(VENV)) --no-deps --no-build-isolation -e .
+	@touch $@
+
+# For users ------------------------------------------------------------------------------------------------------------
+
+demo: $(VENV)/.package ## Resolve examples/hello-agent; show its lock and explanation
+	@mkdir -p build/demo
+	$(BIN)/agent resolve --agents $(EXAMPLE)/agents.md --index $(EXAMPLE)/mcp.index.json \
+	  --output build/demo/agents.lock --explain --explain-output build/demo/agents.resolution.json
+	@for file in agents.lock agents.resolution.json; do echo; echo "build/demo/$$file:"; cat build/demo/$$file; done
+
+# Checks ---------------------------------------------------------------------------------------------------------------
+
+test: lint types rooms unit drift ## Run every check a change must pass
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy $(wildcard src tests benchmarks tools)
+
+rooms: $(VENV)/.dev $(VENV)/.package
+	$(BIN)/lint-imports --no-logo
+
+unit: $(VENV)/.dev $(VENV)/.package
+	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --cov --cov-report=
+	$(BIN)/coverage report
+	@echo 'The pure rooms, every branch:'
+	$(BIN)/coverage report --include='$(PURE)' --fail-under=100
+
+drift: $(VENV)/.dev $(VENV)/.package
+	$(BIN)/python tools/check_drift.py
+
+format: $(VENV)/.dev ## Format the code, and mend what ruff can
+	$(BIN)/ruff check --fix-only --exit-zero .
+	$(BIN)/ruff format .
+
+fuzz: $(VENV)/.dev $(VENV)/.package ## Repeat tests/fuzz with new seeds for FUZZ_SECONDS (60)
+	$(BIN)/python tools/fuzz.py --seconds $(FUZZ_SECONDS)
+
+# The sdist is built with our pinned hatchling in its environment, so neither install fetches anything unpinned.
+package: $(VENV)/.dev ## Build wheel and sdist; install and try each in a clean environment
+	rm -rf dist build/package
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	@$(call new_venv,build/package/wheel)
+	@$(call pip_install,build/package/wheel) $(call hashed,base)
+	@$(call pip_install,build/package/wheel) --no-deps dist/*.whl
+	build/package/wheel/bin/python tools/check_package.py dist/*.whl
+	@$(call new_venv,build/package/sdist)
+	@$(call pip_install,build/package/sdist) $(call hashed,base build)
+	@$(call pip_install,build/package/sdist) --no-deps --no-build-isolation dist/*.tar.gz
+	build/package/sdist/bin/python tools/check_package.py dist/*.tar.gz
+
+# A plain install of the base alone: an editable one starts more slowly, and that is not what users run.
+build/bench/.base: requirements/base.txt
+	$(check_python)
+	@$(call new_venv,build/bench)
+	@$(call pip_install,build/bench) --compile $(call hashed,base)
+	@touch $@
+
+bench: $(VENV)/.base build/bench/.base ## Measure a plain install (BENCH="--quick": see benchmarks/run.py --help)
+	@rm -rf build/bench/wheel
+	@$(BIN)/hatchling build --target wheel --directory build/bench/wheel > /dev/null
+	@$(call pip_install,build/bench) --compile --no-deps --force-reinstall build/bench/wheel/*.whl
+	build/bench/bin/python benchmarks/run.py --agent build/bench/bin/agent --python build/bench/bin/python $(BENCH)
+
+# Upkeep ---------------------------------------------------------------------------------------------------------------
+
+build/lock/.base: requirements/lock.txt
+	$(check_python)
+	@$(call new_venv,build/lock)
+	@$(call pip_install,build/lock) $(call hashed,lock)
+	@touch $@
+
+# Versions and hashes come from the public registry alone, whatever other places this machine's pip is told of.
+lock: build/lock/.base ## Pin requirements/*.in again (UPGRADE=1: to the newest of everything)
+	@for name in base build dev lock; do \
+	  echo "Pinning requirements/$$name.txt ..."; \
+	  env -u PIP_INDEX_URL -u PIP_EXTRA_INDEX_URL -u PIP_FIND_LINKS -u PIP_NO_INDEX PIP_CONFIG_FILE=/dev/null \
+	    build/lock/bin/pip-compile --quiet --no-config --generate-hashes --allow-unsafe --strip-extras --no-header \
+	    --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options $(if $(UPGRADE),--upgrade) \
+	    --output-file requirements/$$name.txt requirements/$$name.in || exit 1; \
+	done
+
+clean: ## Remove everything that make makes
+	rm -rf $(VENV) .bench build dist .coverage .coverage.* .hypothesis
+	rm -rf .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} + 2> /dev/null || true

@@ -1,0 +1,249 @@
+"""The cases: what each runs, what it is compared with and the goal it has to meet."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks.generate import DIGESTS, digest, generate
+from benchmarks.install import CACHE, ROOT, Installation, output_of, program, size_of
+from benchmarks.measure import BenchmarkError, Command, Sample, Series, clean, environment, interleave
+from benchmarks.same import check_explanations, check_locks
+
+MEGABYTE: Final = 1_000_000
+LOCK: Final = "agents.lock"
+EXPLANATION: Final = "agents.resolution.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """One line of the table: a figure of ours, what it is held against and the most that it may be."""
+
+    name: str
+    ours: float
+    other: float | None
+    unit: str
+    value: float
+    """What the goal is about: a ratio, or the figure itself where there is nothing to compare it with."""
+    goal: float | None
+    note: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the goal is met; a line without a goal is there to be read."""
+        return self.goal is None or self.value <= self.goal
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What is read from a sample, and its unit."""
+
+    unit: str
+    of: Callable[[Sample], float]
+
+
+TIME: Final = Quantity("ms", lambda sample: sample.seconds * 1000)
+MEMORY: Final = Quantity("MB", lambda sample: sample.memory / MEGABYTE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """What the cases run with."""
+
+    ours: Installation
+    peer: Callable[[], Path]
+    """Gives the peer's entry file; installs it the first time."""
+    quick: bool
+
+    def rounds(self, full: int, quick: int) -> int:
+        """An odd number of rounds."""
+        return quick if self.quick else full
+
+    def agent(self, case: str, arguments: Sequence[str]) -> Command:
+        """Our `agent resolve`."""
+        return _resolve([str(self.ours.agent)], case, "ours", arguments)
+
+    def node(self, case: str, arguments: Sequence[str]) -> Command:
+        """The peer's `agent resolve`."""
+        return _resolve([program("node"), str(self.peer())], case, "peer", arguments)
+
+    def pair(self, case: str, arguments: Sequence[str]) -> dict[str, Command]:
+        """Ours and the peer with the same arguments."""
+        return {"ours": self.agent(case, arguments), "peer": self.node(case, arguments)}
+
+
+def hello(bench: Bench) -> list[Result]:
+    """`agent resolve` in `examples/hello-agent`, against the bare interpreter and against the peer."""
+    commands = _hello_commands(bench)
+    series = interleave(commands, bench.rounds(31, 9))
+    ours, bare, peer = series["ours"], series["bare"], series["peer"]
+    note = _same_locks(commands)
+    return [
+        _compared("hello-agent / python -I -c pass", (ours, bare), TIME, 8.0),
+        _compared("hello-agent / peer", (ours, peer), TIME, 0.5, note),
+    ]
+
+
+def large(bench: Bench) -> list[Result]:
+    """100,000 servers and 10 requirements against the peer, in time and in memory."""
+    commands = bench.pair("large", _inputs(100_000, 10))
+    series = interleave(commands, bench.rounds(7, 3))
+    sides = series["ours"], series["peer"]
+    note = _same_locks(commands)
+    return [
+        _compared("100,000 x 10 / peer, time", sides, TIME, 0.45, note),
+        _compared("100,000 x 10 / peer, memory", sides, MEMORY, 0.6),
+    ]
+
+
+def explain(bench: Bench) -> list[Result]:
+    """`--explain` over 100,000 servers and two requirements, 200,000 judgements written out, against the peer."""
+    commands = bench.pair("explain", _explain_inputs())
+    series = interleave(commands, bench.rounds(7, 3))
+    sides = series["ours"], series["peer"]
+    _same_locks(commands)
+    rejections = check_explanations(*(command.directory / EXPLANATION for command in commands.values()))
+    return [
+        _compared("--explain 100,000 x 2 / peer, time", sides, TIME, 1.0, f"same {rejections:,} rejections"),
+        _compared("--explain 100,000 x 2 / peer, memory", sides, MEMORY, None),
+    ]
+
+
+def in_process(bench: Bench) -> list[Result]:
+    """`resolve` and `explain` called from Python, 1,000 servers and 50 requirements."""
+    taken = json.loads(output_of(_in_process_line(bench, str(bench.rounds(51, 11)))))
+    return [
+        Result(
+            name=f"in process, 1,000 x 50, {name}",
+            ours=taken[name] * 1000,
+            other=None,
+            unit="ms",
+            value=taken[name] * 1000,
+            goal=goal,
+        )
+        for name, goal in (("resolve", 10.0), ("explain", 30.0))
+    ]
+
+
+def linear(bench: Bench) -> list[Result]:
+    """What one more server costs between 100,000 and a million, against between 10,000 and 100,000."""
+    sizes = (1_000, 10_000, 100_000) if bench.quick else (10_000, 100_000, 1_000_000)
+    commands = {str(size): bench.agent(f"linear-{size}", _inputs(size, 10)) for size in sizes}
+    series = interleave(commands, bench.rounds(5, 3))
+    medians = {size: series[str(size)].median(TIME.of) / 1000 for size in sizes}
+    small, middle, big = (medians[size] for size in sizes)
+    # Differences leave out the start of the interpreter, which would make the small size look dear per server.
+    first = (middle - small) / (sizes[1] - sizes[0])
+    second = (big - middle) / (sizes[2] - sizes[1])
+    return [
+        Result(
+            name=f"linear to {sizes[2]:,}, per server",
+            ours=second * 1e6,
+            other=first * 1e6,
+            unit="µs",
+            value=second / first,
+            goal=1.3,
+            note=", ".join(f"{size:,}: {medians[size]:.3f} s" for size in sizes),
+        )
+    ]
+
+
+def size(bench: Bench) -> list[Result]:
+    """What the base install adds to a bare environment."""
+    found = size_of(bench.ours.python)
+    megabytes = found.files / MEGABYTE
+    note = f"and {found.bytecode / MEGABYTE:.1f} MB of bytecode"
+    return [Result(name="base install", ours=megabytes, other=None, unit="MB", value=megabytes, goal=15.0, note=note)]
+
+
+CASES: Final[Mapping[str, Callable[[Bench], list[Result]]]] = {
+    "hello": hello,
+    "large": large,
+    "explain": explain,
+    "in-process": in_process,
+    "linear": linear,
+    "size": size,
+}
+
+
+def profile(bench: Bench, name: str) -> int:
+    """Print a profile of our side of a case, most time first, and return the exit code of what was profiled."""
+    if name == "in-process":
+        return subprocess.run([*_in_process_line(bench, "1"), "--profile"], env=environment(), check=False).returncode
+    commands = {
+        "hello": lambda: _in_hello(bench.agent("hello", [])),
+        "large": lambda: bench.agent("large", _inputs(100_000, 10)),
+        "explain": lambda: bench.agent("explain", _explain_inputs()),
+        "linear": lambda: bench.agent("linear-1000000", _inputs(1_000_000, 10)),
+    }
+    if name not in commands:
+        raise BenchmarkError(f"`{name}` has nothing to profile")
+    command = commands[name]()
+    line = [str(bench.ours.python), "-m", "cProfile", "-s", "tottime", *command.line]
+    clean(command)
+    return subprocess.run(line, cwd=command.directory, env=environment(), check=False).returncode
+
+
+def _hello_commands(bench: Bench) -> dict[str, Command]:
+    commands = {name: _in_hello(command) for name, command in bench.pair("hello", []).items()}
+    bare = Command(line=[str(bench.ours.python), "-I", "-c", "pass"], directory=_folder("hello", "bare"))
+    return {"bare": bare, **commands}
+
+
+def _in_hello(command: Command) -> Command:
+    for name in ("agents.md", "mcp.index.json"):
+        shutil.copyfile(ROOT / "examples" / "hello-agent" / name, command.directory / name)
+    return command
+
+
+def _resolve(start: Sequence[str], case: str, side: str, arguments: Sequence[str]) -> Command:
+    line = [*start, "resolve", *arguments]
+    return Command(line=line, directory=_folder(case, side), writes=(LOCK, EXPLANATION))
+
+
+def _folder(case: str, side: str) -> Path:
+    folder = CACHE / "work" / case / side
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _inputs(servers: int, requirements: int) -> list[str]:
+    """The options that name generated inputs, made now unless an earlier run left the pinned bytes."""
+    folder = CACHE / "data" / f"{servers}x{requirements}"
+    files = (folder / "agents.md", folder / "mcp.index.json")
+    if not all(path.is_file() for path in files) or DIGESTS[servers, requirements] != tuple(map(digest, files)):
+        generate(folder, servers_count=servers, requirements=requirements)
+    return ["-a", str(files[0]), "-i", str(files[1]), "-o", LOCK]
+
+
+def _explain_inputs() -> list[str]:
+    return [*_inputs(100_000, 2), "--explain", "--explain-output", EXPLANATION]
+
+
+def _in_process_line(bench: Bench, rounds: str) -> list[str]:
+    folder = Path(_inputs(1_000, 50)[1]).parent
+    return [str(bench.ours.python), "-I", str(ROOT / "benchmarks" / "in_process.py"), str(folder), rounds]
+
+
+def _same_locks(commands: Mapping[str, Command]) -> str:
+    """A note of how much both locks have in common, which is all of it."""
+    count = check_locks(commands["ours"].directory / LOCK, commands["peer"].directory / LOCK)
+    return f"same {count} selections"
+
+
+def _compared(
+    name: str, sides: tuple[Series, Series], quantity: Quantity, goal: float | None, note: str = ""
+) -> Result:
+    ours, other = sides
+    return Result(
+        name=name,
+        ours=ours.median(quantity.of),
+        other=other.median(quantity.of),
+        unit=quantity.unit,
+        value=ours.ratio(other, quantity.of),
+        goal=goal,
+        note=note,
+    )

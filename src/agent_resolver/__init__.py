@@ -1,0 +1,51 @@
+"""Resolve what an AI agent needs against the MCP servers that exist: deterministic, offline, explained."""
+
+from agent_resolver._version import __version__
+from agent_resolver.core import EPOCH, Resolution, Server, explain, explanation_json, resolve, servers_of
+from agent_resolver.schema import (
+    AgentFile,
+    Explanation,
+    Index,
+    InvalidAgentFile,
+    InvalidIndex,
+    InvalidInput,
+    InvalidLockfile,
+    Issue,
+    LockedServer,
+    Lockfile,
+    Rejection,
+    RejectionCode,
+    ResolverError,
+    parse_agent_file,
+    parse_index,
+    parse_lockfile,
+    to_json,
+)
+
+__all__ = [
+    "EPOCH",
+    "AgentFile",
+    "Explanation",
+    "Index",
+    "InvalidAgentFile",
+    "InvalidIndex",
+    "InvalidInput",
+    "InvalidLockfile",
+    "Issue",
+    "LockedServer",
+    "Lockfile",
+    "Rejection",
+    "RejectionCode",
+    "Resolution",
+    "ResolverError",
+    "Server",
+    "__version__",
+    "explain",
+    "explanation_json",
+    "parse_agent_file",
+    "parse_index",
+    "parse_lockfile",
+    "resolve",
+    "servers_of",
+    "to_json",
+]

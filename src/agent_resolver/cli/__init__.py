@@ -1,0 +1,5 @@
+"""The `agent` command."""
+
+from agent_resolver.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,93 @@
+"""An output file of `agent resolve`: written, or compared with what is there."""
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+
+from msgspec import Struct
+
+from agent_resolver.cli.errors import Refusal
+from agent_resolver.schema import InvalidLockfile, Lockfile, parse_lockfile
+from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
+from agent_resolver.schema.lockfile import is_ours
+from agent_resolver.storage import UnreadableFile, read_bounded, read_head, same_content, write_atomic
+
+_HEAD_BYTES = 4096
+
+
+class Status(StrEnum):
+    """What became of a file, or would have."""
+
+    WRITTEN = "written"
+    UNCHANGED = "unchanged"
+    CURRENT = "current"
+    WOULD_WRITE = "would-write"
+    CHANGED = "changed"
+    MISSING = "missing"
+    STALE = "stale"
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the command must say no."""
+        return self in {Status.CHANGED, Status.MISSING, Status.STALE}
+
+
+class Artifact(Struct, frozen=True):
+    """A file and the bytes that belong into it."""
+
+    path: str
+    content: Callable[[], Iterable[bytes]]
+
+    def write(self) -> Status:
+        """Write the file, unless it already has the content."""
+        return Status.WRITTEN if write_atomic(self.path, self.content()) else Status.UNCHANGED
+
+    def is_current(self) -> bool:
+        """Whether writing would change nothing."""
+        return same_content(self.path, self.content())
+
+    def diff(self) -> str:
+        """How the file would change, as a unified diff."""
+        from difflib import unified_diff
+
+        before = read_bounded(self.path, MAX_LOCKFILE_BYTES) if read_head(self.path, 1) is not None else b""
+        after = b"".join(self.content())
+        old, new = (text.decode(errors="replace").splitlines(keepends=True) for text in (before, after))
+        return "".join(unified_diff(old, new, fromfile=self.path, tofile=f"{self.path} (resolved)"))
+
+    def refuse_foreign(self) -> None:
+        """Stop before a file of another tool is overwritten.
+
+        Raises:
+            Refusal: A file is there that `agent resolve` did not write.
+        """
+        head = read_head(self.path, _HEAD_BYTES)
+        if head and not is_ours(head):
+            raise Refusal(
+                f"`{self.path}` exists and was not written by `agent resolve`",
+                "choose another path with `--output` or `--explain-output`, or move the file away",
+            )
+
+
+class Settled(Struct, frozen=True):
+    """A file and what became of it."""
+
+    artifact: Artifact
+    status: Status
+
+    @property
+    def path(self) -> str:
+        """Where the file is."""
+        return self.artifact.path
+
+
+def lock_status(path: str, expected: Lockfile) -> Status:
+    """Whether the lock at `path` pins what `expected` pins, whenever it was resolved."""
+    try:
+        found = parse_lockfile(read_bounded(path, MAX_LOCKFILE_BYTES))
+    except UnreadableFile as error:
+        if error.missing:
+            return Status.MISSING
+        raise
+    except InvalidLockfile:
+        return Status.STALE
+    return Status.CURRENT if found.pins_the_same(expected) else Status.STALE

@@ -1,0 +1,75 @@
+"""`agent discover`: which servers exist, by category."""
+
+import argparse
+
+from agent_resolver.cli.input import INDEX, load_servers
+from agent_resolver.cli.option import Commands, add_command, add_index, add_json
+from agent_resolver.cli.output import err, out, out_json
+from agent_resolver.core import Server, by_category
+
+_EXAMPLES = """\
+  agent discover
+  agent discover -i ./production-servers.json
+  agent discover --json | jq '.categories[].category'
+"""
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the command."""
+    parser = add_command(commands, "discover", "list the servers of an index, grouped by category", _EXAMPLES)
+    add_index(parser)
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print every category and what each of its servers offers."""
+    path = options.index or INDEX
+    if not options.json:
+        out(f"Reading MCP index from {path}...")
+        out()
+    servers = load_servers(path)
+    grouped = by_category(servers)
+    if options.json:
+        out_json(_document(grouped, len(servers)))
+    elif servers:
+        _print(grouped, len(servers))
+    else:
+        out("No servers found in index.")
+    return 0
+
+
+def _document(grouped: dict[str, list[Server]], total: int) -> dict[str, object]:
+    categories = [
+        {"category": category, "servers": [_entry(s) for s in servers]} for category, servers in grouped.items()
+    ]
+    return {"categories": categories, "totalServers": total, "totalCategories": len(grouped)}
+
+
+def _entry(server: Server) -> dict[str, object]:
+    return {
+        "id": server.id,
+        "version": server.version,
+        "endpoint": server.endpoint,
+        "signed": server.signed,
+        "publisher": server.publisher,
+        "scopes": server.scopes,
+        "residency": server.residency,
+        "maxSensitivity": server.max_sensitivity,
+    }
+
+
+def _print(grouped: dict[str, list[Server]], total: int) -> None:
+    out("Available MCP Servers by Category:")
+    out()
+    for category, servers in grouped.items():
+        out(f"  {category}:")
+        for server in servers:
+            out(f"    - {server}{' [signed]' if server.signed else ''}")
+            out(f"      Scopes: {', '.join(server.scopes) or '(none)'}")
+            out(f"      Residency: {', '.join(server.residency or ()) or '(none)'}")
+            out(f"      Max Sensitivity: {server.max_sensitivity}")
+        out()
+    out(f"Total: {total} server(s) in {len(grouped)} category/categories")
+    if any(len({server.id for server in servers}) < len(servers) for servers in grouped.values()):
+        err("hint: Of several versions of one server, `agent resolve` takes the smallest in string order")

@@ -1,0 +1,78 @@
+"""What a command prints: data on stdout, the rest on stderr, colour only where a person looks."""
+
+import os
+import sys
+from collections.abc import Iterable
+from typing import TextIO
+
+from agent_resolver.schema import Issue, Severity, to_json
+
+_COLOURS = {"✓": "32", "✗": "31", "error:": "31", "warning:": "33", "hint:": "36", "ℹ": "36"}  # noqa: RUF001 - the sign
+
+
+def use_utf8() -> None:
+    """Print the same bytes whatever the locale is."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")  # type: ignore[union-attr]
+
+
+def out(line: str = "") -> None:
+    """A line of the result."""
+    _print(line, sys.stdout)
+
+
+def err(line: str = "") -> None:
+    """A line about the result."""
+    _print(line, sys.stderr)
+
+
+def out_json(value: object) -> None:
+    """The whole result as JSON."""
+    sys.stdout.write(to_json(value).decode())
+
+
+def _print(line: str, stream: TextIO) -> None:
+    stream.write((_coloured(line) if _has_colour(stream) else line) + "\n")
+
+
+def _has_colour(stream: TextIO) -> bool:
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _coloured(line: str) -> str:
+    word = line.lstrip(" ").split(" ", 1)[0]
+    colour = _COLOURS.get(word)
+    return line.replace(word, f"\x1b[{colour}m{word}\x1b[0m", 1) if colour else line
+
+
+def shown(path: str) -> str:
+    """A path as it appears in `file:line:column`."""
+    return path.replace("\\", "/").removeprefix("./")
+
+
+def place(path: str, issue: Issue) -> str:
+    """Where an issue is, in the form that editors and terminals follow."""
+    return f"{shown(path)}:{issue.line}:{issue.column}"
+
+
+def err_faults(label: str, path: str, issues: Iterable[Issue]) -> None:
+    """The report of a file that is refused."""
+    err(f"✗ {label} validation failed:")
+    for issue in issues:
+        err(f"  - {safe(str(issue))} ({place(path, issue)})")
+        if issue.hint:
+            err(f"    hint: {safe(issue.hint)}")
+
+
+def err_notices(path: str, issues: Iterable[Issue]) -> None:
+    """Warnings and hints about a file."""
+    for issue in issues:
+        word = "hint" if issue.severity is Severity.HINT else "warning"
+        err(f"{word}: {safe(str(issue))} ({place(path, issue)})")
+        if issue.hint:
+            err(f"  hint: {safe(issue.hint)}")
+
+
+def safe(text: str) -> str:
+    """Text from a file, without what would steer a terminal."""
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)

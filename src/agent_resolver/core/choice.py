@@ -1,0 +1,60 @@
+"""One requirement against many servers: which one is chosen, and why not the others."""
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from agent_resolver.core.constraint import Limits
+from agent_resolver.core.rule import judge, preference
+from agent_resolver.core.server import Server
+from agent_resolver.schema import Reason, Rejection, RejectionCode, Requirement, Selection
+
+
+class Choice(Struct, frozen=True, kw_only=True):
+    """The server chosen for one requirement, or None."""
+
+    requirement: Requirement
+    server: Server | None
+    is_only: bool
+    """Whether no other server was eligible."""
+
+
+def choose(requirement: Requirement, limits: Limits, offering: Iterable[Server]) -> Choice:
+    """Choose among the servers that offer the category."""
+    first_broken = judge(requirement, limits)
+    eligible = [server for server in offering if first_broken(server) is None]
+    return Choice(
+        requirement=requirement,
+        server=min(eligible, key=preference, default=None),
+        is_only=len(eligible) == 1,
+    )
+
+
+def selection(choice: Choice) -> Selection | None:
+    """What an explanation says of the chosen server."""
+    server = choice.server
+    if server is None:
+        return None
+    signed = "signed, " if server.signed else ""
+    return Selection(
+        server_id=server.id,
+        version=server.version,
+        endpoint=server.endpoint,
+        scopes=choice.requirement.permissions,
+        selection_reason=(
+            "Only matching candidate" if choice.is_only else f"Selected by tie-break: {signed}id='{server.id}'"
+        ),
+    )
+
+
+def rejections(choice: Choice, limits: Limits, ordered: Iterable[Server]) -> Iterator[Rejection]:
+    """Why each server but the chosen one is not chosen, in the order of `ordered`."""
+    first_broken = judge(choice.requirement, limits)
+    chosen = choice.server
+    lost = Reason(RejectionCode.LOST_TIE_BREAK, f"Not selected: lost tie-break to '{chosen}'")
+    for server in ordered:
+        reason = first_broken(server)
+        if reason is not None:
+            yield Rejection(server.id, server.version, reason)
+        elif server is not chosen:
+            yield Rejection(server.id, server.version, lost)

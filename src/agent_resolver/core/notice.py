@@ -1,0 +1,107 @@
+"""What is allowed and yet worth a word: warnings and hints about files that are valid."""
+
+import re
+from collections.abc import Iterator
+
+from msgspec import structs
+
+from agent_resolver.core.constraint import limits_of
+from agent_resolver.core.rule import forbidden_scopes
+from agent_resolver.schema import AgentFile, Index, IndexEntry, Issue, IssueCode, Severity
+from agent_resolver.schema.tree import Node, find
+
+# https://semver.org, section "Is there a suggested regular expression", without its capture groups.
+_SEMANTIC_VERSION = re.compile(
+    r"(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)"
+    r"(?:-(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?"
+    r"(?:\+[0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*)?",
+    re.ASCII,
+)
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#]+.*")
+
+
+def agent_file_notices(agent: AgentFile, tree: Node) -> list[Issue]:
+    """Warnings and hints about a valid agent file, each with its place in `tree`."""
+    found = [*_agent_hints(agent), *_forbidden(agent), *_duplicate_scopes(agent)]
+    return [_placed(issue, tree) for issue in found]
+
+
+def index_notices(index: Index, tree: Node) -> list[Issue]:
+    """Warnings and hints about a valid index, each with its place in `tree`."""
+    return [
+        _placed(issue.within(position), tree) for position, entry in enumerate(index) for issue in _entry_notices(entry)
+    ]
+
+
+def _placed(issue: Issue, tree: Node) -> Issue:
+    node = find(tree, issue.at)
+    return structs.replace(issue, line=node.line, column=node.column)
+
+
+def _agent_hints(agent: AgentFile) -> Iterator[Issue]:
+    if not _SEMANTIC_VERSION.fullmatch(agent.version):
+        yield _version_hint(agent.version)
+    if limits_of(agent).residency is None:
+        yield Issue(
+            at=("constraints", "data", "residency"),
+            code=IssueCode.RESIDENCY_ABSENT,
+            severity=Severity.HINT,
+            message="Absent, so data may go to any region",
+            hint="say `any`, `us-only` or `eu-only`",
+        )
+
+
+def _version_hint(version: str) -> Issue:
+    return Issue(
+        at=("version",),
+        code=IssueCode.VERSION_NOT_SEMANTIC,
+        severity=Severity.HINT,
+        message=f"'{version}' is not a semantic version",
+        hint="use a form such as `1.2.3`",
+    )
+
+
+def _forbidden(agent: AgentFile) -> Iterator[Issue]:
+    limits = limits_of(agent)
+    for position, requirement in enumerate(agent.requires.mcp):
+        for pattern, scope in forbidden_scopes(requirement, limits):
+            yield Issue(
+                at=("requires", "mcp", position, "permissions", requirement.permissions.index(scope)),
+                code=IssueCode.FORBIDDEN_SCOPE,
+                severity=Severity.WARNING,
+                message=f"'{scope}' is required, and forbidden by '{pattern}': no server can be chosen",
+                hint="drop the permission, or narrow `constraints.actions.forbid`",
+            )
+
+
+def _duplicate_scopes(agent: AgentFile) -> Iterator[Issue]:
+    for position, requirement in enumerate(agent.requires.mcp):
+        for place, scope in enumerate(requirement.permissions):
+            if scope in requirement.permissions[:place]:
+                yield Issue(
+                    at=("requires", "mcp", position, "permissions", place),
+                    code=IssueCode.DUPLICATE_SCOPE,
+                    severity=Severity.WARNING,
+                    message=f"'{scope}' is listed twice",
+                )
+
+
+def _entry_notices(entry: IndexEntry) -> Iterator[Issue]:
+    if not _SEMANTIC_VERSION.fullmatch(entry.version):
+        yield _version_hint(entry.version)
+    if not entry.launch and not _URL.fullmatch(entry.endpoint or ""):
+        yield Issue(
+            at=("endpoint",),
+            code=IssueCode.ENDPOINT_NOT_URL,
+            severity=Severity.HINT,
+            message=f"'{entry.endpoint}' is not a URL",
+        )
+    for tool, scopes in (entry.tool_scopes or {}).items():
+        for scope in scopes:
+            if scope not in entry.scopes:
+                yield Issue(
+                    at=("toolScopes", tool),
+                    code=IssueCode.UNKNOWN_SCOPE,
+                    severity=Severity.WARNING,
+                    message=f"'{scope}' is not among the scopes of the server",
+                )

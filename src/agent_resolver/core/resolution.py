@@ -1,0 +1,111 @@
+"""Which server serves each requirement: `resolve` chooses, `explain` enumerates."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import UNSET, Struct
+
+from agent_resolver.core.choice import Choice, choose, rejections, selection
+from agent_resolver.core.constraint import Limits, limits_of, requirements_of
+from agent_resolver.core.lock import lock_entry
+from agent_resolver.core.server import Server, in_order
+from agent_resolver.schema import (
+    AgentFile,
+    Explanation,
+    Lockfile,
+    Rejection,
+    Requirement,
+    RequirementExplanation,
+)
+
+EPOCH: Final = "1970-01-01T00:00:00.000Z"
+"""What `resolvedAt` says unless a time is asked for: a lock depends on its inputs alone."""
+
+
+class Resolution(Struct, frozen=True, kw_only=True):
+    """The outcome of resolving one agent file, whether every requirement found a server or not."""
+
+    agent: AgentFile
+    limits: Limits
+    servers: tuple[Server, ...]
+    choices: tuple[Choice, ...]
+    resolved_at: str
+
+    @property
+    def failed(self) -> tuple[Requirement, ...]:
+        """The requirements that no server can serve."""
+        return tuple(choice.requirement for choice in self.choices if choice.server is None)
+
+    @property
+    def success(self) -> bool:
+        """Whether every requirement found a server."""
+        return not self.failed
+
+    @property
+    def lockfile(self) -> Lockfile | None:
+        """What to pin, or None when a requirement failed."""
+        if not self.success:
+            return None
+        entries = tuple(lock_entry(choice.requirement, choice.server) for choice in self.choices if choice.server)
+        return Lockfile(
+            agent_name=self.agent.name,
+            agent_version=self.agent.version,
+            resolved_at=self.resolved_at,
+            servers=entries,
+            lock_version=2 if any(entry.integrity for entry in entries) else UNSET,
+        )
+
+    @property
+    def explanation(self) -> Explanation:
+        """Every choice and every rejection."""
+        ordered = in_order(self.servers)
+        return self.explanation_of(
+            self.explain(choice, rejections(choice, self.limits, ordered)) for choice in self.choices
+        )
+
+    def explanation_of(self, requirements: Iterable[RequirementExplanation]) -> Explanation:
+        """The explanation that holds these requirements."""
+        return Explanation(
+            agent_name=self.agent.name,
+            agent_version=self.agent.version,
+            resolved_at=self.resolved_at,
+            success=self.success,
+            requirements=tuple(requirements),
+        )
+
+    def explain(self, choice: Choice, rejected: Iterable[Rejection]) -> RequirementExplanation:
+        """What became of one requirement, with these rejections."""
+        return RequirementExplanation(
+            category=choice.requirement.category,
+            required_permissions=choice.requirement.permissions,
+            selected=selection(choice),
+            rejected=tuple(rejected),
+            constraints_applied=self.limits.applied,
+        )
+
+
+def resolve(agent: AgentFile, servers: Iterable[Server], *, resolved_at: str = EPOCH) -> Resolution:
+    """Choose a server for every requirement of `agent`.
+
+    The order of `servers` and of anything in the agent file never changes the outcome. That no server fits is an
+    outcome too: see `Resolution.failed`.
+    """
+    servers = tuple(servers)
+    limits = limits_of(agent)
+    requirements = requirements_of(agent)
+    offering = _by_category(servers, {requirement.category for requirement in requirements})
+    choices = tuple(choose(requirement, limits, offering[requirement.category]) for requirement in requirements)
+    return Resolution(agent=agent, limits=limits, servers=servers, choices=choices, resolved_at=resolved_at)
+
+
+def explain(agent: AgentFile, servers: Iterable[Server], *, resolved_at: str = EPOCH) -> Explanation:
+    """Every choice that `resolve` makes, and for every other server the reason against it."""
+    return resolve(agent, servers, resolved_at=resolved_at).explanation
+
+
+def _by_category(servers: Iterable[Server], wanted: set[str]) -> dict[str, list[Server]]:
+    offering: dict[str, list[Server]] = {category: [] for category in wanted}
+    for server in servers:
+        for category in wanted.intersection(server.categories):
+            offering[category].append(server)
+    return offering

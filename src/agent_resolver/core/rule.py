@@ -1,0 +1,97 @@
+"""The rules that a server is held against, and the words for each that it breaks."""
+
+from collections.abc import Callable
+
+from agent_resolver.core.constraint import Limits
+from agent_resolver.core.pattern import matches
+from agent_resolver.core.server import Server
+from agent_resolver.schema import SENSITIVITY_RANK, Reason, RejectionCode, Requirement
+
+Judge = Callable[[Server], Reason | None]
+
+
+def judge(requirement: Requirement, limits: Limits) -> Judge:
+    """A function from a server to the first rule that it breaks, or None for a candidate that may be chosen.
+
+    1. The server offers the category.
+    2. It offers every scope.
+    3. No scope that is asked for is forbidden, whatever the server.
+    4. Its residency fits.
+    5. Its highest sensitivity is not passed.
+    6. It is signed, where that is asked for.
+    """
+    category = requirement.category
+    needed = frozenset(requirement.permissions)
+    no_category = Reason(RejectionCode.MISSING_CATEGORY, f"Server does not support category '{category}'")
+    forbidden = _forbidden(requirement, limits)
+
+    def first_broken(server: Server) -> Reason | None:
+        if category not in server.categories:
+            return no_category
+        if not needed.issubset(server.scopes):
+            return _missing_scopes(server, requirement)
+        return forbidden or _residency(server, limits) or _sensitivity(server, limits) or _signed(server, limits)
+
+    return first_broken
+
+
+def preference(server: Server) -> tuple[bool, str, str]:
+    """Sort key of the tie-break: signed first, then smallest id, then smallest version."""
+    return (not server.signed, server.id, server.version)
+
+
+def _missing_scopes(server: Server, requirement: Requirement) -> Reason:
+    missing = ", ".join(scope for scope in requirement.permissions if scope not in server.scopes)
+    return Reason(RejectionCode.MISSING_SCOPE, f"Server missing required scopes: {missing}")
+
+
+def forbidden_scopes(requirement: Requirement, limits: Limits) -> list[tuple[str, str]]:
+    """Each pattern and scope of the requirement that it forbids, in code-point order."""
+    return [
+        (pattern, scope)
+        for pattern in sorted(limits.forbid)
+        for scope in sorted(requirement.permissions)
+        if matches(pattern, scope)
+    ]
+
+
+def _forbidden(requirement: Requirement, limits: Limits) -> Reason | None:
+    found = forbidden_scopes(requirement, limits)
+    if not found:
+        return None
+    pattern, scope = found[0]
+    return Reason(RejectionCode.FORBIDDEN_ACTION, f"Agent forbids '{pattern}' which matches '{scope}'")
+
+
+def _residency(server: Server, limits: Limits) -> Reason | None:
+    asked = limits.residency
+    if asked is None or asked == "any":
+        return None
+    if server.residency is None:
+        message = f"Agent requires '{asked}' but the server's residency is not known"
+        return Reason(RejectionCode.RESIDENCY_UNKNOWN, message)
+    if asked in server.residency or "any" in server.residency:
+        return None
+    offered = ", ".join(server.residency)
+    return Reason(RejectionCode.RESIDENCY_MISMATCH, f"Agent requires '{asked}' but server supports: {offered}")
+
+
+def _sensitivity(server: Server, limits: Limits) -> Reason | None:
+    asked = limits.sensitivity
+    if asked is None:
+        return None
+    highest = server.max_sensitivity
+    if highest is None:
+        message = f"Agent sensitivity '{asked}' but the server's max is not known"
+        return Reason(RejectionCode.SENSITIVITY_UNKNOWN, message)
+    if SENSITIVITY_RANK[asked] <= SENSITIVITY_RANK[highest]:
+        return None
+    message = f"Agent sensitivity '{asked}' exceeds server max '{highest}'"
+    return Reason(RejectionCode.SENSITIVITY_EXCEEDED, message)
+
+
+def _signed(server: Server, limits: Limits) -> Reason | None:
+    if not limits.require_signed or server.signed:
+        return None
+    message = "Server is not signed and the agent requires signed servers"
+    return Reason(RejectionCode.UNSIGNED_NOT_ALLOWED, message)

@@ -1,0 +1,108 @@
+"""The agent file, as far as the resolver reads it: `requires` and `constraints`."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from agent_resolver.schema.errors import InvalidAgentFile
+from agent_resolver.schema.front_matter import split
+from agent_resolver.schema.issue import Issue, errors
+from agent_resolver.schema.source import BYTE_ORDER_MARK, Unreadable, byte_order_mark_warning, decode
+from agent_resolver.schema.tree import EMPTY, Node, plain
+from agent_resolver.schema.vocabulary import AgentName, AgentVersion, Identifier, Residency, Sensitivity, Text
+from agent_resolver.schema.walker import walk
+from agent_resolver.schema.yaml_tree import parse_yaml
+
+
+class Requirement(Struct, frozen=True, kw_only=True):
+    """One category of servers that the agent needs, and the scopes it needs there."""
+
+    category: Text
+    permissions: Annotated[tuple[Identifier, ...], Meta(min_length=1)]
+
+
+class Requires(Struct, frozen=True, kw_only=True):
+    """What the agent needs."""
+
+    mcp: Annotated[tuple[Requirement, ...], Meta(min_length=1)]
+
+
+class DataConstraints(Struct, frozen=True, kw_only=True):
+    """Rules about the data the agent handles."""
+
+    sensitivity: Sensitivity | UnsetType = UNSET
+    residency: Residency | UnsetType = UNSET
+
+
+class ActionConstraints(Struct, frozen=True, kw_only=True):
+    """Rules about what the agent may do."""
+
+    forbid: tuple[Text, ...] | UnsetType = UNSET
+    """Patterns of scopes or tools, where `*` stands for any run of characters."""
+
+
+class TrustConstraints(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Rules about who vouches for a server."""
+
+    require_signed: bool | UnsetType = UNSET
+
+
+class Constraints(Struct, frozen=True, kw_only=True):
+    """Rules that every chosen server must follow."""
+
+    data: DataConstraints | UnsetType = UNSET
+    actions: ActionConstraints | UnsetType = UNSET
+    trust: TrustConstraints | UnsetType = UNSET
+
+
+class AgentFile(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The front matter of an agent file."""
+
+    name: AgentName
+    version: AgentVersion
+    requires: Requires
+    constraints: Constraints | UnsetType = UNSET
+
+    # The keys below belong to other readers of the same file; the resolver only knows that they are no typing errors.
+    description: Any = UNSET
+    model: Any = UNSET
+    capabilities: Any = UNSET
+    tools: Any = UNSET
+    tags: Any = UNSET
+    use_when: Any = UNSET
+    runtime: Any = UNSET
+
+
+class Reading(Struct, frozen=True):
+    """An agent file as far as it could be read, with all that was found in it."""
+
+    issues: tuple[Issue, ...]
+    tree: Node
+    agent: AgentFile | None
+    """None when one of the issues is an error."""
+
+
+def read_agent_file(raw: bytes) -> Reading:
+    """Read an agent file to the end, whatever is wrong with it."""
+    try:
+        document = split(decode(raw))
+        missing = [document] if isinstance(document, Issue) else []
+        tree = EMPTY if isinstance(document, Issue) else parse_yaml(document.front_matter, line=2)
+    except Unreadable as stop:
+        return Reading((stop.issue,), EMPTY, None)
+    mark = [byte_order_mark_warning()] if raw.startswith(BYTE_ORDER_MARK.encode()) else []
+    issues = (*mark, *missing, *walk(tree, AgentFile))
+    return Reading(issues, tree, None if errors(issues) else msgspec.convert(plain(tree), AgentFile))
+
+
+def parse_agent_file(raw: bytes | str) -> AgentFile:
+    """The front matter of an agent file.
+
+    Raises:
+        InvalidAgentFile: With every error in the file.
+    """
+    reading = read_agent_file(raw.encode(errors="surrogatepass") if isinstance(raw, str) else raw)
+    if reading.agent is None:
+        raise InvalidAgentFile(errors(reading.issues))
+    return reading.agent

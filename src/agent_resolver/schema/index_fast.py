@@ -1,0 +1,119 @@
+"""Whether decoded entries are certain to be right, decided over the whole file at once."""
+
+import re
+from itertools import chain
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from agent_resolver.schema.index import Index, IndexEntry
+from agent_resolver.schema.limit import MAX_DEPTH
+from agent_resolver.schema.vocabulary import SEPARATORS
+
+_KEYS_OF_EVERY_ENTRY = 11
+"""Seven of its own, two of `data`, two of `trust`."""
+
+_STRING = re.compile(rb'"[^"]*"')
+_NEITHER_BRACKET_NOR_QUOTE = bytes(set(range(256)) - set(b'[]{}"'))
+
+
+def is_surely_clean(raw: bytes, entries: Index) -> bool:
+    """Whether decoded entries are certain to have no error; False means that the walker must look.
+
+    Each check runs over the whole file at once, so that 100,000 servers cost milliseconds.
+    """
+    return (
+        _is_utf8(raw)
+        and _has_no_control_character(raw, entries)
+        and _has_no_separator(entries)
+        and _has_no_duplicate(entries)
+        and all(map(_states_its_endpoint, entries))
+        and (_has_only_known_keys(raw, entries) or (_is_shallow(raw) and _has_unique_keys(raw)))
+    )
+
+
+def _is_utf8(raw: bytes) -> bool:
+    # Decoding looks only into the keys it knows.
+    if raw.isascii():
+        return True
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _has_no_control_character(raw: bytes, entries: Index) -> bool:
+    # JSON spells them with a backslash, all but U+007F.
+    if b"\\" not in raw and b"\x7f" not in raw:
+        return True
+    return re.search(rb"\\[bfnrtu]|\x7f", msgspec.json.encode(entries)) is None
+
+
+def _has_no_separator(entries: Index) -> bool:
+    identifiers = "".join(
+        chain(
+            [entry.id for entry in entries],
+            [entry.version for entry in entries],
+            chain.from_iterable([entry.scopes for entry in entries]),
+            chain.from_iterable(
+                scopes for entry in entries if entry.tool_scopes for scopes in entry.tool_scopes.values()
+            ),
+        )
+    )
+    endpoints = "".join([entry.endpoint or "" for entry in entries])
+    return "|" not in endpoints and not any(separator in identifiers for separator in SEPARATORS)
+
+
+def _has_no_duplicate(entries: Index) -> bool:
+    names = {f"{entry.id}@{entry.version}" for entry in entries}
+    return len(names) == len(entries)
+
+
+def _states_its_endpoint(entry: IndexEntry) -> bool:
+    if isinstance(entry.launch, UnsetType):
+        return entry.endpoint is not UNSET
+    return entry.endpoint is UNSET or entry.endpoint == entry.launch.endpoint
+
+
+def _has_only_known_keys(raw: bytes, entries: Index) -> bool:
+    """Whether the file has as many keys as the entries need: then none is unknown and none is said twice."""
+    if any(entry.launch for entry in entries):
+        return False  # A launch record has defaults: the entry cannot tell how many keys were written.
+    policies = [entry.policy for entry in entries if entry.policy]
+    maps = [entry.tool_scopes for entry in entries if not isinstance(entry.tool_scopes, UnsetType)]
+    expected = (
+        _KEYS_OF_EVERY_ENTRY * len(entries)
+        + len(policies)
+        + sum(policy.rate_limit_per_min is not UNSET for policy in policies)
+        + len(maps)
+        + sum(map(len, maps))
+    )
+    return raw.count(b'":') == expected
+
+
+def _is_shallow(raw: bytes) -> bool:
+    """Whether no value nests deeper than `MAX_DEPTH`.
+
+    1. Take away what a string may escape, then all but brackets and quotes, then the strings.
+    2. Each round takes the innermost brackets away; whoever is left after the last was too deep.
+    """
+    compact = raw.replace(rb"\\", b"").replace(rb"\"", b"").translate(None, _NEITHER_BRACKET_NOR_QUOTE)
+    brackets = _STRING.sub(b"", compact.replace(b'""', b""))
+    for _ in range(MAX_DEPTH - 1):
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    return not brackets
+
+
+def _has_unique_keys(raw: bytes) -> bool:
+    import json
+
+    def check(pairs: list[tuple[str, object]]) -> None:
+        if len(dict(pairs)) < len(pairs):
+            raise ValueError
+
+    try:
+        json.loads(raw, object_pairs_hook=check)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -1,0 +1,75 @@
+"""Reads an index file: fast where it is right, thorough where it is not."""
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+import msgspec
+
+from agent_resolver.schema.errors import InvalidIndex
+from agent_resolver.schema.index import Index, Launch
+from agent_resolver.schema.index_fast import is_surely_clean
+from agent_resolver.schema.issue import Issue, IssueCode, errors
+from agent_resolver.schema.json_reader import JsonReading, read_json
+from agent_resolver.schema.source import BYTE_ORDER_MARK
+from agent_resolver.schema.tree import Mapping, Node, Sequence, find, located, plain
+
+_decoder = msgspec.json.Decoder(Index)
+
+
+def parse_index(raw: bytes) -> Index:
+    """The servers of an index file, in its order.
+
+    Raises:
+        InvalidIndex: With every error in the file.
+    """
+    raw = raw.removeprefix(BYTE_ORDER_MARK.encode())
+    try:
+        entries = _decoder.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        pass
+    else:
+        if is_surely_clean(raw, entries):
+            return entries
+    reading = read_index(raw)
+    if reading.value is None:
+        raise InvalidIndex(errors(reading.issues))
+    return reading.value
+
+
+def read_index(raw: bytes) -> JsonReading[Index]:
+    """Read an index to the end, whatever is wrong with it; slow, and able to say where."""
+    return read_json(raw, Index, _broken_rules)
+
+
+def _broken_rules(tree: Node) -> Iterator[Issue]:
+    first: dict[tuple[str, str], int] = {}
+    for position, node in enumerate(tree.items if isinstance(tree, Sequence) else ()):
+        if isinstance(node, Mapping):
+            entry = plain(node)
+            for issue in chain(_endpoint_rule(node, entry), _duplicate_server(node, entry, first)):
+                yield issue.within(position)
+
+
+def _endpoint_rule(node: Mapping, entry: dict[str, Any]) -> Iterator[Issue]:
+    if "launch" not in entry:
+        if "endpoint" not in entry:
+            yield located(node, IssueCode.REQUIRED, "Required").within("endpoint")
+        return
+    try:
+        expected = msgspec.convert(entry["launch"], Launch).endpoint
+    except msgspec.ValidationError:
+        return  # The walker says why.
+    if entry.get("endpoint", expected) != expected:
+        message = "Does not match `launch`, which says how the server is reached"
+        hint = f"leave `endpoint` out, or make it `{expected}`"
+        yield located(find(node, ["endpoint"]), IssueCode.ENDPOINT_CONFLICT, message, hint=hint).within("endpoint")
+
+
+def _duplicate_server(node: Mapping, entry: dict[str, Any], first: dict[tuple[str, str], int]) -> Iterator[Issue]:
+    match entry:
+        case {"id": str(name), "version": str(version)} if (name, version) in first:
+            message = f"Duplicate server `{name}@{version}`, first given on line {first[name, version]}"
+            yield located(node, IssueCode.DUPLICATE_SERVER, message)
+        case {"id": str(name), "version": str(version)}:
+            first[name, version] = node.line

@@ -1,0 +1,74 @@
+"""Located diagnostics: what is wrong in an input, where, and what to do next."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Self
+
+from msgspec import Struct, structs
+
+
+class Severity(StrEnum):
+    """How much an issue matters: an error refuses the input, the others do not."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    HINT = "hint"
+
+
+class IssueCode(StrEnum):
+    """The kind of an issue, stable for machines; the sentence is for people."""
+
+    BYTE_ORDER_MARK = "byte-order-mark"
+    CONTROL_CHARACTER = "control-character"
+    DUPLICATE_KEY = "duplicate-key"
+    DUPLICATE_SERVER = "duplicate-server"
+    DUPLICATE_SCOPE = "duplicate-scope"
+    EMPTY = "empty"
+    ENCODING = "encoding"
+    ENDPOINT_CONFLICT = "endpoint-conflict"
+    ENDPOINT_NOT_URL = "endpoint-not-url"
+    FORBIDDEN_SCOPE = "forbidden-scope"
+    FRONT_MATTER = "front-matter"
+    INVALID_ENUM = "invalid-enum"
+    INVALID_TYPE = "invalid-type"
+    INVISIBLE_CHARACTER = "invisible-character"
+    LIMIT = "limit"
+    OUT_OF_RANGE = "out-of-range"
+    REQUIRED = "required"
+    RESIDENCY_ABSENT = "residency-absent"
+    SEPARATOR = "separator"
+    SYNTAX = "syntax"
+    UNKNOWN_KEY = "unknown-key"
+    UNKNOWN_SCOPE = "unknown-scope"
+    VERSION_NOT_SEMANTIC = "version-not-semantic"
+
+
+class Issue(Struct, frozen=True, kw_only=True):
+    """One finding in an input file, and where it is."""
+
+    at: tuple[str | int, ...]
+    """The path to the value, as `("requires", "mcp", 0, "permissions")`; empty for the file as a whole."""
+    code: IssueCode
+    message: str
+    severity: Severity = Severity.ERROR
+    hint: str = ""
+    """What to do next, when that can be said."""
+    line: int = 1
+    column: int = 1
+
+    def within(self, key: str | int) -> Self:
+        """The same issue, seen from one level further out."""
+        return structs.replace(self, at=(key, *self.at))
+
+    @property
+    def path(self) -> str:
+        """The dotted path, or `(file)` for the file as a whole."""
+        return ".".join(map(str, self.at)) or "(file)"
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+def errors(issues: Iterable[Issue]) -> list[Issue]:
+    """The issues that refuse the input."""
+    return [issue for issue in issues if issue.severity is Severity.ERROR]

@@ -1,0 +1,12 @@
+"""The bounds of every input, in one place."""
+
+MAX_AGENT_FILE_BYTES = 4 * 1024 * 1024
+MAX_FRONT_MATTER_CHARACTERS = 256 * 1024
+MAX_INDEX_BYTES = 1024 * 1024 * 1024
+MAX_LOCKFILE_BYTES = 64 * 1024 * 1024
+
+MAX_DEPTH = 64
+"""How deep lists and mappings may nest."""
+
+MAX_YAML_NODES = 50_000
+"""How many values a YAML document may hold once its aliases are expanded."""

@@ -1,0 +1,71 @@
+"""The lockfile, `agents.lock`: which servers the agent may use, pinned."""
+
+import re
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType, structs
+
+from agent_resolver.schema.errors import InvalidLockfile
+from agent_resolver.schema.index import Launch
+from agent_resolver.schema.issue import errors
+from agent_resolver.schema.json_reader import read_json
+from agent_resolver.schema.vocabulary import Endpoint, Identifier, OptionalText, Text
+
+
+class LockedServer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The server chosen for one requirement."""
+
+    category: Text
+    server_id: Identifier
+    version: Identifier
+    endpoint: Endpoint
+    scopes: tuple[Identifier, ...]
+    """The permissions the agent file asks for, sorted; not all that the server offers."""
+    hash: str
+
+    # Present only where the server uses a key that the first format does not have.
+    launch: Launch | UnsetType = UNSET
+    tool_scopes: dict[Text, tuple[Identifier, ...]] | UnsetType = UNSET
+    integrity: str | UnsetType = UNSET
+    """The digest of all keys above."""
+
+
+class Lockfile(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What one resolution pinned."""
+
+    agent_name: OptionalText
+    agent_version: OptionalText
+    resolved_at: str
+    servers: tuple[LockedServer, ...]
+    lock_version: Literal[2] | UnsetType = UNSET
+    """Present only where an entry has keys that the first format does not have."""
+
+    def pins_the_same(self, other: "Lockfile") -> bool:
+        """Whether both pin the same servers for the same agent, whenever they were resolved."""
+        return structs.replace(self, resolved_at=other.resolved_at) == other
+
+
+_HEAD = re.compile(rb'\s*\{\s*"agentName"\s*:')
+
+
+def parse_lockfile(raw: bytes) -> Lockfile:
+    """The content of a lockfile; whether its hashes hold is another question.
+
+    Raises:
+        InvalidLockfile: With every error in the file.
+    """
+    reading = read_json(raw, Lockfile)
+    if reading.value is None:
+        raise InvalidLockfile(errors(reading.issues))
+    return reading.value
+
+
+def is_ours(head: bytes) -> bool:
+    """Whether a file that starts like this is a lockfile or an explanation: other tools use the same names."""
+    return _HEAD.match(head) is not None
+
+
+def to_json(value: object) -> bytes:
+    """The bytes of an output file: two-space JSON, raw UTF-8, one newline at the end."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"

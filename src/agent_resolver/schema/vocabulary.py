@@ -1,0 +1,45 @@
+"""The words that agent files and indexes share, and the kinds of text they hold."""
+
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
+
+Residency = Literal["any", "us-only", "eu-only"]
+Sensitivity = Literal["public", "internal", "confidential", "pii.low", "pii.moderate", "pii.high"]
+
+SENSITIVITY_RANK: Final[dict[Sensitivity, int]] = {
+    "public": 0,
+    "internal": 1,
+    "confidential": 2,
+    "pii.low": 3,
+    "pii.moderate": 4,
+    "pii.high": 5,
+}
+
+CONTROL_CHARACTERS: Final = "\\u0000-\\u001f\\u007f"
+"""A character class: they hide text in a terminal and have no place in a name."""
+
+SEPARATORS: Final = "@|,"
+"""The hash of a locked server joins its fields with these, so no field may hold one."""
+
+
+def text(refused: str = "", *, min_length: int = 1, **extra: str) -> Meta:
+    """Text without control characters and without the characters in `refused`; not empty unless said so.
+
+    The pattern is published in the JSON Schema and checked by the walker; decoding stays free of regular
+    expressions, and the readers check whole files at once instead.
+    """
+    times = "+" if min_length else "*"
+    return Meta(
+        min_length=min_length or None,
+        extra_json_schema={"pattern": f"^[^{refused}{CONTROL_CHARACTERS}]{times}$"},
+        extra={"refused": refused, **extra},
+    )
+
+
+Text = Annotated[str, text()]
+OptionalText = Annotated[str, text(min_length=0)]
+Identifier = Annotated[str, text(SEPARATORS)]
+Endpoint = Annotated[str, text("|")]
+AgentName = Annotated[str, text(empty="Agent name is required")]
+AgentVersion = Annotated[str, text(empty="Agent version is required")]

@@ -1,0 +1,170 @@
+"""Goes through a positioned tree beside the type it should have, and words every fault.
+
+Decoding with msgspec only says yes or no, and stops at the first fault. This walker runs when it said no, and
+always in `agent validate`. The two agree: whatever the walker accepts decodes, and the other way round.
+"""
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any
+
+from msgspec import Struct, inspect, structs
+
+from agent_resolver.schema.issue import Issue, IssueCode, Severity
+from agent_resolver.schema.tree import Item, Mapping, Node, Scalar, Sequence, kind, located
+
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
+_ABSENT: dict[str, Any] = {}
+_type_info = cache(inspect.type_info)
+
+
+def walk(node: Node, expected: type[Struct] | Any) -> list[Issue]:  # noqa: ANN401 - types are values here
+    """Every issue of `node` as a value of type `expected`, in the order of the file."""
+    found = [*_check(node, _type_info(expected), _ABSENT), *_duplicate_keys(node)]
+    return sorted(found, key=lambda issue: (issue.line, issue.column))
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """A hint that names the nearest known word, or nothing."""
+    from difflib import get_close_matches  # Slow to import, and rarely needed.
+
+    near = get_close_matches(word, sorted(known), n=1)
+    return f"did you mean `{near[0]}`?" if near else ""
+
+
+def _check(node: Node, expected: inspect.Type, extra: dict[str, Any]) -> Iterator[Issue]:
+    match expected:
+        case inspect.Metadata():
+            yield from _check(node, expected.type, expected.extra or _ABSENT)
+        case inspect.StructType():
+            yield from _struct(node, expected)
+        case inspect.DictType():
+            yield from _dictionary(node, expected)
+        case inspect.VarTupleType():
+            yield from _array(node, expected)
+        case inspect.LiteralType():
+            yield from _literal(node, [str(value) for value in expected.values])
+        case inspect.StrType():
+            yield from _string(node, expected, extra)
+        case inspect.BoolType():
+            yield from _typed(node, "boolean")
+        case inspect.FloatType():
+            yield from _number(node)
+
+
+def _typed(node: Node, expected: str) -> Iterator[Issue]:
+    received = kind(node)
+    if received == expected:
+        return
+    hint = ""
+    if isinstance(node, Scalar) and expected == "string" and received in {"number", "boolean"}:
+        hint = f'quote it: "{node.source}"'
+    yield located(node, IssueCode.INVALID_TYPE, f"Expected {expected}, received {received}", hint=hint)
+
+
+def _number(node: Node) -> Iterator[Issue]:
+    if isinstance(node, Scalar) and kind(node) == "number":
+        if not math.isfinite(float(node.value or 0)):
+            yield located(node, IssueCode.OUT_OF_RANGE, "Number out of range")
+    else:
+        yield from _typed(node, "number")
+
+
+def _literal(node: Node, values: list[str]) -> Iterator[Issue]:
+    listed = " | ".join(f"'{value}'" for value in values)
+    if not isinstance(node, Scalar) or not isinstance(node.value, str):
+        yield located(node, IssueCode.INVALID_TYPE, f"Expected {listed}, received {kind(node)}")
+    elif node.value not in values:
+        message = f"Invalid enum value. Expected {listed}, received '{node.value}'"
+        yield located(node, IssueCode.INVALID_ENUM, message, hint=suggestion(node.value, values))
+
+
+def _string(node: Node, expected: inspect.StrType, extra: dict[str, Any]) -> Iterator[Issue]:
+    if not isinstance(node, Scalar) or not isinstance(node.value, str):
+        yield from _typed(node, "string")
+        return
+    if len(node.value) < (expected.min_length or 0):
+        yield located(node, IssueCode.EMPTY, extra.get("empty", "String must contain at least 1 character(s)"))
+    if control := _CONTROL.search(node.value):
+        message = f"Must not contain control characters, found U+{ord(control.group()):04X}"
+        yield located(node, IssueCode.CONTROL_CHARACTER, message)
+    if refused := [character for character in extra.get("refused", "") if character in node.value]:
+        listed = " or ".join(f"'{character}'" for character in refused)
+        yield located(
+            node, IssueCode.SEPARATOR, f"Must not contain {listed}: the hash of a lock separates fields by it"
+        )
+    if hidden := next((c for c in node.value if unicodedata.category(c) == "Cf"), None):
+        name = unicodedata.name(hidden, "a format character")
+        message = f"Contains the invisible character U+{ord(hidden):04X} ({name})"
+        yield located(node, IssueCode.INVISIBLE_CHARACTER, message, severity=Severity.WARNING, hint="remove it")
+
+
+def _array(node: Node, expected: inspect.VarTupleType) -> Iterator[Issue]:
+    if not isinstance(node, Sequence):
+        yield from _typed(node, "array")
+        return
+    if len(node.items) < (expected.min_length or 0):
+        yield located(node, IssueCode.EMPTY, f"Array must contain at least {expected.min_length} element(s)")
+    for position, item in enumerate(node.items):
+        for found in _check(item, expected.item_type, _ABSENT):
+            yield found.within(position)
+
+
+def _dictionary(node: Node, expected: inspect.DictType) -> Iterator[Issue]:
+    if not isinstance(node, Mapping):
+        yield from _typed(node, "object")
+        return
+    for item in node.items:
+        key = Scalar(item.key, item.line, item.column)
+        yield from _member(item, _check(key, expected.key_type, _ABSENT))
+        yield from _member(item, _check(item.value, expected.value_type, _ABSENT))
+
+
+def _struct(node: Node, expected: inspect.StructType) -> Iterator[Issue]:
+    if not isinstance(node, Mapping):
+        yield from _typed(node, "object")
+        return
+    fields = {field.encode_name: field for field in expected.fields}
+    present = {item.key for item in node.items}
+    for name, field in fields.items():
+        if field.required and name not in present:
+            yield located(node, IssueCode.REQUIRED, "Required").within(name)
+    for item in node.items:
+        if item.key in fields:
+            yield from _member(item, _check(item.value, fields[item.key].type, _ABSENT))
+        else:
+            hint = suggestion(item.key, fields.keys() - present)
+            yield _unknown_key(item, hint)
+
+
+def _unknown_key(item: Item, hint: str) -> Issue:
+    return located(
+        item, IssueCode.UNKNOWN_KEY, "Unknown key, it has no effect", severity=Severity.WARNING, hint=hint
+    ).within(item.key)
+
+
+def _member(item: Item, issues: Iterable[Issue]) -> Iterator[Issue]:
+    """Issues of the value itself are placed at its key, where a reader looks for them."""
+    for found in issues:
+        placed = found if found.at else structs.replace(found, line=item.line, column=item.column)
+        yield placed.within(item.key)
+
+
+def _duplicate_keys(node: Node) -> Iterator[Issue]:
+    match node:
+        case Mapping():
+            first: dict[str, Item] = {}
+            for item in node.items:
+                if item.key in first:
+                    message = f"Duplicate key, first given on line {first[item.key].line}"
+                    yield located(item, IssueCode.DUPLICATE_KEY, message).within(item.key)
+                first.setdefault(item.key, item)
+                for found in _duplicate_keys(item.value):
+                    yield found.within(item.key)
+        case Sequence():
+            for position, element in enumerate(node.items):
+                for found in _duplicate_keys(element):
+                    yield found.within(position)

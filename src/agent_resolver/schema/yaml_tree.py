@@ -1,0 +1,184 @@
+"""YAML text to a positioned tree, with the core schema of YAML 1.2.
+
+The tree is built from parse events: the library's own composer recurses, expands aliases without bound and
+reads `no` and `1:30` as YAML 1.1 did.
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+from yaml.reader import ReaderError
+
+from agent_resolver.schema.issue import IssueCode
+from agent_resolver.schema.limit import MAX_DEPTH, MAX_YAML_NODES
+from agent_resolver.schema.source import Lines, Unreadable, unreadable
+from agent_resolver.schema.tree import Item, Mapping, Node, Scalar, Sequence
+
+_TAG = "tag:yaml.org,2002:"
+_CORE_SCHEMA = re.compile(
+    r"""(?P<null>null|Null|NULL|~|)
+    |(?P<bool>true|True|TRUE|false|False|FALSE)
+    |(?P<int>[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)
+    |(?P<float>[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?
+        |[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))""",
+    re.VERBOSE,
+)
+"""What a plain scalar means: YAML 1.2, section 10.3.2. Anything else is a string."""
+
+_MAX_INTEGER_DIGITS = 400
+
+_HINTS = {
+    "mapping values are not allowed in this context": "put quotes round a value that holds `: `",
+    "found character that cannot start any token": (
+        "indent with spaces, not tabs; put quotes round a value that starts with `@`, `` ` `` or `%`"
+    ),
+    "did not find expected key": "check the indentation, and put quotes round a value that holds quotes",
+    "found unexpected end of stream": "close the quote",
+}
+
+
+def parse_yaml(text: str, line: int = 1) -> Node:
+    """The tree of a YAML text whose first line is line `line` of its file; nothing at all is an empty mapping.
+
+    Raises:
+        Unreadable: The text is not one YAML document, or passes a limit.
+    """
+    try:
+        return _Builder(line).build(yaml.parse(text, Loader=yaml.CSafeLoader))
+    except ReaderError as error:
+        raise _unprintable(text, error, line) from None
+    except yaml.MarkedYAMLError as error:
+        raise _syntax(error, line) from None
+
+
+def _unprintable(text: str, error: ReaderError, line: int) -> Unreadable:
+    at_line, column = Lines(text).place(text.index(chr(error.character)))
+    message = f"Control character U+{error.character:04X} is not allowed"
+    return unreadable(IssueCode.CONTROL_CHARACTER, message, (line + at_line - 1, column), hint="remove it")
+
+
+def _syntax(error: yaml.MarkedYAMLError, line: int) -> Unreadable:
+    problem = error.problem or "not YAML"
+    mark: Any = error.problem_mark
+    context = f" {error.context}" if error.context else ""
+    place = (line + mark.line, mark.column + 1)
+    return unreadable(IssueCode.SYNTAX, f"Invalid YAML: {problem}{context}", place, hint=_HINTS.get(problem, ""))
+
+
+class _Builder:
+    """Consumes parse events, counting every value that the aliases stand for."""
+
+    def __init__(self, line: int) -> None:
+        self._line = line
+        self._nodes = 0
+        self._anchors: dict[str, tuple[Node, int]] = {}
+
+    def build(self, events: Iterator[yaml.Event]) -> Node:
+        root: Node | None = None
+        for event in events:
+            match event:
+                case yaml.DocumentStartEvent() if root is not None:
+                    raise unreadable(
+                        IssueCode.SYNTAX, "Invalid YAML: a second document starts here", self._place(event)
+                    )
+                case yaml.NodeEvent():
+                    root = self._node(event, events, 1)
+        return Mapping((), self._line, 1) if root is None or _is_nothing(root) else root
+
+    def _place(self, event: yaml.Event) -> tuple[int, int]:
+        mark: Any = event.start_mark
+        return self._line + mark.line, mark.column + 1
+
+    def _count(self, nodes: int, event: yaml.Event) -> None:
+        self._nodes += nodes
+        if self._nodes > MAX_YAML_NODES:
+            message = f"More than {MAX_YAML_NODES} values, aliases expanded"
+            raise unreadable(IssueCode.LIMIT, message, self._place(event), hint="use fewer aliases")
+
+    def _node(self, event: yaml.Event, events: Iterator[yaml.Event], depth: int) -> Node:
+        if depth > MAX_DEPTH:
+            raise unreadable(IssueCode.LIMIT, f"Values nest deeper than {MAX_DEPTH} levels", self._place(event))
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event)
+        before = self._nodes
+        self._count(1, event)
+        node = self._content(event, events, depth)
+        if event.anchor is not None:  # type: ignore[attr-defined]  # every node event has one
+            self._anchors[event.anchor] = (node, self._nodes - before)  # type: ignore[attr-defined]
+        return node
+
+    def _content(self, event: yaml.Event, events: Iterator[yaml.Event], depth: int) -> Node:
+        place = self._place(event)
+        match event:
+            case yaml.MappingStartEvent():
+                _check_tag(event.tag, "map", place)
+                return Mapping(tuple(self._items(events, depth)), *place)
+            case yaml.SequenceStartEvent():
+                _check_tag(event.tag, "seq", place)
+                return Sequence(tuple(self._elements(events, depth)), *place)
+            case yaml.ScalarEvent():
+                return _scalar(event, place)
+        raise AssertionError(event)  # pragma: no cover - there is no fourth kind
+
+    def _alias(self, event: yaml.AliasEvent) -> Node:
+        if event.anchor not in self._anchors:
+            message = f"Alias `*{event.anchor}` stands for nothing, or for something that holds it"
+            raise unreadable(IssueCode.SYNTAX, message, self._place(event))
+        node, nodes = self._anchors[event.anchor]
+        self._count(nodes, event)
+        return node
+
+    def _items(self, events: Iterator[yaml.Event], depth: int) -> Iterator[Item]:
+        for event in events:
+            if isinstance(event, yaml.MappingEndEvent):
+                return
+            line, column = self._place(event)
+            key = self._node(event, events, depth + 1)
+            if not isinstance(key, Scalar):
+                raise unreadable(IssueCode.SYNTAX, "A key must be a plain word", (line, column))
+            spelling = key.value if isinstance(key.value, str) else key.source
+            yield Item(spelling, line, column, self._node(next(events), events, depth + 1))
+
+    def _elements(self, events: Iterator[yaml.Event], depth: int) -> Iterator[Node]:
+        for event in events:
+            if isinstance(event, yaml.SequenceEndEvent):
+                return
+            yield self._node(event, events, depth + 1)
+
+
+def _is_nothing(node: Node) -> bool:
+    return isinstance(node, Scalar) and node.value is None and not node.source
+
+
+def _check_tag(tag: str | None, expected: str, place: tuple[int, int]) -> None:
+    if tag not in {None, "!", f"{_TAG}{expected}"}:
+        shown = str(tag).replace(_TAG, "!!")
+        raise unreadable(IssueCode.SYNTAX, f"Tag `{shown}` is not allowed here", place, hint="remove the tag")
+
+
+def _scalar(event: yaml.ScalarEvent, place: tuple[int, int]) -> Scalar:
+    source: str = event.value
+    if event.style or event.tag in {"!", f"{_TAG}str"}:
+        return Scalar(source, *place)
+    found = _CORE_SCHEMA.fullmatch(source)
+    tag = (found.lastgroup if found else None) or "str"
+    _check_tag(event.tag, tag, place)
+    return Scalar(_value(source, tag), *place, source="" if tag == "str" else source)
+
+
+def _value(source: str, tag: str) -> str | float | bool | None:
+    match tag:
+        case "null":
+            return None
+        case "bool":
+            return source.lower() == "true"
+        case "int" if len(source) <= _MAX_INTEGER_DIGITS:
+            return int(source, 0 if source[:2] in {"0o", "0x"} else 10)
+        case "int":
+            return math.inf
+        case "float":
+            return float(source.lower().replace(".inf", "inf").replace(".nan", "nan"))
+    return source

@@ -1,0 +1,15 @@
+"""Files: bounded reading, atomic writing."""
+
+from agent_resolver.storage.errors import FileError, OversizeFile, UnreadableFile, UnwritableFile
+from agent_resolver.storage.file import read_bounded, read_head, same_content, write_atomic
+
+__all__ = [
+    "FileError",
+    "OversizeFile",
+    "UnreadableFile",
+    "UnwritableFile",
+    "read_bounded",
+    "read_head",
+    "same_content",
+    "write_atomic",
+]
