@@ -1,12 +1,14 @@
-"""The outcome of checking one file."""
+"""Checks one file to the end, and keeps all that was found."""
 
 from collections.abc import Iterable
 from typing import Self
 
 from msgspec import Struct, structs
 
-from agent_resolver.schema import Issue, Severity
-from agent_resolver.storage import FileError, OversizeFile
+from agent_resolver.cli.input import AGENT_FILE_LABEL, INDEX, INDEX_LABEL, read_agent_bytes, read_index_bytes
+from agent_resolver.core.notice import agent_file_notices, index_notices
+from agent_resolver.schema import Issue, Severity, read_agent_file, read_index
+from agent_resolver.storage import FileError, OversizeFile, UnreadableFile
 
 
 class Checked(Struct, frozen=True, kw_only=True):
@@ -63,3 +65,42 @@ class Checked(Struct, frozen=True, kw_only=True):
         if self.problem is not None:
             return 1 if isinstance(self.problem, OversizeFile) else 2
         return 1 if self.errors else 0
+
+
+def check_agent_file(path: str) -> Checked:
+    """The agent file at `path`."""
+    checked = Checked(label=AGENT_FILE_LABEL, valid="agents.md frontmatter is valid", path=path)
+    try:
+        raw = read_agent_bytes(path)
+    except FileError as error:
+        return checked.unreadable(error)
+    reading = read_agent_file(raw)
+    if reading.agent is None:
+        return checked.found(raw, reading.issues)
+    needs = reading.agent.requires.mcp
+    return checked.found(
+        raw,
+        (*reading.issues, *agent_file_notices(reading.agent, reading.tree)),
+        f"{len(needs)} requirement(s), {sum(len(need.permissions) for need in needs)} permission(s)",
+    )
+
+
+def check_index(path: str | None) -> Checked:
+    """The index at `path`, or at the default path, where it may be absent."""
+    checked = Checked(label=INDEX_LABEL, valid="mcp.index.json is valid", path=path or INDEX)
+    try:
+        raw = read_index_bytes(checked.path)
+    except UnreadableFile as error:
+        # Only the default path may be absent: whoever names a file means it.
+        return checked if error.missing and path is None else checked.unreadable(error)
+    except FileError as error:
+        return checked.unreadable(error)
+    reading = read_index(raw)
+    if reading.value is None:
+        return checked.found(raw, reading.issues)
+    categories = {category for entry in reading.value for category in entry.categories}
+    return checked.found(
+        raw,
+        (*reading.issues, *index_notices(reading.value, reading.tree)),
+        f"{len(reading.value)} server(s), {len(categories)} category/categories",
+    )

@@ -90,17 +90,28 @@ def write_atomic(path: str, content: Iterable[bytes]) -> bool:
 @contextmanager
 def _open_regular(path: str) -> Iterator[FileIO]:
     try:
-        # Opening a named pipe would wait for a writer; what it is can only be asked safely once it is open.
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-        with FileIO(descriptor) as file:
-            kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
-            if kind != stat.S_IFREG:
-                raise UnreadableFile(path, f"is {_KINDS.get(kind, 'special')}, not a regular file")
+        with FileIO(path, opener=_open_without_waiting) as file:
             yield file
+    except _NotRegular as error:
+        raise UnreadableFile(path, f"is {error}, not a regular file") from None
     except (FileNotFoundError, NotADirectoryError) as error:
         raise UnreadableFile(path, "does not exist", missing=True) from error
     except (OSError, ValueError) as error:
         raise UnreadableFile(path, f"cannot be read: {_words(error)}") from error
+
+
+class _NotRegular(Exception):
+    """Says what the file is instead."""
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    # Opening a named pipe would wait for a writer; what it is can only be asked safely once it is open.
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise _NotRegular(_KINDS.get(stat.S_IFMT(mode), "special"))
+    return descriptor
 
 
 def _mode(path: str, target: str) -> int | None:
