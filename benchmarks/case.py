@@ -145,7 +145,8 @@ def linear(bench: Bench) -> list[Result]:
             other=first * 1e6,
             unit="µs",
             value=second / first,
-            goal=1.3,
+            # The goal is for a million; at the sizes of a quick run the processor's caches still show.
+            goal=None if bench.quick else 1.3,
             note=", ".join(f"{size:,}: {medians[size]:.3f} s" for size in sizes),
         )
     ]

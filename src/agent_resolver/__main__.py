@@ -1,8 +1,6 @@
 """`python -m agent_resolver`."""
 
-import sys
-
-from agent_resolver.cli import main
+from agent_resolver.cli import entry
 
 if __name__ == "__main__":
-    sys.exit(main())
+    entry()

@@ -1,5 +1,30 @@
 """The `agent` command."""
 
-from agent_resolver.cli.app import main
+import gc
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
 
-__all__ = ["main"]
+__all__ = ["entry", "main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the `agent` command and return its exit code."""
+    # A command lives for moments and makes no cycles: looking for them would cost a third of a large resolution.
+    gc.disable()
+    from agent_resolver.cli.app import run
+
+    return run(sys.argv[1:] if arguments is None else arguments)
+
+
+def entry() -> NoReturn:
+    """Run the `agent` command as a process of its own."""
+    try:
+        code = main()
+    except SystemExit as stop:  # argparse ends `--help` and usage errors like this.
+        code = int(stop.code or 0)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Taking a million values apart takes longer than making them, and the system does it for nothing.
+    os._exit(code)

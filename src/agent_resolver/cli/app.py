@@ -1,16 +1,16 @@
 """Parses the command line, runs one command, and turns what ends it early into words and an exit code."""
 
 import argparse
-import gc
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
+from typing import Final
 
 from agent_resolver._version import __version__
-from agent_resolver.cli import completion, discover, resolve, schema, validate
-from agent_resolver.cli.errors import InvalidFile, Refusal
-from agent_resolver.cli.output import err, err_faults, out_json, safe, use_utf8
-from agent_resolver.schema import Issue, ResolverError
+from agent_resolver.cli.errors import InvalidFiles, Refusal
+from agent_resolver.cli.output import err, err_faults, issue_document, out_json, safe, use_utf8
+from agent_resolver.schema import ResolverError
 from agent_resolver.storage import FileError, OversizeFile, UnreadableFile
 
 _EXAMPLES = """\
@@ -27,8 +27,11 @@ exit codes:
 """
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+COMMANDS: Final = ("validate", "discover", "resolve", "schema", "completion")
+
+
+def build_parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
+    """The command line with these commands; each is a module of this folder, imported only when it is asked for."""
     parser = argparse.ArgumentParser(
         prog="agent",
         description="Resolve what an AI agent needs against the MCP servers that exist.",
@@ -38,17 +41,16 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("-V", "--version", action="version", version=f"agent {__version__}", help="print the version")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (validate, discover, resolve, schema, completion):
-        command.add_to(commands)
+    for name in names:
+        import_module(f"agent_resolver.cli.{name}").add_to(commands)
     return parser
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the `agent` command and return its exit code."""
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code."""
     use_utf8()
-    # A command lives for moments and makes no cycles: looking for them would cost a third of a large resolution.
-    gc.disable()
-    options = build_parser().parse_args(arguments)
+    asked = [name for name in COMMANDS if name in arguments[:1]]
+    options = build_parser(asked or COMMANDS).parse_args(arguments)
     try:
         code: int = options.run(options)
         sys.stdout.flush()
@@ -66,15 +68,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _report(error: ResolverError, *, as_json: bool) -> int:
     hint = _hint(error)
-    issues: Sequence[Issue] = error.issues if isinstance(error, InvalidFile) else ()
+    files = error.files if isinstance(error, InvalidFiles) else ()
     if as_json:
-        out_json({"success": False, "error": {"message": str(error), "hint": hint, "issues": issues}})
-    elif isinstance(error, InvalidFile):
-        err_faults(error.label, error.path, issues)
-    else:
+        documents = [
+            {"path": file.path, "kind": file.label, "issues": list(map(issue_document, file.issues))} for file in files
+        ]
+        out_json({"success": False, "error": {"message": str(error), "hint": hint or None, "files": documents}})
+        return _exit_code(error)
+    for file in files:
+        err_faults(file.label, file.path, file.issues)
+    if not files:
         err(f"error: {safe(str(error))}")
-        if hint:
-            err(f"hint: {safe(hint)}")
+    if hint:
+        err(f"hint: {safe(hint)}")
     return _exit_code(error)
 
 

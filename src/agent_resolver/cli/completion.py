@@ -2,6 +2,8 @@
 
 import argparse
 
+import shtab
+
 from agent_resolver.cli.option import Commands, add_command
 from agent_resolver.cli.output import out
 
@@ -21,8 +23,7 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the script."""
-    import shtab
-
+    # Only here: the application imports this module.
     from agent_resolver.cli.app import build_parser
 
     out(shtab.complete(build_parser(), shell=options.shell))

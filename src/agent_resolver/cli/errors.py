@@ -3,10 +3,12 @@
 ResolverError
 ├── Refusal        the answer is no: exit 1
 ├── Usage          the question cannot be asked like that: exit 2
-└── InvalidFile    an input file is refused: exit 1
+└── InvalidFiles   input files are refused: exit 1
 """
 
 from collections.abc import Sequence
+
+from msgspec import Struct
 
 from agent_resolver.schema import Issue, ResolverError
 
@@ -27,11 +29,17 @@ class Usage(Refusal):
     exit_code = 2
 
 
-class InvalidFile(ResolverError):
-    """An input file is refused; holds what it is, where it is and why."""
+class InvalidFile(Struct, frozen=True):
+    """An input file that is refused: what it is, where it is and why."""
 
-    def __init__(self, label: str, path: str, issues: Sequence[Issue]) -> None:
-        super().__init__(f"{label} validation failed")
-        self.label = label
-        self.path = path
-        self.issues = tuple(issues)
+    label: str
+    path: str
+    issues: tuple[Issue, ...]
+
+
+class InvalidFiles(ResolverError):
+    """Input files are refused; holds every one of them."""
+
+    def __init__(self, files: Sequence[InvalidFile]) -> None:
+        super().__init__("; ".join(f"{file.label} validation failed" for file in files))
+        self.files = tuple(files)

@@ -1,16 +1,18 @@
 """The input files of a command."""
 
-from agent_resolver.cli.errors import InvalidFile
+from typing import Final
+
+from agent_resolver.cli.errors import InvalidFile, InvalidFiles
 from agent_resolver.core import Server, servers_of
-from agent_resolver.schema import AgentFile, InvalidInput, parse_agent_file, parse_index
+from agent_resolver.schema import AgentFile, Index, InvalidInput, parse_agent_file, parse_index
 from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES, MAX_INDEX_BYTES
 from agent_resolver.storage import read_bounded
 
-AGENT_FILE = "./agents.md"
-INDEX = "./mcp.index.json"
+AGENT_FILE: Final = "./agents.md"
+INDEX: Final = "./mcp.index.json"
 
-AGENT_FILE_LABEL = "agents.md"
-INDEX_LABEL = "mcp.index.json"
+AGENT_FILE_LABEL: Final = "agents.md"
+INDEX_LABEL: Final = "mcp.index.json"
 
 
 def read_agent_bytes(path: str) -> bytes:
@@ -23,17 +25,36 @@ def read_index_bytes(path: str) -> bytes:
     return read_bounded(path, MAX_INDEX_BYTES)
 
 
-def load_agent(path: str) -> AgentFile:
-    """The agent file at `path`."""
-    try:
-        return parse_agent_file(read_agent_bytes(path))
-    except InvalidInput as error:
-        raise InvalidFile(AGENT_FILE_LABEL, path, error.issues) from None
+def load(agent_path: str, index_path: str) -> tuple[AgentFile, tuple[Server, ...]]:
+    """The agent file and the servers of the index.
+
+    Raises:
+        InvalidFiles: With the faults of both.
+    """
+    agent = _agent(agent_path)
+    index = _index(index_path)
+    if isinstance(agent, InvalidFile) or isinstance(index, InvalidFile):
+        raise InvalidFiles([found for found in (agent, index) if isinstance(found, InvalidFile)])
+    return agent, servers_of(index)
 
 
 def load_servers(path: str) -> tuple[Server, ...]:
     """The servers of the index at `path`."""
+    index = _index(path)
+    if isinstance(index, InvalidFile):
+        raise InvalidFiles([index])
+    return servers_of(index)
+
+
+def _agent(path: str) -> AgentFile | InvalidFile:
     try:
-        return servers_of(parse_index(read_index_bytes(path)))
+        return parse_agent_file(read_agent_bytes(path))
     except InvalidInput as error:
-        raise InvalidFile(INDEX_LABEL, path, error.issues) from None
+        return InvalidFile(AGENT_FILE_LABEL, path, error.issues)
+
+
+def _index(path: str) -> Index | InvalidFile:
+    try:
+        return parse_index(read_index_bytes(path))
+    except InvalidInput as error:
+        return InvalidFile(INDEX_LABEL, path, error.issues)

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable
 from typing import TextIO
 
-from agent_resolver.schema import Issue, Severity, to_json
+from agent_resolver.schema import Issue, to_json
 
 _COLOURS = {"✓": "32", "✗": "31", "error:": "31", "warning:": "33", "hint:": "36", "ℹ": "36"}  # noqa: RUF001 - the sign
 
@@ -64,13 +64,17 @@ def err_faults(label: str, path: str, issues: Iterable[Issue]) -> None:
             err(f"    hint: {safe(issue.hint)}")
 
 
-def err_notices(path: str, issues: Iterable[Issue]) -> None:
-    """Warnings and hints about a file."""
-    for issue in issues:
-        word = "hint" if issue.severity is Severity.HINT else "warning"
-        err(f"{word}: {safe(str(issue))} ({place(path, issue)})")
-        if issue.hint:
-            err(f"  hint: {safe(issue.hint)}")
+def issue_document(issue: Issue) -> dict[str, object]:
+    """An issue as every `--json` shows it."""
+    return {
+        "path": issue.path,
+        "code": issue.code,
+        "severity": issue.severity,
+        "message": issue.message,
+        "hint": issue.hint or None,
+        "line": issue.line,
+        "column": issue.column,
+    }
 
 
 def safe(text: str) -> str:

@@ -3,7 +3,7 @@
 import argparse
 
 from agent_resolver.cli.artifact import Artifact, Settled, Status, lock_status
-from agent_resolver.cli.input import INDEX, load_agent, load_servers
+from agent_resolver.cli.input import INDEX, load
 from agent_resolver.cli.instant import resolved_at
 from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json
 from agent_resolver.cli.resolve_report import print_header, print_json, print_text
@@ -49,8 +49,7 @@ def add_to(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Resolve, write or compare what was asked for, and report."""
     instant = resolved_at(options.resolved_at)
-    agent = load_agent(options.agents)
-    servers = load_servers(options.index or INDEX)
+    agent, servers = load(options.agents, options.index or INDEX)
     resolution = resolve(agent, servers, resolved_at=instant)
     if not options.json:
         print_header(resolution)

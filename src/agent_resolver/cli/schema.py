@@ -4,6 +4,7 @@ import argparse
 
 from agent_resolver.cli.option import Commands, add_command
 from agent_resolver.cli.output import out_json
+from agent_resolver.schema.json_schema import json_schema
 
 _EXAMPLES = """\
   agent schema agents                the front matter of an agent file
@@ -20,7 +21,5 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print one schema."""
-    from agent_resolver.schema.json_schema import json_schema
-
     out_json(json_schema(options.format))
     return 0

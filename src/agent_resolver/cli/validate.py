@@ -2,7 +2,9 @@
 
 import argparse
 
+from agent_resolver.cli.checked import check_agent_file, check_index
 from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json
+from agent_resolver.cli.validate_report import REPORTS
 
 _EXAMPLES = """\
   agent validate
@@ -20,7 +22,7 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("-v", "--verbose", action="store_true", help="show the line of each finding, and what was read")
     parser.add_argument(
         "--format",
-        choices=("text", "json", "sarif", "github"),
+        choices=tuple(REPORTS),
         default="text",
         help="how to report (default: text); --json is --format json",
     )
@@ -30,9 +32,6 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Check both files to the end, then report."""
-    from agent_resolver.cli.checked import check_agent_file, check_index
-    from agent_resolver.cli.validate_report import REPORTS
-
     checked = [check_agent_file(options.agents), check_index(options.index)]
     if options.strict:
         checked = [file.strict() for file in checked]

@@ -5,7 +5,7 @@ from typing import Final
 
 from agent_resolver._version import __version__
 from agent_resolver.cli.checked import Checked
-from agent_resolver.cli.output import err, out, out_json, place, safe, shown
+from agent_resolver.cli.output import err, issue_document, out, out_json, place, safe, shown
 from agent_resolver.schema import Issue, IssueCode, Severity
 
 
@@ -38,11 +38,12 @@ def _text_of(file: Checked, *, verbose: bool) -> None:
 
 
 def _err_issue(line: str, file: Checked, issue: Issue, *, verbose: bool) -> None:
-    err(f"{line} ({place(file.path, issue)})")
+    is_hint = issue.severity is Severity.HINT and issue.hint
+    err(f"{line}; {safe(issue.hint)} ({place(file.path, issue)})" if is_hint else f"{line} ({place(file.path, issue)})")
     indent = " " * (len(line) - len(line.lstrip())) + "  "
     if verbose:
         _err_excerpt(file, issue, indent)
-    if issue.hint:
+    if issue.hint and not is_hint:
         err(f"{indent}hint: {safe(issue.hint)}")
 
 
@@ -63,7 +64,7 @@ def _json(files: Sequence[Checked], *, verbose: bool) -> None:  # noqa: ARG001 -
                     "path": file.path,
                     "kind": file.label,
                     "status": _status(file),
-                    "issues": [_issue_document(issue) for issue in file.issues],
+                    "issues": [issue_document(issue) for issue in file.issues],
                     "problem": str(file.problem) if file.problem else None,
                 }
                 for file in files
@@ -76,18 +77,6 @@ def _status(file: Checked) -> str:
     if file.is_absent:
         return "absent"
     return ("valid", "invalid", "unreadable")[file.exit_code]
-
-
-def _issue_document(issue: Issue) -> dict[str, object]:
-    return {
-        "path": issue.path,
-        "code": issue.code,
-        "severity": issue.severity,
-        "message": issue.message,
-        "hint": issue.hint or None,
-        "line": issue.line,
-        "column": issue.column,
-    }
 
 
 _SARIF_LEVEL: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.HINT: "note"}

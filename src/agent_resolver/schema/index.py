@@ -1,7 +1,5 @@
 """The server index, `mcp.index.json`: a JSON array of what exists."""
 
-from typing import Literal
-
 from msgspec import UNSET, Struct, UnsetType
 
 from agent_resolver.schema.digest import digest
@@ -12,6 +10,7 @@ from agent_resolver.schema.vocabulary import (
     Residency,
     Sensitivity,
     Text,
+    Transport,
 )
 
 
@@ -42,7 +41,7 @@ class Launch(Struct, frozen=True, kw_only=True, gc=False):
     args: tuple[OptionalText, ...] = ()
     env: tuple[Text, ...] = ()
     """Names of the environment variables it needs; never their values."""
-    transport: Literal["stdio", "streamable-http"] = "stdio"
+    transport: Transport = "stdio"
 
     @property
     def endpoint(self) -> str:

@@ -1,20 +1,19 @@
 """The words that agent files and indexes share, and the kinds of text they hold."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 
 from msgspec import Meta
 
 Residency = Literal["any", "us-only", "eu-only"]
 Sensitivity = Literal["public", "internal", "confidential", "pii.low", "pii.moderate", "pii.high"]
+Transport = Literal["stdio", "streamable-http"]
 
-SENSITIVITY_RANK: Final[dict[Sensitivity, int]] = {
-    "public": 0,
-    "internal": 1,
-    "confidential": 2,
-    "pii.low": 3,
-    "pii.moderate": 4,
-    "pii.high": 5,
+SENSITIVITY_RANK: Final[dict[Sensitivity, int]] = {level: rank for rank, level in enumerate(get_args(Sensitivity))}
+
+DECLARED_ORDER: Final[dict[frozenset[str], tuple[str, ...]]] = {
+    frozenset(get_args(words)): get_args(words) for words in (Residency, Sensitivity, Transport)
 }
+"""The words of each enumeration as declared above, where introspection only has them sorted."""
 
 CONTROL_CHARACTERS: Final = "\\u0000-\\u001f\\u007f"
 """A character class: they hide text in a terminal and have no place in a name."""

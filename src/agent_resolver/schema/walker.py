@@ -15,6 +15,7 @@ from msgspec import Struct, inspect, structs
 
 from agent_resolver.schema.issue import Issue, IssueCode, Severity
 from agent_resolver.schema.tree import Item, Mapping, Node, Scalar, Sequence, kind, located
+from agent_resolver.schema.vocabulary import DECLARED_ORDER
 
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 _ABSENT: dict[str, Any] = {}
@@ -46,7 +47,7 @@ def _check(node: Node, expected: inspect.Type, extra: dict[str, Any]) -> Iterato
         case inspect.VarTupleType():
             yield from _array(node, expected)
         case inspect.LiteralType():
-            yield from _literal(node, [str(value) for value in expected.values])
+            yield from _literal(node, expected.values)
         case inspect.StrType():
             yield from _string(node, expected, extra)
         case inspect.BoolType():
@@ -73,13 +74,15 @@ def _number(node: Node) -> Iterator[Issue]:
         yield from _typed(node, "number")
 
 
-def _literal(node: Node, values: list[str]) -> Iterator[Issue]:
-    listed = " | ".join(f"'{value}'" for value in values)
-    if not isinstance(node, Scalar) or not isinstance(node.value, str):
+def _literal(node: Node, values: tuple[object, ...]) -> Iterator[Issue]:
+    words = frozenset(map(str, values))
+    listed = " | ".join(map(repr, DECLARED_ORDER.get(words, values)))
+    if not isinstance(node, Scalar) or type(node.value) is not type(values[0]):
         yield located(node, IssueCode.INVALID_TYPE, f"Expected {listed}, received {kind(node)}")
     elif node.value not in values:
-        message = f"Invalid enum value. Expected {listed}, received '{node.value}'"
-        yield located(node, IssueCode.INVALID_ENUM, message, hint=suggestion(node.value, values))
+        received = node.source or f"'{node.value}'"
+        message = f"Invalid enum value. Expected {listed}, received {received}"
+        yield located(node, IssueCode.INVALID_ENUM, message, hint=suggestion(str(node.value), words))
 
 
 def _string(node: Node, expected: inspect.StrType, extra: dict[str, Any]) -> Iterator[Issue]:

@@ -1,0 +1,129 @@
+"""The command as a process: what it may open, and how it ends."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# Every way to a network is an event that an audit hook sees before it happens.
+WITHOUT_SOCKETS = """
+import sys
+
+def refuse(event, arguments):
+    if event.partition(".")[0] in {"socket", "urllib", "http", "ssl", "subprocess"} or event in {"os.exec", "os.fork"}:
+        sys.stderr.write(f"REFUSED {event}\\n")
+        raise RuntimeError(event)
+
+sys.addaudithook(refuse)
+from agent_resolver.cli import main
+sys.exit(main())
+"""
+
+COMMANDS = [
+    ["--version"],
+    ["--help"],
+    ["validate", "--strict", "--verbose"],
+    ["validate", "--json"],
+    ["validate", "--format", "sarif"],
+    ["validate", "--format", "github"],
+    ["discover"],
+    ["discover", "--json"],
+    ["resolve", "--explain"],
+    ["resolve", "--check"],
+    ["resolve", "--locked"],
+    ["resolve", "--dry-run"],
+    ["resolve", "--resolved-at", "now", "--json"],
+    ["schema", "agents"],
+    ["schema", "index"],
+    ["schema", "lock"],
+    ["schema", "resolution"],
+    ["completion", "bash"],
+]
+
+
+def agent(*arguments: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "agent_resolver", *arguments]
+    return subprocess.run(command, capture_output=True, check=False, env={**os.environ, **environment})
+
+
+def test_the_hook_would_see_a_socket() -> None:
+    script = (
+        WITHOUT_SOCKETS.partition("from agent_resolver")[0] + "import socket; socket.socket().connect(('127.0.0.1', 9))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+
+    assert b"REFUSED socket" in done.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_runs_without_a_network(project: Path, command: list[str]) -> None:
+    subprocess.run([sys.executable, "-m", "agent_resolver", "resolve"], check=True, capture_output=True)
+
+    done = subprocess.run([sys.executable, "-c", WITHOUT_SOCKETS, *command], capture_output=True, check=False)
+
+    assert done.stderr == b""
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "tcsh", "powershell"])
+def test_a_completion_script_knows_every_command(shell: str) -> None:
+    script = agent("completion", shell).stdout.decode()
+
+    for word in ("validate", "discover", "resolve", "explain-output"):
+        assert word in script
+
+
+def test_bash_takes_the_completion_script(tmp_path: Path) -> None:
+    (tmp_path / "agent.bash").write_bytes(agent("completion", "bash").stdout)
+    ask = "source agent.bash; COMP_WORDS=(agent res); COMP_CWORD=1; _shtab_agent agent res agent; echo ${COMPREPLY[@]}"
+
+    done = subprocess.run(["bash", "-c", ask], capture_output=True, check=False, cwd=tmp_path)
+
+    assert done.stdout == b"resolve\n"
+
+
+def test_a_reader_that_goes_away_is_no_traceback(project: Path) -> None:
+    script = f"{sys.executable} -m agent_resolver schema index | true"
+
+    done = subprocess.run(["bash", "-c", script], capture_output=True, check=False)
+
+    assert done.stderr == b""
+
+
+def test_an_interrupt_is_no_traceback(project: Path) -> None:
+    script = """
+import os, signal, sys
+import agent_resolver.storage.file as file
+file.os.replace = lambda *_: os.kill(os.getpid(), signal.SIGINT)
+from agent_resolver.cli import main
+sys.exit(main(["resolve"]))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+
+    assert done.returncode == 128 + signal.SIGINT
+    assert done.stderr == b"Interrupted\n"
+    assert not (project / "agents.lock").exists()
+    assert sorted(path.name for path in project.iterdir()) == ["agents.md", "mcp.index.json"]
+
+
+@pytest.mark.parametrize("setting", [{}, {"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_colour_is_for_terminals_alone(project: Path, setting: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "agent_resolver", "validate"]
+    ours, theirs = pty.openpty()
+    subprocess.run(command, stdout=theirs, stderr=theirs, check=True, env={**os.environ, "TERM": "xterm", **setting})
+    os.close(theirs)
+    shown = os.read(ours, 10_000)
+    os.close(ours)
+
+    assert (b"\x1b[32m\xe2\x9c\x93\x1b[0m" in shown) == (not setting)
+    assert b"\x1b" not in agent("validate").stdout
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-16"])
+def test_the_output_is_utf8_whatever_the_machine_prefers(project: Path, encoding: str) -> None:
+    assert agent("validate", PYTHONIOENCODING=encoding).stdout == agent("validate").stdout

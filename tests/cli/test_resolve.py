@@ -1,0 +1,208 @@
+"""Where `agent resolve` writes, and what it never touches."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Run
+
+EPOCH = "1970-01-01T00:00:00.000Z"
+
+
+def resolved_at(path: Path) -> str:
+    return str(json.loads(path.read_bytes())["resolvedAt"])
+
+
+def fail_residency(project: Path) -> None:
+    agents = project / "agents.md"
+    agents.write_text(agents.read_text().replace("us-only", "eu-only"))
+
+
+def test_an_agent_file_anywhere_locks_beside_itself(project: Path, run: Run) -> None:
+    (project / "team").mkdir()
+    (project / "agents.md").rename(project / "team" / "billing.md")
+
+    ran = run("resolve", "-a", "team/billing.md", "--explain")
+
+    assert ran.code == 0
+    assert "✓ Wrote team/billing.lock\n✓ Wrote team/billing.resolution.json\n" in ran.stdout
+    assert sorted(path.name for path in (project / "team").iterdir()) == [
+        "billing.lock",
+        "billing.md",
+        "billing.resolution.json",
+    ]
+
+
+def test_an_agent_file_without_an_extension_still_gets_its_own_lock(project: Path, run: Run) -> None:
+    (project / "agents.md").rename(project / "AGENT")
+
+    assert run("resolve", "-a", "AGENT").code == 0
+    assert (project / "AGENT.lock").exists()
+
+
+def test_explain_output_implies_explain_and_makes_folders(project: Path, run: Run) -> None:
+    assert run("resolve", "-o", "locks/a.lock", "--explain-output", "audit/deep/why.json").code == 0
+    assert (project / "locks" / "a.lock").exists()
+    assert json.loads((project / "audit" / "deep" / "why.json").read_bytes())["success"] is True
+
+
+def test_without_explain_no_explanation_is_written(project: Path, run: Run) -> None:
+    run("resolve")
+
+    assert not (project / "agents.resolution.json").exists()
+
+
+def test_a_failed_resolution_explains_itself_and_leaves_the_lock_alone(project: Path, run: Run) -> None:
+    run("resolve")
+    before = (project / "agents.lock").read_bytes()
+    fail_residency(project)
+
+    assert run("resolve", "--explain").code == 1
+    assert (project / "agents.lock").read_bytes() == before
+    explanation = json.loads((project / "agents.resolution.json").read_bytes())
+    assert explanation["success"] is False
+    assert [need["selected"] is None for need in explanation["requirements"]] == [False, True]
+
+
+@pytest.mark.parametrize("mode", ["--check", "--locked", "--dry-run"])
+@pytest.mark.parametrize("fails", [False, True])
+def test_modes_that_only_look_write_nothing(project: Path, run: Run, mode: str, *, fails: bool) -> None:
+    if fails:
+        fail_residency(project)
+    before = sorted(project.iterdir())
+
+    ran = run("resolve", mode, "--explain")
+
+    assert ran.code == (0 if mode == "--dry-run" and not fails else 1)
+    assert sorted(project.iterdir()) == before
+
+
+def test_check_judges_every_byte_and_locked_only_what_is_pinned(project: Path, run: Run) -> None:
+    run("resolve", "--resolved-at", "2025-01-15T10:30:00Z")
+
+    assert run("resolve", "--locked").code == 0
+    assert run("resolve", "--check").code == 1
+    assert run("resolve", "--check", "--resolved-at", "2025-01-15T10:30:00Z").code == 0
+
+
+def test_check_also_looks_at_the_explanation(project: Path, run: Run) -> None:
+    run("resolve")
+
+    ran = run("resolve", "--check", "--explain")
+
+    assert ran.code == 1
+    assert "✗ ./agents.resolution.json would change" in ran.stderr
+
+
+def test_a_lock_that_is_not_json_is_stale(project: Path, run: Run) -> None:
+    (project / "agents.lock").write_text("<<<<<<< ours")
+
+    assert run("resolve", "--locked").code == 1
+
+
+def test_a_lock_with_other_line_ends_still_holds(project: Path, run: Run) -> None:
+    run("resolve")
+    lock = project / "agents.lock"
+    lock.write_bytes(lock.read_bytes().replace(b"\n", b"\r\n"))
+
+    assert run("resolve", "--locked").code == 0
+
+
+def test_an_unreadable_lock_is_a_usage_error(project: Path, run: Run) -> None:
+    (project / "agents.lock").mkdir()
+
+    for mode in (["--locked"], ["--check"], []):
+        ran = run("resolve", *mode)
+        assert ran.code == 2
+        assert "is a directory" in ran.stderr
+
+
+@pytest.mark.parametrize("target", ["agents.md", "mcp.index.json"])
+def test_an_input_is_never_overwritten(project: Path, run: Run, target: str) -> None:
+    before = (project / target).read_bytes()
+
+    assert run("resolve", "-o", target).code == 1
+    assert run("resolve", "--explain-output", target).code == 1
+    assert (project / target).read_bytes() == before
+    assert not (project / "agents.lock").exists()
+
+
+def test_an_empty_file_may_be_filled(project: Path, run: Run) -> None:
+    (project / "agents.lock").touch()
+
+    assert run("resolve").code == 0
+
+
+def test_modes_exclude_each_other(project: Path, run: Run) -> None:
+    ran = run("resolve", "--check", "--locked")
+
+    assert ran.code == 2
+    assert "not allowed with argument" in ran.stderr
+
+
+def test_the_time_is_the_epoch_unless_asked(project: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = project / "agents.lock"
+    run("resolve")
+    assert resolved_at(lock) == EPOCH
+
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1736937000")
+    run("resolve")
+    assert resolved_at(lock) == "2025-01-15T10:30:00.000Z"
+
+    run("resolve", "--resolved-at", "2025-01-15T10:30:00.1239+02:00")
+    assert resolved_at(lock) == "2025-01-15T08:30:00.123Z"
+
+    run("resolve", "--resolved-at", "now")
+    assert resolved_at(lock) > "2026"
+
+
+@pytest.mark.parametrize("epoch", ["", "soon", "1e9", "9" * 30])
+def test_a_source_date_epoch_that_is_no_number_is_a_usage_error(
+    project: Path, run: Run, monkeypatch: pytest.MonkeyPatch, epoch: str
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
+
+    ran = run("resolve")
+
+    assert ran.code == 2
+    assert "SOURCE_DATE_EPOCH" in ran.stderr
+
+
+def test_many_rejections_are_cut_with_a_word_on_where_the_rest_is(project: Path, run: Run) -> None:
+    index = json.loads((project / "mcp.index.json").read_bytes())
+    many = [{**index[1], "version": f"{number}.0.0"} for number in range(60)]
+    (project / "mcp.index.json").write_text(json.dumps([index[0], *many]))
+    fail_residency(project)
+
+    ran = run("resolve")
+
+    assert ran.stderr.count("Agent requires 'eu-only'") == 50
+    assert "… and 10 more: `agent resolve --explain` writes every one" in ran.stderr
+    assert len(json.loads(run("resolve", "--json").stdout)["failed"][0]["rejected"]) == 60
+
+
+def test_an_unwritable_folder_is_an_error_and_nothing_is_lost(project: Path, run: Run) -> None:
+    (project / "file").touch()
+
+    ran = run("resolve", "--explain-output", "file/why.json")
+
+    assert ran.code == 2
+    assert "cannot be written" in ran.stderr
+    assert not (project / "agents.lock").exists()
+
+
+def test_control_characters_never_reach_the_terminal(project: Path) -> None:
+    """Text of a refused file is shown without what would steer a terminal."""
+    agents = project / "agents.md"
+    agents.write_text(agents.read_text().replace("us-only", '"\\e[31mred"'))
+    command = [sys.executable, "-m", "agent_resolver", "resolve"]
+
+    done = subprocess.run(command, capture_output=True, check=False, cwd=project, env={**os.environ})
+
+    assert done.returncode == 1
+    assert b"\x1b" not in done.stderr
+    assert b"\\x1b[31mred" in done.stderr

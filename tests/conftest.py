@@ -1,0 +1,76 @@
+"""What every test may ask for."""
+
+import gc
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+
+from agent_resolver.cli import main
+
+PROJECTS = Path(__file__).parent / "projects"
+
+
+class Ran(Struct, frozen=True):
+    """What one command did."""
+
+    command: tuple[str, ...]
+    code: int
+    stdout: str
+    stderr: str
+
+    def __str__(self) -> str:
+        return f"$ agent {' '.join(self.command)}\nexit {self.code}\n--- stdout\n{self.stdout}--- stderr\n{self.stderr}"
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No test sees the settings of the machine, and none leaves the collector off for the next."""
+    for name in ("SOURCE_DATE_EPOCH", "NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    yield
+    gc.enable()
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The quick-start project, as the current folder."""
+    shutil.copytree(PROJECTS / "quick-start", tmp_path / "project")
+    monkeypatch.chdir(tmp_path / "project")
+    return tmp_path / "project"
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs one command in this process."""
+
+    def run_command(*command: str) -> Ran:
+        try:
+            code = main(command)
+        except SystemExit as stop:  # argparse ends --help and usage errors like this.
+            code = int(stop.code or 0)
+        captured = capsys.readouterr()
+        return Ran(command, code, captured.out, captured.err)
+
+    return run_command
+
+
+@pytest.fixture
+def snapshot(request: pytest.FixtureRequest) -> Callable[[object], None]:
+    """Compares a text with the file of the test's name; `UPDATE_SNAPSHOTS=1` writes it instead."""
+    name = request.node.name.removeprefix("test_")
+    path = request.path.parent / "snapshots" / f"{name}.txt"
+
+    def compare(value: object) -> None:
+        if os.environ.get("UPDATE_SNAPSHOTS"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(str(value), encoding="utf-8")
+        assert str(value) == path.read_text(encoding="utf-8")
+
+    return compare
