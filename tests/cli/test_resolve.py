@@ -160,7 +160,7 @@ def test_the_time_is_the_epoch_unless_asked(project: Path, run: Run, monkeypatch
     assert resolved_at(lock) > "2026"
 
 
-@pytest.mark.parametrize("epoch", ["", "soon", "1e9", "9" * 30])
+@pytest.mark.parametrize("epoch", ["soon", "1e9", "9" * 30])
 def test_a_source_date_epoch_that_is_no_number_is_a_usage_error(
     project: Path, run: Run, monkeypatch: pytest.MonkeyPatch, epoch: str
 ) -> None:
@@ -206,3 +206,39 @@ def test_control_characters_never_reach_the_terminal(project: Path) -> None:
     assert done.returncode == 1
     assert b"\x1b" not in done.stderr
     assert b"\\x1b[31mred" in done.stderr
+
+
+def test_one_path_for_both_files_is_a_usage_error(project: Path, run: Run) -> None:
+    assert run("resolve", "-o", "x.json", "--explain-output", "./x.json").code == 2
+    assert not (project / "x.json").exists()
+
+
+@pytest.mark.parametrize("mode", [[], ["--check"], ["--locked"], ["--dry-run"]])
+def test_a_lock_of_a_newer_version_is_left_alone(project: Path, run: Run, mode: list[str]) -> None:
+    run("resolve")
+    lock = project / "agents.lock"
+    newer = lock.read_bytes().replace(b"\n}\n", b',\n  "lockVersion": 3\n}\n')
+    lock.write_bytes(newer)
+
+    ran = run("resolve", *mode)
+
+    assert ran.code == 1
+    assert "was written by a newer version of `agent`" in ran.stderr
+    assert lock.read_bytes() == newer
+
+
+def test_a_misspelt_constraint_never_passes_in_silence(project: Path, run: Run) -> None:
+    agents = project / "agents.md"
+    agents.write_text(agents.read_text().replace("residency:", "residence:"))
+
+    assert "warning: constraints.data.residence: Unknown key" in run("resolve").stderr
+    assert json.loads(run("resolve", "--json").stdout)["warnings"][0]["path"] == "constraints.data.residence"
+
+
+def test_words_about_the_result_come_after_it_in_one_log(project: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-m", "agent_resolver", "resolve", "--locked"]
+
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
+
+    assert done.stdout.decode().index("Resolving agent") < done.stdout.decode().index("is missing")

@@ -55,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
         code: int = options.run(options)
         sys.stdout.flush()
     except ResolverError as error:
-        return _report(error, as_json=getattr(options, "json", False))
+        return _report(error, options)
     except BrokenPipeError:
         # Whoever read the output has seen enough. Closing it again at exit must not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -66,10 +66,10 @@ def run(arguments: Sequence[str]) -> int:
     return code
 
 
-def _report(error: ResolverError, *, as_json: bool) -> int:
-    hint = _hint(error)
+def _report(error: ResolverError, options: argparse.Namespace) -> int:
+    hint = _hint(error, options)
     files = error.files if isinstance(error, InvalidFiles) else ()
-    if as_json:
+    if getattr(options, "json", False):
         documents = [
             {"path": file.path, "kind": file.label, "issues": list(map(issue_document, file.issues))} for file in files
         ]
@@ -84,11 +84,12 @@ def _report(error: ResolverError, *, as_json: bool) -> int:
     return _exit_code(error)
 
 
-def _hint(error: ResolverError) -> str:
+def _hint(error: ResolverError, options: argparse.Namespace) -> str:
     if isinstance(error, Refusal):
         return error.hint
     if isinstance(error, UnreadableFile) and error.missing:
-        return "check the path, or give another with `--agents` or `--index`"
+        option = "--agents" if error.path == getattr(options, "agents", None) else "--index"
+        return f"check the path, or name another file with `{option}`"
     return ""
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from agent_resolver.cli.errors import Refusal
 from agent_resolver.schema import InvalidLockfile, Lockfile, parse_lockfile
 from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
-from agent_resolver.schema.lockfile import is_ours
+from agent_resolver.schema.lockfile import is_newer, is_ours
 from agent_resolver.storage import UnreadableFile, read_bounded, read_head, same_content, write_atomic
 
 _HEAD_BYTES = 4096
@@ -36,6 +36,7 @@ class Artifact(Struct, frozen=True):
 
     path: str
     content: Callable[[], Iterable[bytes]]
+    is_lock: bool = False
 
     def write(self) -> Status:
         """Write the file, unless it already has the content."""
@@ -66,6 +67,8 @@ class Artifact(Struct, frozen=True):
                 f"`{self.path}` exists and was not written by `agent resolve`",
                 "choose another path with `--output` or `--explain-output`, or move the file away",
             )
+        if head and self.is_lock and is_newer(read_bounded(self.path, MAX_LOCKFILE_BYTES)):
+            raise Refusal(f"`{self.path}` was written by a newer version of `agent`", "upgrade, or move the file away")
 
 
 class Settled(Struct, frozen=True):

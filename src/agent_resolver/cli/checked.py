@@ -32,7 +32,8 @@ class Checked(Struct, frozen=True, kw_only=True):
 
     def found(self, content: bytes, issues: Iterable[Issue], summary: str = "") -> Self:
         """This file was read, and these issues were found."""
-        return structs.replace(self, content=content, issues=tuple(issues), summary=summary)
+        ordered = sorted(issues, key=lambda issue: (issue.line, issue.column))
+        return structs.replace(self, content=content, issues=tuple(ordered), summary=summary)
 
     def strict(self) -> Self:
         """The same with every warning as an error."""

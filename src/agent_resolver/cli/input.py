@@ -4,7 +4,8 @@ from typing import Final
 
 from agent_resolver.cli.errors import InvalidFile, InvalidFiles
 from agent_resolver.core import Server, servers_of
-from agent_resolver.schema import AgentFile, Index, InvalidInput, parse_agent_file, parse_index
+from agent_resolver.schema import AgentFile, Index, InvalidInput, Issue, Severity, parse_index, read_agent_file
+from agent_resolver.schema.issue import errors
 from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES, MAX_INDEX_BYTES
 from agent_resolver.storage import read_bounded
 
@@ -25,17 +26,19 @@ def read_index_bytes(path: str) -> bytes:
     return read_bounded(path, MAX_INDEX_BYTES)
 
 
-def load(agent_path: str, index_path: str) -> tuple[AgentFile, tuple[Server, ...]]:
-    """The agent file and the servers of the index.
+def load(agent_path: str, index_path: str) -> tuple[AgentFile, list[Issue], tuple[Server, ...]]:
+    """The agent file, the warnings about it, and the servers of the index.
 
     Raises:
         InvalidFiles: With the faults of both.
     """
-    agent = _agent(agent_path)
+    reading = read_agent_file(read_agent_bytes(agent_path))
     index = _index(index_path)
-    if isinstance(agent, InvalidFile) or isinstance(index, InvalidFile):
-        raise InvalidFiles([found for found in (agent, index) if isinstance(found, InvalidFile)])
-    return agent, servers_of(index)
+    if reading.agent is None or isinstance(index, InvalidFile):
+        agent = InvalidFile(AGENT_FILE_LABEL, agent_path, tuple(errors(reading.issues)))
+        raise InvalidFiles([found for found in (agent, index) if isinstance(found, InvalidFile) and found.issues])
+    warnings = [issue for issue in reading.issues if issue.severity is Severity.WARNING]
+    return reading.agent, warnings, servers_of(index)
 
 
 def load_servers(path: str) -> tuple[Server, ...]:
@@ -44,13 +47,6 @@ def load_servers(path: str) -> tuple[Server, ...]:
     if isinstance(index, InvalidFile):
         raise InvalidFiles([index])
     return servers_of(index)
-
-
-def _agent(path: str) -> AgentFile | InvalidFile:
-    try:
-        return parse_agent_file(read_agent_bytes(path))
-    except InvalidInput as error:
-        return InvalidFile(AGENT_FILE_LABEL, path, error.issues)
 
 
 def _index(path: str) -> Index | InvalidFile:

@@ -18,7 +18,7 @@ def resolved_at(asked: str | None) -> str:
     if asked is not None:
         return _iso(_parse(asked))
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
-    return EPOCH if epoch is None else _iso(_from_seconds(epoch))
+    return EPOCH if not epoch else _iso(_from_seconds(epoch))
 
 
 def _parse(asked: str) -> datetime:

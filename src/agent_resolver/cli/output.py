@@ -22,7 +22,8 @@ def out(line: str = "") -> None:
 
 
 def err(line: str = "") -> None:
-    """A line about the result."""
+    """A line about the result, after what was printed of it so far."""
+    sys.stdout.flush()
     _print(line, sys.stderr)
 
 
@@ -62,6 +63,13 @@ def err_faults(label: str, path: str, issues: Iterable[Issue]) -> None:
         err(f"  - {safe(str(issue))} ({place(path, issue)})")
         if issue.hint:
             err(f"    hint: {safe(issue.hint)}")
+
+
+def err_warnings(path: str, issues: Iterable[Issue]) -> None:
+    """Warnings about a file that is used all the same."""
+    for issue in issues:
+        hint = f"; {safe(issue.hint)}" if issue.hint else ""
+        err(f"warning: {safe(str(issue))}{hint} ({place(path, issue)})")
 
 
 def issue_document(issue: Issue) -> dict[str, object]:

@@ -1,11 +1,14 @@
 """`agent resolve`: choose a server for every requirement and pin the choice."""
 
 import argparse
+import os
 
 from agent_resolver.cli.artifact import Artifact, Settled, Status, lock_status
+from agent_resolver.cli.errors import Usage
 from agent_resolver.cli.input import INDEX, load
 from agent_resolver.cli.instant import resolved_at
 from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json
+from agent_resolver.cli.output import err_warnings
 from agent_resolver.cli.resolve_report import print_header, print_json, print_text
 from agent_resolver.core import Resolution, explanation_json, resolve
 from agent_resolver.schema import to_json
@@ -49,13 +52,16 @@ def add_to(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Resolve, write or compare what was asked for, and report."""
     instant = resolved_at(options.resolved_at)
-    agent, servers = load(options.agents, options.index or INDEX)
+    agent, warnings, servers = load(options.agents, options.index or INDEX)
     resolution = resolve(agent, servers, resolved_at=instant)
     if not options.json:
+        err_warnings(options.agents, warnings)
         print_header(resolution)
     settled = _settle(_artifacts(resolution, options), resolution, options)
-    report = print_json if options.json else print_text
-    report(resolution, settled)
+    if options.json:
+        print_json(resolution, settled, warnings)
+    else:
+        print_text(resolution, settled)
     return 0 if resolution.success and not any(file.status.is_refusal for file in settled) else 1
 
 
@@ -64,23 +70,25 @@ def _artifacts(resolution: Resolution, options: argparse.Namespace) -> list[Arti
     stem = options.agents.removesuffix(".md")
     artifacts = []
     if lockfile := resolution.lockfile:
-        artifacts.append(Artifact(options.output or f"{stem}.lock", lambda: [to_json(lockfile)]))
+        artifacts.append(Artifact(options.output or f"{stem}.lock", lambda: [to_json(lockfile)], is_lock=True))
     if options.explain or options.explain_output:
         path = options.explain_output or f"{stem}.resolution.json"
         artifacts.append(Artifact(path, lambda: explanation_json(resolution)))
+    if len({os.path.realpath(artifact.path) for artifact in artifacts}) < len(artifacts):
+        raise Usage("The lock and the explanation cannot be one file", "give each its own path")
     return artifacts
 
 
 def _settle(artifacts: list[Artifact], resolution: Resolution, options: argparse.Namespace) -> list[Settled]:
     """Write the files, or compare them with what is there."""
     lockfile = resolution.lockfile
+    for artifact in artifacts:
+        artifact.refuse_foreign()
     if options.locked:
         return [Settled(artifacts[0], lock_status(artifacts[0].path, lockfile))] if lockfile else []
     if options.check or options.dry_run:
         otherwise = Status.CHANGED if options.check else Status.WOULD_WRITE
         compared = artifacts if lockfile else []
         return [Settled(file, Status.CURRENT if file.is_current() else otherwise) for file in compared]
-    for artifact in artifacts:
-        artifact.refuse_foreign()
     # The lock is written last: it changes only when the explanation of it is safe on the disk.
     return [Settled(artifact, artifact.write()) for artifact in reversed(artifacts)][::-1]

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from agent_resolver.cli.artifact import Settled, Status
-from agent_resolver.cli.output import err, out, out_json
+from agent_resolver.cli.output import err, issue_document, out, out_json
 from agent_resolver.core import Resolution, in_order, rejections
-from agent_resolver.schema import LockedServer, Rejection, RejectionCode
+from agent_resolver.schema import Issue, LockedServer, Rejection, RejectionCode
 
 _MOST_REJECTIONS_SHOWN = 50
 
@@ -33,6 +33,7 @@ class Report(Struct, frozen=True, kw_only=True, rename="camel"):
     servers: tuple[LockedServer, ...]
     failed: tuple[Unresolved, ...]
     diff: str | None
+    warnings: tuple[dict[str, object], ...]
 
 
 def print_header(resolution: Resolution) -> None:
@@ -44,7 +45,7 @@ def print_header(resolution: Resolution) -> None:
     out()
 
 
-def print_json(resolution: Resolution, settled: Sequence[Settled]) -> None:
+def print_json(resolution: Resolution, settled: Sequence[Settled], warnings: Sequence[Issue]) -> None:
     """The whole result as one JSON document."""
     lockfile = resolution.lockfile
     report = Report(
@@ -55,6 +56,7 @@ def print_json(resolution: Resolution, settled: Sequence[Settled]) -> None:
         servers=lockfile.servers if lockfile else (),
         failed=tuple(_unresolved(resolution)),
         diff=_diff(settled) or None,
+        warnings=tuple(map(issue_document, warnings)),
     )
     out_json(report)
 
@@ -65,7 +67,7 @@ def print_text(resolution: Resolution, settled: Sequence[Settled]) -> None:
         _print_status(file)
     if any(file.status.is_refusal for file in settled):
         sys.stdout.write(_diff(settled))
-        err("hint: Run `agent resolve` to update the lock, then review the change")
+        err("hint: Run the same command without `--check` or `--locked` to write it, then review the change")
     elif resolution.lockfile:
         out()
         _print_summary(resolution.lockfile.servers)
@@ -121,7 +123,8 @@ def _err_unresolved(failed: Sequence[Unresolved]) -> None:
     categories = list(dict.fromkeys(requirement.category for requirement in failed))
     err(f"Resolution failed: no candidates for categories: {', '.join(categories)}")
     for requirement in failed:
-        of_which = f" for `{requirement.category}`" if len(failed) > 1 else ""
+        scopes = ", ".join(requirement.required_permissions)
+        of_which = f" for `{requirement.category}` ({scopes})" if len(failed) > 1 else ""
         err(f"Rejected candidates{of_which}:")
         for found in requirement.rejected[:_MOST_REJECTIONS_SHOWN]:
             err(f"  {found.server_id}@{found.version}: {found.reason.message}")

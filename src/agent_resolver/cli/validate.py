@@ -20,13 +20,14 @@ def add_to(commands: Commands) -> None:
     add_index(parser)
     parser.add_argument("--strict", action="store_true", help="treat warnings, such as unknown keys, as errors")
     parser.add_argument("-v", "--verbose", action="store_true", help="show the line of each finding, and what was read")
-    parser.add_argument(
+    report = parser.add_mutually_exclusive_group()
+    report.add_argument(
         "--format",
         choices=tuple(REPORTS),
         default="text",
         help="how to report (default: text); --json is --format json",
     )
-    add_json(parser)
+    add_json(report)
     parser.set_defaults(run=run)
 
 

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from typing import Final
+from urllib.parse import quote
 
 from agent_resolver._version import __version__
 from agent_resolver.cli.checked import Checked
 from agent_resolver.cli.output import err, issue_document, out, out_json, place, safe, shown
 from agent_resolver.schema import Issue, IssueCode, Severity
+from agent_resolver.storage import UnreadableFile
 
 
 def _text(files: Sequence[Checked], *, verbose: bool) -> None:
@@ -25,6 +27,8 @@ def _text_of(file: Checked, *, verbose: bool) -> None:
     elif file.problem:
         err(f"✗ {file.label} validation failed:")
         err(f"  - {safe(str(file.problem))}")
+        if isinstance(file.problem, UnreadableFile) and file.problem.missing:
+            err("    hint: check the path")
     elif file.errors:
         err(f"✗ {file.label} validation failed:")
         for issue in file.errors:
@@ -102,7 +106,7 @@ def _sarif_result(file: Checked, issue: Issue) -> dict[str, object]:
         "ruleId": issue.code,
         "level": _SARIF_LEVEL[issue.severity],
         "message": {"text": f"{issue}. {issue.hint}".removesuffix(" ") if issue.hint else str(issue)},
-        "locations": [{"physicalLocation": {"artifactLocation": {"uri": shown(file.path)}, "region": region}}],
+        "locations": [{"physicalLocation": {"artifactLocation": {"uri": quote(shown(file.path))}, "region": region}}],
     }
 
 
@@ -110,7 +114,7 @@ def _sarif_problem(file: Checked) -> dict[str, object]:
     return {
         "level": "error",
         "message": {"text": str(file.problem)},
-        "locations": [{"physicalLocation": {"artifactLocation": {"uri": shown(file.path)}}}],
+        "locations": [{"physicalLocation": {"artifactLocation": {"uri": quote(shown(file.path))}}}],
     }
 
 

@@ -1,5 +1,6 @@
 """What a lock entry holds, and the hashes over it."""
 
+from collections.abc import Mapping
 from hashlib import sha256
 
 from msgspec import UNSET, structs
@@ -23,7 +24,11 @@ def lock_entry(requirement: Requirement, server: Server) -> LockedServer:
         scopes=requirement.permissions,
         hash=server_hash(server.id, server.version, server.endpoint, requirement.permissions),
         launch=server.launch or UNSET,
-        tool_scopes=dict(sorted(server.tool_scopes.items())) if server.tool_scopes else UNSET,
+        tool_scopes=_in_order(server.tool_scopes) if server.tool_scopes else UNSET,
     )
     uses_more = entry.launch is not UNSET or entry.tool_scopes is not UNSET
     return structs.replace(entry, integrity=digest(entry)) if uses_more else entry
+
+
+def _in_order(tool_scopes: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    return {tool: tuple(sorted(scopes)) for tool, scopes in sorted(tool_scopes.items())}

@@ -72,7 +72,7 @@ def _residency(server: Server, limits: Limits) -> Reason | None:
         return Reason(RejectionCode.RESIDENCY_UNKNOWN, message)
     if asked in server.residency or "any" in server.residency:
         return None
-    offered = ", ".join(server.residency)
+    offered = ", ".join(server.residency) or "(none)"
     return Reason(RejectionCode.RESIDENCY_MISMATCH, f"Agent requires '{asked}' but server supports: {offered}")
 
 

@@ -7,4 +7,4 @@ import msgspec
 
 def digest(value: object) -> str:
     """`sha256-` and the hexadecimal digest of `value` as compact JSON with sorted keys."""
-    return f"sha256-{sha256(msgspec.json.encode(value, order='deterministic')).hexdigest()}"
+    return f"sha256-{sha256(msgspec.json.encode(value, order='sorted')).hexdigest()}"

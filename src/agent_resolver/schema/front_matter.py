@@ -8,8 +8,8 @@ from agent_resolver.schema.issue import Issue, IssueCode
 from agent_resolver.schema.limit import MAX_FRONT_MATTER_CHARACTERS
 from agent_resolver.schema.source import BYTE_ORDER_MARK, unreadable
 
-_FENCE = re.compile(r"^---[ \t]*(?:\r\n?|\n|\Z)", re.MULTILINE)
-_FENCE_AFTER_BREAK = re.compile(r"(?:(?<=\n)|(?<=\r)(?!\n))---[ \t]*(?:\r\n?|\n|\Z)")
+_FENCE = re.compile(r"---[ \t]*(?:\r\n?|\n|\Z)")
+_FENCE_AFTER_BREAK = re.compile(rf"(?<=[\r\n]){_FENCE.pattern}")
 
 
 class Document(Struct, frozen=True):
@@ -30,7 +30,7 @@ def split(text: str) -> Document | Issue:
     opening = _FENCE.match(text)
     if opening is None:
         return _missing(text)
-    # The search starts inside the line break that ends the opening fence, so that empty front matter is found too.
+    # It may stand right after the line break that ends the opening fence: empty front matter is closed too.
     closing = _FENCE_AFTER_BREAK.search(text, opening.end())
     if closing is None:
         raise unreadable(

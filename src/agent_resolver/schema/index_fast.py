@@ -15,6 +15,9 @@ _KEYS_OF_EVERY_ENTRY = 11
 
 _STRING = re.compile(rb'"[^"]*"')
 _NEITHER_BRACKET_NOR_QUOTE = bytes(set(range(256)) - set(b'[]{}"'))
+_CURLY_TO_SQUARE = bytes.maketrans(b"{}", b"[]")
+_SPACE = b" \t\n\r"
+_CHUNK = 64 * 1024
 
 
 def is_surely_clean(raw: bytes, entries: Index) -> bool:
@@ -89,19 +92,31 @@ def _has_only_known_keys(raw: bytes, entries: Index) -> bool:
         + len(maps)
         + sum(map(len, maps))
     )
-    return raw.count(b'":') == expected
+    return _count_keys(raw) == expected
+
+
+def _count_keys(raw: bytes) -> int:
+    """How many keys the file has, or more where a string looks like one; in chunks, so that no copy is held."""
+    count, last = 0, b""
+    for start in range(0, len(raw), _CHUNK):
+        chunk = last + raw[start : start + _CHUNK].translate(None, _SPACE)
+        count += chunk.count(b'":')
+        last = chunk[-1:]
+    return count
 
 
 def _is_shallow(raw: bytes) -> bool:
     """Whether no value nests deeper than `MAX_DEPTH`.
 
     1. Take away what a string may escape, then all but brackets and quotes, then the strings.
-    2. Each round takes the innermost brackets away; whoever is left after the last was too deep.
+    2. Each round takes the innermost brackets away, of one kind by now, or two levels would go at once.
+    3. Whoever is left after the last round was too deep.
     """
-    compact = raw.replace(rb"\\", b"").replace(rb"\"", b"").translate(None, _NEITHER_BRACKET_NOR_QUOTE)
+    escaped = raw.replace(rb"\\", b"").replace(rb"\"", b"")
+    compact = escaped.translate(_CURLY_TO_SQUARE, _NEITHER_BRACKET_NOR_QUOTE)
     brackets = _STRING.sub(b"", compact.replace(b'""', b""))
     for _ in range(MAX_DEPTH - 1):
-        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        brackets = brackets.replace(b"[]", b"")
     return not brackets
 
 

@@ -23,13 +23,13 @@ def parse_index(raw: bytes) -> Index:
     Raises:
         InvalidIndex: With every error in the file.
     """
-    raw = raw.removeprefix(BYTE_ORDER_MARK.encode())
+    content = raw.removeprefix(BYTE_ORDER_MARK.encode())
     try:
-        entries = _decoder.decode(raw)
+        entries = _decoder.decode(content)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     else:
-        if is_surely_clean(raw, entries):
+        if is_surely_clean(content, entries):
             return entries
     reading = read_index(raw)
     if reading.value is None:

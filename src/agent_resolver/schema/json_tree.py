@@ -4,7 +4,7 @@ import re
 from json import JSONDecodeError, JSONDecoder
 
 from agent_resolver.schema.issue import IssueCode
-from agent_resolver.schema.limit import MAX_DEPTH
+from agent_resolver.schema.limit import MAX_DEPTH, MAX_INTEGER_DIGITS
 from agent_resolver.schema.source import Lines, Unreadable, unreadable
 from agent_resolver.schema.tree import Item, Mapping, Node, Scalar, Sequence
 
@@ -13,7 +13,6 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _WORD = re.compile(r"-?[A-Za-z]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _DECODER = JSONDecoder()
-_MAX_INTEGER_DIGITS = 400
 _CONSTANTS = {"true": True, "false": False, "null": None}
 
 
@@ -143,4 +142,4 @@ class _Parser:
 
 def _number(source: str) -> float:
     """An integer where it is spelled as one and is not absurdly long, else a float."""
-    return int(source) if source.lstrip("-").isdigit() and len(source) <= _MAX_INTEGER_DIGITS else float(source)
+    return int(source) if source.lstrip("-").isdigit() and len(source) <= MAX_INTEGER_DIGITS else float(source)

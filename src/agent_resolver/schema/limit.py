@@ -8,5 +8,8 @@ MAX_LOCKFILE_BYTES = 64 * 1024 * 1024
 MAX_DEPTH = 64
 """How deep lists and mappings may nest."""
 
+MAX_INTEGER_DIGITS = 250
+"""Longer integers are no longer exact: every shorter one, hexadecimal too, fits a float."""
+
 MAX_YAML_NODES = 50_000
 """How many values a YAML document may hold once its aliases are expanded."""

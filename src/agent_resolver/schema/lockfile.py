@@ -1,10 +1,10 @@
 """The lockfile, `agents.lock`: which servers the agent may use, pinned."""
 
 import re
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType, structs
+from msgspec import UNSET, Struct, UnsetType, field, structs
 
 from agent_resolver.schema.errors import InvalidLockfile
 from agent_resolver.schema.index import Launch
@@ -29,6 +29,14 @@ class LockedServer(Struct, frozen=True, kw_only=True, rename="camel"):
     tool_scopes: dict[Text, tuple[Identifier, ...]] | UnsetType = UNSET
     integrity: str | UnsetType = UNSET
     """The digest of all keys above."""
+
+
+LOCK_VERSION: Final = 2
+"""The newest format that is written."""
+
+
+class _Versioned(Struct):
+    version: int = field(name="lockVersion", default=1)
 
 
 class Lockfile(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -64,6 +72,14 @@ def parse_lockfile(raw: bytes) -> Lockfile:
 def is_ours(head: bytes) -> bool:
     """Whether a file that starts like this is a lockfile or an explanation: other tools use the same names."""
     return _HEAD.match(head) is not None
+
+
+def is_newer(raw: bytes) -> bool:
+    """Whether a newer version of this program wrote the lock."""
+    try:
+        return msgspec.json.decode(raw, type=_Versioned).version > LOCK_VERSION
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
 
 
 def to_json(value: object) -> bytes:

@@ -10,15 +10,19 @@ _LINE_BREAK = re.compile(r"\r\n?|\n")
 
 
 class Lines:
-    """Where each line of a text starts, to turn an offset into a line and a column, both from 1."""
+    """Where each line of a text starts, to turn an offset into a line and a column, both from 1.
 
-    def __init__(self, text: str) -> None:
+    `first` is the line of its file that the text starts on.
+    """
+
+    def __init__(self, text: str, first: int = 1) -> None:
+        self._first = first
         self._starts = [0, *(found.end() for found in _LINE_BREAK.finditer(text))]
 
     def place(self, offset: int) -> tuple[int, int]:
         """The line and column of the character at `offset`."""
         line = bisect_right(self._starts, offset)
-        return line, offset - self._starts[line - 1] + 1
+        return self._first + line - 1, offset - self._starts[line - 1] + 1
 
 
 class Unreadable(Exception):

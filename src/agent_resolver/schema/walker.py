@@ -19,6 +19,7 @@ from agent_resolver.schema.vocabulary import DECLARED_ORDER
 
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 _ABSENT: dict[str, Any] = {}
+_SPOKEN_BOOLEANS = {"yes", "no", "on", "off", "Yes", "No", "On", "Off", "true", "false"}
 _type_info = cache(inspect.type_info)
 
 
@@ -54,6 +55,8 @@ def _check(node: Node, expected: inspect.Type, extra: dict[str, Any]) -> Iterato
             yield from _typed(node, "boolean")
         case inspect.FloatType():
             yield from _number(node)
+        case inspect.IntType():
+            yield from _integer(node)
 
 
 def _typed(node: Node, expected: str) -> Iterator[Issue]:
@@ -63,6 +66,8 @@ def _typed(node: Node, expected: str) -> Iterator[Issue]:
     hint = ""
     if isinstance(node, Scalar) and expected == "string" and received in {"number", "boolean"}:
         hint = f'quote it: "{node.source}"'
+    elif isinstance(node, Scalar) and expected == "boolean" and node.value in _SPOKEN_BOOLEANS:
+        hint = "write `true` or `false`"
     yield located(node, IssueCode.INVALID_TYPE, f"Expected {expected}, received {received}", hint=hint)
 
 
@@ -70,6 +75,13 @@ def _number(node: Node) -> Iterator[Issue]:
     if isinstance(node, Scalar) and kind(node) == "number":
         if not math.isfinite(float(node.value or 0)):
             yield located(node, IssueCode.OUT_OF_RANGE, "Number out of range")
+    else:
+        yield from _typed(node, "number")
+
+
+def _integer(node: Node) -> Iterator[Issue]:
+    if isinstance(node, Scalar) and kind(node) == "number" and not isinstance(node.value, int):
+        yield located(node, IssueCode.INVALID_TYPE, "Expected integer, received float")
     else:
         yield from _typed(node, "number")
 

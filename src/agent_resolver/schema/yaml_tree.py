@@ -13,7 +13,7 @@ import yaml
 from yaml.reader import ReaderError
 
 from agent_resolver.schema.issue import IssueCode
-from agent_resolver.schema.limit import MAX_DEPTH, MAX_YAML_NODES
+from agent_resolver.schema.limit import MAX_DEPTH, MAX_INTEGER_DIGITS, MAX_YAML_NODES
 from agent_resolver.schema.source import Lines, Unreadable, unreadable
 from agent_resolver.schema.tree import Item, Mapping, Node, Scalar, Sequence
 
@@ -27,8 +27,6 @@ _CORE_SCHEMA = re.compile(
     re.VERBOSE,
 )
 """What a plain scalar means: YAML 1.2, section 10.3.2. Anything else is a string."""
-
-_MAX_INTEGER_DIGITS = 400
 
 _HINTS = {
     "mapping values are not allowed in this context": "put quotes round a value that holds `: `",
@@ -46,35 +44,38 @@ def parse_yaml(text: str, line: int = 1) -> Node:
     Raises:
         Unreadable: The text is not one YAML document, or passes a limit.
     """
+    lines = Lines(text, line)
     try:
-        return _Builder(line).build(yaml.parse(text, Loader=yaml.CSafeLoader))
+        return _Builder(lines).build(yaml.parse(text, Loader=yaml.CSafeLoader))
     except ReaderError as error:
-        raise _unprintable(text, error, line) from None
+        place = lines.place(text.index(chr(error.character)))
+        message = f"Control character U+{error.character:04X} is not allowed"
+        raise unreadable(IssueCode.CONTROL_CHARACTER, message, place, hint="remove it") from None
     except yaml.MarkedYAMLError as error:
-        raise _syntax(error, line) from None
+        raise _syntax(error, lines) from None
 
 
-def _unprintable(text: str, error: ReaderError, line: int) -> Unreadable:
-    at_line, column = Lines(text).place(text.index(chr(error.character)))
-    message = f"Control character U+{error.character:04X} is not allowed"
-    return unreadable(IssueCode.CONTROL_CHARACTER, message, (line + at_line - 1, column), hint="remove it")
-
-
-def _syntax(error: yaml.MarkedYAMLError, line: int) -> Unreadable:
+def _syntax(error: yaml.MarkedYAMLError, lines: Lines) -> Unreadable:
     problem = error.problem or "not YAML"
-    mark: Any = error.problem_mark
     context = f" {error.context}" if error.context else ""
-    place = (line + mark.line, mark.column + 1)
+    place = _place(error.problem_mark, lines)
     return unreadable(IssueCode.SYNTAX, f"Invalid YAML: {problem}{context}", place, hint=_HINTS.get(problem, ""))
+
+
+def _place(mark: Any, lines: Lines) -> tuple[int, int]:  # noqa: ANN401 - the stubs do not know the marks of libyaml
+    # The library's own line numbers count U+0085, U+2028 and U+2029 as line breaks, which editors do not.
+    return lines.place(mark.index)
 
 
 class _Builder:
     """Consumes parse events, counting every value that the aliases stand for."""
 
-    def __init__(self, line: int) -> None:
-        self._line = line
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
         self._nodes = 0
-        self._anchors: dict[str, tuple[Node, int]] = {}
+        self._lowest = 0
+        self._anchors: dict[str, tuple[Node, int, int]] = {}
+        """What an alias stands for, how many values that is, and how many levels of them."""
 
     def build(self, events: Iterator[yaml.Event]) -> Node:
         root: Node | None = None
@@ -86,11 +87,10 @@ class _Builder:
                     )
                 case yaml.NodeEvent():
                     root = self._node(event, events, 1)
-        return Mapping((), self._line, 1) if root is None or _is_nothing(root) else root
+        return Mapping((), *self._lines.place(0)) if root is None or _is_nothing(root) else root
 
     def _place(self, event: yaml.Event) -> tuple[int, int]:
-        mark: Any = event.start_mark
-        return self._line + mark.line, mark.column + 1
+        return _place(event.start_mark, self._lines)
 
     def _count(self, nodes: int, event: yaml.Event) -> None:
         self._nodes += nodes
@@ -98,16 +98,25 @@ class _Builder:
             message = f"More than {MAX_YAML_NODES} values, aliases expanded"
             raise unreadable(IssueCode.LIMIT, message, self._place(event), hint="use fewer aliases")
 
-    def _node(self, event: yaml.Event, events: Iterator[yaml.Event], depth: int) -> Node:
+    def _reach(self, depth: int, event: yaml.Event) -> None:
+        self._lowest = max(self._lowest, depth)
         if depth > MAX_DEPTH:
             raise unreadable(IssueCode.LIMIT, f"Values nest deeper than {MAX_DEPTH} levels", self._place(event))
+
+    def _node(self, event: yaml.Event, events: Iterator[yaml.Event], depth: int) -> Node:
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event)
-        before = self._nodes
+            return self._alias(event, depth)
+        nodes, lowest, self._lowest = self._nodes, self._lowest, 0
         self._count(1, event)
+        self._reach(depth, event)
         node = self._content(event, events, depth)
         if event.anchor is not None:  # type: ignore[attr-defined]  # every node event has one
-            self._anchors[event.anchor] = (node, self._nodes - before)  # type: ignore[attr-defined]
+            self._anchors[event.anchor] = (  # type: ignore[attr-defined]
+                node,
+                self._nodes - nodes,
+                self._lowest - depth,
+            )
+        self._lowest = max(self._lowest, lowest)
         return node
 
     def _content(self, event: yaml.Event, events: Iterator[yaml.Event], depth: int) -> Node:
@@ -123,12 +132,13 @@ class _Builder:
                 return _scalar(event, place)
         raise AssertionError(event)  # pragma: no cover - there is no fourth kind
 
-    def _alias(self, event: yaml.AliasEvent) -> Node:
+    def _alias(self, event: yaml.AliasEvent, depth: int) -> Node:
         if event.anchor not in self._anchors:
             message = f"Alias `*{event.anchor}` stands for nothing, or for something that holds it"
             raise unreadable(IssueCode.SYNTAX, message, self._place(event))
-        node, nodes = self._anchors[event.anchor]
+        node, nodes, levels = self._anchors[event.anchor]
         self._count(nodes, event)
+        self._reach(depth + levels, event)
         return node
 
     def _items(self, events: Iterator[yaml.Event], depth: int) -> Iterator[Item]:
@@ -162,6 +172,7 @@ def _check_tag(tag: str | None, expected: str, place: tuple[int, int]) -> None:
 def _scalar(event: yaml.ScalarEvent, place: tuple[int, int]) -> Scalar:
     source: str = event.value
     if event.style or event.tag in {"!", f"{_TAG}str"}:
+        _check_tag(event.tag, "str", place)
         return Scalar(source, *place)
     found = _CORE_SCHEMA.fullmatch(source)
     tag = (found.lastgroup if found else None) or "str"
@@ -175,7 +186,7 @@ def _value(source: str, tag: str) -> str | float | bool | None:
             return None
         case "bool":
             return source.lower() == "true"
-        case "int" if len(source) <= _MAX_INTEGER_DIGITS:
+        case "int" if len(source) <= MAX_INTEGER_DIGITS:
             return int(source, 0 if source[:2] in {"0o", "0x"} else 10)
         case "int":
             return math.inf

@@ -1,0 +1,95 @@
+"""What a page points at exists: links, anchors, commands, options, modules."""
+
+import argparse
+import re
+import shlex
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from agent_resolver.cli.app import build_parser
+from tests.docs.page import PAGES, ROOT, anchors, blocks, code_spans, links
+
+LINKED_PAGES = (*PAGES, ROOT / "CHANGELOG.md")
+PACKAGE = ROOT / "src" / "agent_resolver"
+
+_COMMAND = re.compile(r"(?:^|(?:\$|>|run:|-|&&|\|) )agent (?P<arguments>[^|&;>]+)")
+_MODULE = re.compile(r"(?:schema|core|storage|cli)/\w+\.py")
+_SHOWS_COMMANDS = ("console", "sh", "text", "yaml")
+_FOLDERS = ("docs/", "tests/", "tools/", "examples/")
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", LINKED_PAGES, ids=name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    broken = [f"{name(page)}:{line}: {link}" for line, link in links(page) if not leads_somewhere(page, link)]
+
+    assert broken == []
+
+
+def leads_somewhere(page: Path, link: str) -> bool:
+    if link.startswith("https://"):
+        return True
+    target, _, anchor = link.partition("#")
+    path = (page.parent / target).resolve() if target else page
+    return path.exists() and (not anchor or anchor in anchors(path))
+
+
+@pytest.mark.parametrize("page", LINKED_PAGES, ids=name)
+def test_no_two_headings_of_a_page_share_an_anchor(page: Path) -> None:
+    found = anchors(page)
+
+    # A changelog repeats its headings under every version, and nobody links to them.
+    assert page.name == "CHANGELOG.md" or len(set(found)) == len(found)
+
+
+def test_the_index_lists_every_page() -> None:
+    listed = {link for _, link in links(ROOT / "docs" / "index.md")}
+
+    assert {page.name for page in PAGES if page.parent.name == "docs"} - {"index.md"} <= listed
+
+
+@pytest.mark.parametrize("page", LINKED_PAGES, ids=name)
+def test_every_command_that_is_mentioned_exists(page: Path) -> None:
+    assert [f"{name(page)}:{line}: {problem}" for line, problem in command_problems(page)] == []
+
+
+def command_problems(page: Path) -> Iterator[tuple[int, str]]:
+    spans = ((line, span) for line, span in code_spans(page) if span.startswith("agent "))
+    lines = ((block.line, line) for block in blocks(page) if block.language in _SHOWS_COMMANDS for line in block.lines)
+    for number, text in (*spans, *lines):
+        for found in _COMMAND.finditer(text.strip()):
+            yield from (
+                (number, problem) for problem in argument_problems(shlex.split(found["arguments"], comments=True))
+            )
+
+
+def argument_problems(words: list[str]) -> Iterator[str]:
+    """Options that the command does not have, and values that it does not take."""
+    parser = build_parser()
+    commands = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    if words and not words[0].startswith("-"):
+        command = words.pop(0)
+        if command not in commands.choices:
+            yield f"no command `{command}`"
+            return
+        parser = commands.choices[command]
+    options = {spelling: action for action in parser._actions for spelling in action.option_strings}
+    yield from (f"`{parser.prog}` has no `{word}`" for word in words if word.startswith("-") and word not in options)
+    for word, value in pairwise(words):
+        if word in options and options[word].choices and value not in (options[word].choices or ()):
+            yield f"`{word}` does not take `{value}`"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_file_of_the_checkout_that_is_mentioned_exists(page: Path) -> None:
+    spans = [span for _, span in code_spans(page)]
+    modules = [PACKAGE / span for span in spans if _MODULE.fullmatch(span)]
+    others = [ROOT / span for span in spans if span.startswith(_FOLDERS)]
+
+    assert [path for path in (*modules, *others) if not path.exists()] == []

@@ -1,0 +1,88 @@
+"""What the pages promise about themselves and about the program."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import agent_resolver
+from agent_resolver.schema import limit
+from tests.docs.page import PAGES, ROOT, blocks, code_spans
+
+DOCS = ROOT / "docs"
+PROJECTS = Path(__file__).parent / "projects"
+GENERATOR = ROOT / "tools" / "generate_cli_reference.py"
+
+
+def test_the_readme_reaches_its_first_example_within_fifty_words() -> None:
+    before, fence, _ = (ROOT / "README.md").read_text(encoding="utf-8").partition("```console")
+    words = re.sub(r"<!--.*?-->", "", before).split()
+
+    assert fence
+    assert len(words) <= 50
+
+
+def test_the_quick_start_makes_the_project_that_other_pages_use() -> None:
+    made = {block.said["file"]: block.text for block in blocks(DOCS / "quick-start.md") if "file" in block.said}
+
+    assert made == {path.name: path.read_text(encoding="utf-8") for path in (PROJECTS / "quick-start").iterdir()}
+
+
+def test_every_limit_is_in_the_table() -> None:
+    page = (DOCS / "file-formats.md").read_text(encoding="utf-8")
+    limits = {name: value for name, value in vars(limit).items() if name.startswith("MAX_")}
+    _, _, section = page.partition("## Limits")
+
+    assert limits
+    assert {name for name, value in limits.items() if not re.search(rf"\b{value:,}\b", section)} == set()
+
+
+def test_the_library_page_lists_every_public_name() -> None:
+    spans = {span for _, span in code_spans(DOCS / "library.md")}
+
+    assert set(agent_resolver.__all__) - spans == set()
+
+
+def test_programs_on_the_library_page_are_typed(tmp_path: Path) -> None:
+    program = tmp_path / "library.py"
+    program.write_text("\n".join(block.text for block in blocks(DOCS / "library.md") if block.language == "python"))
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(program)]
+    done = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, encoding="utf-8", check=False)
+
+    assert done.stdout.splitlines() == ["Success: no issues found in 1 source file"]
+
+
+def test_the_command_reference_is_current() -> None:
+    assert generate("--check").returncode == 0
+
+
+def test_an_outdated_command_reference_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "tools").mkdir()
+    copy = tmp_path / "tools" / GENERATOR.name
+    copy.write_bytes(GENERATOR.read_bytes())
+
+    absent = generate("--check", program=copy).returncode
+    made = generate(program=copy).returncode
+    current = generate("--check", program=copy).returncode
+    with (tmp_path / "docs" / "cli.md").open("a", encoding="utf-8") as page:
+        page.write("An edit.\n")
+
+    assert (absent, made, current, generate("--check", program=copy).returncode) == (1, 0, 0, 1)
+
+
+def generate(*arguments: str, program: Path = GENERATOR) -> subprocess.CompletedProcess[bytes]:
+    # Neither the width of a terminal nor a language may reach the page.
+    environment = {**os.environ, "COLUMNS": "40", "LANGUAGE": "de"}
+    command = [sys.executable, str(program), *arguments]
+    return subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_name_no_place_of_a_machine(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+
+    assert re.findall(r"/(?:home|root|tmp|work|Users)/\S*", text) == []

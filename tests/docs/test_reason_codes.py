@@ -1,0 +1,185 @@
+"""The page of reason codes has every code, its severity and each of its messages."""
+
+import contextlib
+import io
+import json
+import re
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Struct, structs
+
+from agent_resolver import Rejection, RejectionCode, explain, parse_agent_file, parse_index, servers_of
+from agent_resolver.cli import main
+from agent_resolver.schema import IssueCode
+from tests.docs.page import ROOT, blocks, prose
+
+PAGE = ROOT / "docs" / "reason-codes.md"
+PROJECT = Path(__file__).parent / "projects" / "reasons"
+
+AGENT = """---
+name: a
+version: 1.0.0
+requires:
+  mcp:
+    - category: c
+      permissions: [read:x]
+constraints:
+  data:
+    residency: any
+---
+"""
+ENTRY = (
+    '{"id": "a", "version": "1.0.0", "endpoint": "https://a.example", "categories": [], "scopes": [], '
+    '"data": {"residency": [], "maxSensitivity": "public"}, "trust": {"signed": true, "publisher": ""}}'
+)
+LAUNCH = ENTRY.replace('"trust"', '"launch": {"command": "x"}, "trust"')
+
+AGENT_FILES = (
+    "",
+    "Hello\n",
+    "\n---\nname: x\n---\n",
+    "---\nname: x\n",
+    "\ufeff" + AGENT,
+    AGENT.replace("name: a", "name: a\0"),
+    AGENT.replace("name: a", "name: a\x01"),
+    AGENT.replace("name: a", r'name: "a\t"'),
+    AGENT.replace("name: a", "name: a\nname: b"),
+    AGENT.replace("name: a", 'name: ""'),
+    AGENT.replace("1.0.0", '""'),
+    AGENT.replace("1.0.0", "v1"),
+    AGENT.replace("1.0.0", "1.0"),
+    AGENT.replace("1.0.0", "1" * 500),
+    AGENT.replace("version: 1.0.0\n", ""),
+    AGENT.replace("category: c", 'category: ""'),
+    AGENT.replace("[read:x]", "[]"),
+    AGENT.replace("[read:x]", "[read:x, read:x]"),
+    AGENT.replace("[read:x]", "[a@b, 'c,d|e']"),
+    AGENT.replace("[read:x]", '["a\u200bb"]'),
+    AGENT.replace("[read:x]", "*x"),
+    AGENT.replace("[read:x]", "&x [*x]"),
+    AGENT.replace("[read:x]", "!!set [a]"),
+    AGENT.replace("[read:x]", "{? [a] : b}"),
+    AGENT.replace("[read:x]", "[" * 99),
+    AGENT.replace("[read:x]", "[" * 70 + "]" * 70),
+    AGENT.replace("[read:x]", "&x [a, a, a, a, a, a, a, a, a, a]\n      y: [" + "*x," * 9999 + "]"),
+    AGENT.replace("name: a", "name: a: b"),
+    AGENT.replace("name: a", "name: " + "a" * 300_000),
+    AGENT.replace("any", "us"),
+    AGENT.replace("any", "1"),
+    AGENT.replace("  data:\n    residency: any", "  actions:\n    forbid: ['read:*']"),
+    AGENT.replace("constraints:", "constraint:"),
+)
+INDEXES = (
+    "",
+    "[",
+    "[1,]",
+    "[,]",
+    "{'a': 1}",
+    '{"a" 1}',
+    '{"a": 1 "b": 2}',
+    "[1 2]",
+    "[] []",
+    '["a',
+    '["a\n"]',
+    r'["\x"]',
+    r'["\ud800"]',
+    "[01]",
+    "[NaN]",
+    "{}",
+    f"[{ENTRY}, {ENTRY}]",
+    f"[{ENTRY}]".replace("https://a.example", "a.example"),
+    f"[{ENTRY}]".replace("https://a.example", "a|b"),
+    f"[{ENTRY}]".replace('"trust"', '"policy": {"rateLimitPerMin": 1e999}, "trust"'),
+    f"[{ENTRY}]".replace('"trust"', '"toolScopes": {"t": ["x"]}, "trust"'),
+    f"[{LAUNCH}]",
+)
+
+
+class Entry(Struct, frozen=True):
+    """What the page says of one code."""
+
+    severity: str
+    shapes: tuple[str, ...]
+
+    def covers(self, message: str) -> bool:
+        return any(re.fullmatch(re.sub(r"<[a-z]+>", ".*", re.escape(shape)), message) for shape in self.shapes)
+
+
+def entries() -> dict[str, Entry]:
+    """The page, by code."""
+    headings = [
+        (number, line.removeprefix("### ").strip("`")) for number, line in prose(PAGE) if line.startswith("###")
+    ]
+    ends = [*(number for number, _ in headings[1:]), 10**6]
+    return {code: entry(start, end) for (start, code), end in zip(headings, ends, strict=True)}
+
+
+def entry(start: int, end: int) -> Entry:
+    shapes = next(block.lines for block in blocks(PAGE) if start < block.line < end and block.language == "text")
+    first = next(line for number, line in prose(PAGE) if number > start and line)
+    return Entry(first.removesuffix(".").lower(), shapes)
+
+
+@cache
+def issues() -> list[dict[str, str]]:
+    """What `agent validate` finds in many broken files."""
+    agent_files = (*(text.encode() for text in AGENT_FILES), b"\xff\xfe", b"---\nname: \xe4\n---\n")
+    found = [validated(agent_file, b"[]") for agent_file in agent_files]
+    found += [validated(AGENT.encode(), index.encode()) for index in INDEXES]
+    return [issue for report in found for file in report["files"] for issue in file["issues"]]
+
+
+def validated(agent_file: bytes, index: bytes) -> Any:
+    """The JSON report on two files."""
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(printed):
+        Path("agents.md").write_bytes(agent_file)
+        Path("mcp.index.json").write_bytes(index)
+        main(["validate", "--json"])
+    printed.seek(0)
+    return json.loads(printed.read())
+
+
+def rejections() -> Iterator[Rejection]:
+    """What the project of the page gives, with an unknown fact for each server in turn."""
+    servers = servers_of(parse_index((PROJECT / "mcp.index.json").read_bytes()))
+    unknown = [
+        *(structs.replace(server, residency=None) for server in servers),
+        *(structs.replace(server, max_sensitivity=None) for server in servers),
+    ]
+    for name in ("agents.md", "mailer.md"):
+        for offered in (servers, unknown):
+            explanation = explain(parse_agent_file((PROJECT / name).read_bytes()), offered)
+            yield from (found for requirement in explanation.requirements for found in requirement.rejected)
+
+
+def test_every_code_has_its_heading_and_no_other_has() -> None:
+    assert list(entries()) == [*(code.value for code in RejectionCode), *(code.value for code in IssueCode)]
+
+
+@pytest.mark.parametrize("code", list(RejectionCode))
+def test_every_rejection_says_what_the_page_says(code: RejectionCode) -> None:
+    messages = {found.reason.message for found in rejections() if found.reason.code is code}
+
+    assert messages
+    assert {message for message in messages if not entries()[code].covers(message)} == set()
+
+
+@pytest.mark.parametrize("code", list(IssueCode))
+def test_every_issue_says_what_the_page_says(code: IssueCode) -> None:
+    found = [issue for issue in issues() if issue["code"] == code]
+
+    assert {issue["severity"] for issue in found} == {entries()[code].severity}
+    assert {issue["message"] for issue in found if not entries()[code].covers(issue["message"])} == set()
+
+
+@pytest.mark.parametrize("code", list(IssueCode))
+def test_the_page_says_nothing_that_does_not_happen(code: IssueCode) -> None:
+    messages = [issue["message"] for issue in issues() if issue["code"] == code]
+
+    assert [shape for shape in entries()[code].shapes if not any(map(Entry("", (shape,)).covers, messages))] == []
