@@ -29,7 +29,15 @@ def err(line: str = "") -> None:
 
 def out_json(value: object) -> None:
     """The whole result as JSON."""
-    sys.stdout.write(to_json(value).decode())
+    try:
+        sys.stdout.write(to_json(value).decode())
+    except UnicodeEncodeError:
+        # A path may be any bytes, and JSON takes those that are no UTF-8 only as escapes.
+        import json
+
+        import msgspec
+
+        sys.stdout.write(json.dumps(msgspec.to_builtins(value), indent=2) + "\n")
 
 
 def _print(line: str, stream: TextIO) -> None:

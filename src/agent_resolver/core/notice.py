@@ -76,14 +76,16 @@ def _forbidden(agent: AgentFile) -> Iterator[Issue]:
 
 def _duplicate_scopes(agent: AgentFile) -> Iterator[Issue]:
     for position, requirement in enumerate(agent.requires.mcp):
+        seen: set[str] = set()
         for place, scope in enumerate(requirement.permissions):
-            if scope in requirement.permissions[:place]:
+            if scope in seen:
                 yield Issue(
                     at=("requires", "mcp", position, "permissions", place),
                     code=IssueCode.DUPLICATE_SCOPE,
                     severity=Severity.WARNING,
                     message=f"'{scope}' is listed twice",
                 )
+            seen.add(scope)
 
 
 def _entry_notices(entry: IndexEntry) -> Iterator[Issue]:

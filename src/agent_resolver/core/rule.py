@@ -46,11 +46,11 @@ def _missing_scopes(server: Server, requirement: Requirement) -> Reason:
 
 
 def forbidden_scopes(requirement: Requirement, limits: Limits) -> list[tuple[str, str]]:
-    """Each pattern and scope of the requirement that it forbids, in code-point order."""
+    """Each pattern and scope of the requirement that it forbids, once, in code-point order."""
     return [
         (pattern, scope)
-        for pattern in sorted(limits.forbid)
-        for scope in sorted(requirement.permissions)
+        for pattern in sorted(set(limits.forbid))
+        for scope in sorted(set(requirement.permissions))
         if matches(pattern, scope)
     ]
 

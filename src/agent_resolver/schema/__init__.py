@@ -19,7 +19,7 @@ from agent_resolver.schema.explanation import (
     Selection,
 )
 from agent_resolver.schema.index import Index, IndexEntry, Launch
-from agent_resolver.schema.index_reader import parse_index, read_index
+from agent_resolver.schema.index_reader import parse_index, read_index, unremarkable_index
 from agent_resolver.schema.issue import Issue, IssueCode, Severity
 from agent_resolver.schema.lockfile import LockedServer, Lockfile, parse_lockfile, to_json
 from agent_resolver.schema.vocabulary import SENSITIVITY_RANK, Residency, Sensitivity
@@ -57,4 +57,5 @@ __all__ = [
     "read_agent_file",
     "read_index",
     "to_json",
+    "unremarkable_index",
 ]

@@ -35,6 +35,11 @@ def is_surely_clean(raw: bytes, entries: Index) -> bool:
     )
 
 
+def is_surely_unremarkable(raw: bytes, entries: Index) -> bool:
+    """Whether decoded entries are certain to have no error and no warning: no unknown key, no invisible character."""
+    return raw.isascii() and b"\\" not in raw and is_surely_clean(raw, entries) and _has_only_known_keys(raw, entries)
+
+
 def _is_utf8(raw: bytes) -> bool:
     # Decoding looks only into the keys it knows.
     if raw.isascii():

@@ -8,7 +8,7 @@ import msgspec
 
 from agent_resolver.schema.errors import InvalidIndex
 from agent_resolver.schema.index import Index, Launch
-from agent_resolver.schema.index_fast import is_surely_clean
+from agent_resolver.schema.index_fast import is_surely_clean, is_surely_unremarkable
 from agent_resolver.schema.issue import Issue, IssueCode, errors
 from agent_resolver.schema.json_reader import JsonReading, read_json
 from agent_resolver.schema.source import BYTE_ORDER_MARK
@@ -24,17 +24,28 @@ def parse_index(raw: bytes) -> Index:
         InvalidIndex: With every error in the file.
     """
     content = raw.removeprefix(BYTE_ORDER_MARK.encode())
-    try:
-        entries = _decoder.decode(content)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        pass
-    else:
-        if is_surely_clean(content, entries):
-            return entries
+    entries = _decoded(content)
+    if entries is not None and is_surely_clean(content, entries):
+        return entries
     reading = read_index(raw)
     if reading.value is None:
         raise InvalidIndex(errors(reading.issues))
     return reading.value
+
+
+def unremarkable_index(raw: bytes) -> Index | None:
+    """The servers of an index file that is certain to have neither errors nor warnings; None to have a closer look."""
+    entries = _decoded(raw)
+    if entries is not None and is_surely_unremarkable(raw, entries):
+        return entries
+    return None
+
+
+def _decoded(raw: bytes) -> Index | None:
+    try:
+        return _decoder.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def read_index(raw: bytes) -> JsonReading[Index]:

@@ -71,8 +71,7 @@ def plain(node: Node) -> Any:  # noqa: ANN401 - a JSON value is any of six types
             return {item.key: plain(item.value) for item in node.items}
         case Sequence():
             return [plain(item) for item in node.items]
-        case Scalar():
-            return node.value
+    return node.value
 
 
 def located(

@@ -30,11 +30,12 @@ def walk(node: Node, expected: type[Struct] | Any) -> list[Issue]:  # noqa: ANN4
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """A hint that names the nearest known word, or nothing."""
+    """A hint that names the nearest known word, or nothing; capitals do not count."""
     from difflib import get_close_matches  # Slow to import, and rarely needed.
 
-    near = get_close_matches(word, sorted(known), n=1)
-    return f"did you mean `{near[0]}`?" if near else ""
+    words = {word.casefold(): word for word in sorted(known)}
+    near = get_close_matches(word.casefold(), words, n=1)
+    return f"did you mean `{words[near[0]]}`?" if near else ""
 
 
 def _check(node: Node, expected: inspect.Type, extra: dict[str, Any]) -> Iterator[Issue]:

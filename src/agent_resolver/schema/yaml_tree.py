@@ -28,6 +28,8 @@ _CORE_SCHEMA = re.compile(
 )
 """What a plain scalar means: YAML 1.2, section 10.3.2. Anything else is a string."""
 
+_LINE_SEPARATOR = re.compile("[\x85\u2028\u2029]")
+
 _HINTS = {
     "mapping values are not allowed in this context": "put quotes round a value that holds `: `",
     "found character that cannot start any token": (
@@ -45,6 +47,12 @@ def parse_yaml(text: str, line: int = 1) -> Node:
         Unreadable: The text is not one YAML document, or passes a limit.
     """
     lines = Lines(text, line)
+    if found := _LINE_SEPARATOR.search(text):
+        # In YAML 1.2 these are characters like any other; the library ends a line there, as YAML 1.1 did, so that a
+        # comment could hide keys from whoever reads the file in an editor.
+        message = f"U+{ord(found.group()):04X} is not allowed: it ends a line for some readers and not for others"
+        place = lines.place(found.start())
+        raise unreadable(IssueCode.CONTROL_CHARACTER, message, place, hint="remove it, or escape it in double quotes")
     try:
         return _Builder(lines).build(yaml.parse(text, Loader=yaml.CSafeLoader))
     except ReaderError as error:
@@ -63,7 +71,6 @@ def _syntax(error: yaml.MarkedYAMLError, lines: Lines) -> Unreadable:
 
 
 def _place(mark: Any, lines: Lines) -> tuple[int, int]:  # noqa: ANN401 - the stubs do not know the marks of libyaml
-    # The library's own line numbers count U+0085, U+2028 and U+2029 as line breaks, which editors do not.
     return lines.place(mark.index)
 
 

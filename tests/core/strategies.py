@@ -1,0 +1,194 @@
+"""What the properties of `core` are tried on: small agent files and indexes, with names that invite mistakes."""
+
+from itertools import product
+from typing import TypeVar, get_args
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from msgspec import UNSET, Struct, structs
+
+from agent_resolver import AgentFile, Server
+from agent_resolver.schema import Launch, Requirement, Residency, Sensitivity
+from agent_resolver.schema.agent_file import (
+    ActionConstraints,
+    Constraints,
+    DataConstraints,
+    Requires,
+    TrustConstraints,
+)
+
+RESIDENCIES: tuple[Residency, ...] = get_args(Residency)
+SENSITIVITIES: tuple[Sensitivity, ...] = get_args(Sensitivity)
+CATEGORIES = ("reporting", "analytics", '"rejected": [')
+SCOPES = ("read:reports", "write:reports", "read:metrics", "é", "\U0001f600")
+
+Value = TypeVar("Value")
+
+# A busy machine is no fault of the code: nothing here is timed.
+LAW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
+
+
+class Case(Struct, frozen=True):
+    """An agent file, and servers with an id and version that no other has."""
+
+    agent: AgentFile
+    servers: tuple[Server, ...]
+
+
+# Pairs that locales, UTF-16, natural order or normalisation would put the other way round, and text that looks like
+# the JSON around it.
+TREACHEROUS = (
+    "acme-a",
+    "acme_a",
+    "acme-A",
+    "Acme-b",
+    "é",
+    "e\u0301",
+    "s",
+    "ß",
+    "\uff5e",
+    "\U0001f600",
+    "10.0.0",
+    "9.0.0",
+    "1.0.0",
+    "1.0.0-rc.1",
+    '"rejected": []',
+    '"requirements": []',
+    '\\"rejected\\": [',
+    "\\",
+    '"',
+    "'",
+    "}",
+    "\u2028",
+    " ",
+)
+
+
+def text(refused: str = "") -> st.SearchStrategy[str]:
+    """Text that input files accept: not empty, without control characters."""
+    characters = st.characters(exclude_categories=("Cs", "Cc"), exclude_characters=refused)
+    return st.sampled_from(TREACHEROUS) | st.text(characters, min_size=1, max_size=8)
+
+
+identifiers = text("@|,")
+
+
+def lists(elements: st.SearchStrategy[str]) -> st.SearchStrategy[tuple[str, ...]]:
+    """Lists with repetitions, in any order."""
+    return st.lists(elements, max_size=4).map(tuple)
+
+
+def arranged(values: tuple[Value, ...], most: int) -> list[tuple[Value, ...]]:
+    """Every arrangement of up to `most` of the values, repetitions included; one draw instead of many."""
+    return [chosen for size in range(most + 1) for chosen in product(values, repeat=size)]
+
+
+# Servers often offer everything, so that rules further down the list decide. What comes first is drawn most.
+OFFERED_CATEGORIES = [*[CATEGORIES] * 20, *arranged(CATEGORIES, 2)]
+OFFERED_SCOPES = [*[SCOPES] * 40, *arranged(SCOPES, 2)]
+OFFERED_RESIDENCIES = [*arranged(RESIDENCIES, 2)[::-1], None]
+ASKED_SCOPES = arranged(SCOPES, 3)[1:]
+
+servers = st.builds(
+    Server,
+    id=identifiers,
+    version=identifiers,
+    endpoint=text("|"),
+    categories=st.sampled_from(OFFERED_CATEGORIES),
+    scopes=st.sampled_from(OFFERED_SCOPES),
+    residency=st.sampled_from(OFFERED_RESIDENCIES),
+    max_sensitivity=st.sampled_from((None, *SENSITIVITIES)),
+    signed=st.sampled_from((None, False, True)),
+)
+
+launches = st.builds(
+    Launch,
+    command=text(),
+    args=lists(text()),
+    env=lists(text()),
+    transport=st.sampled_from(("stdio", "streamable-http")),
+)
+
+
+@st.composite
+def perfect_servers(draw: st.DrawFn) -> Server:
+    """A server that every requirement accepts where nothing is forbidden; it may be launched, or have a tool map."""
+    launch = draw(st.none() | launches)
+    return structs.replace(
+        draw(servers),
+        categories=CATEGORIES,
+        scopes=SCOPES,
+        residency=("any",),
+        max_sensitivity="pii.high",
+        signed=True,
+        launch=launch,
+        tool_scopes=draw(st.none() | st.dictionaries(text(), lists(identifiers), max_size=3)),
+        **({"endpoint": launch.endpoint} if launch else {}),
+    )
+
+
+requirements = st.builds(Requirement, category=st.sampled_from(CATEGORIES), permissions=st.sampled_from(ASKED_SCOPES))
+patterns = st.sampled_from(
+    (
+        "*",
+        "read:*",
+        "*:reports",
+        "re*r*s",
+        "delete:*",
+        "write:reports",
+        "é",
+        "e\u0301",
+        "*\U0001f600*",
+        "read:report",
+        "**:**",
+    )
+)
+absent = st.just(UNSET)
+data_constraints = st.builds(
+    DataConstraints,
+    residency=st.sampled_from((UNSET, *RESIDENCIES)),
+    sensitivity=st.sampled_from((UNSET, *SENSITIVITIES)),
+)
+action_constraints = st.builds(ActionConstraints, forbid=absent | st.lists(patterns, max_size=2).map(tuple))
+trust_constraints = st.builds(TrustConstraints, require_signed=st.sampled_from((UNSET, False, True)))
+# A strategy that stands there twice is drawn twice as often.
+constraints = st.builds(
+    Constraints,
+    data=st.one_of(absent, data_constraints, data_constraints),
+    actions=st.one_of(absent, absent, action_constraints),
+    trust=st.one_of(absent, trust_constraints),
+)
+agent_files = st.builds(
+    AgentFile,
+    name=text(),
+    version=text(),
+    requires=st.builds(Requires, mcp=st.lists(requirements, min_size=1, max_size=4).map(tuple)),
+    constraints=st.one_of(absent, constraints, constraints, constraints),
+)
+
+
+def forbidding(agent: AgentFile, forbid: tuple[str, ...]) -> AgentFile:
+    """The same agent file with these patterns under `constraints.actions.forbid`."""
+    constrained = agent.constraints or Constraints()
+    return structs.replace(agent, constraints=structs.replace(constrained, actions=ActionConstraints(forbid=forbid)))
+
+
+def distinct(each: st.SearchStrategy[Server]) -> st.SearchStrategy[tuple[Server, ...]]:
+    """Servers in any order, no two with the same id and version."""
+    return st.sampled_from((2, 4, 6, 1, 0)).flatmap(
+        lambda size: st.lists(
+            each, min_size=size, max_size=size, unique_by=lambda server: (server.id, server.version)
+        ).map(tuple)
+    )
+
+
+cases = st.builds(Case, agent_files, distinct(servers))
+
+
+@st.composite
+def solvable_cases(draw: st.DrawFn) -> Case:
+    """A case that has a lock: nothing is forbidden, and one server accepts everything."""
+    perfect = draw(perfect_servers())
+    others = draw(distinct(servers | perfect_servers()))
+    offered = [server for server in others if (server.id, server.version) != (perfect.id, perfect.version)]
+    return Case(forbidding(draw(agent_files), ()), tuple(draw(st.permutations([perfect, *offered]))))

@@ -1,0 +1,91 @@
+"""What the resolver knows of a server, and the order it keeps servers in."""
+
+from hypothesis import given
+from msgspec import UNSET, json, structs
+
+from agent_resolver import Server, parse_index, servers_of
+from agent_resolver.core import by_category, in_order
+from agent_resolver.schema import IndexEntry
+from agent_resolver.schema.index import ServerData, ServerPolicy, ServerTrust
+from tests.core.strategies import LAW, Case, solvable_cases
+
+
+def server(server_id: str, version: str, *categories: str) -> Server:
+    return Server(server_id, version, "https://mcp.example", categories, ())
+
+
+def entry_of(stated: Server) -> IndexEntry:
+    """The index entry that states a server; what nobody knows of it is filled in."""
+    return IndexEntry(
+        id=stated.id,
+        version=stated.version,
+        endpoint=UNSET if stated.launch else stated.endpoint,
+        categories=stated.categories,
+        scopes=stated.scopes,
+        data=ServerData(residency=stated.residency or (), max_sensitivity=stated.max_sensitivity or "public"),
+        trust=ServerTrust(signed=bool(stated.signed), publisher=stated.publisher or ""),
+        launch=stated.launch or UNSET,
+        tool_scopes=dict(stated.tool_scopes or {}) or UNSET,
+    )
+
+
+def known(stated: Server) -> Server:
+    return Server(
+        id=stated.id,
+        version=stated.version,
+        endpoint=stated.endpoint,
+        categories=stated.categories,
+        scopes=stated.scopes,
+        residency=stated.residency or (),
+        max_sensitivity=stated.max_sensitivity or "public",
+        signed=bool(stated.signed),
+        publisher="",
+        launch=stated.launch,
+        tool_scopes=stated.tool_scopes or None,
+    )
+
+
+@LAW
+@given(solvable_cases())
+def test_servers_survive_being_written_to_an_index_and_read(case: Case) -> None:
+    written = json.encode([entry_of(each) for each in case.servers])
+
+    assert servers_of(parse_index(written)) == tuple(known(each) for each in case.servers)
+
+
+def test_a_rate_limit_is_known_only_where_the_index_states_it() -> None:
+    entry = entry_of(server("acme", "1.0.0"))
+    policies = [UNSET, ServerPolicy(), ServerPolicy(rate_limit_per_min=600)]
+    entries = tuple(structs.replace(entry, policy=policy) for policy in policies)
+
+    assert [each.rate_limit_per_minute for each in servers_of(entries)] == [None, None, 600]
+
+
+def test_a_server_is_named_by_id_and_version() -> None:
+    assert str(server("acme", "1.0.0")) == "acme@1.0.0"
+
+
+def test_servers_come_by_id_and_then_version_as_text() -> None:
+    listed = [
+        server("b", "1"),
+        server("a", "9"),
+        server("a", "10"),
+        server("B", "2"),
+        server("é", "0"),
+        server("z", "0"),
+    ]
+
+    assert [str(each) for each in in_order(listed)] == ["B@2", "a@10", "a@9", "b@1", "z@0", "é@0"]
+
+
+def test_each_category_lists_each_of_its_servers_once_in_order() -> None:
+    listed = [server("b", "1", "y", "x", "y"), server("a", "1", "x"), server("c", "1"), server("a", "2", "Z")]
+
+    grouped = by_category(listed)
+
+    assert {category: [str(each) for each in found] for category, found in grouped.items()} == {
+        "Z": ["a@2"],
+        "x": ["a@1", "b@1"],
+        "y": ["b@1"],
+    }
+    assert list(grouped) == ["Z", "x", "y"]

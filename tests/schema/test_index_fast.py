@@ -1,0 +1,124 @@
+"""The quick check of an index never says yes where the walker says no."""
+
+import msgspec
+import pytest
+from hypothesis import given
+
+from agent_resolver.schema import Index, InvalidIndex, Launch, parse_index, read_index, unremarkable_index
+from agent_resolver.schema.index_fast import _CHUNK, _count_keys, is_surely_clean
+from agent_resolver.schema.issue import errors
+from tests.schema.sample import LAUNCH, SERVER, index, index_with, server
+from tests.strategies import MANY, index_texts, nested
+
+STARTED = Launch(command="acme-server", args=("--stdio",), env=("ACME_TOKEN",)).endpoint
+
+
+def parsed(raw: bytes) -> Index | None:
+    """What the fast path makes of an index; None if it refuses it."""
+    try:
+        return parse_index(raw)
+    except InvalidIndex:
+        return None
+
+
+def decoded(raw: bytes) -> Index | None:
+    """What decoding alone makes of an index; None if it refuses it."""
+    try:
+        return msgspec.json.decode(raw, type=Index)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def is_clean(raw: bytes) -> bool:
+    entries = decoded(raw)
+    return entries is not None and is_surely_clean(raw, entries)
+
+
+@MANY
+@given(raw=index_texts())
+def test_the_fast_path_accepts_exactly_what_the_walker_accepts(raw: bytes) -> None:
+    reading = read_index(raw)
+
+    assert (reading.value is None) == bool(errors(reading.issues))
+    assert parsed(raw) == reading.value
+
+
+@MANY
+@given(raw=index_texts())
+def test_what_is_surely_clean_has_no_error(raw: bytes) -> None:
+    if is_clean(raw):
+        assert errors(read_index(raw).issues) == []
+
+
+@MANY
+@given(raw=index_texts())
+def test_what_is_unremarkable_has_neither_error_nor_warning(raw: bytes) -> None:
+    found = unremarkable_index(raw)
+
+    if found is not None:
+        assert read_index(raw).issues == ()
+        assert found == read_index(raw).value
+
+
+def test_an_ordinary_index_is_unremarkable_and_an_odd_one_is_not() -> None:
+    assert unremarkable_index(index(SERVER)) is not None
+    assert unremarkable_index(index_with('"x": 1')) is None
+    assert unremarkable_index(index(server(id="a@b"))) is None
+    assert unremarkable_index(b"[") is None
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"[]",
+        index(SERVER, server(version="2")),
+        index(server(policy={}), server(id="b", policy={"rateLimitPerMin": 1})),
+        index(server(toolScopes={}), server(id="b", toolScopes={"list": ["a"], "read": []})),
+        index(server(endpoint=..., launch=LAUNCH), server(id="b", launch=LAUNCH, endpoint=STARTED)),
+        index(server(id="é", categories=["back\\slash", "slash/"])),
+        index_with('"x" : {"a": ["[", "]]", "\\"{"]}'),
+        index(SERVER).replace(b'":', b'" \n:'),
+    ],
+)
+def test_what_is_right_is_clean_without_the_walker(raw: bytes) -> None:
+    assert is_clean(raw)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        index_with('"x": "?"').replace(b"?", b"\xe9"),
+        index(server(categories=["a\nb"])),
+        index(server(categories=["a\x7fb"])),
+        index(server(trust={"signed": True, "publisher": "\x00"})),
+        index(server(toolScopes={"a\tb": []})),
+        index(server(id="a@b")),
+        index(server(version="1|2")),
+        index(server(scopes=["a", "b,c"])),
+        index(server(toolScopes={"a": ["b@c"]})),
+        index(server(endpoint="a|b")),
+        index(SERVER, SERVER),
+        index(server(endpoint=...)),
+        index(server(launch=LAUNCH)),
+        index_with('"id": "twin"'),
+        index_with('"id" : "twin"'),
+        index_with('"id"\r\n\t:"twin"'),
+        index_with('"\\u0069d": "twin"'),
+        index_with('"x": {"a": 1, "a": 2}'),
+        index(server(endpoint=..., launch=LAUNCH)).replace(b'"launch": {', b'"launch": {"env": [], '),
+        index_with(f'"x": {nested(63, "[]")}'),
+        index_with(f'"x": {nested(63, "[{}]")}'),
+    ],
+)
+def test_what_decoding_lets_pass_is_left_to_the_walker(raw: bytes) -> None:
+    assert decoded(raw) is not None
+    assert not is_clean(raw)
+    assert errors(read_index(raw).issues)
+
+
+@pytest.mark.parametrize("colon", ['":', '" :', '"\t\n:'])
+def test_keys_are_counted_wherever_a_chunk_ends(colon: str) -> None:
+    raw = index(*(server(id=f"acme-{number}") for number in range(300))).replace(b'":', colon.encode())
+
+    assert len(raw) > _CHUNK
+    assert {_count_keys(b" " * shift + raw) for shift in range(300)} == {300 * 11}
