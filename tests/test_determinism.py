@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -82,7 +82,7 @@ class Outcome(Struct, frozen=True):
     explanation: bytes | None
 
 
-def agent_file(requirements: list[dict[str, Any]], residency: str = "eu-only") -> str:
+def agent_file(requirements: list[dict[str, Any]], forbid: Sequence[str] = ()) -> str:
     front_matter = "\n".join(
         [
             'name: "agent-é-🤖"',
@@ -90,17 +90,23 @@ def agent_file(requirements: list[dict[str, Any]], residency: str = "eu-only") -
             "requires:",
             f"  mcp: {json.dumps(requirements, ensure_ascii=False)}",
             "constraints:",
-            f"  data: {{ residency: {residency}, sensitivity: pii.low }}",
+            "  data: { residency: eu-only, sensitivity: pii.low }",
+            f"  actions: {{ forbid: {json.dumps(list(forbid))} }}",
         ]
     )
     return f"---\n{front_matter}\n---\n"
 
 
-def make_project(folder: Path, servers: list[dict[str, Any]] = SERVERS, residency: str = "eu-only") -> Path:
+def make_project(folder: Path, servers: list[dict[str, Any]] = SERVERS, forbid: Sequence[str] = ()) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "agents.md").write_text(agent_file(REQUIREMENTS, residency), encoding="utf-8")
+    (folder / "agents.md").write_text(agent_file(REQUIREMENTS, forbid), encoding="utf-8")
     (folder / "mcp.index.json").write_text(json.dumps(servers, ensure_ascii=False), encoding="utf-8")
     return folder
+
+
+def make_failing_project(folder: Path) -> Path:
+    """The only server is in the wrong region, and one requirement is forbidden several times over."""
+    return make_project(folder, SERVERS[5:6], forbid=["write:*", "w*", "*ports", "*:reports", "*s", "write:reports"])
 
 
 def run(
@@ -130,7 +136,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 
 @pytest.fixture(scope="module")
 def expected_failure(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    return run(make_project(tmp_path_factory.mktemp("failure"), SERVERS[5:6]))
+    return run(make_failing_project(tmp_path_factory.mktemp("failure")))
 
 
 def test_the_command_writes_what_the_library_resolves(expected: Outcome) -> None:
@@ -156,14 +162,17 @@ def test_the_flags_of_the_interpreter_never_reach_the_output(
     assert run(make_project(tmp_path), flags=flags) == expected
 
 
-@pytest.mark.parametrize("environment", ["hash seed 1", "no UTF-8 at all", "LC_ALL of Latin-1", "half an hour off"])
+@pytest.mark.parametrize(
+    "environment",
+    ["hash seed 0", "hash seed 1", "hash seed 4294967295", "no UTF-8 at all", "LC_ALL of Latin-1", "half an hour off"],
+)
 def test_the_environment_never_reaches_a_failure_either(
     environment: str, expected_failure: Outcome, tmp_path: Path
 ) -> None:
     assert expected_failure.code == 1
     assert expected_failure.lock is None
-    assert "\U0001f600@1.0.0".encode() in expected_failure.stderr
-    assert run(make_project(tmp_path, SERVERS[5:6]), environment=ENVIRONMENTS[environment]) == expected_failure
+    assert "\U0001f600@1.0.0: Agent forbids '*:reports' which matches".encode() in expected_failure.stderr
+    assert run(make_failing_project(tmp_path), environment=ENVIRONMENTS[environment]) == expected_failure
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -219,7 +228,7 @@ def test_a_second_run_leaves_the_same_bytes(expected: Outcome, tmp_path: Path) -
 
 def test_a_failure_leaves_the_lock_that_is_there(expected: Outcome, expected_failure: Outcome, tmp_path: Path) -> None:
     run(make_project(tmp_path))
-    failed = run(make_project(tmp_path, SERVERS[5:6]))
+    failed = run(make_failing_project(tmp_path))
 
     assert failed.lock == expected.lock
     assert failed.explanation == expected_failure.explanation

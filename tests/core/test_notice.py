@@ -9,7 +9,7 @@ from agent_resolver.core.notice import agent_file_notices, index_notices
 from agent_resolver.schema import Issue, IssueCode, Severity, read_agent_file, read_index
 
 SEMANTIC = ["0.0.0", "1.0.0", "10.20.30", "1.0.0-rc.1", "1.0.0-0a", "1.0.0--", "1.0.0+build.01", "1.0.0-a.b+c.d"]
-NOT_SEMANTIC = ["1", "1.0", "v1.0.0", "01.0.0", "1.0.0-01", "1.0.0-", "1.0.0+", "1.0.0 ", "1.0.٣", "latest"]
+NOT_SEMANTIC = ["1", "1.0", "v1.0.0", "01.0.0", "1.0.0-01", "1.0.0-", "1.0.0+", "1.0.0 ", "1.0.1٣", "latest"]
 
 
 def agent_notices(front_matter: str) -> list[Issue]:

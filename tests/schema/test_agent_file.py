@@ -303,3 +303,12 @@ def test_a_reading_without_errors_has_an_agent_and_keeps_its_tree() -> None:
 
     assert isinstance(reading.agent, AgentFile)
     assert (reading.tree.line, reading.tree.column) == (2, 1)
+
+
+def test_more_patterns_than_anybody_needs_are_refused() -> None:
+    patterns = ", ".join(f"delete:{number}" for number in range(101))
+    text = agent_file(f"{FRONT_MATTER}constraints:\n  actions:\n    forbid: [{patterns}]\n")
+
+    issues = [str(issue) for issue in read_agent_file(text).issues]
+
+    assert issues == ["constraints.actions.forbid: Array must contain at most 100 element(s)"]

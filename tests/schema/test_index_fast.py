@@ -90,6 +90,8 @@ def test_what_is_right_is_clean_without_the_walker(raw: bytes) -> None:
         index_with('"x": "?"').replace(b"?", b"\xe9"),
         index(server(categories=["a\nb"])),
         index(server(categories=["a\x7fb"])),
+        index(server(categories=["a\x9bb"])),
+        index(server(categories=["?"])).replace(b"?", "\x9b".encode()),
         index(server(trust={"signed": True, "publisher": "\x00"})),
         index(server(toolScopes={"a\tb": []})),
         index(server(id="a@b")),

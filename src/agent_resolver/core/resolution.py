@@ -87,7 +87,7 @@ class Resolution(Struct, frozen=True, kw_only=True):
 def resolve(agent: AgentFile, servers: Iterable[Server], *, resolved_at: str = EPOCH) -> Resolution:
     """Choose a server for every requirement of `agent`.
 
-    The order of `servers` and of anything in the agent file never changes the outcome. That no server fits is an
+    The order of `servers`, each at one version once, and of anything in the agent file never changes the outcome. That no server fits is an
     outcome too: see `Resolution.failed`.
     """
     servers = tuple(servers)

@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from agent_resolver.schema.errors import InvalidAgentFile
 from agent_resolver.schema.front_matter import split
 from agent_resolver.schema.issue import Issue, errors
+from agent_resolver.schema.limit import MAX_FORBID_PATTERNS
 from agent_resolver.schema.source import BYTE_ORDER_MARK, Unreadable, byte_order_mark_warning, decode
 from agent_resolver.schema.tree import EMPTY, Node, plain
 from agent_resolver.schema.vocabulary import AgentName, AgentVersion, Identifier, Residency, Sensitivity, Text
@@ -38,7 +39,7 @@ class DataConstraints(Struct, frozen=True, kw_only=True):
 class ActionConstraints(Struct, frozen=True, kw_only=True):
     """Rules about what the agent may do."""
 
-    forbid: tuple[Text, ...] | UnsetType = UNSET
+    forbid: Annotated[tuple[Text, ...], Meta(max_length=MAX_FORBID_PATTERNS)] | UnsetType = UNSET
     """Patterns of scopes or tools, where `*` stands for any run of characters."""
 
 

@@ -67,3 +67,4 @@ class IndexEntry(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
 
 
 Index = tuple[IndexEntry, ...]
+"""The servers of one index file, in its order."""

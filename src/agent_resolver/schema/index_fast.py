@@ -13,6 +13,8 @@ from agent_resolver.schema.vocabulary import SEPARATORS
 _KEYS_OF_EVERY_ENTRY = 11
 """Seven of its own, two of `data`, two of `trust`."""
 
+_HIGH_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
+_ENCODED_CONTROL = re.compile(rb"\\[bfnrtu]|\x7f|\xc2[\x80-\x9f]")
 _STRING = re.compile(rb'"[^"]*"')
 _NEITHER_BRACKET_NOR_QUOTE = bytes(set(range(256)) - set(b'[]{}"'))
 _CURLY_TO_SQUARE = bytes.maketrans(b"{}", b"[]")
@@ -52,10 +54,10 @@ def _is_utf8(raw: bytes) -> bool:
 
 
 def _has_no_control_character(raw: bytes, entries: Index) -> bool:
-    # JSON spells them with a backslash, all but U+007F.
-    if b"\\" not in raw and b"\x7f" not in raw:
+    # JSON spells them with a backslash, all but U+007F to U+009F.
+    if b"\\" not in raw and b"\x7f" not in raw and (raw.isascii() or not _HIGH_CONTROL.search(raw)):
         return True
-    return re.search(rb"\\[bfnrtu]|\x7f", msgspec.json.encode(entries)) is None
+    return _ENCODED_CONTROL.search(msgspec.json.encode(entries)) is None
 
 
 def _has_no_separator(entries: Index) -> bool:

@@ -13,3 +13,6 @@ MAX_INTEGER_DIGITS = 250
 
 MAX_YAML_NODES = 50_000
 """How many values a YAML document may hold once its aliases are expanded."""
+
+MAX_FORBID_PATTERNS = 100
+"""How many patterns an agent file may forbid: each is held against every scope and tool."""

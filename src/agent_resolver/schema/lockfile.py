@@ -22,12 +22,12 @@ class LockedServer(Struct, frozen=True, kw_only=True, rename="camel"):
     endpoint: Endpoint
     scopes: tuple[Identifier, ...]
     """The permissions the agent file asks for, sorted; not all that the server offers."""
-    hash: str
+    hash: Text
 
     # Present only where the server uses a key that the first format does not have.
     launch: Launch | UnsetType = UNSET
     tool_scopes: dict[Text, tuple[Identifier, ...]] | UnsetType = UNSET
-    integrity: str | UnsetType = UNSET
+    integrity: Text | UnsetType = UNSET
     """The digest of all keys above."""
 
 
@@ -44,7 +44,7 @@ class Lockfile(Struct, frozen=True, kw_only=True, rename="camel"):
 
     agent_name: OptionalText
     agent_version: OptionalText
-    resolved_at: str
+    resolved_at: Text
     servers: tuple[LockedServer, ...]
     lock_version: Literal[2] | UnsetType = UNSET
     """Present only where an entry has keys that the first format does not have."""

@@ -15,7 +15,7 @@ DECLARED_ORDER: Final[dict[frozenset[str], tuple[str, ...]]] = {
 }
 """The words of each enumeration as declared above, where introspection only has them sorted."""
 
-CONTROL_CHARACTERS: Final = "\\u0000-\\u001f\\u007f"
+CONTROL_CHARACTERS: Final = "\\u0000-\\u001f\\u007f-\\u009f"
 """A character class: they hide text in a terminal and have no place in a name."""
 
 SEPARATORS: Final = "@|,"

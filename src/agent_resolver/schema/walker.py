@@ -15,10 +15,11 @@ from msgspec import Struct, inspect, structs
 
 from agent_resolver.schema.issue import Issue, IssueCode, Severity
 from agent_resolver.schema.tree import Item, Mapping, Node, Scalar, Sequence, kind, located
-from agent_resolver.schema.vocabulary import DECLARED_ORDER
+from agent_resolver.schema.vocabulary import CONTROL_CHARACTERS, DECLARED_ORDER
 
-_CONTROL = re.compile("[\x00-\x1f\x7f]")
+_CONTROL = re.compile(f"[{CONTROL_CHARACTERS}]")
 _ABSENT: dict[str, Any] = {}
+_LONG = 40
 _SPOKEN_BOOLEANS = {"yes", "no", "on", "off", "Yes", "No", "On", "Off", "true", "false"}
 _type_info = cache(inspect.type_info)
 
@@ -66,7 +67,7 @@ def _typed(node: Node, expected: str) -> Iterator[Issue]:
         return
     hint = ""
     if isinstance(node, Scalar) and expected == "string" and received in {"number", "boolean"}:
-        hint = f'quote it: "{node.source}"'
+        hint = f'quote it: "{node.source}"' if len(node.source) <= _LONG else "put it in quotes"
     elif isinstance(node, Scalar) and expected == "boolean" and node.value in _SPOKEN_BOOLEANS:
         hint = "write `true` or `false`"
     yield located(node, IssueCode.INVALID_TYPE, f"Expected {expected}, received {received}", hint=hint)
@@ -124,6 +125,8 @@ def _array(node: Node, expected: inspect.VarTupleType) -> Iterator[Issue]:
         return
     if len(node.items) < (expected.min_length or 0):
         yield located(node, IssueCode.EMPTY, f"Array must contain at least {expected.min_length} element(s)")
+    if expected.max_length is not None and len(node.items) > expected.max_length:
+        yield located(node, IssueCode.LIMIT, f"Array must contain at most {expected.max_length} element(s)")
     for position, item in enumerate(node.items):
         for found in _check(item, expected.item_type, _ABSENT):
             yield found.within(position)
