@@ -8,7 +8,6 @@ BENCH ?=
 UPGRADE ?=
 
 BIN := $(VENV)/bin
-EXAMPLE := examples/hello-agent
 PURE := src/agent_resolver/schema/*,src/agent_resolver/core/*
 
 # A pip outside the environment fills it: quicker than one inside, and works where Python comes without ensurepip.
@@ -23,10 +22,10 @@ unexport PIP_CONSTRAINT PIP_DRY_RUN PIP_EDITABLE PIP_IGNORE_INSTALLED PIP_NO_DEP
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint types rooms unit drift format fuzz package bench lock clean
+.PHONY: help demo test lint types rooms unit drift integration format fuzz package bench lock clean
 
 help: ## Show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
 
 # Environments ---------------------------------------------------------------------------------------------------------
 
@@ -44,6 +43,11 @@ $(VENV)/.base: requirements/base.txt requirements/build.txt
 	@$(call pip_install,$(VENV)) $(call hashed,base build)
 	@touch $@
 
+$(VENV)/.tools: $(VENV)/.base requirements/tools.txt
+	@echo 'Adding what it takes to call tools to $(VENV) ...'
+	@$(call pip_install,$(VENV)) $(call hashed,tools)
+	@touch $@
+
 $(VENV)/.dev: $(VENV)/.base requirements/dev.txt
 	@echo 'Adding the development tools to $(VENV) ...'
 	@$(call pip_install,$(VENV)) $(call hashed,dev)
@@ -55,11 +59,8 @@ $(VENV)/.package: $(VENV)/.base pyproject.toml src/agent_resolver/_version.py
 
 # For users ------------------------------------------------------------------------------------------------------------
 
-demo: $(VENV)/.package ## Resolve examples/hello-agent; show its lock and explanation
-	@mkdir -p build/demo
-	$(BIN)/agent resolve --agents $(EXAMPLE)/agents.md --index $(EXAMPLE)/mcp.index.json \
-	  --output build/demo/agents.lock --explain --explain-output build/demo/agents.resolution.json
-	@for file in agents.lock agents.resolution.json; do echo; echo "build/demo/$$file:"; cat build/demo/$$file; done
+demo: $(VENV)/.tools $(VENV)/.package ## Show the examples: a lock, what it opens, what it refuses, the audit
+	@$(BIN)/python tools/demo.py
 
 # Checks ---------------------------------------------------------------------------------------------------------------
 
@@ -70,7 +71,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/.dev
-	$(BIN)/mypy $(wildcard src tests benchmarks tools)
+	$(BIN)/mypy $(wildcard src tests benchmarks tools examples)
 
 rooms: $(VENV)/.dev $(VENV)/.package
 	$(BIN)/lint-imports --no-logo
@@ -83,6 +84,24 @@ unit: $(VENV)/.dev $(VENV)/.package
 
 drift: $(VENV)/.dev $(VENV)/.package
 	$(BIN)/python tools/check_drift.py
+
+# Servers from npm that are not ours. The lock names no registry: where packages come from is the machine's business.
+build/integration/.servers: tests/integration/package.json tests/integration/package-lock.json
+	@node --version > /dev/null && npm --version > /dev/null || \
+	  { echo '`make integration` needs Node 20 or newer, and npm' >&2; exit 1; }
+	@mkdir -p build/integration
+	@cp tests/integration/package.json tests/integration/package-lock.json build/integration
+	@cd build/integration && npm ci --silent --no-audit --no-fund --ignore-scripts
+	@touch $@
+
+build/integration/.issuer: requirements/integration.txt
+	$(check_python)
+	@$(call new_venv,build/integration/idp)
+	@$(call pip_install,build/integration/idp) $(call hashed,integration)
+	@touch $@
+
+integration: $(VENV)/.dev $(VENV)/.package build/integration/.servers build/integration/.issuer ## Try real servers (needs Node)
+	$(BIN)/python -m pytest --numprocesses=$(WORKERS) tests/integration
 
 format: $(VENV)/.dev ## Format the code, and mend what ruff can
 	$(BIN)/ruff check --fix-only --exit-zero .
@@ -111,11 +130,12 @@ build/bench/.base: requirements/base.txt
 	@$(call pip_install,build/bench) --compile $(call hashed,base)
 	@touch $@
 
-bench: $(VENV)/.base build/bench/.base ## Measure a plain install (BENCH="--quick": see benchmarks/run.py --help)
+bench: $(VENV)/.tools $(VENV)/.package build/bench/.base ## Measure a plain install (BENCH="--quick": see benchmarks/run.py --help)
 	@rm -rf build/bench/wheel
 	@$(BIN)/hatchling build --target wheel --directory build/bench/wheel > /dev/null
 	@$(call pip_install,build/bench) --compile --no-deps --force-reinstall build/bench/wheel/*.whl
-	build/bench/bin/python benchmarks/run.py --agent build/bench/bin/agent --python build/bench/bin/python $(BENCH)
+	build/bench/bin/python benchmarks/run.py --agent build/bench/bin/agent --python build/bench/bin/python \
+	  --tools-python $(BIN)/python $(BENCH)
 
 # Upkeep ---------------------------------------------------------------------------------------------------------------
 
@@ -127,7 +147,7 @@ build/lock/.base: requirements/lock.txt
 
 # Versions and hashes come from the public registry alone, whatever other places this machine's pip is told of.
 lock: build/lock/.base ## Pin requirements/*.in again (UPGRADE=1: to the newest of everything)
-	@for name in base build dev lock; do \
+	@for name in base build tools dev integration lock; do \
 	  echo "Pinning requirements/$$name.txt ..."; \
 	  env -u PIP_INDEX_URL -u PIP_EXTRA_INDEX_URL -u PIP_FIND_LINKS -u PIP_NO_INDEX PIP_CONFIG_FILE=/dev/null \
 	    build/lock/bin/pip-compile --quiet --no-config --generate-hashes --allow-unsafe --strip-extras --no-header \

@@ -56,6 +56,8 @@ class Bench:
     ours: Installation
     peer: Callable[[], Path]
     """Gives the peer's entry file; installs it the first time."""
+    tools: Callable[[], Path]
+    """Gives an interpreter that has the extra `tools`; installs it the first time."""
     quick: bool
 
     def rounds(self, full: int, quick: int) -> int:
@@ -128,6 +130,25 @@ def in_process(bench: Bench) -> list[Result]:
     ]
 
 
+def call(bench: Bench) -> list[Result]:
+    """`ToolRegistry.call()` on a tool in memory, without a trail: what the pipeline adds to a call."""
+    line = [str(bench.tools()), "-I", str(ROOT / "benchmarks" / "call.py"), str(bench.rounds(51, 15))]
+    taken = json.loads(output_of(line))
+    whole = taken.pop("call")
+    note = ", ".join(f"{name} {part * 1e6:.1f}" for name, part in taken.items())
+    return [
+        Result(
+            name="registry.call, in memory",
+            ours=whole * 1e6,
+            other=None,
+            unit="µs",
+            value=whole * 1e6,
+            goal=30.0,
+            note=f"by themselves: {note}",
+        )
+    ]
+
+
 def linear(bench: Bench) -> list[Result]:
     """What one more server costs between 100,000 and a million, against between 10,000 and 100,000."""
     sizes = (1_000, 10_000, 100_000) if bench.quick else (10_000, 100_000, 1_000_000)
@@ -165,6 +186,7 @@ CASES: Final[Mapping[str, Callable[[Bench], list[Result]]]] = {
     "large": large,
     "explain": explain,
     "in-process": in_process,
+    "call": call,
     "linear": linear,
     "size": size,
 }

@@ -2,12 +2,12 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
 from benchmarks.case import CASES, Bench, Result, profile
-from benchmarks.install import Installation, install_ours, install_peer, make_cache
+from benchmarks.install import Installation, install_ours, install_peer, install_tools, make_cache
 from benchmarks.measure import BenchmarkError
 from benchmarks.table import as_json, as_table
 
@@ -20,7 +20,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--agent and --python go together: the command and the interpreter of one installation")
     make_cache()
     try:
-        bench = Bench(ours=_installation(options.agent, options.python), peer=cache(install_peer), quick=options.quick)
+        bench = Bench(
+            ours=_installation(options.agent, options.python),
+            peer=cache(install_peer),
+            tools=_tools(options.tools_python),
+            quick=options.quick,
+        )
         if options.profile:
             return profile(bench, options.profile)
         return _report(_run(bench, options.only or list(CASES)), options.json)
@@ -33,6 +38,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="run.py", description="Measure Agent Resolver against its goals.")
     parser.add_argument("--agent", type=Path, help="`agent` of a plain install of the base (default: one in .bench/)")
     parser.add_argument("--python", type=Path, help="interpreter of that same install")
+    parser.add_argument(
+        "--tools-python", type=Path, help="interpreter that has the extra `tools` (default: one in .bench/)"
+    )
     parser.add_argument("--only", action="append", choices=CASES, metavar="NAME", help=f"one of: {', '.join(CASES)}")
     parser.add_argument("--quick", action="store_true", help="fewer rounds, and 100,000 servers at most")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to FILE")
@@ -45,6 +53,10 @@ def _installation(agent: Path | None, python: Path | None) -> Installation:
         return install_ours()
     # Absolute, not resolved: an environment's interpreter is a link, and following it would leave the environment.
     return Installation(agent=agent.absolute(), python=python.absolute())
+
+
+def _tools(python: Path | None) -> Callable[[], Path]:
+    return cache(install_tools) if python is None else python.absolute
 
 
 def _run(bench: Bench, names: Sequence[str]) -> list[Result]:

@@ -46,6 +46,7 @@ ALLOWED_IMPORTS = frozenset(
         "string",
         "struct",
         "textwrap",
+        "tomllib",
         "types",
         "typing",
         "unicodedata",

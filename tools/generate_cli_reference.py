@@ -40,6 +40,8 @@ terminal only.
 
 | variable | effect |
 | --- | --- |
+| `AGENT_<TABLE>_<KEY>` | a setting, before [`agent.toml`](configuration.md): `AGENT_STATE_URL` is `state.url` |
+| `XDG_CONFIG_HOME` | the folder in which `agent trust-folder` keeps its list; by default `~/.config` |
 | `SOURCE_DATE_EPOCH` | seconds since 1970: what [`resolvedAt`](resolution.md#resolvedat) says by default |
 | `NO_COLOR` | if set and not empty, no colour |
 | `TERM` | `dumb`: no colour |
@@ -60,14 +62,64 @@ Exits 0, also for an empty index; 1 if the index is invalid, 2 if it cannot be r
     "resolve": """\
 Chooses by [fixed rules](resolution.md) and writes [the lock](file-formats.md#agentslock), with `--explain` also
 [the explanation](file-formats.md#agentsresolutionjson). A failed resolution writes no lock, but does write the
-explanation if asked for. A file that `agent resolve` did not write is
-[never overwritten](resolution.md#files-of-other-tools).
+explanation if asked for. A file that `agent resolve` did not write, or that a newer version of it wrote, is
+[never overwritten](resolution.md#files-of-other-tools). Warnings about the agent file, such as a key that it does not
+know, go to stderr and change nothing else.
 
 `--dry-run`, `--check` and `--locked` write nothing and exclude one another;
 [how the last two differ](ci.md#check-or-locked).
 
 Exits 0 if every requirement found a server and the lock was written, or was current; 1 if not, or if an input is
 invalid; 2 if a file cannot be read or written.""",
+    "tools list": """\
+[Verifies the lock](governed-tools.md#what-is-verified-first), connects every server in it, and prints the tools that
+[the lock opens](governed-tools.md#which-tools-are-open). With `--json` also those that are refused, each with its
+[code](reason-codes.md#why-a-call-failed), and the servers that could not be reached.
+
+A lock that starts a command, or settings that have credentials for its servers, need a
+[trusted folder](governed-tools.md#trust-the-folder). `--timeout` is for each call and for each server's start, for
+which 20 seconds are the most.
+
+Exits 0 if every server could be reached; 1 if one could not, or if the lock does not hold or the folder is not trusted;
+2 if a file cannot be read.""",
+    "tools show": """\
+Connects only the server that the tool belongs to. Prints where the tool comes from, the scopes that open it, its rate
+limit and the JSON Schema of its arguments.
+
+Exits 0; 1 if the tool is refused or unknown, or as `agent tools list`.""",
+    "tools call": """\
+Connects only the server that the tool belongs to, checks the arguments against the tool's schema, calls it, and prints
+its structured result, or its content if it has none. With `--json` the result comes with its `status`, `done`, `failed`
+or `pending`, and with the `traceId` that is in the [audit trail](audit.md).
+
+Exits 0 if the call is done; 1 if it failed or waits for something, with a [code](reason-codes.md#why-a-call-failed), or
+as `agent tools list`; 2 if the arguments are no JSON object.""",
+    "audit show": """\
+Prints one line per record: its position, its time, its run (eight digits) and place in the run, its
+[kind](audit.md#what-is-recorded), and what it says. With `--json` the records in full, with their hashes.
+
+Exits 0, also if there is no record.""",
+    "audit verify": """\
+Computes every hash of the [trail](audit.md) anew. If the trail is sealed with a key, the key must be set.
+
+Exits 0 if all of it holds, 1 if anything was changed, removed, added or reordered, or if the root is not the one
+given.""",
+    "config show": """\
+Prints every [setting](configuration.md), the defaults included, and where each came from: `default`, `agent.toml` with
+line and column, a variable, or `--config`. A password in an address is not shown.
+
+Exits 0; 1 if a setting is refused.""",
+    "doctor": """\
+Looks at the installation, the settings, the agent file, the index, the lock, the state, the trust and every locked
+server, which it connects for a moment. See [troubleshooting](troubleshooting.md#agent-doctor) for each line.
+
+Exits 0 if all is well, 1 if not.""",
+    "trust-folder": """\
+Trusts the project of a folder: the folder itself, or the one above it that has the `agent.toml`. What that means is
+[told elsewhere](threat-model.md#folder-trust). The list is kept in `agent-resolver/trusted-folders.json` in the
+user's settings, never in the project. `--trust` on the other commands does the same for one run, without a trace.
+
+Exits 0, also if nothing changed; 2 if there is no such folder.""",
     "schema": """\
 The schema is JSON Schema, draft 2020-12. That of an agent file describes its front matter.""",
     "completion": """\
@@ -78,14 +130,23 @@ The script completes commands and options. It has to be made again after an upda
 def page() -> str:
     """The whole page."""
     parser = build_parser()
-    commands = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001
-    summaries = {choice.dest: choice.help or "" for choice in commands._choices_actions}  # noqa: SLF001
+    found = list(commands(parser))
     contents = "\n".join(
         ["| command | what it does |", "| --- | --- |"]
-        + [f"| [`agent {name}`](#agent-{name}) | {summaries[name]} |" for name in commands.choices]
+        + [f"| [`agent {name}`](#agent-{name.replace(' ', '-')}) | {summary} |" for name, summary, _ in found]
     )
     head = HEAD.format(commands=contents, options="\n".join(table(parser)), exit_codes="\n".join(exit_codes(parser)))
-    return "\n".join([head, *(section(name, command) for name, command in commands.choices.items())])
+    return "\n".join([head, *(section(name, command) for name, _, command in found)])
+
+
+def commands(parser: argparse.ArgumentParser, above: str = "") -> Iterator[tuple[str, str, argparse.ArgumentParser]]:
+    """Each command that can be run, with its summary; one that only has commands below it stands for those."""
+    for action in parser._actions:  # noqa: SLF001
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            for choice in action._choices_actions:  # noqa: SLF001
+                command = action.choices[choice.dest]
+                below = list(commands(command, f"{above}{choice.dest} "))
+                yield from below or [(f"{above}{choice.dest}", choice.help or "", command)]
 
 
 def section(name: str, parser: argparse.ArgumentParser) -> str:
@@ -110,7 +171,7 @@ def usage(parser: argparse.ArgumentParser) -> str:
         group = next((group for group in groups if action in group), [action])
         if action is group[0]:
             word = " | ".join(spelled(member)[-1] for member in group)
-            shown.append(f"[{word}]" if action.option_strings else word)
+            shown.append(f"[{word}]" if action.option_strings or action.nargs == "?" else word)
     return " ".join([parser.prog, *shown])
 
 
@@ -137,7 +198,7 @@ def top_actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
 def spelled(action: argparse.Action) -> list[str]:
     """The spellings of an option with its value, or an argument in capitals."""
     if not action.option_strings:
-        return [action.dest.upper()]
+        return [str(action.metavar or action.dest.upper())]
     value = action.metavar or action.dest.upper()
     return [f"{name} {value}" if action.nargs != 0 else name for name in action.option_strings]
 

@@ -16,9 +16,10 @@ import msgspec
 from msgspec import Struct
 
 from agent_resolver import Explanation, parse_agent_file, parse_index, parse_lockfile
+from agent_resolver.project.config import Layers, load_config
 from agent_resolver.schema import IssueCode, read_agent_file
 from agent_resolver.schema.yaml_tree import parse_yaml
-from tests.docs.page import PAGES, ROOT, Block, Section, sections
+from tests.docs.page import PAGES, ROOT, Block, Section, kept, sections
 
 _PROJECTS = (Path(__file__).parent / "projects", ROOT / "examples")
 
@@ -43,9 +44,10 @@ class _Workshop:
     """A project folder, and what its blocks leave behind for one another."""
 
     def __init__(self, temporary: Path, project: str) -> None:
-        self._folder = temporary / "project"
+        self._folder = temporary / (project if project not in {"", "new"} else "project")
         self._has_project = bool(project)
         self._programs = temporary / "programs"
+        self._settings = temporary / "settings"
         self._printed = ""
         self._names: dict[str, Any] = {"__name__": "example"}
         _copy_project(project, self._folder)
@@ -102,7 +104,8 @@ class _Workshop:
             if done.returncode != expected and not is_asked:
                 problems.append(f"`{command[0]}` exits {done.returncode}, not {expected}")
             last = done.returncode
-        return Outcome(block, shown, tuple(problems))
+        lines = kept(block.lines, shown.splitlines())
+        return Outcome(block, "".join(f"{line}\n" for line in lines), tuple(problems))
 
     def _shell(self, command: str, last: int) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -111,6 +114,8 @@ class _Workshop:
             env={
                 "PATH": os.pathsep.join([str(self._programs), sysconfig.get_path("scripts"), os.environ["PATH"]]),
                 "HOME": str(self._folder),
+                "LOGNAME": "you",
+                "XDG_CONFIG_HOME": str(self._settings),
                 "LC_ALL": "C.UTF-8",
                 # Both streams go to one pipe here; this keeps their order, as a terminal does.
                 "PYTHONUNBUFFERED": "1",
@@ -166,8 +171,10 @@ def file_problems(name: str, text: str) -> Iterator[str]:
                 parse_index(text.encode())
             case [*_, "yaml" | "yml"]:
                 parse_yaml(text)
+            case [*_, "toml"]:
+                load_config(Layers(file=name, content=text.encode()))
     except Exception as error:  # noqa: BLE001 - whatever it is, the page is wrong
-        yield f"{name}: {error}"
+        yield f"{name}: {'; '.join(map(str, getattr(error, 'issues', ()))) or error}"
 
 
 def _problems_of_a_part(block: Block) -> Iterator[str]:
@@ -179,6 +186,8 @@ def _problems_of_a_part(block: Block) -> Iterator[str]:
             yield from file_problems("mcp.index.json", block.text)
         case "markdown":
             yield from file_problems("agents.md", block.text)
+        case "toml":
+            yield from file_problems("agent.toml", block.text)
         case _:
             yield f"say what this `{block.language}` block is"
 

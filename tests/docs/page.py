@@ -8,6 +8,10 @@ A comment on a line of its own, before a block, says what the block is:
     <!-- output -->          the next block is what the Python block before it printed
     <!-- exit: CODE -->      the last command of the next block ends like this; without it, 0
     <!-- not run: REASON --> the next block is only read
+
+In what a command prints, `[..]` stands for what differs from run to run and must be there all the same: a time, a trace
+id, the hash of a chain, the folder of a test. It stands for one word at most, without blanks, quotes and commas, and is
+for such parts alone: what can be the same every time is shown. An update of the page keeps it where it still fits.
 """
 
 import re
@@ -25,6 +29,8 @@ _DIRECTIVE = re.compile(r"(project|file|shows|exit|not run): (.+)|output$")
 _HEADING = re.compile(r"#{1,6} (.+)")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _CODE = re.compile(r"`[^`]*`")
+
+_VARIES = "[..]"
 
 
 class Block(Struct, frozen=True, kw_only=True):
@@ -96,6 +102,22 @@ def prose(page: Path) -> Iterator[tuple[int, str]]:
             inside = not inside
         elif not inside and not _COMMENT.match(line):
             yield number, line
+
+
+def kept(shown: tuple[str, ...], printed: list[str]) -> list[str]:
+    """What was printed, in the words of the page wherever its `[..]` stands for what differs from run to run."""
+    patterns = [line for line in shown if _VARIES in line]
+    lines = []
+    for line in printed:
+        found = next((position for position, pattern in enumerate(patterns) if _fits(pattern, line)), None)
+        lines.append(line if found is None else patterns[found])
+        # The page shows its lines in order, so what stands before this one is not to be found any more.
+        patterns = patterns if found is None else patterns[found + 1 :]
+    return lines
+
+
+def _fits(pattern: str, line: str) -> bool:
+    return re.fullmatch(r'[^\s",]+'.join(map(re.escape, pattern.split(_VARIES))), line) is not None
 
 
 def anchors(page: Path) -> list[str]:

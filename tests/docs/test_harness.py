@@ -6,7 +6,7 @@ import pytest
 
 from tests.docs import page as pages
 from tests.docs.example import outcomes, update
-from tests.docs.page import sections
+from tests.docs.page import kept, sections
 from tests.docs.test_examples import report
 
 
@@ -42,11 +42,44 @@ def test_a_page_that_is_right_passes(page: Path) -> None:
         ("```json\n[{}]\n```\n", "0.id: Required"),
         ("```markdown\n# No front matter\n```\n", "No front matter found"),
         ("<!-- project: new -->\n<!-- file: agents.lock -->\n```json\n{}\n```\n", "agentName: Required"),
+        ("```toml\n[tool]\nadmit = []\n```\n", "tool: Unknown key"),
+        ("<!-- project: new -->\n<!-- file: agent.toml -->\n```toml\nx = [\n```\n", "Invalid TOML"),
         ("<!-- not run: it is not YAML -->\n```yaml\na: b: c\n```\n", "Invalid YAML"),
     ],
 )
 def test_a_page_that_is_wrong_fails(page: Path, text: str, expected: str) -> None:
     assert expected in "\n".join(reports(page, text))
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "fits"),
+    [
+        ("at [..] o'clock", "at 12:30 o'clock", True),
+        ('{"at":"[..]","by":"[..]"}', '{"at":"12:30","by":"you"}', True),
+        ("at [..]", "at ", False),
+        ("at [..]", "at half past", False),
+        ('{"at":"[..]"}', '{"at":"12:30","by":"you"}', False),
+        ("at (12.30)", "at (12:30)", False),
+        ("at [..]", "by 12:30", False),
+    ],
+)
+def test_only_what_may_differ_differs(shown: str, printed: str, *, fits: bool) -> None:
+    assert kept((shown,), [printed]) == [shown if fits else printed]
+
+
+def test_lines_that_differ_from_run_to_run_keep_their_order() -> None:
+    shown = ("first [..]", "same", "second [..]")
+
+    assert kept(shown, ["first 1", "same", "second 2"]) == list(shown)
+    assert kept(shown, ["second 2", "first 1"]) == ["second [..]", "first 1"]
+
+
+def test_an_update_keeps_what_stands_for_something_else_every_time(page: Path) -> None:
+    before = "<!-- project: new -->\n```console\n$ date; echo one\n[..] [..] [..] [..] UTC [..]\ntwo\n```\n"
+    page.write_text(before.replace("date", "LC_ALL=C TZ=UTC date"), encoding="utf-8")
+
+    assert update(page)
+    assert page.read_text(encoding="utf-8").endswith("\n[..] [..] [..] [..] UTC [..]\none\n```\n")
 
 
 @pytest.mark.parametrize("text", ["<!-- porject: new -->\n", "<!-- exit: 1 -->\nNo block.\n"])

@@ -16,7 +16,7 @@ LINKED_PAGES = (*PAGES, ROOT / "CHANGELOG.md")
 PACKAGE = ROOT / "src" / "agent_resolver"
 
 _COMMAND = re.compile(r"(?:^|(?:\$|>|run:|-|&&|\|) )agent (?P<arguments>[^|&;>]+)")
-_MODULE = re.compile(r"(?:schema|core|storage|cli)/\w+\.py")
+_MODULE = re.compile(r"(?:schema|core|storage|registry|project|cli)/\w+\.py")
 _SHOWS_COMMANDS = ("console", "sh", "text", "yaml")
 _FOLDERS = ("docs/", "tests/", "tools/", "examples/")
 
@@ -70,20 +70,42 @@ def command_problems(page: Path) -> Iterator[tuple[int, str]]:
 
 
 def argument_problems(words: list[str]) -> Iterator[str]:
-    """Options that the command does not have, and values that it does not take."""
+    """Commands that do not exist, options that the command does not have, and values that it does not take."""
     parser = build_parser()
-    commands = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
-    if words and not words[0].startswith("-"):
+    while words and not words[0].startswith("-") and (below := commands_of(parser)):
         command = words.pop(0)
-        if command not in commands.choices:
-            yield f"no command `{command}`"
+        if command not in below:
+            yield f"`{parser.prog}` has no `{command}`"
             return
-        parser = commands.choices[command]
+        parser = below[command]
     options = {spelling: action for action in parser._actions for spelling in action.option_strings}
-    yield from (f"`{parser.prog}` has no `{word}`" for word in words if word.startswith("-") and word not in options)
+    unknown = [word for word in words if word.startswith("-") and word != "-" and word not in options]
+    yield from (f"`{parser.prog}` has no `{word}`" for word in unknown)
     for word, value in pairwise(words):
         if word in options and options[word].choices and value not in (options[word].choices or ()):
             yield f"`{word}` does not take `{value}`"
+
+
+def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The commands below a command."""
+    groups = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return next((dict(group.choices) for group in groups), {})
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("tools list --json", []),
+        ("tools call notes.read_note -", []),
+        ("tools", []),
+        ("tool list", ["`agent` has no `tool`"]),
+        ("tools lst", ["`agent tools` has no `lst`"]),
+        ("tools list --verbosely", ["`agent tools list` has no `--verbosely`"]),
+        ("validate --format toml", ["`--format` does not take `toml`"]),
+    ],
+)
+def test_a_command_that_does_not_exist_is_noticed(command: str, expected: list[str]) -> None:
+    assert list(argument_problems(command.split())) == expected
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

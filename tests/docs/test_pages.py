@@ -31,6 +31,29 @@ def test_the_quick_start_makes_the_project_that_other_pages_use() -> None:
     assert made == {path.name: path.read_text(encoding="utf-8") for path in (PROJECTS / "quick-start").iterdir()}
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_may_differ_is_never_a_whole_line(page: Path) -> None:
+    lines = [line for block in blocks(page) for line in block.lines if "[..]" in line]
+
+    assert [line for line in lines if not re.search(r"[a-z]{3}", line.replace("[..]", ""))] == []
+
+
+def test_the_digests_that_a_reader_computes_are_those_in_the_lock() -> None:
+    page = (DOCS / "file-formats.md").read_text(encoding="utf-8")
+    computed = re.findall(r"^([0-9a-f]{64})  -$", page, re.MULTILINE)
+
+    assert len(computed) == 3
+    assert [digest for digest in computed if page.count(digest) == 1] == []
+
+
+def test_every_kind_of_record_is_in_the_table() -> None:
+    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    recorded = set(re.findall(r'"((?:lock|server|tool|call|folder|run)\.[a-z]+)"', sources))
+    listed = re.findall(r"^\| `([a-z]+\.[a-z]+)` \|", (DOCS / "audit.md").read_text(encoding="utf-8"), re.MULTILINE)
+
+    assert recorded | {"call.done", "call.failed", "call.pending"} == set(listed)
+
+
 def test_every_limit_is_in_the_table() -> None:
     page = (DOCS / "file-formats.md").read_text(encoding="utf-8")
     limits = {name: value for name, value in vars(limit).items() if name.startswith("MAX_")}

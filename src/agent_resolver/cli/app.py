@@ -2,15 +2,17 @@
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Final
 
 from agent_resolver._version import __version__
-from agent_resolver.cli.errors import InvalidFiles, Refusal
+from agent_resolver.cli.errors import InvalidFile, InvalidFiles, Refusal, Usage
+from agent_resolver.cli.input import AGENT_FILE_LABEL, INDEX, INDEX_LABEL
 from agent_resolver.cli.output import err, err_faults, issue_document, out_json, safe, use_utf8
-from agent_resolver.schema import ResolverError
+from agent_resolver.schema import InvalidAgentFile, InvalidIndex, ResolverError
 from agent_resolver.storage import FileError, OversizeFile, UnreadableFile
 
 _EXAMPLES = """\
@@ -19,6 +21,7 @@ examples:
   agent discover                     see which servers exist, by category
   agent resolve --explain            write ./agents.lock and ./agents.resolution.json
   agent resolve --check              exit 1 with a diff if the lock would change
+  agent tools list                   see which tools the lock opens
 
 exit codes:
   0  done, warnings included
@@ -27,7 +30,20 @@ exit codes:
 """
 
 
-COMMANDS: Final = ("validate", "discover", "resolve", "schema", "completion")
+_EXTRA_MODULES: Final = {"anyio", "httpx2", "jsonschema_rs", "mcp", "mcp_types"}
+
+COMMANDS: Final = (
+    "validate",
+    "discover",
+    "resolve",
+    "tools",
+    "audit",
+    "config",
+    "doctor",
+    "trust-folder",
+    "schema",
+    "completion",
+)
 
 
 def build_parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
@@ -42,7 +58,7 @@ def build_parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     parser.add_argument("-V", "--version", action="version", version=f"agent {__version__}", help="print the version")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name in names:
-        import_module(f"agent_resolver.cli.{name}").add_to(commands)
+        import_module(f"agent_resolver.cli.{name.replace('-', '_')}").add_to(commands)
     return parser
 
 
@@ -56,6 +72,10 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
     except ResolverError as error:
         return _report(error, options)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _EXTRA_MODULES:
+            raise
+        return _report(Usage(f"This command needs `{error.name}`", "pip install 'agent-resolver[tools]'"), options)
     except BrokenPipeError:
         # Whoever read the output has seen enough. Closing it again at exit must not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -68,29 +88,56 @@ def run(arguments: Sequence[str]) -> int:
 
 def _report(error: ResolverError, options: argparse.Namespace) -> int:
     hint = _hint(error, options)
-    files = error.files if isinstance(error, InvalidFiles) else ()
+    files = _refused_files(error, options)
+    details = list(getattr(error, "differences", ()))
     if getattr(options, "json", False):
         documents = [
             {"path": file.path, "kind": file.label, "issues": list(map(issue_document, file.issues))} for file in files
         ]
-        out_json({"success": False, "error": {"message": str(error), "hint": hint or None, "files": documents}})
+        document = {
+            "code": _code(error),
+            "message": str(error),
+            "hint": hint or None,
+            "files": documents,
+            "details": details,
+        }
+        out_json({"success": False, "error": document})
         return _exit_code(error)
     for file in files:
         err_faults(file.label, file.path, file.issues)
     if not files:
         err(f"error: {safe(str(error))}")
+    for detail in details:
+        err(f"  - {safe(str(detail))}")
     if hint:
         err(f"hint: {safe(hint)}")
     return _exit_code(error)
 
 
+def _refused_files(error: ResolverError, options: argparse.Namespace) -> Sequence[InvalidFile]:
+    if isinstance(error, InvalidFiles):
+        return error.files
+    if isinstance(error, InvalidAgentFile):
+        return [InvalidFile(AGENT_FILE_LABEL, options.agents, error.issues)]
+    if isinstance(error, InvalidIndex):
+        return [InvalidFile(INDEX_LABEL, options.index or INDEX, error.issues)]
+    # A layer of the settings: a file, a variable or a flag, each with issues like a file's.
+    source, issues = getattr(error, "source", ""), getattr(error, "issues", ())
+    return [InvalidFile(source, source, issues)] if source else []
+
+
 def _hint(error: ResolverError, options: argparse.Namespace) -> str:
-    if isinstance(error, Refusal):
-        return error.hint
+    if hint := getattr(error, "hint", ""):
+        return str(hint)
     if isinstance(error, UnreadableFile) and error.missing:
         option = "--agents" if error.path == getattr(options, "agents", None) else "--index"
         return f"check the path, or name another file with `{option}`"
     return ""
+
+
+def _code(error: ResolverError) -> str:
+    """A word for programs: the name of the error, as `LOCK_REFUSED`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).upper()
 
 
 def _exit_code(error: ResolverError) -> int:

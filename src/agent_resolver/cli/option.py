@@ -1,9 +1,13 @@
 """Options that several commands share."""
 
 import argparse
-from typing import Any
+import os
+from typing import TYPE_CHECKING, Any
 
 from agent_resolver.cli.input import AGENT_FILE, INDEX
+
+if TYPE_CHECKING:
+    from agent_resolver.project.project import Project
 
 Commands = Any
 """What `add_subparsers` returns; argparse keeps its type private."""
@@ -20,6 +24,49 @@ def add_command(commands: Commands, name: str, summary: str, examples: str) -> a
         allow_abbrev=False,
     )
     return parser
+
+
+def add_group(commands: Commands, name: str, summary: str) -> Commands:
+    """A command that only has commands below it."""
+    parser = commands.add_parser(
+        name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", allow_abbrev=False
+    )
+    return parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+
+def add_project(parser: argparse.ArgumentParser) -> None:
+    """What every command takes that opens a project."""
+    parser.add_argument(
+        "--config",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        dest="settings",
+        help="override a setting of agent.toml, such as state.url=sqlite:///other.db (repeatable)",
+    )
+
+
+def add_governed(parser: argparse.ArgumentParser) -> None:
+    """What every command takes that works under a lock."""
+    add_agents(parser)
+    add_index(parser)
+    parser.add_argument("--lock", metavar="PATH", help="path of the lock (default: beside the agent file, <stem>.lock)")
+    add_project(parser)
+    parser.add_argument("--trust", action="store_true", help="let the project's commands run this once, for CI")
+
+
+def project_of(options: argparse.Namespace) -> "Project":
+    """The project that the options name."""
+    from agent_resolver.project.project import Project
+
+    return Project(
+        options.agents,
+        getattr(options, "index", None) or INDEX,
+        lock_path=getattr(options, "lock", None),
+        environment=os.environ,
+        flags=tuple(options.settings),
+        trusts=getattr(options, "trust", False),
+    )
 
 
 def add_agents(parser: argparse.ArgumentParser) -> None:

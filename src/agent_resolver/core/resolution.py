@@ -87,8 +87,8 @@ class Resolution(Struct, frozen=True, kw_only=True):
 def resolve(agent: AgentFile, servers: Iterable[Server], *, resolved_at: str = EPOCH) -> Resolution:
     """Choose a server for every requirement of `agent`.
 
-    The order of `servers`, each at one version once, and of anything in the agent file never changes the outcome. That no server fits is an
-    outcome too: see `Resolution.failed`.
+    The order of `servers`, each at one version once, and of anything in the agent file never changes the outcome.
+    That no server fits is an outcome too: see `Resolution.failed`.
     """
     servers = tuple(servers)
     limits = limits_of(agent)

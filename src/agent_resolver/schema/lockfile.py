@@ -54,7 +54,7 @@ class Lockfile(Struct, frozen=True, kw_only=True, rename="camel"):
         return structs.replace(self, resolved_at=other.resolved_at) == other
 
 
-_HEAD = re.compile(rb'\s*\{\s*"agentName"\s*:')
+_HEAD = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"agentName"\s*:')
 
 
 def parse_lockfile(raw: bytes) -> Lockfile:

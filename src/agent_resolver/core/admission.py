@@ -1,0 +1,90 @@
+"""Which tools of a locked server an agent may call: what the locked scopes open, less what it forbids."""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+from msgspec import Struct
+
+from agent_resolver.core.pattern import matches
+from agent_resolver.schema import LockedServer
+
+
+class AdmissionCode(StrEnum):
+    """Why a tool is refused."""
+
+    FORBIDDEN_ACTION = "FORBIDDEN_ACTION"
+    SCHEMA_UNUSABLE = "SCHEMA_UNUSABLE"
+    SCOPE_NOT_LOCKED = "SCOPE_NOT_LOCKED"
+    TOOL_NOT_MAPPED = "TOOL_NOT_MAPPED"
+
+
+class Refused(Struct, frozen=True):
+    """Why a tool may not be called, and what would have to change."""
+
+    code: AdmissionCode
+    message: str
+    remedy: str
+
+
+class Grant(Struct, frozen=True, kw_only=True):
+    """What one locked server may be used for."""
+
+    server: str
+    """The server's id."""
+    scopes: frozenset[str]
+    tool_scopes: Mapping[str, tuple[str, ...]]
+    forbid: tuple[str, ...]
+    admitted: frozenset[str]
+    """Ids of tools that no tool map tells apart, and that the project admits by name."""
+
+    def refuse(self, tool: str) -> Refused | None:
+        """Why `tool` of this server may not be called, or None when it may.
+
+        1. Nothing that matches `constraints.actions.forbid`, by the tool's name or by a scope that it needs.
+        2. A tool in the index's map needs all its scopes locked.
+        3. A tool that no map mentions could do anything: it must be admitted by name.
+        """
+        needed = self.tool_scopes.get(tool)
+        for name in (tool, f"{self.server}.{tool}", *(needed or ())):
+            for pattern in sorted(self.forbid):
+                if matches(pattern, name):
+                    return Refused(
+                        AdmissionCode.FORBIDDEN_ACTION,
+                        f"Agent forbids '{pattern}' which matches '{name}'",
+                        "narrow `constraints.actions.forbid` in the agent file",
+                    )
+        if needed is not None:
+            return self._missing_scopes(needed)
+        if f"{self.server}.{tool}" in self.admitted:
+            return None
+        return Refused(
+            AdmissionCode.TOOL_NOT_MAPPED,
+            f"The lock does not say which scope opens '{tool}'",
+            f'add it to `toolScopes` in the index, or `admit = ["{self.server}.{tool}"]` to `[tools]` in agent.toml',
+        )
+
+    def _missing_scopes(self, needed: Iterable[str]) -> Refused | None:
+        missing = [scope for scope in sorted(needed) if scope not in self.scopes]
+        if not missing:
+            return None
+        return Refused(
+            AdmissionCode.SCOPE_NOT_LOCKED,
+            f"It needs scopes that are not locked: {', '.join(missing)}",
+            "add them to the requirement's `permissions` in the agent file, and resolve again",
+        )
+
+
+def grants_of(entries: Iterable[LockedServer], forbid: tuple[str, ...], admitted: Iterable[str]) -> dict[str, Grant]:
+    """What each locked server may be used for: the scopes of all its entries together, by `id@version`."""
+    grants: dict[str, Grant] = {}
+    for entry in entries:
+        name = f"{entry.server_id}@{entry.version}"
+        before = grants[name].scopes if name in grants else frozenset()
+        grants[name] = Grant(
+            server=entry.server_id,
+            scopes=before | frozenset(entry.scopes),
+            tool_scopes=entry.tool_scopes or {},
+            forbid=forbid,
+            admitted=frozenset(admitted),
+        )
+    return grants

@@ -1,0 +1,297 @@
+"""The settings of a project: `agent.toml`, then the environment, then the command line."""
+
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from agent_resolver.project.errors import InvalidConfig
+from agent_resolver.schema.issue import Issue, IssueCode, Severity
+from agent_resolver.schema.source import Unreadable, decode
+from agent_resolver.schema.toml_tree import parse_toml, tree_of
+from agent_resolver.schema.tree import Node, find, plain
+from agent_resolver.schema.vocabulary import Residency, Sensitivity, Text
+from agent_resolver.schema.walker import walk
+
+Texts = tuple[Text, ...]
+
+
+class Catalog(Struct, frozen=True, kw_only=True):
+    """Where agent files are."""
+
+    roots: Texts = ()
+
+
+class ModelData(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What data a model may see."""
+
+    residency: tuple[Residency, ...] | UnsetType = UNSET
+    max_sensitivity: Sensitivity | UnsetType = UNSET
+
+
+class Prices(Struct, frozen=True, kw_only=True):
+    """What a million tokens cost, in US dollars."""
+
+    input: float
+    output: float
+
+
+class Model(Struct, frozen=True, kw_only=True):
+    """A chat model."""
+
+    provider: Text
+    upstream_model: Text
+    context_window: int | UnsetType = UNSET
+    prices: Prices | UnsetType = UNSET
+    data: ModelData | UnsetType = UNSET
+    aliases: Texts = ()
+
+
+class Provider(Struct, frozen=True, kw_only=True):
+    """Who serves models."""
+
+    adapter: Literal["langchain", "openai", "scripted"]
+    base_url: Text | UnsetType = UNSET
+    api_key_env: Text | UnsetType = UNSET
+
+
+class OAuth(Struct, frozen=True, kw_only=True):
+    """Client credentials of OAuth 2."""
+
+    client_id: Text
+    client_secret_env: Text
+    issuer: Text | UnsetType = UNSET
+
+
+class ServerAccess(Struct, frozen=True, kw_only=True):
+    """How to authenticate to a locked server."""
+
+    token_env: Text | UnsetType = UNSET
+    oauth: OAuth | UnsetType = UNSET
+
+
+class Tools(Struct, frozen=True, kw_only=True):
+    """Where tools come from, and which ones of locked servers are admitted by name."""
+
+    modules: Texts = ()
+    blueprints: Texts = ()
+    admit: Texts = ()
+
+
+class Remote(Struct, frozen=True, kw_only=True):
+    """An agent elsewhere, reached over A2A."""
+
+    url: Text
+
+
+class Engine(Struct, frozen=True, kw_only=True):
+    """What runs durable blueprints."""
+
+    kind: Literal["dbos", "temporal"] = "dbos"
+    address: Text | UnsetType = UNSET
+
+
+class State(Struct, frozen=True, kw_only=True):
+    """Where the project keeps its state."""
+
+    url: Text = "sqlite:///.agent/state.db"
+    key_env: Text | UnsetType = UNSET
+
+
+class Identity(Struct, frozen=True, kw_only=True):
+    """Who vouches for callers."""
+
+    issuer: Text | UnsetType = UNSET
+    audience: Text | UnsetType = UNSET
+
+
+class Knowledge(Struct, frozen=True, kw_only=True):
+    """Where documents are."""
+
+    roots: Texts = ()
+
+
+class Health(Struct, frozen=True, kw_only=True):
+    """Who knows how the systems are."""
+
+    prometheus: Text | UnsetType = UNSET
+
+
+class Policy(Struct, frozen=True, kw_only=True):
+    """Rules above all agents of the project."""
+
+    file: Text | UnsetType = UNSET
+
+
+class Config(Struct, frozen=True, kw_only=True):
+    """Every setting of a project."""
+
+    catalog: Catalog = Catalog()
+    models: dict[Text, Model] = {}
+    providers: dict[Text, Provider] = {}
+    servers: dict[Text, ServerAccess] = {}
+    tools: Tools = Tools()
+    remotes: dict[Text, Remote] = {}
+    engine: Engine = Engine()
+    state: State = State()
+    identity: Identity = Identity()
+    knowledge: Knowledge = Knowledge()
+    health: Health = Health()
+    policy: Policy = Policy()
+
+
+class Setting(Struct, frozen=True):
+    """One effective value and where it came from."""
+
+    key: str
+    value: Any
+    origin: str
+
+
+class Layers(Struct, frozen=True, kw_only=True):
+    """Where settings come from; the later ones win."""
+
+    file: str | None = None
+    """The path of `agent.toml`, for words."""
+    content: bytes = b""
+    environment: Mapping[str, str] = {}
+    flags: tuple[str, ...] = ()
+    """`key=value`, as given to `--config`."""
+
+
+class Loaded(Struct, frozen=True):
+    """The settings, and where each came from."""
+
+    config: Config
+    settings: tuple[Setting, ...]
+
+
+def load_config(layers: Layers) -> Loaded:
+    """The effective settings.
+
+    Raises:
+        InvalidConfig: With every fault of the first layer that has one.
+    """
+    document: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for name, tree in _trees(layers):
+        # What a variable or a flag leaves out may be in the file, or in the next flag.
+        _refuse(name, (issue for issue in walk(tree, Config) if name == layers.file or not _is_missing(issue)))
+        layer = plain(tree)
+        _merge(document, layer)
+        for key in _leaves(layer):
+            node = find(tree, key)
+            origins[".".join(key)] = f"{name}:{node.line}:{node.column}" if name == layers.file else name
+    _refuse("--config", filter(_is_missing, walk(tree_of(document), Config)))
+    config = msgspec.convert(document, Config)
+    return Loaded(config, tuple(_settings(config, origins)))
+
+
+def _refuse(name: str, issues: Iterable[Issue]) -> None:
+    if faults := list(map(_refused, issues)):
+        raise InvalidConfig(name, faults)
+
+
+def _is_missing(issue: Issue) -> bool:
+    return issue.code is IssueCode.REQUIRED
+
+
+def _trees(layers: Layers) -> Iterator[tuple[str, Node]]:
+    """Each layer that says something, under the name by which people know it, the strongest last."""
+    if layers.file:
+        yield layers.file, _parsed(layers.file, _decoded(layers.file, layers.content))
+    for variable, (table, key, kind) in _variables().items():
+        if text := layers.environment.get(variable):
+            text = _decoded(variable, os.fsencode(text))
+            yield variable, tree_of({table: {key: list(map(str.strip, text.split(","))) if kind == Texts else text}})
+    for flag in layers.flags:
+        # The value stays out of the name: it may be an address with a password.
+        key, equals, value = _decoded("--config", os.fsencode(flag)).partition("=")
+        name = f"--config {key}"
+        if not equals:
+            raise InvalidConfig(name, [Issue(at=(), code=IssueCode.SYNTAX, message="Expected KEY=VALUE")])
+        yield name, _parsed(name, f"{key} = {_with_quotes(value)}")
+
+
+def _decoded(name: str, raw: bytes) -> str:
+    try:
+        return decode(raw)
+    except Unreadable as stop:
+        raise InvalidConfig(name, [stop.issue]) from None
+
+
+def _parsed(name: str, text: str) -> Node:
+    try:
+        return parse_toml(text)
+    except Unreadable as stop:
+        raise InvalidConfig(name, [stop.issue]) from None
+
+
+def _with_quotes(value: str) -> str:
+    """A value as TOML: what is none, or is more than one value, is taken as text."""
+    try:
+        is_value = tomllib.loads(f"value = {value}").keys() == {"value"}
+    except tomllib.TOMLDecodeError:
+        is_value = False
+    except (RecursionError, ValueError):
+        is_value = True  # What is wrong with it is for the parser to say.
+    return value if is_value else msgspec.json.encode(value).decode()
+
+
+def _tables() -> Iterator[tuple[str, str, Any]]:
+    """Every key of the tables that have fixed keys, with its type."""
+    for table in msgspec.structs.fields(Config):
+        if isinstance(table.default, Struct):
+            for field in msgspec.structs.fields(table.default):
+                yield table.encode_name, field.encode_name, field.type
+
+
+def _variables() -> dict[str, tuple[str, str, Any]]:
+    """The environment variable that overrides each of those keys."""
+    return {f"AGENT_{table}_{key}".upper(): (table, key, kind) for table, key, kind in _tables()}
+
+
+def _refused(issue: Issue) -> Issue:
+    """A setting that nobody reads would be silently without effect: in a configuration it is refused."""
+    message = "Unknown key" if issue.code is IssueCode.UNKNOWN_KEY else issue.message
+    return msgspec.structs.replace(issue, severity=Severity.ERROR, message=message)
+
+
+def _merge(document: dict[str, Any], layer: dict[str, Any]) -> None:
+    for key, value in layer.items():
+        if isinstance(value, dict) and isinstance(document.get(key), dict):
+            _merge(document[key], value)
+        else:
+            document[key] = value
+
+
+def _leaves(document: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    for key, value in document.items():
+        if isinstance(value, dict):
+            yield from ((key, *rest) for rest in _leaves(value))
+        else:
+            yield (key,)
+
+
+def _settings(config: Config, origins: Mapping[str, str]) -> Iterator[Setting]:
+    """Every effective value by key, the defaults included."""
+    document = msgspec.to_builtins(config)
+    unset = {(table, key): None for table, key, _ in _tables()}
+    for path in sorted({*_leaves(document), *unset}):
+        value: Any = document
+        for step in path:
+            value = value.get(step)
+        key = ".".join(path)
+        yield Setting(key, masked(value), origins.get(key, "default"))
+
+
+def masked(value: Any) -> Any:  # noqa: ANN401 - a JSON value
+    """The value without the password that an address may hold, before its host or among its parameters."""
+    if not isinstance(value, str):
+        return value
+    value = re.sub(r"(://[^:/@]*):.*@", r"\1:***@", value, flags=re.DOTALL)
+    return re.sub(r"([?&]password=)[^&#]*", r"\1***", value, flags=re.IGNORECASE)

@@ -1,0 +1,48 @@
+"""What goes wrong with a project.
+
+ResolverError
+├── InvalidConfig      agent.toml, a variable or a flag is refused; holds every issue
+├── LockRefused        the lock does not hold, so nothing is connected
+├── UntrustedFolder    code of the project would run, and nobody said that it may
+└── UnusableState      the state cannot be kept where the settings say
+"""
+
+from collections.abc import Sequence
+
+from agent_resolver.core.verify import Difference
+from agent_resolver.schema import Issue, ResolverError
+
+
+class InvalidConfig(ResolverError):
+    """A layer of the settings is refused; holds every issue of it."""
+
+    def __init__(self, source: str, issues: Sequence[Issue]) -> None:
+        super().__init__(f"{source} is refused")
+        self.source = source
+        self.issues = tuple(issues)
+
+
+class UntrustedFolder(ResolverError):
+    """Code or commands of a folder would run, and nobody said that they may."""
+
+    def __init__(self, folder: str, why: str) -> None:
+        super().__init__(f"`{folder}` is not trusted, and {why}")
+        self.folder = folder
+        self.hint = f"read what would run, then run `agent trust-folder {folder}`; in CI give `--trust`"
+
+
+class UnusableState(ResolverError):
+    """The state cannot be kept where the settings say."""
+
+    def __init__(self, what: str, hint: str = "use a `sqlite:///` address in `state.url`") -> None:
+        super().__init__(f"The state cannot be kept with {what}")
+        self.hint = hint
+
+
+class LockRefused(ResolverError):
+    """The lock is missing or does not hold; holds every difference."""
+
+    def __init__(self, message: str, differences: Sequence[Difference] = (), hint: str = "") -> None:
+        super().__init__(message)
+        self.differences = tuple(differences)
+        self.hint = hint

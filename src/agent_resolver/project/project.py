@@ -1,0 +1,186 @@
+"""A project: its agent file, lock, index, settings and state, each opened when it is needed."""
+
+import os
+from collections.abc import Mapping
+from functools import cached_property
+
+from msgspec import structs
+
+from agent_resolver.core.server import Server, servers_of
+from agent_resolver.core.verify import format_difference, is_as_written, verify
+from agent_resolver.project.adapter import StatePorts
+from agent_resolver.project.config import Config, Layers, Loaded, load_config, masked
+from agent_resolver.project.errors import LockRefused, UntrustedFolder, UnusableState
+from agent_resolver.project.trust import TrustedFolders
+from agent_resolver.project.where import find_config, read_config
+from agent_resolver.schema import (
+    AgentFile,
+    InvalidAgentFile,
+    InvalidLockfile,
+    IssueCode,
+    Lockfile,
+    Severity,
+    parse_index,
+    parse_lockfile,
+    read_agent_file,
+)
+from agent_resolver.schema.issue import errors
+from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES, MAX_INDEX_BYTES, MAX_LOCKFILE_BYTES
+from agent_resolver.schema.lockfile import is_newer, is_ours
+from agent_resolver.storage import UnreadableFile, read_bounded
+from agent_resolver.storage.database import Database
+
+_SQLITE = "sqlite:///"
+_GOVERNING = {"constraints", "requires"}
+_HEAD_BYTES = 4096
+
+
+class Project:
+    """Everything that belongs to one agent file."""
+
+    def __init__(  # noqa: PLR0913 - each is one option of a command line
+        self,
+        agent_path: str,
+        index_path: str,
+        *,
+        environment: Mapping[str, str],
+        lock_path: str | None = None,
+        flags: tuple[str, ...] = (),
+        trusts: bool = False,
+    ) -> None:
+        """The project of the agent file at `agent_path`; `trusts` lets its code run this once."""
+        self.agent_path = agent_path
+        self.index_path = index_path
+        self.lock_path = lock_path or f"{agent_path.removesuffix('.md')}.lock"
+        self.folder = os.path.dirname(os.path.realpath(agent_path))
+        self.environment = environment
+        self._flags = flags
+        self._trusts = trusts
+        self.config_path = find_config(self.folder)
+        self.root = os.path.dirname(self.config_path) if self.config_path else self.folder
+
+    @cached_property
+    def loaded(self) -> Loaded:
+        """The settings, and where each came from."""
+        content = read_config(self.config_path) if self.config_path else b""
+        shown = os.path.relpath(self.config_path) if self.config_path else None
+        return load_config(Layers(file=shown, content=content, environment=self.environment, flags=self._flags))
+
+    @property
+    def config(self) -> Config:
+        """The settings."""
+        return self.loaded.config
+
+    @cached_property
+    def agent(self) -> AgentFile:
+        """The agent file. A misspelt constraint would open what it should shut, so here unknown keys are refused.
+
+        Raises:
+            InvalidAgentFile: With every error in the file.
+        """
+        reading = read_agent_file(read_bounded(self.agent_path, MAX_AGENT_FILE_BYTES))
+        unknown = [
+            structs.replace(issue, severity=Severity.ERROR, message="Unknown key")
+            for issue in reading.issues
+            if issue.code is IssueCode.UNKNOWN_KEY and (issue.at[0] in _GOVERNING or issue.hint)
+        ]
+        if reading.agent is None or unknown:
+            raise InvalidAgentFile([*errors(reading.issues), *unknown])
+        return reading.agent
+
+    @cached_property
+    def servers(self) -> tuple[Server, ...]:
+        """The servers of the index."""
+        return servers_of(parse_index(read_bounded(self.index_path, MAX_INDEX_BYTES)))
+
+    @cached_property
+    def lockfile(self) -> Lockfile:
+        """The lock, verified in full: nothing may be connected that it does not vouch for.
+
+        Raises:
+            LockRefused: It is missing, or anything about it does not hold.
+        """
+        agent, servers = self.agent, self.servers
+        hint = "review what changed, then run `agent resolve`"
+        try:
+            raw = read_bounded(self.lock_path, MAX_LOCKFILE_BYTES)
+        except UnreadableFile as error:
+            if error.missing:
+                raise LockRefused(f"`{self.lock_path}` is missing", hint="run `agent resolve`") from None
+            raise
+        if not is_ours(raw[:_HEAD_BYTES]):
+            hint = "name the lock with `--lock`, or move the file away and run `agent resolve`"
+            raise LockRefused(f"`{self.lock_path}` was not written by `agent resolve`", hint=hint)
+        if is_newer(raw):
+            raise LockRefused(f"`{self.lock_path}` was written by a newer version of `agent`", hint="upgrade")
+        try:
+            lockfile = parse_lockfile(raw)
+        except InvalidLockfile as error:
+            raise LockRefused(f"`{self.lock_path}` is no lock: {error}", hint=hint) from None
+        differences = verify(lockfile, agent, servers)
+        if not differences and not is_as_written(raw, lockfile):
+            differences = (format_difference(),)
+        if differences:
+            raise LockRefused(f"`{self.lock_path}` does not hold", differences, hint)
+        return lockfile
+
+    @property
+    def state_path(self) -> str:
+        """Where the state file is, or would be."""
+        url = self.config.state.url
+        if not url.startswith(_SQLITE):
+            raise UnusableState(masked(url))
+        return os.path.realpath(os.path.join(self.root, url.removeprefix(_SQLITE)))
+
+    @cached_property
+    def database(self) -> Database:
+        """The state file, made if it is not there."""
+        if not _is_within(self.state_path, self.root):
+            self.require_trust("its settings keep the state outside of it")
+        return Database(self.state_path)
+
+    @property
+    def key(self) -> bytes | None:
+        """What seals the audit trail."""
+        name = self.config.state.key_env
+        if not name:
+            return None
+        if not (value := self.environment.get(name)):
+            raise UnusableState(f"the environment variable {name}", "set it: `state.key_env` in agent.toml names it")
+        return os.fsencode(value)
+
+    @cached_property
+    def ports(self) -> StatePorts:
+        """What the registry asks of the state."""
+        return StatePorts(self.database, self.key)
+
+    def require_trust(self, why: str) -> None:
+        """Stop before code of this project runs, unless a person trusts its folder.
+
+        Raises:
+            UntrustedFolder: Nobody does.
+        """
+        if not self._trusts and not TrustedFolders(self.environment).is_trusted(self.trusted_folder):
+            raise UntrustedFolder(self.trusted_folder, why)
+
+    @property
+    def trusted_folder(self) -> str:
+        """The folder that must be trusted: the project's root, for agent files that its settings know of.
+
+        An agent file elsewhere below it may have come with somebody else's code, so its own folder counts.
+        """
+        known = (os.path.realpath(os.path.join(self.root, root)) for root in self.config.catalog.roots or ("agents",))
+        is_known = self.folder == self.root or any(_is_within(self.folder, folder) for folder in known)
+        return self.root if is_known else self.folder
+
+    def close(self) -> None:
+        """Close what was opened."""
+        opened = self.__dict__
+        if "ports" in opened:
+            self.ports.close()
+        if "database" in opened:
+            self.database.close()
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return os.path.commonpath([path, folder]) == folder

@@ -1,0 +1,145 @@
+"""A server that we start: it speaks over its stdin and stdout, and is gone with all that it started when we are done.
+
+The SDK has such a transport too. It ends only a server that does not end by itself: what a server leaves behind when it
+dies or exits would stay. It also takes lines of any length, and gives up at the first byte that is no UTF-8.
+"""
+
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TextIO
+
+import anyio
+from anyio.abc import Process
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client.stdio import get_default_environment
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+from msgspec import Struct
+
+_MAX_LINE_BYTES = 32 * 1024 * 1024
+_PATIENCE_SECONDS = 2.0
+"""How long a server may take to end by itself, and then again once it is asked to."""
+_LOOK_SECONDS = 0.01
+
+_GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError)
+
+Incoming = MemoryObjectSendStream[SessionMessage | Exception]
+Outgoing = MemoryObjectReceiveStream[SessionMessage]
+
+
+class Command(Struct, frozen=True, kw_only=True):
+    """What is started, where and with what."""
+
+    line: tuple[str, ...]
+    environment: dict[str, str]
+    """What it gets besides the few names that every command needs, such as `PATH`."""
+    folder: str
+    errors: TextIO
+    """Where its stderr goes."""
+
+
+@asynccontextmanager
+async def launched(command: Command) -> AsyncIterator[Any]:
+    """The streams to a server that runs for as long as the block does."""
+    process = await anyio.open_process(
+        command.line,
+        env=get_default_environment() | command.environment,
+        stderr=command.errors,
+        cwd=command.folder,
+        start_new_session=True,
+    )
+    # From here to the task group nothing is awaited: being cancelled in between would leave the process.
+    incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+    async with anyio.create_task_group() as pumps:
+        pumps.start_soon(_receive, process, incoming)
+        pumps.start_soon(_send, process, outgoing, incoming)
+        try:
+            yield read, write
+        finally:
+            with anyio.CancelScope(shield=True):
+                read.close()
+                write.close()
+                await _end(process)
+            pumps.cancel_scope.cancel()
+
+
+async def _receive(process: Process, incoming: Incoming) -> None:
+    """Pass on line by line what the server says; afterwards keep reading, for it may have to say more to end."""
+    assert process.stdout is not None  # noqa: S101 - it was opened with pipes
+    try:
+        async with incoming:
+            buffer = bytearray()
+            async for chunk in process.stdout:
+                buffer += chunk
+                if len(buffer) > _MAX_LINE_BYTES:
+                    await incoming.send(ValueError("a line without an end"))
+                    return
+                if b"\n" in chunk:
+                    *lines, rest = bytes(buffer).split(b"\n")
+                    buffer = bytearray(rest)
+                    for line in lines:
+                        await incoming.send(_parsed(line))
+    except _GONE:
+        pass
+    finally:
+        with anyio.CancelScope(shield=True), suppress(*_GONE, anyio.EndOfStream):
+            while True:
+                await process.stdout.receive()
+
+
+def _parsed(line: bytes) -> SessionMessage | Exception:
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError as error:
+        return error
+
+
+async def _send(process: Process, outgoing: Outgoing, incoming: Incoming) -> None:
+    """Write what is for the server; once it reads no more, nothing that it says counts either."""
+    assert process.stdin is not None  # noqa: S101 - it was opened with pipes
+    try:
+        async with outgoing:
+            async for message in outgoing:
+                line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await process.stdin.send(f"{line}\n".encode())
+    except _GONE:
+        incoming.close()
+
+
+async def _end(process: Process) -> None:
+    """End a server: first by closing its stdin, then by asking it and all that it started, then without asking."""
+    assert process.stdin is not None  # noqa: S101 - it was opened with pipes
+    assert process.stdout is not None  # noqa: S101
+    with suppress(*_GONE):
+        await process.stdin.aclose()
+    await _comes(lambda: process.returncode is not None)
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        if not _signal_group(process.pid, how) or await _comes(lambda: not _signal_group(process.pid, 0)):
+            break
+    await _comes(lambda: process.returncode is not None)
+    with suppress(*_GONE):
+        await process.stdout.aclose()
+
+
+async def _comes(condition: Callable[[], bool]) -> bool:
+    """Whether `condition` comes true before our patience ends."""
+    with anyio.move_on_after(_PATIENCE_SECONDS):
+        while not condition():  # noqa: ASYNC110 - it is about processes that tell nobody
+            await anyio.sleep(_LOOK_SECONDS)
+        return True
+    return False
+
+
+def _signal_group(leader: int, sign: int) -> bool:
+    """Send a signal to all that the server started, itself included; False when none of them is left."""
+    # It leads a session of its own, so its process id is that of the group, also after it ended.
+    try:
+        os.killpg(leader, sign)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,152 @@
+"""The state file of a project: one SQLite database that several processes share."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from agent_resolver.storage.errors import UnreadableFile
+
+_APPLICATION: Final = 0x41524553
+"""Marks the file as ours: `ARES`."""
+
+_WAIT_SECONDS: Final = 30
+_ATTEMPTS: Final = 100
+
+_MIGRATIONS: Final = (
+    """
+    CREATE TABLE audit (
+        position INTEGER PRIMARY KEY,
+        run TEXT NOT NULL,
+        sequence INTEGER NOT NULL,
+        at TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        body TEXT NOT NULL,
+        previous TEXT NOT NULL,
+        hash TEXT NOT NULL,
+        UNIQUE (run, sequence)
+    );
+    CREATE TABLE audit_seal (id INTEGER PRIMARY KEY CHECK (id = 1), count INTEGER NOT NULL, root TEXT NOT NULL);
+    INSERT INTO audit_seal VALUES (1, 0, '');
+    CREATE TABLE pending (
+        id TEXT PRIMARY KEY,
+        type TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        message TEXT NOT NULL,
+        asked_at TEXT NOT NULL,
+        answer TEXT,
+        answered_by TEXT,
+        answered_at TEXT
+    ) WITHOUT ROWID;
+    CREATE TABLE rate (subject TEXT NOT NULL, at REAL NOT NULL);
+    CREATE INDEX rate_by_subject ON rate (subject, at);
+    """,
+)
+"""Each script brings the schema from one version to the next; they are only ever added to."""
+
+
+class Database:
+    """A connection to the state file. Not for several threads at once: whoever shares it brings the lock."""
+
+    def __init__(self, path: str) -> None:
+        """Open the state file, making it and its folder, and bring it to the newest schema.
+
+        Raises:
+            UnreadableFile: It is no state file, is damaged, or comes from a newer version.
+        """
+        self.path = path
+        with self._in_our_words():
+            _make_folder(os.path.dirname(path) or ".")
+            self._connection = sqlite3.connect(
+                path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
+            )
+        try:
+            with self._in_our_words():
+                self._prepare()
+        except UnreadableFile:
+            self.close()
+            raise
+
+    def _prepare(self) -> None:
+        version = self._pragma("user_version")
+        application = self._pragma("application_id")
+        if (application, version) != (_APPLICATION, len(_MIGRATIONS)):
+            self._migrate()
+        # Readers go on while one process writes; a commit is on the disk when it returns.
+        self._use_wal()
+        self._connection.execute("PRAGMA synchronous = FULL")
+
+    def _use_wal(self) -> None:
+        """Switch the journal, once in the life of the file."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError:
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+                # Alone of all statements it does not wait for other processes; this one does.
+                self._connection.execute("BEGIN EXCLUSIVE")
+                self._connection.execute("ROLLBACK")
+            else:
+                return
+
+    def _pragma(self, name: str) -> int:
+        return int(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+    def _migrate(self) -> None:
+        with self.transaction() as connection:
+            version, application = self._pragma("user_version"), self._pragma("application_id")
+            is_new = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if application != _APPLICATION and (application or not is_new):
+                raise sqlite3.DatabaseError("it is a database of another program")
+            if version > len(_MIGRATIONS):
+                raise sqlite3.DatabaseError("a newer version of this program wrote it")
+            for script in _MIGRATIONS[version:]:
+                for statement in script.split(";"):
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All of it or nothing, with no other writer in between.
+
+        Raises:
+            UnreadableFile: The file is damaged, the disk is full, or another process does not let go of it.
+        """
+        with self._in_our_words():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                # After some faults SQLite has rolled back by itself.
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def query(self, sql: str, *parameters: object) -> Iterator[tuple[object, ...]]:
+        """The rows of a question."""
+        with self._in_our_words():
+            yield from self._connection.execute(sql, parameters)
+
+    @contextmanager
+    def _in_our_words(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, sqlite3.Error) as error:
+            raise UnreadableFile(self.path, f"cannot be used as the state file: {error}") from error
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+def _make_folder(folder: str) -> None:
+    """Make the state folder, out of version control."""
+    if os.path.isdir(folder):
+        return
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    with open(os.path.join(folder, ".gitignore"), "w", encoding="utf-8") as file:
+        file.write("*\n")

@@ -1,0 +1,187 @@
+"""`agent doctor`: what is configured, installed and reachable, and what to do."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_resolver import __version__
+from tests.cli.conftest import OPEN, kinds, server
+from tests.cli.test_tools import WITHOUT_EXTRA, script, two_categories
+from tests.conftest import Ran, Run
+from tests.registry.process import started
+
+
+def failing(ran: Ran) -> dict[str, tuple[str, str]]:
+    """What is wrong, and what to do about it."""
+    report = json.loads(ran.stdout)
+    wrong = {check["name"]: (check["finding"], check["hint"]) for check in report["checks"] if not check["ok"]}
+    assert (ran.code, report["success"]) == ((1, False) if wrong else (0, True))
+    return wrong
+
+
+def names(ran: Ran) -> list[str]:
+    return [check["name"] for check in json.loads(ran.stdout)["checks"]]
+
+
+def test_all_is_well(governed: Path, run: Run) -> None:
+    ran = run("doctor")
+
+    assert (ran.code, ran.stderr) == (0, "")
+    first, *rest = ran.stdout.splitlines()
+    assert first.startswith(f"✓ agent: version {__version__} on Python 3.")
+    assert rest == [
+        "✓ extra `tools`: installed",
+        "✓ settings: no agent.toml, 0 value(s) set",
+        "✓ agent file: tester@1.0.0",
+        "✓ index: 1 server(s)",
+        "✓ lock: 1 server(s) locked, verified",
+        f"✓ state: {governed}/.agent/state.db, 0 audit record(s), verified",
+        f"✓ trust: {governed} is trusted",
+        f"✓ server raw@1.0.0: {len(OPEN)} tool(s) open to the agent",
+    ]
+
+
+def test_all_is_well_as_json(governed: Path, run: Run) -> None:
+    ran = run("doctor", "--json")
+
+    assert failing(ran) == {}
+    assert json.loads(ran.stdout)["checks"][1] == {
+        "name": "extra `tools`",
+        "ok": True,
+        "finding": "installed",
+        "hint": "",
+    }
+
+
+def test_a_folder_without_anything_is_told_what_to_do(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    wrong = failing(run("doctor", "--json"))
+
+    assert wrong["agent file"] == ("`./agents.md` does not exist", "run `agent validate`")
+    assert wrong["index"] == ("`./mcp.index.json` does not exist", "run `agent validate`")
+    assert wrong["lock"] == ("`./agents.md` does not exist", "run `agent resolve`")
+    assert set(wrong) == {"agent file", "index", "lock"}
+
+
+def test_a_folder_that_nobody_trusts_starts_nothing(untrusted: Path, run: Run) -> None:
+    ran = run("doctor", "--json")
+
+    assert failing(ran) == {
+        "trust": (
+            f"`{untrusted}` is not trusted, and its lock starts commands",
+            "run `agent trust-folder` once you have read them",
+        )
+    }
+    assert started(untrusted) == []
+    assert failing(run("doctor", "--json", "--trust")) == {}
+
+
+def test_an_edited_lock_is_told_and_starts_nothing(governed: Path, run: Run) -> None:
+    lock = governed / "agents.lock"
+    lock.write_bytes(lock.read_bytes().replace(b'"use"', b'"usf"', 1))
+
+    wrong = failing(run("doctor", "--json"))
+
+    assert list(wrong) == ["lock"]
+    assert "Its hash does not match what it pins" in wrong["lock"][0]
+    assert wrong["lock"][1] == "review what changed, then run `agent resolve`"
+    assert started(governed) == []
+
+
+def test_every_server_is_tried_and_the_ones_that_fail_are_named(write: Callable[..., Path], run: Run) -> None:
+    write(server(), server("broken", "exit", category="more"), agent=two_categories())
+
+    ran = run("doctor", "--json", "--trust")
+
+    assert names(ran)[-2:] == ["server broken@1.0.0", "server raw@1.0.0"]
+    assert failing(ran)["server broken@1.0.0"][0] == "broken closed the connection"
+
+
+def test_a_missing_secret_is_told(write: Callable[..., Path], run: Run) -> None:
+    write(server(env=["RAW_TOKEN"]))
+
+    wrong = failing(run("doctor", "--json", "--trust"))
+
+    assert wrong == {"server raw@1.0.0": ("Set the environment variable RAW_TOKEN for raw", "")}
+
+
+def remote() -> dict[str, Any]:
+    entry = {**server(), "endpoint": "http://127.0.0.1:9/mcp"}
+    del entry["launch"]
+    return entry
+
+
+def test_a_server_that_is_called_needs_no_trust_unless_it_gets_a_secret(write: Callable[..., Path], run: Run) -> None:
+    project = write(remote())
+
+    without = run("doctor", "--json")
+    (project / "agent.toml").write_text('[servers.raw]\ntoken_env = "HOME"\n')
+    with_secret = run("doctor", "--json")
+
+    assert "trust" not in failing(without)
+    assert failing(without)["server raw@1.0.0"][0].startswith("raw cannot be reached: ")
+    assert failing(with_secret)["trust"][0].endswith("its settings send secrets of this machine to servers")
+    assert "server raw@1.0.0" not in names(with_secret)
+
+
+def test_settings_that_are_refused_do_not_hide_the_rest(governed: Path, run: Run) -> None:
+    (governed / "agent.toml").write_text("[tools]\nadmitt = []\n")
+
+    ran = run("doctor", "--json")
+
+    wrong = failing(ran)
+    assert wrong["settings"] == ("agent.toml is refused; tools.admitt: Unknown key", "correct agent.toml")
+    assert "lock" in names(ran)
+    assert "lock" not in wrong
+    assert started(governed) == []
+
+
+def test_a_state_that_cannot_be_used_does_not_hide_the_rest(governed: Path, run: Run) -> None:
+    (governed / "agent.toml").write_text('[state]\nkey_env = "NO_SUCH_KEY"\n')
+    run("trust-folder")
+
+    wrong = failing(run("doctor", "--json"))
+
+    told = "The state cannot be kept with the environment variable NO_SUCH_KEY"
+    hint = "set it: `state.key_env` in agent.toml names it"
+    assert wrong == {"state": (told, hint), "servers": (told, hint)}
+    assert started(governed) == []
+
+
+def test_a_trail_that_was_tampered_with_is_told(governed: Path, run: Run) -> None:
+    from agent_resolver.storage.database import Database
+
+    run("tools", "list")
+    state = Database(str(governed / ".agent" / "state.db"))
+    with state.transaction() as connection:
+        connection.execute("UPDATE audit SET kind = 'server.disconnected' WHERE position = 2")
+    state.close()
+
+    wrong = failing(run("doctor", "--json"))
+
+    assert wrong["state"][0].startswith("the audit trail does not verify: record 2 ")
+    assert wrong["state"][1] == "run `agent audit verify`"
+
+
+def test_what_the_doctor_does_is_recorded_as_the_doctors(governed: Path, run: Run) -> None:
+    run("doctor")
+
+    assert kinds(governed)[:2] == ["lock.verified", "server.connected"]
+    assert not any(kind.startswith("call.") for kind in kinds(governed))
+
+
+def test_without_the_extra_the_doctor_says_so_and_looks_at_the_rest(governed: Path) -> None:
+    done = script(WITHOUT_EXTRA, "doctor", "--json")
+    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+
+    assert (done.returncode, done.stderr) == (1, "")
+    assert checks["extra `tools`"]["finding"] == "missing: mcp, jsonschema_rs"
+    assert checks["extra `tools`"]["hint"] == "pip install 'agent-resolver[tools]'"
+    assert checks["lock"]["ok"]
+    assert not any(name.startswith("server") for name in checks)

@@ -1,0 +1,201 @@
+"""Of a locked server's tools an agent may call what its scopes open, less what it forbids."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import UNSET
+
+from agent_resolver import LockedServer
+from agent_resolver.core.admission import AdmissionCode, Grant, grants_of
+from agent_resolver.schema import Launch
+
+FORBIDDEN = AdmissionCode.FORBIDDEN_ACTION
+NOT_LOCKED = AdmissionCode.SCOPE_NOT_LOCKED
+NOT_MAPPED = AdmissionCode.TOOL_NOT_MAPPED
+
+
+def grant(*, forbid: tuple[str, ...] = (), admitted: frozenset[str] = frozenset()) -> Grant:
+    """A server with tools that the map opens, opens in part, opens to nobody and opens to everybody."""
+    return Grant(
+        server="acme",
+        scopes=frozenset({"read:reports", "read:metrics"}),
+        tool_scopes={
+            "read": ("read:reports",),
+            "both": ("read:reports", "read:metrics"),
+            "half": ("write:reports", "read:reports", "admin:reports"),
+            "write": ("write:reports",),
+            "ping": (),
+        },
+        forbid=forbid,
+        admitted=admitted,
+    )
+
+
+@pytest.mark.parametrize(
+    ("tool", "forbid", "admitted", "expected"),
+    [
+        # Mapped: the locked scopes decide, and admitting by name changes nothing.
+        ("read", (), (), None),
+        ("both", (), (), None),
+        ("ping", (), (), None),
+        ("half", (), (), NOT_LOCKED),
+        ("write", (), (), NOT_LOCKED),
+        ("write", (), ("acme.write",), NOT_LOCKED),
+        # Not mapped: only by the whole id.
+        ("other", (), (), NOT_MAPPED),
+        ("other", (), ("acme.other",), None),
+        ("other", (), ("other",), NOT_MAPPED),
+        ("other", (), ("acme.*",), NOT_MAPPED),
+        ("other", (), ("acm.other", "acme.Other", "acme.other2"), NOT_MAPPED),
+        # Forbidden by the tool's name, by its id, or by a scope that it needs.
+        ("read", ("read",), (), FORBIDDEN),
+        ("read", ("re*",), (), FORBIDDEN),
+        ("read", ("acme.read",), (), FORBIDDEN),
+        ("read", ("acme.*",), (), FORBIDDEN),
+        ("read", ("*",), (), FORBIDDEN),
+        ("read", ("read:reports",), (), FORBIDDEN),
+        ("read", ("*:reports",), (), FORBIDDEN),
+        ("both", ("*:metrics",), (), FORBIDDEN),
+        ("ping", ("p*g",), (), FORBIDDEN),
+        ("write", ("write:*",), (), FORBIDDEN),
+        ("half", ("admin:*",), (), FORBIDDEN),
+        ("other", ("other",), (), FORBIDDEN),
+        ("other", ("other",), ("acme.other",), FORBIDDEN),
+        ("other", ("acme.o*",), ("acme.other",), FORBIDDEN),
+        # Patterns that are near, and fit nothing.
+        ("read", ("rea", "ead", "READ", "acme", "acme.read.*", "other.read", "write:*"), (), None),
+        ("other", ("read:*",), ("acme.other",), None),
+    ],
+)
+def test_a_tool_is_refused_or_not(
+    tool: str, forbid: tuple[str, ...], admitted: tuple[str, ...], expected: AdmissionCode | None
+) -> None:
+    refused = grant(forbid=forbid, admitted=frozenset(admitted)).refuse(tool)
+
+    assert (refused.code if refused else None) is expected
+
+
+def test_a_refusal_says_why_and_what_would_have_to_change() -> None:
+    found = [
+        grant(forbid=("z*", "re*")).refuse("read"),
+        grant().refuse("half"),
+        grant().refuse("other"),
+    ]
+
+    assert [(refused.message, refused.remedy) for refused in found if refused] == [
+        (
+            "Agent forbids 're*' which matches 'read'",
+            "narrow `constraints.actions.forbid` in the agent file",
+        ),
+        (
+            "It needs scopes that are not locked: admin:reports, write:reports",
+            "add them to the requirement's `permissions` in the agent file, and resolve again",
+        ),
+        (
+            "The lock does not say which scope opens 'other'",
+            'add it to `toolScopes` in the index, or `admit = ["acme.other"]` to `[tools]` in agent.toml',
+        ),
+    ]
+
+
+def entry(server_id: str, version: str, category: str, *scopes: str, mapped: bool = True) -> LockedServer:
+    return LockedServer(
+        category=category,
+        server_id=server_id,
+        version=version,
+        endpoint="https://acme.example/mcp",
+        scopes=scopes,
+        hash="",
+        launch=Launch(command="acme") if mapped else UNSET,
+        tool_scopes={"both": ("read", "write"), "read": ("read",)} if mapped else UNSET,
+    )
+
+
+def test_two_entries_of_one_server_open_what_their_scopes_open_together() -> None:
+    reading, writing = entry("acme", "1", "reports", "read"), entry("acme", "1", "storage", "write")
+
+    alone = grants_of([reading], (), ())
+    together = grants_of([reading, writing], (), ())
+
+    assert list(together) == ["acme@1"]
+    assert together["acme@1"].scopes == {"read", "write"}
+    assert alone["acme@1"].refuse("both")
+    assert not together["acme@1"].refuse("both")
+
+
+def test_servers_and_versions_do_not_lend_each_other_scopes() -> None:
+    entries = [
+        entry("acme", "1", "reports", "read"),
+        entry("acme", "2", "reports", "write"),
+        entry("other", "1", "reports", "read", "write", mapped=False),
+    ]
+
+    grants = grants_of(entries, ("drop*",), ["acme.free"])
+
+    assert {name: sorted(each.scopes) for name, each in grants.items()} == {
+        "acme@1": ["read"],
+        "acme@2": ["write"],
+        "other@1": ["read", "write"],
+    }
+    assert [name for name, each in grants.items() if not each.refuse("both")] == []
+    assert [name for name, each in grants.items() if not each.refuse("free")] == ["acme@1", "acme@2"]
+    assert {each.refuse("drop_all") and each.forbid for each in grants.values()} == {("drop*",)}
+
+
+# Laws -----------------------------------------------------------------------------------------------------------------
+
+words = st.sampled_from(["read", "write", "a.read", "read:x", "write:x", "*", "", "é", "a"])
+tool_maps = st.dictionaries(words, st.lists(words, max_size=3).map(tuple), max_size=4)
+patterns = st.lists(words | st.tuples(words, words).map("*".join), max_size=3).map(tuple)
+grants = st.builds(
+    Grant,
+    server=st.sampled_from(["a", "a.b", "b"]),
+    scopes=st.frozensets(words, max_size=4),
+    tool_scopes=tool_maps,
+    forbid=patterns,
+    admitted=st.frozensets(words.map("a.".__add__), max_size=3),
+)
+
+
+def fits(pattern: str, text: str) -> bool:
+    """What a pattern means, said another way."""
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text, re.DOTALL) is not None
+
+
+@settings(deadline=None, max_examples=150)
+@given(grants, words)
+def test_what_is_forbidden_is_refused_whatever_else_allows_it(granted: Grant, tool: str) -> None:
+    names = [tool, f"{granted.server}.{tool}", *granted.tool_scopes.get(tool, ())]
+    is_forbidden = any(fits(pattern, name) for pattern in granted.forbid for name in names)
+
+    refused = granted.refuse(tool)
+
+    assert (refused is not None and refused.code is FORBIDDEN) == is_forbidden
+
+
+@settings(deadline=None, max_examples=150)
+@given(grants, words)
+def test_what_is_called_has_all_its_scopes_locked_or_is_admitted_by_name(granted: Grant, tool: str) -> None:
+    needed = granted.tool_scopes.get(tool)
+    opened = set(needed) <= granted.scopes if needed is not None else f"{granted.server}.{tool}" in granted.admitted
+    refused = granted.refuse(tool)
+
+    assert refused is None or refused.code is FORBIDDEN or not opened
+    assert refused is not None or opened
+
+
+@settings(deadline=None)
+@given(grants, words, patterns)
+def test_one_pattern_more_never_opens_anything(granted: Grant, tool: str, more: tuple[str, ...]) -> None:
+    stricter = Grant(
+        server=granted.server,
+        scopes=granted.scopes,
+        tool_scopes=granted.tool_scopes,
+        forbid=granted.forbid + more,
+        admitted=granted.admitted,
+    )
+
+    if granted.refuse(tool):
+        assert stricter.refuse(tool)

@@ -1,0 +1,56 @@
+"""Whether a process is there, and waiting until something is so."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+DEADLINE_SECONDS = 15.0
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process does anything: one that ended and was not yet collected does not."""
+    shown = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return shown.returncode == 0 and not shown.stdout.startswith("Z")
+
+
+def eventually(condition: Callable[[], bool], seconds: float = DEADLINE_SECONDS) -> bool:
+    """Whether `condition` comes true before the deadline."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+async def comes_true(condition: Callable[[], bool]) -> None:
+    """Wait until `condition` is true, while everything else goes on."""
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while not condition():  # noqa: ASYNC110 - it is about another process
+            await asyncio.sleep(0.01)
+
+
+def started(folder: Path) -> list[int]:
+    """The process ids that servers left in this folder or below it."""
+    return [int(line) for path in folder.rglob("pids") for line in path.read_text().split()]
+
+
+def end(pids: list[int]) -> None:
+    """End what a failed test left behind: only what is in the list."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def assert_none_is_left(folder: Path) -> None:
+    """Every server that was started in this folder is gone."""
+    pids = started(folder)
+    try:
+        assert eventually(lambda: not any(map(is_running, pids))), "a server outlived its test"
+    finally:
+        end([pid for pid in pids if is_running(pid)])

@@ -1,0 +1,80 @@
+"""What a registry holds."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_resolver.core.admission import AdmissionCode, Refused
+from agent_resolver.registry import Done, Failed, FailureCode, ToolIdConflict
+from tests.registry.sample import CONTEXT, MemoryTool, call, holding
+
+REFUSED = Refused(AdmissionCode.TOOL_NOT_MAPPED, "Nobody said what opens it", "say so")
+
+
+@given(st.permutations(["a.b", "a-b", "a_b", "B.a", "a.B", "é.a", "z.a"]))
+def test_tools_are_listed_by_id_in_code_point_order_however_they_came(order: list[str]) -> None:
+    registry = holding(*(MemoryTool(tool_id) for tool_id in order))
+
+    assert [descriptor.id for descriptor in registry.list()] == ["B.a", "a-b", "a.B", "a.b", "a_b", "z.a", "é.a"]
+
+
+@given(st.permutations(["a.b", "a-b", "B.a"]))
+def test_refused_tools_are_told_in_the_same_order(order: list[str]) -> None:
+    registry = holding(MemoryTool("a.c"))
+    for tool_id in order:
+        registry.refuse(tool_id, "server a@1", REFUSED)
+
+    assert list(registry.refused()) == ["B.a", "a-b", "a.b"]
+    assert [descriptor.id for descriptor in registry.list()] == ["a.c"]
+
+
+def test_two_tools_with_one_id_are_a_conflict_that_names_both_sources() -> None:
+    registry = holding(MemoryTool("notes.read", source="server notes@1.0.0"))
+
+    with pytest.raises(ToolIdConflict) as conflict:
+        registry.add(MemoryTool("notes.read", source="module my_tools"))
+
+    assert str(conflict.value) == (
+        'tool ID conflict: "notes.read" registered by both server notes@1.0.0 and module my_tools'
+    )
+    assert conflict.value.tool_id == "notes.read"
+    assert [descriptor.source for descriptor in registry.list()] == ["server notes@1.0.0"]
+
+
+def test_a_source_that_is_withdrawn_takes_its_tools_and_refusals_with_it() -> None:
+    registry = holding(MemoryTool("a.one", source="a"), MemoryTool("b.one", source="b"))
+    registry.refuse("a.two", "a", REFUSED)
+    registry.refuse("b.two", "b", REFUSED)
+
+    registry.withdraw("a")
+
+    assert [descriptor.id for descriptor in registry.list()] == ["b.one"]
+    assert list(registry.refused()) == ["b.two"]
+    outcome = call(registry, "a.two")
+    assert isinstance(outcome, Failed)
+    assert outcome.code is FailureCode.UNKNOWN_TOOL
+    registry.add(MemoryTool("a.one", source="a again"))
+
+
+def test_a_call_that_runs_outlives_the_withdrawal_of_its_tool() -> None:
+    async def story() -> object:
+        registry, release = holding(), asyncio.Event()
+
+        async def wait(_: dict[str, Any]) -> Any:
+            registry.withdraw("memory")
+            await release.wait()
+            return "done"
+
+        registry.add(MemoryTool(work=wait))
+        running = asyncio.ensure_future(registry.call("memory.echo", {}, CONTEXT))
+        await asyncio.sleep(0)
+        release.set()
+        return await running
+
+    outcome = asyncio.run(story())
+
+    assert isinstance(outcome, Done)
+    assert outcome.result == "done"

@@ -1,0 +1,33 @@
+"""What waits for a person."""
+
+import msgspec
+import pytest
+from msgspec import structs
+
+from agent_resolver.schema.pending import PendingAction
+
+ACTION = PendingAction(
+    id="sha256-0", type="SECRET", subject="acme@1.0.0", message="Set ACME_TOKEN", asked_at="2026-01-01T00:00:00.000Z"
+)
+
+
+def test_an_action_is_open_until_it_is_answered() -> None:
+    answered = structs.replace(ACTION, answer="done", answered_by="local:ada", answered_at="2026-01-02T00:00:00.000Z")
+
+    assert ACTION.is_open
+    assert not answered.is_open
+
+
+def test_an_empty_answer_is_an_answer() -> None:
+    assert not structs.replace(ACTION, answer="").is_open
+
+
+def test_an_action_survives_being_written_and_read() -> None:
+    assert msgspec.json.decode(msgspec.json.encode(ACTION), type=PendingAction) == ACTION
+
+
+def test_an_action_of_no_known_type_is_refused() -> None:
+    written = msgspec.json.encode(structs.replace(ACTION, type="HOPE"))
+
+    with pytest.raises(msgspec.ValidationError, match=r"Invalid enum value 'HOPE'"):
+        msgspec.json.decode(written, type=PendingAction)

@@ -1,0 +1,312 @@
+"""The state file: made, opened again, shared by processes, and refused when it is not ours."""
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent_resolver.storage import UnreadableFile
+from agent_resolver.storage.database import Database
+
+TABLES = {"audit", "audit_seal", "pending", "rate"}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / ".agent" / "state.db"
+
+
+def opened(path: Path) -> Database:
+    return Database(str(path))
+
+
+def made(path: Path) -> Path:
+    """A state file that is closed again."""
+    opened(path).close()
+    return path
+
+
+def edit(path: Path, *statements: str) -> None:
+    """Change a database behind our back."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
+
+
+def ask(path: Path, question: str) -> list[tuple[object, ...]]:
+    connection = sqlite3.connect(path)
+    rows = connection.execute(question).fetchall()
+    connection.close()
+    return rows
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(UnreadableFile) as caught:
+        opened(path)
+    assert caught.value.path == str(path)
+    assert not caught.value.missing
+    return caught.value.problem
+
+
+# Made and opened ------------------------------------------------------------------------------------------------------
+
+
+def test_a_new_state_file_has_its_tables_and_its_mark(path: Path) -> None:
+    made(path)
+
+    assert {name for (name,) in ask(path, "SELECT name FROM sqlite_master WHERE type = 'table'")} == TABLES
+    assert ask(path, "PRAGMA application_id") == [(int.from_bytes(b"ARES"),)]
+    assert ask(path, "PRAGMA user_version") == [(1,)]
+    assert ask(path, "SELECT count, root FROM audit_seal") == [(0, "")]
+
+
+def test_readers_and_one_writer_get_along_and_a_commit_is_on_the_disk(path: Path) -> None:
+    database = opened(path)
+
+    assert list(database.query("PRAGMA journal_mode")) == [("wal",)]
+    assert list(database.query("PRAGMA synchronous")) == [(2,)]
+    with database.transaction():
+        assert ask(path, "SELECT count(*) FROM audit") == [(0,)]
+    database.close()
+
+
+def test_a_new_folder_is_private_and_out_of_version_control(path: Path) -> None:
+    made(path)
+
+    assert (path.parent / ".gitignore").read_text() == "*\n"
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_a_folder_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
+    made(tmp_path / "state.db")
+
+    assert not (tmp_path / ".gitignore").exists()
+
+
+def test_a_file_without_a_folder_in_its_path_is_made_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    Database("state.db").close()
+
+    assert (tmp_path / "state.db").exists()
+
+
+def test_opening_again_keeps_what_is_there(path: Path) -> None:
+    database = opened(path)
+    with database.transaction() as connection:
+        connection.execute("INSERT INTO rate VALUES ('acme', 1.0)")
+    database.close()
+
+    again = opened(path)
+
+    assert list(again.query("SELECT * FROM rate WHERE subject = ?", "acme")) == [("acme", 1.0)]
+    again.close()
+
+
+def test_an_empty_file_becomes_a_state_file(path: Path) -> None:
+    path.parent.mkdir()
+    path.touch()
+
+    assert ask(made(path), "PRAGMA user_version") == [(1,)]
+
+
+def test_a_name_that_is_no_text_can_be_used(tmp_path: Path) -> None:
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/\xff\n'.db")
+
+    Database(path).close()
+
+    assert os.path.exists(path)  # noqa: PTH110 - a path that is no text
+
+
+# Transactions ---------------------------------------------------------------------------------------------------------
+
+
+def insert_and_then(database: Database, fail: Callable[[sqlite3.Connection], object]) -> None:
+    with database.transaction() as connection:
+        connection.execute("INSERT INTO rate VALUES ('lost', 1.0)")
+        fail(connection)
+
+
+def test_a_transaction_that_fails_leaves_nothing_and_the_next_one_works(path: Path) -> None:
+    database = opened(path)
+
+    with pytest.raises(ZeroDivisionError):
+        insert_and_then(database, lambda _: 1 / 0)
+    with database.transaction() as connection:
+        connection.execute("INSERT INTO rate VALUES ('kept', 1.0)")
+    database.close()
+
+    assert ask(path, "SELECT subject FROM rate") == [("kept",)]
+
+
+def test_a_statement_that_fails_is_told_in_our_words_and_leaves_nothing(path: Path) -> None:
+    database = opened(path)
+
+    with pytest.raises(UnreadableFile, match="UNIQUE constraint failed"):
+        insert_and_then(database, lambda connection: connection.execute("INSERT INTO audit_seal VALUES (1, 0, '')"))
+    assert list(database.query("SELECT * FROM rate")) == []
+    database.close()
+
+
+def test_a_transaction_that_sqlite_rolled_back_by_itself_is_told_by_its_cause(path: Path) -> None:
+    database = opened(path)
+
+    with pytest.raises(UnreadableFile, match="UNIQUE constraint failed"), database.transaction() as connection:
+        connection.execute("INSERT OR ROLLBACK INTO audit_seal VALUES (1, 0, '')")
+    with database.transaction():
+        pass
+    database.close()
+
+
+def test_a_table_that_somebody_dropped_is_told_in_our_words(path: Path) -> None:
+    edit(made(path), "DROP TABLE rate")
+    database = opened(path)
+
+    with pytest.raises(UnreadableFile, match="no such table: rate"):
+        list(database.query("SELECT * FROM rate"))
+    database.close()
+
+
+# Refused --------------------------------------------------------------------------------------------------------------
+
+
+def foreign(path: Path) -> None:
+    edit(path, "CREATE TABLE songs (title)", "INSERT INTO songs VALUES ('a')")
+
+
+def foreign_and_versioned(path: Path) -> None:
+    edit(path, "CREATE TABLE songs (title)", "PRAGMA user_version = 1")
+
+
+def foreign_and_marked(path: Path) -> None:
+    edit(path, "PRAGMA application_id = 1196444487")
+
+
+def foreign_and_newer(path: Path) -> None:
+    edit(path, "CREATE TABLE songs (title)", "PRAGMA user_version = 7")
+
+
+def newer(path: Path) -> None:
+    edit(made(path), "PRAGMA user_version = 2")
+
+
+def text(path: Path) -> None:
+    path.write_text("This is no database at all. " * 50)
+
+
+def damaged(path: Path) -> None:
+    made(path)
+    path.write_bytes(path.read_bytes()[:100] + b"\xff" * 4000)
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (foreign, "it is a database of another program"),
+        (foreign_and_versioned, "it is a database of another program"),
+        (foreign_and_marked, "it is a database of another program"),
+        (foreign_and_newer, "it is a database of another program"),
+        (newer, "a newer version of this program wrote it"),
+        (text, "file is not a database"),
+        (damaged, "malformed"),
+        (folder, "unable to open database file"),
+    ],
+)
+def test_what_is_no_state_file_is_refused_and_left_alone(
+    tmp_path: Path, make: Callable[[Path], None], problem: str
+) -> None:
+    path = tmp_path / "state.db"
+    make(path)
+    before = path.read_bytes() if path.is_file() else b""
+
+    said = refusal(path)
+
+    assert said.startswith("cannot be used as the state file: ")
+    assert problem in said
+    assert (path.read_bytes() if path.is_file() else b"") == before
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    assert "Not a directory" in refusal(tmp_path / "file" / "below" / "state.db")
+    assert refusal(tmp_path / "file" / "state.db").startswith("cannot be used as the state file: ")
+
+
+def test_a_link_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "state.db").symlink_to(tmp_path / "absent" / "state.db")
+
+    assert "unable to open database file" in refusal(tmp_path / "state.db")
+
+
+# Several at once ------------------------------------------------------------------------------------------------------
+
+OPENS = """
+import sys
+from agent_resolver.storage.database import Database
+
+print("ready", flush=True)
+sys.stdin.readline()
+database = Database(sys.argv[1])
+with database.transaction() as connection:
+    connection.execute("INSERT INTO rate VALUES (?, 1.0)", (sys.argv[2],))
+database.close()
+"""
+
+
+def test_processes_that_make_the_file_at_once_all_get_it(path: Path) -> None:
+    commands = [[sys.executable, "-c", OPENS, str(path), str(number)] for number in range(4)]
+    pipe = subprocess.PIPE
+    processes = [subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) for command in commands]
+    for process in processes:
+        assert process.stdout
+        process.stdout.readline()
+    done = []
+    for process in processes:
+        assert process.stdin
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
+    for process in processes:
+        _, errors = process.communicate()
+        done.append((process.returncode, errors))
+
+    assert done == [(0, b"")] * 4
+    assert ask(path, "SELECT subject FROM rate ORDER BY subject") == [("0",), ("1",), ("2",), ("3",)]
+
+
+def test_connections_that_make_the_file_in_the_same_moment_all_get_it(tmp_path: Path) -> None:
+    """Closer together than processes ever are: the switch of the journal waits for nobody by itself."""
+    together, problems = threading.Barrier(8), list[UnreadableFile]()
+
+    def open_each() -> None:
+        for round_number in range(40):
+            together.wait()
+            try:
+                made(tmp_path / str(round_number) / "state.db")
+            except UnreadableFile as problem:
+                problems.append(problem)
+
+    threads = [threading.Thread(target=open_each) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert problems == []
+
+
+def test_a_file_that_was_left_before_its_journal_was_switched_is_switched(path: Path) -> None:
+    edit(made(path), "PRAGMA journal_mode = DELETE")
+
+    assert ask(made(path), "PRAGMA journal_mode") == [("wal",)]
