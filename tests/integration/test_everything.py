@@ -86,7 +86,7 @@ def test_a_server_that_hangs_does_not_keep_the_other(
 ) -> None:
     project.write(everything, raw("slow", "hang"))
 
-    ran = project.agent("tools", "list", "--trust", "--timeout", "8")
+    ran = project.agent("tools", "list", "--trust", "--timeout", "5")
 
     assert ran.returncode == 1
     assert ran.stdout.splitlines()[0] == "everything.echo [use]: Echoes back the input string"

@@ -76,7 +76,7 @@ def test_a_server_that_stops_in_a_call_does_not_keep_us(
     remote = fixture if which == "everything" else fixture()
     project.write(at(remote))
     tool, arguments = ("hang", "{}") if which == "http" else ("trigger-long-running-operation", '{"duration": 600}')
-    command = project.start("tools", "call", f"remote.{tool}", arguments, "--timeout", "8")
+    command = project.start("tools", "call", f"remote.{tool}", arguments, "--timeout", "5")
     while "call.started" not in project.agent("audit", "show").stdout:
         assert stopwatch() < 30
     remote.process.send_signal(signal.SIGSTOP)

@@ -103,7 +103,7 @@ async def test_a_command_that_does_not_exist_is_told(around: Surroundings) -> No
 
     assert await start_failure_of(connection) == (
         FailureCode.SERVER_UNAVAILABLE,
-        "raw cannot be reached: No such file or directory",
+        "raw cannot be started: `no-such-command`: No such file or directory",
     )
 
 

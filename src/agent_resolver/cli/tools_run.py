@@ -6,7 +6,7 @@ import getpass
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -18,6 +18,12 @@ from agent_resolver.cli.output import err, out, out_json, safe
 from agent_resolver.project.tools import OpenTools, open_tools
 from agent_resolver.registry import Descriptor, Done, Failed, Outcome, Pending
 from agent_resolver.registry.errors import ToolFailure
+from agent_resolver.schema import Issue
+from agent_resolver.schema.issue import errors
+from agent_resolver.schema.json_tree import parse_json
+from agent_resolver.schema.source import Unreadable, decode
+from agent_resolver.schema.tree import plain
+from agent_resolver.schema.walker import walk
 
 _MAX_ARGUMENT_BYTES = 4 * 1024 * 1024
 
@@ -125,9 +131,18 @@ def _arguments(text: str) -> dict[str, Any]:
     if len(content) > _MAX_ARGUMENT_BYTES:
         raise Usage(f"The arguments are longer than {_MAX_ARGUMENT_BYTES:,} bytes")
     try:
-        return msgspec.json.decode(content, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise Usage(f"The arguments are no JSON object: {error}", """write them as '{"name": "value"}'""") from None
+        tree = parse_json(decode(content))
+    except Unreadable as stop:
+        raise _bad_arguments([stop.issue]) from None
+    if faults := errors(walk(tree, dict[str, Any])):
+        raise _bad_arguments(faults)
+    arguments: dict[str, Any] = plain(tree)
+    return arguments
+
+
+def _bad_arguments(issues: Sequence[Issue]) -> Usage:
+    listed = "; ".join(f"{issue} ({issue.line}:{issue.column})" for issue in issues)
+    return Usage(f"The arguments are no JSON object: {listed}", """write them as '{"name": "value"}'""")
 
 
 def _listing(tools: OpenTools) -> dict[str, object]:

@@ -21,6 +21,7 @@ from agent_resolver.registry.outcome import FailureCode
 
 _MAX_PAGES = 1_000
 _LISTEN_AGAIN_SECONDS = 1.0
+_LOOK_AT_LOG = "add `--verbose` to see what the server says"
 _LOOK_FIRST = "it may have done its work all the same: look before you call it again"
 _REFUSED = frozenset({401, 403})
 _CLOSED = ("Connection closed", "SSE stream")
@@ -120,6 +121,8 @@ class McpConnection:
         except Exception as error:  # noqa: BLE001 - whatever the transport raises, the caller learns it as ours
             failure = self._failure(error, self._garbage)
             if not ready.done():
+                if failure.remedy == _LOOK_FIRST:  # Nothing was asked of it yet.
+                    failure = ToolFailure(failure.code, str(failure), _LOOK_AT_LOG)
                 ready.set_exception(failure)
         finally:
             self._is_ending = True
@@ -262,6 +265,9 @@ class McpConnection:
             return ToolFailure(FailureCode.TIMEOUT, f"{self.name} did not answer in time", _LOOK_FIRST)
         if _is_closed(cause):
             return self._closed()
+        if isinstance(cause, FileNotFoundError | PermissionError) and cause.filename:
+            message = f"{self.name} cannot be started: `{cause.filename}`: {cause.strerror}"
+            return ToolFailure(FailureCode.SERVER_UNAVAILABLE, message, "is the command installed, and in `PATH`?")
         why = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(cause) or type(cause).__name__
         return ToolFailure(
             FailureCode.SERVER_UNAVAILABLE, f"{self.name} cannot be reached: {why}", "run `agent doctor`"
