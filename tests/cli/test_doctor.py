@@ -38,7 +38,7 @@ def test_all_is_well(governed: Path, run: Run) -> None:
         "✓ agent file: tester@1.0.0",
         "✓ index: 1 server(s)",
         "✓ lock: 1 server(s) locked, verified",
-        f"✓ state: {governed}/.agent/state.db, 0 audit record(s), verified",
+        f"✓ state: {governed}/.agent/state.db, nothing recorded yet",
         f"✓ trust: {governed} is trusted",
         f"✓ server raw@1.0.0: {len(OPEN)} tool(s) open to the agent",
     ]

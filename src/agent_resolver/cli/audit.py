@@ -85,7 +85,8 @@ def run_verify(options: argparse.Namespace) -> int:
 def _state(project: "Project") -> Database:
     """The state file, which must be there: looking at a trail must not make an empty one."""
     if not os.path.exists(project.state_path):
-        raise Usage(f"`{project.state_path}` does not exist", "name the project's agent file with `--agents`")
+        hint = "nothing was recorded here yet; name another project's agent file with `--agents`"
+        raise Usage(f"`{project.state_path}` does not exist", hint)
     return project.database
 
 

@@ -1,6 +1,7 @@
 """`agent doctor`: what is configured, installed and reachable, and what to do."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -97,7 +98,10 @@ def _settings(project: "Project") -> str:
 
 
 def _state(project: "Project") -> str:
-    faults, count, _ = SqliteTrail(project.database, project.key).verify()
+    key = project.key
+    if not os.path.exists(project.state_path):
+        return f"{project.state_path}, nothing recorded yet"
+    faults, count, _ = SqliteTrail(project.database, key).verify()
     if faults:
         raise ResolverError(f"the audit trail does not verify: {faults[0]}")
     return f"{project.database.path}, {count} audit record(s), verified"
