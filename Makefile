@@ -22,7 +22,7 @@ unexport PIP_CONSTRAINT PIP_DRY_RUN PIP_EDITABLE PIP_IGNORE_INSTALLED PIP_NO_DEP
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint types rooms unit drift integration format fuzz package bench lock clean
+.PHONY: help demo test lint types rooms unit drift integration browser format fuzz package bench lock clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -102,6 +102,24 @@ build/integration/.issuer: requirements/integration.txt
 
 integration: $(VENV)/.dev $(VENV)/.package build/integration/.servers build/integration/.issuer ## Try real servers (needs Node)
 	$(BIN)/python -m pytest --numprocesses=$(WORKERS) tests/integration
+
+.PRECIOUS: /usr/bin/chromium
+/usr/bin/chromium:
+	@test "$$(id -u)" = 0 && command -v apt-get > /dev/null || \
+	  { echo '`make browser` needs Chromium at /usr/bin/chromium: install the package `chromium`' >&2; exit 1; }
+	@apt-get update -qq
+	@DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium fonts-dejavu-core
+
+build/browser/.driver: tests/browser/package.json tests/browser/package-lock.json
+	@node --version > /dev/null && npm --version > /dev/null || \
+	  { echo '`make browser` needs Node 20 or newer, and npm' >&2; exit 1; }
+	@mkdir -p build/browser
+	@cp tests/browser/package.json tests/browser/package-lock.json build/browser
+	@cd build/browser && npm ci --silent --no-audit --no-fund --ignore-scripts
+	@touch $@
+
+browser: $(VENV)/.dev $(VENV)/.package build/browser/.driver | /usr/bin/chromium ## Look at the report in Chromium (needs Node)
+	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadscope tests/browser
 
 format: $(VENV)/.dev ## Format the code, and mend what ruff can
 	$(BIN)/ruff check --fix-only --exit-zero .

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.generate import DIGESTS, digest, generate
+from benchmarks.generate_agents import catalog as generate_catalog
+from benchmarks.generate_agents import workspace as generate_workspace
 from benchmarks.install import CACHE, ROOT, Installation, output_of, program, size_of
 from benchmarks.measure import BenchmarkError, Command, Sample, Series, clean, environment, interleave
 from benchmarks.same import check_explanations, check_locks
@@ -181,6 +183,71 @@ def size(bench: Bench) -> list[Result]:
     return [Result(name="base install", ours=megabytes, other=None, unit="MB", value=megabytes, goal=15.0, note=note)]
 
 
+def workspace(bench: Bench) -> list[Result]:
+    """`agent resolve --workspace`, 1,000 agent files and 5,000 servers, against reading those files."""
+    count = 100 if bench.quick else 1_000
+    folder = generate_workspace(CACHE / "data" / f"workspace-{count}", agents=count, servers_count=5_000)
+    locks = tuple(f"agents/agent-{number:04d}.lock" for number in range(count))
+    agent, python = str(bench.ours.agent), str(bench.ours.python)
+    reads = Command(line=[python, "-I", str(ROOT / "benchmarks" / "read_workspace.py"), "."], directory=folder)
+    writes = Command(line=[agent, "resolve", "--workspace"], directory=folder, writes=locks)
+    again = Command(line=[agent, "resolve", "--workspace"], directory=folder)
+    series = interleave({"writes": writes, "again": again, "reads": reads}, bench.rounds(15, 5))
+    # Without --quick's small folder, where the start of the interpreter hides everything.
+    goal = None if bench.quick else 2.0
+    return [
+        _compared(f"workspace {count:,} x 5,000 / reading it", (series["writes"], series["reads"]), TIME, goal),
+        _compared("the same, every lock unchanged", (series["again"], series["reads"]), TIME, goal),
+    ]
+
+
+def catalog(bench: Bench) -> list[Result]:
+    """The catalog in process, 10,000 agents."""
+    folder = generate_catalog(CACHE / "data" / "catalog-10000", agents=10_000)
+    index = CACHE / "work" / "catalog.db"
+    line = [str(bench.tools()), str(ROOT / "benchmarks" / "catalog.py"), str(folder), str(index)]
+    taken = json.loads(output_of([*line, str(bench.rounds(2001, 501))]))
+    goals = {"page": 0.1, "search": 2.0, "search p95": 15.0, "cold": 1.0, "cached": 0.02, "start": 50.0}
+    return [
+        *(_alone(f"catalog of 10,000, {name}", taken[name], "ms", goal) for name, goal in goals.items()),
+        _alone("catalog of 10,000, memory an agent", taken["bytes"], "B", 2000.0),
+    ]
+
+
+def serve(bench: Bench) -> list[Result]:
+    """`agent serve` against a bare server of the SDK that answers with the same bytes."""
+    folder = generate_catalog(CACHE / "data" / "catalog-10000", agents=10_000)
+    python = bench.tools()
+    numbers = map(str, (bench.rounds(7, 3), 400 if bench.quick else 1_000, 5_000 if bench.quick else 100_000))
+    line = [str(python), str(ROOT / "benchmarks" / "serve.py"), str(python.with_name("agent")), str(folder), *numbers]
+    taken = json.loads(output_of(line))
+    first, growth = taken.pop("first"), taken.pop("growth")
+    rates = [
+        Result(
+            name=f"agent serve, {name}, requests a second",
+            ours=figures["ours"],
+            other=figures["bare"],
+            unit="/s",
+            value=1 / figures["ratio"],
+            goal=1 / 0.9,
+            note=f"{figures['ratio']:.2f} of the bare server's",
+        )
+        for name, figures in taken.items()
+    ]
+    return [
+        Result(
+            name="agent serve, first reply / bare",
+            ours=first["ours"] * 1000,
+            other=first["bare"] * 1000,
+            unit="ms",
+            value=first["ratio"],
+            goal=1.3,
+        ),
+        *rates,
+        _alone(f"agent serve, growth over {growth['requests']:,} requests", growth["megabytes"], "MB", 5.0),
+    ]
+
+
 CASES: Final[Mapping[str, Callable[[Bench], list[Result]]]] = {
     "hello": hello,
     "large": large,
@@ -188,6 +255,9 @@ CASES: Final[Mapping[str, Callable[[Bench], list[Result]]]] = {
     "in-process": in_process,
     "call": call,
     "linear": linear,
+    "workspace": workspace,
+    "catalog": catalog,
+    "serve": serve,
     "size": size,
 }
 
@@ -255,6 +325,10 @@ def _same_locks(commands: Mapping[str, Command]) -> str:
     """A note of how much both locks have in common, which is all of it."""
     count = check_locks(commands["ours"].directory / LOCK, commands["peer"].directory / LOCK)
     return f"same {count} selections"
+
+
+def _alone(name: str, value: float, unit: str, goal: float) -> Result:
+    return Result(name=name, ours=value, other=None, unit=unit, value=value, goal=goal)
 
 
 def _compared(

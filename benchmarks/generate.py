@@ -129,6 +129,10 @@ class Dice:
         """Start the sequence of `seed`."""
         self._random = random.Random(seed).random
 
+    def share(self) -> float:
+        """A number from 0 up to, not including, 1."""
+        return self._random()
+
     def below(self, limit: int) -> int:
         """A number from 0 up to, not including, `limit`."""
         return int(self._random() * limit)

@@ -105,8 +105,16 @@ def make_project(folder: Path, servers: list[dict[str, Any]] = SERVERS, forbid: 
 
 
 def make_failing_project(folder: Path) -> Path:
-    """The only server is in the wrong region, and one requirement is forbidden several times over."""
-    return make_project(folder, SERVERS[5:6], forbid=["write:*", "w*", "*ports", "*:reports", "*s", "write:reports"])
+    """Every server is in the wrong region, one requirement is forbidden several times over, and nobody offers another.
+
+    Each requirement may be mended in several ways, by several servers that are equally near.
+    """
+    near = [
+        server(name, residency=["us-only"], categories=["reporting", "audits", "Audit"]) for name in ("m", "n", "o")
+    ]
+    return make_project(
+        folder, [SERVERS[5], *near], forbid=["write:*", "w*", "*ports", "*:reports", "*s", "write:reports"]
+    )
 
 
 def run(
@@ -173,6 +181,18 @@ def test_the_environment_never_reaches_a_failure_either(
     assert expected_failure.lock is None
     assert "\U0001f600@1.0.0: Agent forbids '*:reports' which matches".encode() in expected_failure.stderr
     assert run(make_failing_project(tmp_path), environment=ENVIRONMENTS[environment]) == expected_failure
+
+
+def test_a_failure_that_never_changes_has_suggestions(expected_failure: Outcome) -> None:
+    """Or the test above would say nothing of them."""
+    failed = json.loads(expected_failure.explanation or b"")["failed"]
+
+    assert [each["category"] for each in failed] == ["Audit", "analyses-été", "audit", "reporting"]
+    assert all(each["suggestions"] for each in failed)
+    assert {edit["kind"] for each in failed for way in each["suggestions"] for edit in way["edits"]} >= {
+        "accept-residency",
+        "allow-action",
+    }
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -43,6 +43,7 @@ ALLOWED_IMPORTS = frozenset(
         "msgspec",
         "operator",
         "re",
+        "shlex",
         "string",
         "struct",
         "textwrap",

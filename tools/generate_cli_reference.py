@@ -41,6 +41,7 @@ terminal only.
 | variable | effect |
 | --- | --- |
 | `AGENT_<TABLE>_<KEY>` | a setting, before [`agent.toml`](configuration.md): `AGENT_STATE_URL` is `state.url` |
+| `XDG_CACHE_HOME` | the folder in which [the index of a catalog](catalog.md#the-index) is kept; by default `~/.cache` |
 | `XDG_CONFIG_HOME` | the folder in which `agent trust-folder` keeps its list; by default `~/.config` |
 | `SOURCE_DATE_EPOCH` | seconds since 1970: what [`resolvedAt`](resolution.md#resolvedat) says by default |
 | `NO_COLOR` | if set and not empty, no colour |
@@ -69,8 +70,96 @@ know, go to stderr and change nothing else.
 `--dry-run`, `--check` and `--locked` write nothing and exclude one another;
 [how the last two differ](ci.md#check-or-locked).
 
+A failed resolution says of each category why every candidate was rejected, which come nearest, and which
+[edits of the agent file](resolution.md#suggested-edits) would let it resolve. With `--workspace` every agent file below
+a folder [is resolved](after-the-lock.md#many-agents), and one that fails keeps no other from its lock; `--output` and
+`--explain-output` cannot be given then, and a folder without any such agent file is refused.
+
 Exits 0 if every requirement found a server and the lock was written, or was current; 1 if not, or if an input is
 invalid; 2 if a file cannot be read or written.""",
+    "verify": """\
+Computes every hash of the lock anew and holds the lock [against the agent file and the
+index](after-the-lock.md#does-the-lock-still-hold). Each difference is named by its
+[kind](reason-codes.md#why-a-lock-does-not-hold). It does not resolve: a better server in the index is no difference.
+Writes nothing.
+
+With `--workspace` an agent file whose lock is missing, or that is invalid itself, counts as one that does not hold, and
+a folder without any agent file that has `requires` is refused.
+
+Exits 0 if every lock holds, 1 if one does not, 2 if a file is missing or cannot be read.""",
+    "why": """\
+Resolves the agent file as it is now, without a look at the lock, and says what became of the servers that the question
+is about. For a category, these are the servers that offer it; for a server, that one, for the requirements whose
+category it offers, or for all if it offers none of them. A server that was not chosen has
+[every reason](reason-codes.md#why-a-server-was-not-chosen) against it, and each reason the
+facts that it rests on, with file, line and column. At most 50 servers are printed for a requirement; `--json` has all.
+
+Exits 0 if there is an answer, also if no server was chosen; 1 if the agent file does not require the category and the
+index does not have the server, or if an input is invalid; 2 if a file cannot be read.""",
+    "tree": """\
+Draws the lock: each category, its server with its address or the command that starts it, each locked scope, and behind
+a scope the tools that it helps to open, where the lock [has a map of tools](file-formats.md#tools-and-their-scopes).
+`constraints.actions.forbid` and `agent.toml` are not looked at: `agent tools list` says which tools are open.
+
+Exits 0 if the lock holds; 1 if it does not, after the drawing, or if it is no lock; 2 if a file cannot be read.""",
+    "diff": """\
+Compares two locks and names each [change](reason-codes.md#what-changed-between-two-locks) with its class: `safe`,
+`review` or `risk`. [What it can see](after-the-lock.md#what-diff-can-see) depends on the files beside the locks.
+
+Exits 0 if nothing changed or all that did is safe, 3 if the worst is `review`, 4 if it is `risk`; 1 if an input is
+invalid, 2 if a file cannot be read.""",
+    "workspace users": """\
+Reads the locks beside the agent files with `requires` below a folder, and lists those that pin the server. The index is
+not read, and whether a lock holds is not checked: `agent verify --workspace` does that.
+
+Exits 0, also if nobody uses the server; 1 if a lock is missing or cannot be read, after the list of the others, which
+may then lack somebody, or if no agent file is found; 2 if the folder cannot be searched.""",
+    "report": """\
+Resolves as `agent resolve` does and writes the outcome as [one HTML page](report.md), also if a requirement has no
+server. A file that `agent report` did not write is never overwritten.
+
+Exits 0 if every requirement has a server, 1 if not, or if an input is invalid; 2 if a file cannot be read or
+written.""",
+    "catalog list": """\
+Lists the agents of the [catalog](catalog.md) by name. With `--json` each has its address, digest, size and estimated
+tokens, and [whether its requirements resolve](catalog.md#whether-its-requirements-resolve).
+
+Exits 0, also if there is no agent; 1 if the index or a setting is invalid; 2 if there is no such folder.""",
+    "catalog search": """\
+Finds agents by [words in their front matter](catalog.md#search), the best first. `--json` is as for
+`agent catalog list`.
+
+Exits 0 if an agent fits, 1 if none does.""",
+    "catalog show": """\
+Prints the agent file as it is on the disk now; with `--json`, or `--format json`, its
+[definition](file-formats.md#definitions). A name stands for `agent://name`.
+
+Exits 0; 1 if no agent has that address, or not at that version.""",
+    "catalog check": """\
+Names [what is wrong](catalog.md#what-check-reports) with the agent files and a `roles.yaml`, with its place. With
+`--fix` it [repairs front matter](catalog.md#broken-front-matter) that is no YAML first, in the files themselves.
+
+Exits 0 if every agent file is served; 1 if one is refused, or with `--strict` if there is a warning.""",
+    "catalog stats": """\
+Counts agents, bytes, estimated tokens, capabilities and requirements that resolve. With `--json` also the digest of the
+listing, and how the cache of definitions did in this run.
+
+Exits 0.""",
+    "catalog lint": """\
+Looks in Markdown files for [mentions of agents](catalog.md#what-check-reports), `@server:agent://name`, and names those
+that no agent of the catalog has.
+
+Exits 0 if every mentioned agent exists, 1 if not; 2 if a file cannot be read.""",
+    "serve": """\
+[Serves the agents](serve.md) of the catalog as resources and through four tools, until the client goes or somebody
+interrupts. Over stdio, unless `--http` gives an address. It needs the extra `serve`. Stdout belongs to the protocol.
+
+With `--print-config` it prints [settings for a client](serve.md#settings-for-clients) and serves nothing. With
+`--tools-of` a lock is [verified and its servers connected](serve.md#tools-of-a-lock) as by `agent tools`; `--lock` and
+`--trust` are for that.
+
+Exits 0 when it ends; 1 if an input is invalid, the lock does not hold, or the address is in use; 2 if there is no such
+folder, or if `--http` would let in other machines and no `--allow-host` says under which name.""",
     "tools list": """\
 [Verifies the lock](governed-tools.md#what-is-verified-first), connects every server in it, and prints the tools that
 [the lock opens](governed-tools.md#which-tools-are-open). With `--json` also those that are refused, each with its
@@ -180,7 +269,7 @@ def table(parser: argparse.ArgumentParser) -> Iterator[str]:
     yield "| option | meaning |"
     yield "| --- | --- |"
     for action in shown_actions(parser) if parser.prog != "agent" else top_actions(parser):
-        names = ", ".join(f"`{name}`" for name in spelled(action))
+        names = ", ".join(f"`{name}`" for name in spelled(action)).replace("|", "\\|")
         choices = f": {', '.join(f'`{choice}`' for choice in action.choices)}" if action.choices else ""
         yield f"| {names} | {cell(action.help or '')}{choices} |"
 
@@ -199,7 +288,7 @@ def spelled(action: argparse.Action) -> list[str]:
     """The spellings of an option with its value, or an argument in capitals."""
     if not action.option_strings:
         return [str(action.metavar or action.dest.upper())]
-    value = action.metavar or action.dest.upper()
+    value = f"[{action.metavar}]" if action.nargs == "?" else action.metavar or action.dest.upper()
     return [f"{name} {value}" if action.nargs != 0 else name for name in action.option_strings]
 
 

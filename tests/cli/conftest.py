@@ -1,10 +1,13 @@
 """Projects whose lock starts servers."""
 
 import json
+import os
+import pty
 import sqlite3
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,8 @@ constraints:
 ---
 """
 
+Snapshot = Callable[[object], None]
+
 OPEN = ("echo", "environment", "fail", "hang", "promise-broken")
 
 
@@ -46,6 +51,12 @@ def server(server_id: str = "raw", *arguments: str, **more: Any) -> dict[str, An
         "trust": {"signed": True, "publisher": "tests"},
         **more,
     }
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or writes the cache of the person who runs it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 @pytest.fixture
@@ -93,3 +104,49 @@ COMMANDS = [
     ("tools", "show", "raw.echo"),
     ("tools", "call", "raw.echo", '{"text": "hello"}'),
 ]
+
+
+def edit(path: Path, *replacement: str) -> None:
+    """Replace one text in a file."""
+    old, new = replacement
+    content = path.read_text(encoding="utf-8")
+    assert old in content
+    path.write_text(content.replace(old, new, 1), encoding="utf-8")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def agent_process(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run one command as a process."""
+    return script("import sys; from agent_resolver.cli import main; sys.exit(main())", *command, **environment)
+
+
+def script(text: str, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run Python text as a process."""
+    arguments = [sys.executable, "-c", text, *command]
+    return subprocess.run(
+        arguments, capture_output=True, encoding="utf-8", check=False, env={**os.environ, **environment}
+    )
+
+
+def on_terminal(text: str, *command: str, **environment: str) -> str:
+    """What Python text shows on a terminal."""
+    ours, theirs = pty.openpty()
+    started = subprocess.Popen(
+        [sys.executable, "-c", text, *command],
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm", **environment},
+    )
+    os.close(theirs)
+    shown = b""
+    # A terminal whose other side is gone is an error to read from, not an end.
+    with suppress(OSError):
+        while piece := os.read(ours, 65536):
+            shown += piece
+    os.close(ours)
+    started.wait()
+    return shown.decode()

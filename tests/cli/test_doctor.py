@@ -89,8 +89,8 @@ def test_an_edited_lock_is_told_and_starts_nothing(governed: Path, run: Run) -> 
     wrong = failing(run("doctor", "--json"))
 
     assert list(wrong) == ["lock"]
-    assert "Its hash does not match what it pins" in wrong["lock"][0]
-    assert wrong["lock"][1] == "review what changed, then run `agent resolve`"
+    assert "but what it pins hashes to" in wrong["lock"][0]
+    assert wrong["lock"][1] == "somebody edited the lock: find out who and why before you run `agent resolve`"
     assert started(governed) == []
 
 

@@ -1,7 +1,9 @@
 """Bad input gets a clear error and the right exit code from every command, never a traceback."""
 
+import json
 import os
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from tests.conftest import PROJECTS, Run
 
 AGENTS = (PROJECTS / "quick-start" / "agents.md").read_bytes()
 INDEX = (PROJECTS / "quick-start" / "mcp.index.json").read_bytes()
+AGENTS_DIGEST = f"sha256-{sha256(AGENTS).hexdigest()}"
 
 Make = Callable[[Path], object]
 
@@ -97,26 +100,44 @@ BAD_INDEXES: dict[str, tuple[bytes, int, str]] = {
 }
 
 
-@pytest.mark.parametrize("command", ["validate", "resolve"])
+@pytest.mark.parametrize("command", ["validate", "resolve", "verify", "why reporting", "tree"])
 @pytest.mark.parametrize("name", BAD_AGENT_FILES)
 def test_a_bad_agent_file_is_refused(project: Path, run: Run, name: str, command: str) -> None:
     content, code, words = BAD_AGENT_FILES[name]
     (project / "agents.md").write_bytes(content)
 
-    ran = run(command)
+    ran = run(*command.split())
 
     assert words in ran.stderr
     assert ran.code == code
     assert not (project / "agents.lock").exists()
 
 
-@pytest.mark.parametrize("command", ["validate", "discover", "resolve"])
+@pytest.mark.parametrize("name", BAD_AGENT_FILES)
+def test_a_bad_agent_file_does_not_hide_the_others_of_a_catalog(project: Path, run: Run, name: str) -> None:
+    (project / "agents").mkdir()
+    (project / "agents" / "bad.md").write_bytes(BAD_AGENT_FILES[name][0])
+    (project / "agents" / "good.md").write_bytes(AGENTS)
+
+    ran = run("catalog", "list", "--root", "agents", "--json")
+
+    assert (ran.code, ran.stderr) == (0, "")
+    assert (AGENTS_DIGEST, "resolved") in [(agent["digest"], agent["status"]) for agent in json.loads(ran.stdout)]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("validate", "discover", "resolve", "verify", "why reporting", "tree"),
+        *("resolve --workspace", "verify --workspace", "catalog list", "catalog stats"),
+    ],
+)
 @pytest.mark.parametrize("name", BAD_INDEXES)
 def test_a_bad_index_is_refused(project: Path, run: Run, name: str, command: str) -> None:
     content, code, words = BAD_INDEXES[name]
     (project / "mcp.index.json").write_bytes(content)
 
-    ran = run(command)
+    ran = run(*command.split())
 
     assert words in ran.stderr
     assert ran.code == code
@@ -133,7 +154,7 @@ NO_FILES: dict[str, tuple[Make, str]] = {
 
 
 @pytest.mark.parametrize("option", ["--agents", "--index"])
-@pytest.mark.parametrize("command", ["validate", "resolve"])
+@pytest.mark.parametrize("command", ["validate", "resolve", "verify", "why reporting", "tree"])
 @pytest.mark.parametrize("name", NO_FILES)
 def test_what_is_no_regular_file_is_a_usage_error(
     project: Path, run: Run, name: str, command: str, option: str
@@ -141,7 +162,7 @@ def test_what_is_no_regular_file_is_a_usage_error(
     make, words = NO_FILES[name]
     make(project / "odd")
 
-    ran = run(command, option, "odd")
+    ran = run(*command.split(), option, "odd")
 
     assert words in ran.stderr
     assert ran.code == 2
@@ -170,7 +191,38 @@ def test_a_byte_order_mark_is_a_warning_and_strict_refuses_it(project: Path, run
 
 @pytest.mark.parametrize(
     "command",
-    [[], ["nonsense"], ["resolve", "--nonsense"], ["schema"], ["schema", "none"], ["validate", "--format", "x"]],
+    [
+        [],
+        ["nonsense"],
+        ["resolve", "--nonsense"],
+        ["schema"],
+        ["schema", "none"],
+        ["validate", "--format", "x"],
+        ["verify", "nonsense"],
+        ["why"],
+        ["why", "a", "b"],
+        ["tree", "nonsense"],
+        ["diff"],
+        ["diff", "a"],
+        ["diff", "a", "b", "c"],
+        ["diff", "a", "b", "--format", "x"],
+        ["diff", "a", "b", "--json", "--format", "markdown"],
+        ["workspace"],
+        ["workspace", "users"],
+        ["catalog"],
+        ["catalog", "nonsense"],
+        ["catalog", "list", "nonsense"],
+        ["catalog", "search"],
+        ["catalog", "search", "x", "--limit", "many"],
+        ["catalog", "show"],
+        ["catalog", "show", "x", "--format", "x"],
+        ["catalog", "lint"],
+        ["serve", "nonsense"],
+        ["serve", "--http", "nonsense"],
+        ["serve", "--http", "127.0.0.1:65536"],
+        ["serve", "--page-size", "many"],
+        ["serve", "--print-config", "nonsense"],
+    ],
 )
 def test_a_bad_command_line_exits_with_two_and_usage(run: Run, command: list[str]) -> None:
     ran = run(*command)

@@ -1,21 +1,11 @@
 """The whole output of every command, as it stands in `snapshots/`."""
 
-from collections.abc import Callable
 from pathlib import Path
 
+from tests.cli.conftest import Snapshot, edit
 from tests.conftest import Run
 
-Snapshot = Callable[[object], None]
-
 EU_ONLY = ("us-only\n---", "eu-only\n---")
-
-
-def edit(path: Path, *replacement: str) -> None:
-    """Replace one text in a file."""
-    old, new = replacement
-    content = path.read_text(encoding="utf-8")
-    assert old in content
-    path.write_text(content.replace(old, new, 1), encoding="utf-8")
 
 
 def test_validate_accepts_the_quick_start(project: Path, run: Run, snapshot: Snapshot) -> None:

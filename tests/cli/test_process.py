@@ -37,6 +37,23 @@ COMMANDS = [
     ["resolve", "--locked"],
     ["resolve", "--dry-run"],
     ["resolve", "--resolved-at", "now", "--json"],
+    ["resolve", "--workspace", "--explain"],
+    ["verify"],
+    ["verify", "--workspace"],
+    ["why", "reporting"],
+    ["why", "acme-analytics", "--json"],
+    ["tree"],
+    ["diff", "agents.lock", "agents.lock"],
+    ["diff", ".", ".", "--format", "markdown"],
+    ["workspace", "users", "acme-reporting"],
+    ["catalog", "list"],
+    ["catalog", "list", "--json"],
+    ["catalog", "search", "analytics"],
+    ["catalog", "show", "my-analytics-agent"],
+    ["catalog", "check"],
+    ["catalog", "stats"],
+    ["catalog", "lint", "agents.md"],
+    ["serve", "--print-config", "claude-code"],
     ["schema", "agents"],
     ["schema", "index"],
     ["schema", "lock"],
@@ -74,7 +91,10 @@ def test_every_command_runs_without_a_network(project: Path, command: list[str])
 def test_a_completion_script_knows_every_command(shell: str) -> None:
     script = agent("completion", shell).stdout.decode()
 
-    for word in ("validate", "discover", "resolve", "explain-output"):
+    for word in (
+        *("validate", "discover", "resolve", "explain-output", "verify", "why", "tree", "diff", "workspace", "report"),
+        *("catalog", "lint", "serve", "print-config"),
+    ):
         assert word in script
 
 
@@ -91,6 +111,40 @@ def test_a_reader_that_goes_away_is_no_traceback(project: Path) -> None:
     script = f"{sys.executable} -m agent_resolver schema index | true"
 
     done = subprocess.run(["bash", "-c", script], capture_output=True, check=False)
+
+    assert done.stderr == b""
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_an_output_that_is_closed_already_is_no_traceback(project: Path, command: list[str]) -> None:
+    subprocess.run([sys.executable, "-m", "agent_resolver", "resolve"], check=True, capture_output=True)
+    reading, writing = os.pipe()
+    os.close(reading)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "agent_resolver", *command], stdout=writing, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writing)
+
+    assert done.stderr == b""
+
+
+READERS = {"validate", "discover", "resolve", "verify", "why", "tree", "diff", "workspace", "schema"}
+SLOW_TO_IMPORT = """
+import sys
+from agent_resolver.cli import main
+code = main()
+slow = {"asyncio", "concurrent.futures", "email", "http", "sqlite3", "ssl", "socket", "urllib.request", "unittest"}
+found = sorted(slow & set(sys.modules))
+sys.exit(f"imported {found}" if found else code)
+"""
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command[0] in READERS], ids=" ".join)
+def test_no_command_that_only_reads_files_imports_what_is_slow(project: Path, command: list[str]) -> None:
+    subprocess.run([sys.executable, "-m", "agent_resolver", "resolve"], check=True, capture_output=True)
+
+    done = subprocess.run([sys.executable, "-c", SLOW_TO_IMPORT, *command], capture_output=True, check=False)
 
     assert done.stderr == b""
 

@@ -51,19 +51,23 @@ def test_settings_that_send_secrets_need_trust_as_much_as_commands_do(write: Cal
     )
 
 
-EDITS: dict[str, Callable[[bytes], bytes]] = {
-    "scope": lambda raw: raw.replace(b'"use"', b'"usf"', 1),
-    "command": lambda raw: raw.replace(b"raw.py", b"rav.py", 1),
-    "hash": lambda raw: re.sub(rb'("hash": "[0-9a-f]{63})[0-9a-f]', rb"\1x", raw),
-    "space": lambda raw: raw.replace(b"{\n", b"{ \n", 1),
-    "end": lambda raw: raw + b"\n",
-    "cut": lambda raw: raw[:-2],
-    "tool map": lambda raw: raw.replace(b'"other"', b'"use"', 1),
+EDITED = "somebody edited the lock: find out who and why before you run `agent resolve`"
+CHANGED = "review what changed, then run `agent resolve`"
+
+EDITS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "scope": (lambda raw: raw.replace(b'"use"', b'"usf"', 1), EDITED),
+    "command": (lambda raw: raw.replace(b"raw.py", b"rav.py", 1), EDITED),
+    "hash": (lambda raw: re.sub(rb'("hash": "[0-9a-f]{63})[0-9a-f]', rb"\1x", raw), EDITED),
+    "space": (lambda raw: raw.replace(b"{\n", b"{ \n", 1), CHANGED),
+    "end": (lambda raw: raw + b"\n", CHANGED),
+    "cut": (lambda raw: raw[:-2], CHANGED),
+    "tool map": (lambda raw: raw.replace(b'"other"', b'"use"', 1), EDITED),
 }
 
 
-@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
-def test_a_lock_that_was_edited_stops_everything(governed: Path, run: Run, edit: Callable[[bytes], bytes]) -> None:
+@pytest.mark.parametrize("name", EDITS)
+def test_a_lock_that_was_edited_stops_everything(governed: Path, run: Run, name: str) -> None:
+    edit, hint = EDITS[name]
     lock = governed / "agents.lock"
     assert edit(lock.read_bytes()) != lock.read_bytes()
     lock.write_bytes(edit(lock.read_bytes()))
@@ -72,8 +76,8 @@ def test_a_lock_that_was_edited_stops_everything(governed: Path, run: Run, edit:
         ran, as_json = run(*command), run(*command, "--json")
         assert ran.code == as_json.code == 1
         assert (ran.stdout, as_json.stderr) == ("", "")
-        assert ran.stderr.startswith("error: `./agents.lock` ")
-        assert ran.stderr.endswith("hint: review what changed, then run `agent resolve`\n")
+        assert ran.stderr.startswith("error: `./agents.lock` does not hold\n  - ")
+        assert ran.stderr.endswith(f"\nhint: {hint}\n")
         assert json.loads(as_json.stdout)["success"] is False
     assert started(governed) == []
     assert set(kinds(governed)) == {"lock.refused"}
@@ -139,7 +143,8 @@ def test_an_index_that_moved_on_stops_everything(governed: Path, run: Run) -> No
     ran = run("tools", "list")
 
     assert ran.code == 1
-    assert "  - raw@1.0.0: The command that starts it is not the one in the index\n" in ran.stderr
+    assert "  - raw@1.0.0: Locked as '" in ran.stderr
+    assert "raw.py other-argument over stdio'\n" in ran.stderr
     assert started(governed) == []
 
 

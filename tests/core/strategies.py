@@ -1,5 +1,6 @@
 """What the properties of `core` are tried on: small agent files and indexes, with names that invite mistakes."""
 
+from collections.abc import Sequence
 from itertools import product
 from typing import TypeVar, get_args
 
@@ -81,6 +82,11 @@ def lists(elements: st.SearchStrategy[str]) -> st.SearchStrategy[tuple[str, ...]
 def arranged(values: tuple[Value, ...], most: int) -> list[tuple[Value, ...]]:
     """Every arrangement of up to `most` of the values, repetitions included; one draw instead of many."""
     return [chosen for size in range(most + 1) for chosen in product(values, repeat=size)]
+
+
+def shuffled(data: st.DataObject, values: Sequence[Value]) -> tuple[Value, ...]:
+    """The values in an order that is drawn."""
+    return tuple(data.draw(st.permutations(values)))
 
 
 # Servers often offer everything, so that rules further down the list decide. What comes first is drawn most.
@@ -192,3 +198,49 @@ def solvable_cases(draw: st.DrawFn) -> Case:
     others = draw(distinct(servers | perfect_servers()))
     offered = [server for server in others if (server.id, server.version) != (perfect.id, perfect.version)]
     return Case(forbidding(draw(agent_files), ()), tuple(draw(st.permutations([perfect, *offered]))))
+
+
+# What people get wrong: a slip in a word, a constraint too many, a scope that nobody has. What stands there more often
+# is drawn more often; most of it is right, or nothing but the first rule would ever be broken.
+RIGHT_SCOPES = ("read:reports", "write:reports", "read:metrics")
+WRITTEN_CATEGORIES = (*["reporting"] * 6, *["analytics"] * 3, "reportin", "Analytics", "nothing alike")
+WRITTEN_SCOPES = (*RIGHT_SCOPES * 4, "read:report", "Read.Reports", "wirte:reports", "admin:reports")
+
+narrow_servers = st.builds(
+    Server,
+    id=st.sampled_from(("acme", "beta", "gamma", "delta")),
+    version=st.sampled_from(("1.0.0", "2.0.0")),
+    endpoint=st.just("https://mcp.example"),
+    categories=st.sampled_from((("reporting", "analytics"), ("reporting",), ("analytics",))),
+    scopes=st.sampled_from([*[RIGHT_SCOPES] * 20, *arranged(RIGHT_SCOPES, 2)[1:]]),
+    residency=st.sampled_from((("us-only",), ("us-only",), ("any",), ("eu-only",), ("us-only", "eu-only"), (), None)),
+    max_sensitivity=st.sampled_from(("internal", "pii.low", "pii.high", "pii.high", "public", None)),
+    signed=st.sampled_from((False, True, False, True, None)),
+)
+narrow_constraints = st.builds(
+    Constraints,
+    data=st.builds(
+        DataConstraints,
+        residency=st.sampled_from((UNSET, "eu-only", "eu-only", "us-only", "any")),
+        sensitivity=st.sampled_from((UNSET, UNSET, "confidential", "pii.low", "pii.high")),
+    ),
+    actions=st.builds(
+        ActionConstraints,
+        forbid=st.sampled_from((UNSET, (), *arranged(("write:*", "read:reports", "*:reports", "*"), 2)[1::3])),
+    ),
+    trust=trust_constraints,
+)
+narrow_requirements = st.builds(
+    Requirement,
+    category=st.sampled_from(WRITTEN_CATEGORIES),
+    permissions=st.lists(st.sampled_from(WRITTEN_SCOPES), min_size=1, max_size=3).map(tuple),
+)
+narrow_agents = st.builds(
+    AgentFile,
+    name=st.just("reporter"),
+    version=st.just("1.0.0"),
+    requires=st.builds(Requires, mcp=st.lists(narrow_requirements, min_size=1, max_size=3).map(tuple)),
+    constraints=st.one_of(narrow_constraints, narrow_constraints, absent),
+)
+narrow_cases = st.builds(Case, narrow_agents, distinct(narrow_servers))
+"""Cases that often fail, and nearly do not."""

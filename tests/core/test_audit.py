@@ -72,6 +72,17 @@ def test_an_empty_trail_passes() -> None:
     assert Trail().faults(KEY) == []
 
 
+def test_a_root_that_was_noted_is_one_the_trail_had() -> None:
+    trail = trail_of("abab", KEY)
+    earlier = trail_of("ab", KEY).root
+
+    for noted in ("", earlier, trail.root):
+        assert list(chain_faults(trail.records, trail.count, trail.root, KEY, noted)) == []
+    assert list(chain_faults(trail.records, trail.count, trail.root, KEY, "0")) == [
+        "the trail never had the root 0: records before it were changed, removed or reordered"
+    ]
+
+
 # Changes --------------------------------------------------------------------------------------------------------------
 
 FIELDS: dict[str, st.SearchStrategy[object]] = {

@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from hashlib import sha256
 from itertools import product
-from typing import TypeVar
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -21,6 +20,7 @@ from agent_resolver import (
     to_json,
 )
 from agent_resolver.core.constraint import limits_of
+from agent_resolver.core.resolution import resolver
 from agent_resolver.core.rule import judge, preference
 from agent_resolver.schema import Requirement
 from agent_resolver.schema.agent_file import Constraints, DataConstraints, Requires, TrustConstraints
@@ -31,24 +31,22 @@ from tests.core.strategies import (
     RESIDENCIES,
     SENSITIVITIES,
     Case,
+    agent_files,
     cases,
     forbidding,
+    narrow_agents,
     patterns,
     servers,
+    shuffled,
     solvable_cases,
 )
 
 SIGNATURES: tuple[bool | UnsetType, ...] = (UNSET, False, True)
-Element = TypeVar("Element")
 
 
 def outputs(agent: AgentFile, offered: Sequence[Server]) -> tuple[bytes, bytes]:
     resolution = resolve(agent, offered)
     return to_json(resolution.lockfile), to_json(resolution.explanation)
-
-
-def shuffled(data: st.DataObject, values: tuple[Element, ...]) -> tuple[Element, ...]:
-    return tuple(data.draw(st.permutations(values)))
 
 
 def with_requirements(agent: AgentFile, mcp: tuple[Requirement, ...]) -> AgentFile:
@@ -289,3 +287,29 @@ def test_the_time_reaches_resolved_at_and_nothing_else(case: Case, resolved_at: 
 
     assert dated.explanation == structs.replace(undated.explanation, resolved_at=resolved_at)
     assert dated.lockfile == (undated.lockfile and structs.replace(undated.lockfile, resolved_at=resolved_at))
+
+
+# Many agent files -----------------------------------------------------------------------------------------------------
+
+
+@LAW
+@given(case=cases, others=st.lists(agent_files | narrow_agents, max_size=4), data=st.data())
+def test_one_resolver_for_many_agent_files_does_what_resolve_does_for_each(
+    case: Case, others: list[AgentFile], data: st.DataObject
+) -> None:
+    time = "2025-01-15T10:30:00.000Z"
+    resolve_each = resolver(shuffled(data, case.servers), resolved_at=time)
+
+    for agent in (case.agent, *others, case.agent):
+        one, other = resolve_each(agent), resolve(agent, case.servers, resolved_at=time)
+        assert to_json(one.lockfile) == to_json(other.lockfile)
+        assert to_json(one.explanation) == to_json(other.explanation)
+        assert [choice.server for choice in one.choices] == [choice.server for choice in other.choices]
+
+
+def test_a_resolver_may_be_given_servers_that_can_be_read_once() -> None:
+    need = Requirement(category="files", permissions=("read",))
+    agent = AgentFile(name="a", version="1", requires=Requires(mcp=(need,)))
+    resolve_each = resolver(Server(name, "1", "x", ("files",), ("read",)) for name in "ba")
+
+    assert [str(choice.server) for _ in range(2) for choice in resolve_each(agent).choices] == ["a@1", "a@1"]

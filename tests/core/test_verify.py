@@ -4,19 +4,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET, Struct, structs
 
-from agent_resolver import AgentFile, InvalidLockfile, LockedServer, Lockfile, Server, parse_lockfile, resolve, to_json
-from agent_resolver.core.lock import server_hash
-from agent_resolver.core.verify import (
-    Difference,
-    DifferenceKind,
-    format_difference,
-    is_as_written,
-    verify,
-)
+from agent_resolver import AgentFile, LockedServer, Lockfile, Server, parse_lockfile, resolve, to_json
+from agent_resolver.core.constraint import limits_of
+from agent_resolver.core.difference import Difference, DifferenceKind, remedy
+from agent_resolver.core.lock import lock_entry, server_hash
+from agent_resolver.core.rule import judge
+from agent_resolver.core.verify import examine, is_as_written, known_servers, verify
 from agent_resolver.schema import Launch, Requirement, digest
 from agent_resolver.schema.agent_file import ActionConstraints, Constraints, DataConstraints, Requires, TrustConstraints
 from tests.core.strategies import Case, solvable_cases
@@ -151,7 +148,7 @@ LOCK_CHANGES: dict[str, tuple[World, list[tuple[str, str]]]] = {
     ),
     "a launched server forged into a called one": (
         forged("files", endpoint="https://evil.example/mcp", launch=UNSET),
-        [("endpoint-moved", "local-files@2.1.0"), ("launch-changed", "local-files@2.1.0")],
+        [("launch-changed", "local-files@2.1.0")],
     ),
     "the command forged under its old endpoint": (
         forged("files", launch=OTHER_LAUNCH),
@@ -159,7 +156,7 @@ LOCK_CHANGES: dict[str, tuple[World, list[tuple[str, str]]]] = {
     ),
     "the command forged with its endpoint": (
         forged("files", launch=OTHER_LAUNCH, endpoint=OTHER_LAUNCH.endpoint),
-        [("endpoint-moved", "local-files@2.1.0"), ("launch-changed", "local-files@2.1.0")],
+        [("launch-changed", "local-files@2.1.0")],
     ),
     "the tool map forged": (
         forged("files", tool_scopes={"read": (), "write": ()}),
@@ -286,7 +283,7 @@ INDEX_CHANGES: dict[str, tuple[World, list[tuple[str, str]]]] = {
     ),
     "the launch changed": (
         with_servers(REPORTS, structs.replace(FILES, launch=OTHER_LAUNCH, endpoint=OTHER_LAUNCH.endpoint)),
-        [("endpoint-moved", "local-files@2.1.0"), ("launch-changed", "local-files@2.1.0")],
+        [("launch-changed", "local-files@2.1.0")],
     ),
     "the launch taken out": (
         with_servers(REPORTS, structs.replace(FILES, launch=None)),
@@ -359,9 +356,9 @@ def test_a_change_of_the_index_is_named(world: World, expected: list[tuple[str, 
 
 def test_every_kind_of_difference_has_a_case() -> None:
     cases = [*LOCK_CHANGES.values(), *AGENT_CHANGES.values(), *INDEX_CHANGES.values()]
-    seen = {kind for _, expected in cases for kind, _ in expected} | {format_difference().kind.value}
+    seen = {kind for _, expected in cases for kind, _ in expected} | {kind for _, kind in UNREADABLE.values()}
 
-    assert seen == {kind.value for kind in DifferenceKind}
+    assert seen == {kind.value for kind in DifferenceKind} - {"format-edited"}
 
 
 def test_the_words_say_what_is_locked_and_what_is_so() -> None:
@@ -379,7 +376,7 @@ def test_the_words_say_what_is_locked_and_what_is_so() -> None:
 
     assert [str(found) for world in worlds for found in world.differences] == [
         "agent: Locked for 'other@1.0.0', but the file says 'reporter@1.0.0'",
-        f"acme-reports@1.0.0: Its hash does not match what it pins, which is {expected_hash}",
+        f"acme-reports@1.0.0: Its hash is {'0' * 64}, but what it pins hashes to {expected_hash}",
         "acme-reports@1.0.0: Locked with scopes the agent file does not ask for: admin:reports",
         "acme-reports@1.0.0: Locked without scopes the agent file asks for: write:reports",
         "files: The lock has local-files@2.1.0 for it, and the agent file does not require it",
@@ -387,8 +384,10 @@ def test_the_words_say_what_is_locked_and_what_is_so() -> None:
         "mail: The agent file requires it, and the lock has no server for it",
         "acme-reports@1.0.0: Agent requires 'us-only' but server supports: eu-only",
         "acme-reports@1.0.0: The index does not have this server any more",
-        f"local-files@2.1.0: Locked at '{LAUNCH.endpoint}', but the index says '{OTHER_LAUNCH.endpoint}'",
-        "local-files@2.1.0: The command that starts it is not the one in the index",
+        (
+            "local-files@2.1.0: Locked as 'files-server --stdio with FILES_TOKEN over stdio', but the index says "
+            "'files-server --stdio --all with FILES_TOKEN over stdio'"
+        ),
     ]
 
 
@@ -430,79 +429,243 @@ def test_what_resolve_locks_verifies_in_any_order_of_the_index(case: Case, data:
     world = locked(case.agent, *case.servers)
     shuffled = tuple(data.draw(st.permutations(case.servers)))
 
-    assert structs.replace(world, servers=shuffled).differences == ()
-    assert is_as_written(to_json(world.lockfile), parse_lockfile(to_json(world.lockfile)))
+    assert found_in(to_json(world.lockfile), structs.replace(world, servers=shuffled)) == []
 
 
 # Bytes ----------------------------------------------------------------------------------------------------------------
 
 
-def inside_the_entries(raw: bytes) -> list[int]:
-    """Every position between the braces of a locked entry, which open and close at four spaces."""
-    positions: list[int] = []
-    start = raw.find(b"\n    {")
-    while start >= 0:
-        end = raw.index(b"\n    }", start)
-        positions += range(start + 6, end + 5)
-        start = raw.find(b"\n    {", end)
-    return positions
+def found_in(raw: bytes, world: World) -> list[str]:
+    return [str(found.kind) for found in examine(raw, world.agent, world.servers).differences]
 
 
-def is_found(raw: bytes, world: World) -> bool:
-    try:
-        lockfile = parse_lockfile(raw)
-    except InvalidLockfile:
-        return True
-    return bool(verify(lockfile, world.agent, world.servers)) or not is_as_written(raw, lockfile)
+RAW = to_json(WORLD.lockfile)
+
+# Files that are no lock at all, or not one that this program can read.
+UNREADABLE: dict[str, tuple[bytes, str]] = {
+    "nothing": (b"", "malformed"),
+    "another tool's lock": (b'{"version": 1}', "foreign-file"),
+    "no text": (b"\xff\xfe{", "foreign-file"),
+    "the keys in another order": (b'{"servers": [], "agentName": "a"}', "foreign-file"),
+    "no end": (RAW[:-5], "malformed"),
+    "no servers": (b'{"agentName": "reporter"}', "malformed"),
+    "two values": (RAW + RAW, "malformed"),
+    "a key twice": (RAW.replace(b'"hash"', b'"category": "files", "hash"', 1), "malformed"),
+    "a NUL": (RAW.replace(b'"servers"', b'\0"servers"'), "malformed"),
+    "a format that is no number": (RAW.replace(b'"lockVersion": 2', b'"lockVersion": "3"'), "malformed"),
+    "a newer format": (RAW.replace(b'"lockVersion": 2', b'"lockVersion": 3'), "newer-format"),
+    "a newer format with new keys only": (b'{"agentName": "a", "lockVersion": 9, "pins": {}}', "newer-format"),
+    "a conflict over the whole file": (b"<<<<<<< a\n" + RAW + b"=======\n" + RAW + b">>>>>>> b\n", "merge-conflict"),
+    "a conflict of which one side is a lock": (
+        b"<<<<<<< a\n" + RAW + b"=======\n# gone\n>>>>>>> b\n",
+        "merge-conflict",
+    ),
+    "a conflict inside an entry": (
+        RAW.replace(b'      "version": "2.1.0",', b'<<<<<<< a\n "version": "2",\n=======\n "version": "3",\n>>>>>>> b'),
+        "merge-conflict",
+    ),
+    "a conflict with the line ends of Windows": (
+        (b"{\n<<<<<<< a\n" + RAW[2:] + b"=======\n" + RAW[2:] + b">>>>>>> b\n").replace(b"\n", b"\r\n"),
+        "merge-conflict",
+    ),
+    "a conflict of another tool's lock": (b"<<<<<<< a\n{}\n=======\n[]\n>>>>>>> b\n", "foreign-file"),
+    "a conflict that does not close": (b"<<<<<<< a\n" + RAW + b"=======\n" + RAW, "foreign-file"),
+}
+
+
+@pytest.mark.parametrize(("raw", "kind"), UNREADABLE.values(), ids=UNREADABLE)
+def test_bytes_that_are_no_lock_are_named_by_what_they_are(raw: bytes, kind: str) -> None:
+    examined = examine(raw, WORLD.agent, WORLD.servers)
+
+    assert examined.lockfile is None
+    assert {(str(found.kind), found.subject) for found in examined.differences} == {(kind, "lock")}
+
+
+def test_a_conflict_is_named_with_its_line_and_both_sides() -> None:
+    raw, _ = UNREADABLE["a conflict inside an entry"]
+    line = raw.splitlines().index(b"<<<<<<< a") + 1
+
+    assert [str(found) for found in examine(raw, WORLD.agent, WORLD.servers).differences] == [
+        f"lock: Line {line} opens a merge conflict between `a` and `b`"
+    ]
+
+
+def test_every_fault_of_a_lock_that_is_malformed_is_said() -> None:
+    raw = b'{"agentName": "reporter", "agentVersion": 1, "servers": [{}]}'
+
+    assert len(examine(raw, WORLD.agent, WORLD.servers).differences) > 5
+
+
+def test_a_lock_that_can_be_read_comes_with_all_that_does_not_hold() -> None:
+    world = LOCK_CHANGES["the scopes widened"][0]
+    examined = examine(to_json(world.lockfile), world.agent, world.servers)
+
+    assert examined.lockfile == world.lockfile
+    assert examined.differences == world.differences
+
+
+def test_bytes_that_say_the_same_in_another_way_are_a_difference_of_format() -> None:
+    examined = examine(RAW.replace(b"  ", b"\t"), WORLD.agent, WORLD.servers)
+
+    assert [str(found) for found in examined.differences] == [
+        "lock: Its bytes are not the ones that `agent resolve` writes"
+    ]
+    assert examined.differences[0].kind is DifferenceKind.FORMAT_EDITED
+
+
+def test_one_look_at_the_index_serves_many_locks() -> None:
+    known = known_servers(WORLD.servers)
+
+    assert examine(RAW, WORLD.agent, known).differences == ()
+    for world, _ in LOCK_CHANGES.values():
+        assert verify(world.lockfile, world.agent, known) == world.differences
+
+
+def test_every_kind_of_difference_has_a_remedy_and_four_have_one_of_their_own() -> None:
+    remedies = [remedy(kind) for kind in DifferenceKind]
+
+    assert all("agent" in each for each in remedies)
+    assert len(set(remedies)) == 5
+
+
+PLAIN = locked(requiring(REPORTING), REPORTS)
+
+# Outside of the entries no hash vouches for anything, so what stands there must be what `agent resolve` writes.
+AROUND: dict[str, tuple[World, dict[str, Any]]] = {
+    "no format where an entry needs one": (WORLD, {"lock_version": UNSET}),
+    "a format that no entry needs": (PLAIN, {"lock_version": 2}),
+    "the entries in another order": (WORLD, {"servers": WORLD.lockfile.servers[::-1]}),
+    "a time that is none": (WORLD, {"resolved_at": "yesterday"}),
+    "a time with more to it": (WORLD, {"resolved_at": "1970-01-01T00:00:00.000Z and then some"}),
+}
+
+
+@pytest.mark.parametrize(("world", "changes"), AROUND.values(), ids=AROUND)
+def test_what_stands_around_the_entries_is_as_it_was_written(world: World, changes: dict[str, Any]) -> None:
+    assert found_in(to_json(structs.replace(world.lockfile, **changes)), world) == ["format-edited"]
+
+
+def test_another_time_is_no_difference() -> None:
+    assert found_in(to_json(structs.replace(WORLD.lockfile, resolved_at="2026-01-15T10:30:00.000Z")), WORLD) == []
+
+
+# A byte ---------------------------------------------------------------------------------------------------------------
+
+
+def inside_the_servers(raw: bytes) -> range:
+    """Every position between the brackets of `servers`, which open and close at two spaces."""
+    opening = raw.index(b'"servers": [') + len(b'"servers": [')
+    return range(opening, raw.index(b"\n  ]", opening) + 3)
 
 
 def replaced(raw: bytes, position: int, value: bytes) -> bytes:
     return raw[:position] + value + raw[position + 1 :]
 
 
-RAW = to_json(WORLD.lockfile)
+def means_nothing(raw: bytes, position: int, value: int) -> bool:
+    """Whether a byte put in only makes a line end that a checkout might make."""
+    return value == ord("\r") and raw[position] == ord("\n")
 
 
-def test_the_untouched_bytes_pass() -> None:
-    assert not is_found(RAW, WORLD)
-    assert len(inside_the_entries(RAW)) > 1000
+SMALL = locked(requiring(REPORTING), REPORTS)
+ODD = locked(
+    requiring(NEEDS_FILES, REPORTING, Requirement(category='é\\"\u2028', permissions=("\U0001f600",))),
+    REPORTS,
+    structs.replace(FILES, tool_scopes={"réad": (), "a": ("read:files",)}),
+    Server("\uff5e", "1", "x", ('é\\"\u2028',), ("\U0001f600",), ("any",), "pii.high"),
+)
+EXHAUSTED = {"two entries, one of them launched": WORLD, "one entry of the first format": SMALL, "odd names": ODD}
+
+# What JSON reads past, what opens or closes something, what is no text.
+TELLING = b' \t\n\r"\\,0\xff'
 
 
-# What JSON reads past, what opens or closes something, what is no text, and a neighbour of what stands there.
-TELLING = b' \n\r"\xff'
-
-
-def test_a_telling_byte_anywhere_inside_an_entry_is_found() -> None:
+@pytest.mark.parametrize("world", EXHAUSTED.values(), ids=EXHAUSTED)
+def test_a_byte_changed_anywhere_among_the_servers_is_found(world: World) -> None:
+    raw, known = to_json(world.lockfile), known_servers(world.servers)
     missed = [
         (position, value)
-        for position in inside_the_entries(RAW)
-        for value in {*TELLING, RAW[position] ^ 1} - {RAW[position]}
-        if not is_found(replaced(RAW, position, bytes([value])), WORLD)
+        for position in inside_the_servers(raw)
+        for value in {*TELLING, raw[position] ^ 1, raw[position] ^ 0x20} - {raw[position]}
+        if not examine(replaced(raw, position, bytes([value])), world.agent, known).differences
+    ]
+
+    assert found_in(raw, world) == []
+    assert missed == []
+
+
+@pytest.mark.parametrize("world", EXHAUSTED.values(), ids=EXHAUSTED)
+def test_a_byte_taken_out_or_put_in_anywhere_among_the_servers_is_found(world: World) -> None:
+    raw, known = to_json(world.lockfile), known_servers(world.servers)
+    missed = [
+        (position, edited_raw)
+        for position in inside_the_servers(raw)
+        for edited_raw in (
+            replaced(raw, position, b""),
+            *(
+                raw[:position] + bytes([value]) + raw[position:]
+                for value in {*TELLING, raw[position]}
+                if not means_nothing(raw, position, value)
+            ),
+        )
+        if not examine(edited_raw, world.agent, known).differences
     ]
 
     assert missed == []
 
 
-@settings(deadline=None, max_examples=150)
+def test_every_value_of_a_byte_is_found_in_every_place_that_says_where_to_connect() -> None:
+    raw, known = to_json(SMALL.lockfile), known_servers(SMALL.servers)
+    start = raw.index(b'"endpoint"')
+    missed = [
+        (position, value)
+        for position in range(start, raw.index(b"\n", start) + 1)
+        for value in range(256)
+        if value != raw[position]
+        and not examine(replaced(raw, position, bytes([value])), SMALL.agent, known).differences
+    ]
+
+    assert missed == []
+
+
+@settings(deadline=None, max_examples=200)
 @given(case=solvable_cases(), data=st.data())
-def test_any_changed_byte_inside_an_entry_is_found(case: Case, data: st.DataObject) -> None:
+def test_any_byte_changed_put_in_or_taken_out_among_the_servers_is_found(case: Case, data: st.DataObject) -> None:
     world = locked(case.agent, *case.servers)
     raw = to_json(world.lockfile)
-    position = data.draw(st.sampled_from(inside_the_entries(raw)), label="position")
+    position = data.draw(st.sampled_from(inside_the_servers(raw)), label="position")
     value = data.draw(st.integers(0, 255).filter(lambda value: value != raw[position]), label="value")
 
-    assert is_found(replaced(raw, position, bytes([value])), world)
+    assert found_in(raw, world) == []
+    assert found_in(replaced(raw, position, bytes([value])), world)
+    assert found_in(replaced(raw, position, b""), world)
+    if not means_nothing(raw, position, value):
+        assert found_in(raw[:position] + bytes([value]) + raw[position:], world)
 
 
-@law
-@given(position=st.sampled_from(inside_the_entries(RAW)), value=st.integers(0, 255))
-@example(position=inside_the_entries(RAW)[0], value=ord(" "))
-def test_a_byte_more_or_less_inside_an_entry_is_found(position: int, value: int) -> None:
-    more = RAW[:position] + bytes([value]) + RAW[position:]
+@settings(deadline=None, max_examples=200)
+@given(case=solvable_cases(), data=st.data())
+def test_a_lock_whose_entries_pin_anything_else_needs_a_server_of_the_index_that_fits(
+    case: Case, data: st.DataObject
+) -> None:
+    """Whoever reseals an entry can name another server that the agent accepts, and nothing beside that."""
+    world = locked(case.agent, *case.servers)
+    entries = list(world.lockfile.servers)
+    place = data.draw(st.integers(0, len(entries) - 1))
+    other = data.draw(st.sampled_from(entries))
+    field = data.draw(
+        st.sampled_from(("category", "server_id", "version", "endpoint", "scopes", "launch", "tool_scopes"))
+    )
+    entry = resealed(structs.replace(entries[place], **{field: getattr(other, field)}))
+    world = structs.replace(
+        world, lockfile=structs.replace(world.lockfile, servers=(*entries[:place], entry, *entries[place + 1 :]))
+    )
 
-    assert is_found(replaced(RAW, position, b""), WORLD)
-    # A checkout may turn every line end into two bytes; that is the one byte more which means nothing.
-    assert is_found(more, WORLD) or (value == ord("\r") and RAW[position] == ord("\n"))
+    if entry != entries[place] and not world.differences:
+        need = Requirement(category=entry.category, permissions=entry.scopes)
+        server = known_servers(case.servers)[entry.server_id, entry.version]
+        assert entry == lock_entry(need, server)
+        assert judge(need, limits_of(case.agent))(server) is None
 
 
 @pytest.mark.parametrize(
@@ -522,10 +685,11 @@ def test_bytes_that_say_the_same_or_nothing_are_not_as_written(old: bytes, new: 
 
     assert raw != RAW
     assert verify(parse_lockfile(raw), WORLD.agent, WORLD.servers) == ()
-    assert not is_as_written(raw, parse_lockfile(raw))
+    assert found_in(raw, WORLD) == ["format-edited"]
 
 
 def test_line_ends_that_a_checkout_changed_are_as_written() -> None:
     raw = RAW.replace(b"\n", b"\r\n")
 
     assert is_as_written(raw, parse_lockfile(raw))
+    assert found_in(raw, WORLD) == []

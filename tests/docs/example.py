@@ -19,6 +19,7 @@ from agent_resolver import Explanation, parse_agent_file, parse_index, parse_loc
 from agent_resolver.project.config import Layers, load_config
 from agent_resolver.schema import IssueCode, read_agent_file
 from agent_resolver.schema.yaml_tree import parse_yaml
+from tests.docs.made import MADE
 from tests.docs.page import PAGES, ROOT, Block, Section, kept, sections
 
 _PROJECTS = (Path(__file__).parent / "projects", ROOT / "examples")
@@ -60,9 +61,11 @@ class _Workshop:
             return self._put(block)
         if "shows" in block.said:
             path = self._folder / block.said["shows"]
-            return Outcome(block, path.read_text(encoding="utf-8"), tuple(file_problems(path.name, block.text)))
+            return Outcome(block, path.read_text(encoding="utf-8"), _problems_of_a_file(path, block))
         if "output" in block.said:
             return Outcome(block, self._printed)
+        if "made by" in block.said:
+            return Outcome(block, MADE[block.said["made by"]]())
         return self._by_language(block)
 
     def _by_language(self, block: Block) -> Outcome:
@@ -79,10 +82,7 @@ class _Workshop:
         path = self._folder / block.said["file"]
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(block.text, encoding="utf-8")
-        # What is shown as mere text need not be right.
-        return Outcome(
-            block, block.text, tuple(file_problems(path.name, block.text) if block.language != "text" else ())
-        )
+        return Outcome(block, block.text, _problems_of_a_file(path, block))
 
     def _python(self, block: Block) -> Outcome:
         printed = io.StringIO()
@@ -155,6 +155,11 @@ def _commands(block: Block) -> Iterator[list[str]]:
         elif line.startswith("> ") and command:
             command.append(line[2:])
     yield command
+
+
+def _problems_of_a_file(path: Path, block: Block) -> tuple[str, ...]:
+    """What is wrong with a block as that file; what is shown as mere text need not be right."""
+    return tuple(file_problems(path.name, block.text)) if block.language != "text" else ()
 
 
 def file_problems(name: str, text: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ A comment on a line of its own, before a block, says what the block is:
     <!-- project: NAME -->   from here on, work in a fresh copy of `projects/NAME` or `examples/NAME`; `new` is empty
     <!-- file: PATH -->      the next block is put there; unless it is `text`, it must be a valid file of its kind
     <!-- shows: PATH -->     the next block is what stands there by now
+    <!-- made by: NAME -->   the next block is what the function of that name in `made.py` gives
     <!-- output -->          the next block is what the Python block before it printed
     <!-- exit: CODE -->      the last command of the next block ends like this; without it, 0
     <!-- not run: REASON --> the next block is only read
@@ -25,7 +26,7 @@ PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 
 _FENCE = re.compile(r"```(\w*)$")
 _COMMENT = re.compile(r"<!-- (.*) -->$")
-_DIRECTIVE = re.compile(r"(project|file|shows|exit|not run): (.+)|output$")
+_DIRECTIVE = re.compile(r"(project|file|shows|made by|exit|not run): (.+)|output$")
 _HEADING = re.compile(r"#{1,6} (.+)")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _CODE = re.compile(r"`[^`]*`")

@@ -11,8 +11,10 @@ from msgspec import structs
 
 from agent_resolver import Lockfile, parse_agent_file, parse_index, resolve, servers_of
 from agent_resolver.core.admission import AdmissionCode
-from agent_resolver.core.verify import Difference, DifferenceKind, format_difference, verify
+from agent_resolver.core.difference import Difference, DifferenceKind
+from agent_resolver.core.verify import examine, verify
 from agent_resolver.registry.outcome import FailureCode
+from agent_resolver.schema import to_json
 from tests.docs.page import ROOT, links
 from tests.docs.test_reason_codes import Entry, entries
 
@@ -122,7 +124,19 @@ def differences() -> Iterator[Difference]:
         structs.replace(entry, scopes=entry.scopes[::-1]),
     ):
         yield from differences_of(agent_file, index, structs.replace(lock(), servers=(edited,)))
-    yield format_difference()
+    written = to_json(lock()).decode()
+    opening = '  "agentName": "note-keeper",\n'
+    for bytes_of_a_file in (
+        "",
+        "version: 1\n",
+        written.replace("  ", "    "),
+        written.replace("sha256-", "", 1),
+        written.replace('"hash"', '"hush"'),
+        written.replace('"lockVersion": 2', '"lockVersion": 3'),
+        written.replace(opening, f"<<<<<<< ours\n{opening}=======\n{opening}>>>>>>> theirs\n"),
+    ):
+        servers = servers_of(parse_index(index.encode()))
+        yield from examine(bytes_of_a_file.encode(), parse_agent_file(agent_file), servers).differences
 
 
 def differences_of(agent_file: str, index: str, lockfile: Lockfile) -> tuple[Difference, ...]:
@@ -132,7 +146,8 @@ def differences_of(agent_file: str, index: str, lockfile: Lockfile) -> tuple[Dif
 @pytest.mark.parametrize("kind", list(DifferenceKind))
 def test_every_difference_says_what_the_page_says(kind: DifferenceKind) -> None:
     found = {difference.message for difference in differences() if difference.kind is kind}
-    shown = [Entry("", (shape,)) for shape in entries()[kind].shapes]
+    page = entries()[kind]
+    shown = [Entry("", (shape,)) for shape in page.elsewhere or page.shapes]
 
     assert [message for message in found if not any(shape.covers(message) for shape in shown)] == []
     assert [shape for shape in shown if not any(map(shape.covers, found))] == []

@@ -16,7 +16,7 @@ LINKED_PAGES = (*PAGES, ROOT / "CHANGELOG.md")
 PACKAGE = ROOT / "src" / "agent_resolver"
 
 _COMMAND = re.compile(r"(?:^|(?:\$|>|run:|-|&&|\|) )agent (?P<arguments>[^|&;>]+)")
-_MODULE = re.compile(r"(?:schema|core|storage|registry|project|cli)/\w+\.py")
+_MODULE = re.compile(r"(?:schema|core|storage|catalog|registry|project|server|cli)/\w+\.py")
 _SHOWS_COMMANDS = ("console", "sh", "text", "yaml")
 _FOLDERS = ("docs/", "tests/", "tools/", "examples/")
 
@@ -64,9 +64,9 @@ def command_problems(page: Path) -> Iterator[tuple[int, str]]:
     lines = ((block.line, line) for block in blocks(page) if block.language in _SHOWS_COMMANDS for line in block.lines)
     for number, text in (*spans, *lines):
         for found in _COMMAND.finditer(text.strip()):
-            yield from (
-                (number, problem) for problem in argument_problems(shlex.split(found["arguments"], comments=True))
-            )
+            # What stands behind a gap explains the command.
+            words = shlex.split(re.split(r"\s{2,}", found["arguments"])[0], comments=True)
+            yield from ((number, problem) for problem in argument_problems(words))
 
 
 def argument_problems(words: list[str]) -> Iterator[str]:

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 import agent_resolver
+from agent_resolver.catalog import catalog, eager, listing, reader, role, uri
 from agent_resolver.schema import limit
+from agent_resolver.server.client_config import CLIENTS
 from tests.docs.page import PAGES, ROOT, blocks, code_spans
 
 DOCS = ROOT / "docs"
@@ -61,6 +63,39 @@ def test_every_limit_is_in_the_table() -> None:
 
     assert limits
     assert {name for name, value in limits.items() if not re.search(rf"\b{value:,}\b", section)} == set()
+
+
+def test_every_limit_of_a_catalog_is_in_its_table() -> None:
+    _, _, section = (DOCS / "catalog.md").read_text(encoding="utf-8").partition("## Limits")
+    limits = {
+        "bytes of a file": limit.MAX_AGENT_FILE_BYTES,
+        "front matter": limit.MAX_FRONT_MATTER_CHARACTERS,
+        "name": reader._MAX_NAME,
+        "address": uri.MAX_LENGTH,
+        "fallbacks": role.MAX_FALLBACKS,
+        "page": catalog.MAX_PAGE,
+        "words": listing._MOST_WORDS,
+        "definitions": catalog._CACHED_DEFINITIONS,
+        "MiB of definitions": catalog._CACHED_BYTES // 2**20,
+    }
+
+    assert {
+        name for name, value in limits.items() if not re.search(rf"\| .*\b{value:,}\b.* \|$", section, re.MULTILINE)
+    } == set()
+
+
+def test_every_folder_that_a_client_loads_by_itself_is_named() -> None:
+    spans = {span for _, span in code_spans(DOCS / "catalog.md")}
+
+    assert set(eager._EAGER) - spans == set()
+
+
+def test_the_settings_of_every_client_are_shown() -> None:
+    page = DOCS / "serve.md"
+    lines = {line for block in blocks(page) for line in block.lines}
+
+    assert {client for client in CLIENTS if f"$ agent serve --print-config {client}" not in lines} == set()
+    assert set(CLIENTS) - {span for _, span in code_spans(page)} == set()
 
 
 def test_the_library_page_lists_every_public_name() -> None:

@@ -14,10 +14,14 @@ import pytest
 from msgspec import Struct, structs
 
 from agent_resolver import Rejection, RejectionCode, explain, parse_agent_file, parse_index, servers_of
+from agent_resolver.catalog.catalog import Catalog
+from agent_resolver.catalog.index import CatalogIndex
 from agent_resolver.cli import main
-from agent_resolver.core.verify import DifferenceKind
+from agent_resolver.core.diff import ChangeKind
+from agent_resolver.core.difference import DifferenceKind
 from agent_resolver.registry.outcome import FailureCode
 from agent_resolver.schema import IssueCode
+from agent_resolver.schema.explanation import EditKind
 from tests.docs.page import ROOT, blocks, prose
 
 PAGE = ROOT / "docs" / "reason-codes.md"
@@ -39,6 +43,23 @@ ENTRY = (
     '{"id": "a", "version": "1.0.0", "endpoint": "https://a.example", "categories": [], "scopes": [], '
     '"data": {"residency": [], "maxSensitivity": "public"}, "trust": {"signed": true, "publisher": ""}}'
 )
+CATALOG = {
+    "broken.md": "---\nname: broken\ndescription: one: two\n---\n",
+    "unnamed.md": "---\ndescription: x\n---\n",
+    "path.md": "---\nname: a/b\n---\n",
+    "long.md": f"---\nname: {'x' * 201}\n---\n",
+    "unseen.md": '---\nname: "a\\u200bb"\n---\n',
+    "one/same.md": "---\nname: same\n---\n",
+    "two/same.md": "---\nname: same\n---\n",
+    "roles.yaml": "writer: {primary: nobody}\n",
+}
+CATALOG_CODES = {
+    IssueCode.FRONT_MATTER_REPAIRED,
+    IssueCode.NAME_ABSENT,
+    IssueCode.NAME_CLASH,
+    IssueCode.NAME_REFUSED,
+    IssueCode.UNKNOWN_AGENT,
+}
 LAUNCH = ENTRY.replace('"trust"', '"launch": {"command": "x"}, "trust"')
 
 AGENT_FILES = (
@@ -76,6 +97,7 @@ AGENT_FILES = (
     AGENT.replace("  data:\n    residency: any", "  actions:\n    forbid: ['read:*']"),
     AGENT.replace("  data:\n    residency: any", f"  actions:\n    forbid: [{'x,' * 101}]"),
     AGENT.replace("constraints:", "constraint:"),
+    AGENT.replace("name: a\n", "<<<<<<< ours\nname: a\n=======\nname: b\n>>>>>>> theirs\n"),
 )
 INDEXES = (
     "",
@@ -108,6 +130,8 @@ class Entry(Struct, frozen=True):
 
     severity: str
     shapes: tuple[str, ...]
+    elsewhere: tuple[str, ...] = ()
+    """What a command says that gives the code to another kind of file."""
 
     def covers(self, message: str) -> bool:
         return any(re.fullmatch(re.sub(r"<[a-z]+>", ".*", re.escape(shape)), message) for shape in self.shapes)
@@ -123,18 +147,33 @@ def entries() -> dict[str, Entry]:
 
 
 def entry(start: int, end: int) -> Entry:
-    shapes = next(block.lines for block in blocks(PAGE) if start < block.line < end and block.language == "text")
+    shapes, *others = [block.lines for block in blocks(PAGE) if start < block.line < end and block.language == "text"]
     first = next(line for number, line in prose(PAGE) if number > start and line)
-    return Entry(first.removesuffix(".").lower(), shapes)
+    return Entry(first.removesuffix(".").lower(), shapes, *others)
 
 
 @cache
 def issues() -> list[dict[str, str]]:
-    """What `agent validate` finds in many broken files."""
+    """What `agent validate` finds in many broken files, and `agent catalog check` in a few more."""
     agent_files = (*(text.encode() for text in AGENT_FILES), b"\xff\xfe", b"---\nname: \xe4\n---\n")
     found = [validated(agent_file, b"[]") for agent_file in agent_files]
     found += [validated(AGENT.encode(), index.encode()) for index in INDEXES]
-    return [issue for report in found for file in report["files"] for issue in file["issues"]]
+    return [*(issue for report in found for file in report["files"] for issue in file["issues"]), *noticed()]
+
+
+def noticed() -> Iterator[dict[str, str]]:
+    """What a catalog finds in a folder of faulty agent files, by codes that no other reader has."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in CATALOG.items():
+            (path := Path(folder, name)).parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        catalog = Catalog([folder], CatalogIndex(None))
+        catalog.refresh()
+        findings = [found.issue for found in catalog.findings()]
+        catalog.close()
+    for issue in findings:
+        if issue.code in CATALOG_CODES:
+            yield {"code": issue.code, "severity": issue.severity, "message": issue.message}
 
 
 def validated(agent_file: bytes, index: bytes) -> Any:
@@ -163,7 +202,7 @@ def rejections() -> Iterator[Rejection]:
 
 def test_every_code_has_its_heading_and_no_other_has() -> None:
     # A code that two sets share has one heading, at its first place.
-    codes = (*RejectionCode, *IssueCode, *DifferenceKind, *FailureCode)
+    codes = (*RejectionCode, *IssueCode, *DifferenceKind, *ChangeKind, *EditKind, *FailureCode)
 
     assert list(entries()) == list(dict.fromkeys(code.value for code in codes))
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from agent_resolver.core.verify import examine
 from agent_resolver.schema import (
     InvalidInput,
     parse_agent_file,
@@ -19,6 +20,7 @@ from agent_resolver.schema import (
     read_agent_file,
     read_index,
 )
+from agent_resolver.schema.conflict import find_conflict
 from agent_resolver.schema.issue import Issue, errors
 from tests.strategies import agent_texts, edited, index_texts
 
@@ -88,6 +90,28 @@ def test_an_index_is_read_or_refused_and_always_the_same_way(raw: bytes) -> None
 @given(raw=NOISE | edited(st.sampled_from([b'{"agentName":"a","agentVersion":"","resolvedAt":"","servers":[]}'])))
 def test_a_lockfile_is_read_or_refused_and_always_the_same_way(raw: bytes) -> None:
     assert outcome(parse_lockfile, raw) == outcome(parse_lockfile, raw)
+
+
+LOCK = b'{\n  "agentName": "a",\n  "agentVersion": "1",\n  "resolvedAt": "",\n  "servers": [],\n  "lockVersion": 2\n}\n'
+MARKERS = st.sampled_from([b"<<<<<<< a\n", b"||||||| b\n", b"=======\n", b">>>>>>> c\n", LOCK, b"<<<<<<<", b"\r\n"])
+AGENT = parse_agent_file(
+    "---\nname: a\nversion: '1'\nrequires: {mcp: [{category: b, permissions: [c]}]}\n---\n",
+)
+
+
+@FUZZ
+@given(raw=NOISE | edited(st.just(LOCK)) | st.lists(MARKERS | TOKENS, max_size=12).map(b"".join))
+@example(raw=b'{"agentName":' + b"[" * 100_000)
+@example(raw=b'{"agentName": "a", "lockVersion": ' + b"9" * 5000 + b"}")
+@example(raw=b"<<<<<<< a\n" * 20_000)
+def test_whatever_stands_in_place_of_a_lock_is_named_and_never_holds(raw: bytes) -> None:
+    """The agent requires a server that none of these locks has."""
+    examined = examine(raw, AGENT, ())
+
+    assert examined.differences
+    assert examined == examine(raw, AGENT, ())
+    conflict = find_conflict(raw)
+    assert conflict is None or raw.splitlines()[conflict.line - 1].startswith(b"<<<<<<<")
 
 
 @pytest.mark.parametrize("parse", [parse_agent_file, parse_index, parse_lockfile])

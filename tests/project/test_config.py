@@ -339,7 +339,8 @@ def test_the_environment_overrides_the_file_and_a_flag_overrides_both() -> None:
 
 
 def test_every_key_of_a_fixed_table_has_a_variable() -> None:
-    given_values = {setting.key: "temporal" if setting.key == "engine.kind" else "x" for setting in load().settings}
+    special = {"engine.kind": "temporal", "catalog.page_size": "7"}
+    given_values = {setting.key: special.get(setting.key, "x") for setting in load().settings}
     variables = {f"AGENT_{key.replace('.', '_').upper()}": value for key, value in given_values.items()}
 
     loaded = load(**variables)
@@ -348,6 +349,14 @@ def test_every_key_of_a_fixed_table_has_a_variable() -> None:
         zip(given_values, variables, strict=True)
     )
     assert loaded.config.knowledge.roots == ("x",)
+
+
+@pytest.mark.parametrize("size", ["0", "101", "-1", "1.5", "many"])
+def test_a_page_size_that_is_not_served_is_refused(size: str) -> None:
+    with pytest.raises(InvalidConfig) as refused:
+        load(AGENT_CATALOG_PAGE_SIZE=size)
+
+    assert refused.value.source == "AGENT_CATALOG_PAGE_SIZE"
 
 
 def test_a_list_in_a_variable_is_separated_by_commas() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.core.verify import DifferenceKind
+from agent_resolver.core.difference import DifferenceKind, remedy
 from agent_resolver.project.errors import InvalidConfig, LockRefused, UntrustedFolder, UnusableState
 from agent_resolver.project.project import Project
 from agent_resolver.project.trust import TrustedFolders
@@ -124,7 +124,6 @@ def test_a_missing_lock_is_refused(project: Path) -> None:
 
 
 FOREIGN = {
-    "empty": b"",
     "of another tool": b'{"version": 1, "resources": {}}',
     "no JSON": b"# a lock\n",
     "no text": b"\xff\xfe\x00",
@@ -140,15 +139,30 @@ def test_a_foreign_lock_is_refused(project: Path, content: bytes) -> None:
 
     refused = refusal(opened())
 
-    assert str(refused) == "`./agents.lock` was not written by `agent resolve`"
-    assert refused.hint == "name the lock with `--lock`, or move the file away and run `agent resolve`"
+    assert str(refused) == "`./agents.lock` does not hold"
+    assert list(map(str, refused.differences)) == ["lock: It was not written by `agent resolve`"]
+    assert refused.hint == remedy(DifferenceKind.FOREIGN_FILE)
+
+
+def test_an_empty_lock_is_refused(project: Path) -> None:
+    (project / "agents.lock").touch()
+
+    refused = refusal(opened())
+
+    assert list(map(str, refused.differences)) == ["lock: The file is empty"]
+    assert refused.hint == remedy(DifferenceKind.MALFORMED)
 
 
 def test_a_lock_that_breaks_off_is_refused(locked: Path) -> None:
     lock = locked / "agents.lock"
     lock.write_text(lock.read_text()[:-10])
 
-    assert str(refusal(opened())).startswith("`./agents.lock` is no lock: ")
+    refused = refusal(opened())
+
+    assert str(refused) == "`./agents.lock` does not hold"
+    assert [each.kind for each in refused.differences] == [DifferenceKind.MALFORMED]
+    assert str(refused.differences[0]).startswith("lock: (file): Expected ")
+    assert refused.hint == remedy(DifferenceKind.MALFORMED)
 
 
 def test_a_lock_with_the_marks_of_a_conflict_is_refused(locked: Path) -> None:
@@ -157,7 +171,12 @@ def test_a_lock_with_the_marks_of_a_conflict_is_refused(locked: Path) -> None:
     theirs = ours.replace("2.0.0", "2.1.0")
     lock.write_text(f"<<<<<<< HEAD\n{ours}=======\n{theirs}>>>>>>> theirs\n")
 
-    assert str(refusal(opened())) == "`./agents.lock` was not written by `agent resolve`"
+    refused = refusal(opened())
+
+    assert list(map(str, refused.differences)) == ["lock: Line 1 opens a merge conflict between `HEAD` and `theirs`"]
+    assert refused.hint == (
+        "settle the agent file and the index, then run `agent resolve`: the lock is made of those two alone"
+    )
 
 
 def test_a_lock_of_a_newer_format_is_refused(locked: Path) -> None:
@@ -166,8 +185,8 @@ def test_a_lock_of_a_newer_format_is_refused(locked: Path) -> None:
 
     refused = refusal(opened())
 
-    assert str(refused) == "`./agents.lock` was written by a newer version of `agent`"
-    assert refused.hint == "upgrade"
+    assert list(map(str, refused.differences)) == ["lock: It was written by a newer version of `agent`"]
+    assert refused.hint == "upgrade `agent`, or move the file away"
 
 
 Edit = Callable[[str], str]
@@ -193,7 +212,7 @@ def test_an_edited_lock_is_refused_with_every_difference(locked: Path, edit: Edi
 
     assert str(refused) == "`./agents.lock` does not hold"
     assert [each.kind.value for each in refused.differences] == kinds
-    assert refused.hint == "review what changed, then run `agent resolve`"
+    assert refused.hint == remedy(DifferenceKind(kinds[0]))
 
 
 def test_a_lock_is_held_against_the_agent_file_and_the_index(locked: Path) -> None:

@@ -21,12 +21,16 @@ examples:
   agent discover                     see which servers exist, by category
   agent resolve --explain            write ./agents.lock and ./agents.resolution.json
   agent resolve --check              exit 1 with a diff if the lock would change
+  agent verify                       check that ./agents.lock still holds
+  agent why crm                      see which server was chosen for a category, and why not the others
   agent tools list                   see which tools the lock opens
 
 exit codes:
   0  done, warnings included
   1  the answer is no: invalid, unsatisfied, changed
   2  usage, or a file that is missing or not a regular readable file
+  3  `agent diff` alone: something changed that needs a look
+  4  `agent diff` alone: something changed that is a risk
 """
 
 
@@ -36,6 +40,14 @@ COMMANDS: Final = (
     "validate",
     "discover",
     "resolve",
+    "verify",
+    "why",
+    "tree",
+    "diff",
+    "workspace",
+    "report",
+    "catalog",
+    "serve",
     "tools",
     "audit",
     "config",
@@ -130,8 +142,12 @@ def _hint(error: ResolverError, options: argparse.Namespace) -> str:
     if hint := getattr(error, "hint", ""):
         return str(hint)
     if isinstance(error, UnreadableFile) and error.missing:
-        option = "--agents" if error.path == getattr(options, "agents", None) else "--index"
-        return f"check the path, or name another file with `{option}`"
+        if error.path.endswith(".lock"):
+            return "run `agent resolve`, or check the path"
+        asked = {getattr(options, "agents", None): "--agents", getattr(options, "index", None) or INDEX: "--index"}
+        is_index = os.path.basename(error.path) == os.path.basename(INDEX)
+        option = asked.get(error.path) or ("--index" if is_index else None)
+        return f"check the path, or name another file with `{option}`" if option else "check the path"
     return ""
 
 

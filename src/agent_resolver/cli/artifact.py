@@ -1,23 +1,28 @@
 """An output file of `agent resolve`: written, or compared with what is there."""
 
+import re
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 
 from msgspec import Struct
 
 from agent_resolver.cli.errors import Refusal
+from agent_resolver.core.difference import Difference, DifferenceKind, remedy
+from agent_resolver.core.verify import unusable
 from agent_resolver.schema import InvalidLockfile, Lockfile, parse_lockfile
 from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
-from agent_resolver.schema.lockfile import is_newer, is_ours
-from agent_resolver.storage import UnreadableFile, read_bounded, read_head, same_content, write_atomic
+from agent_resolver.schema.lockfile import is_ours
+from agent_resolver.storage import Batch, UnreadableFile, read_bounded, read_head, same_content
 
 _HEAD_BYTES = 4096
+_MARKER = re.compile(rb"^<{7}[^\n]*\n", re.MULTILINE)
 
 
 class Status(StrEnum):
     """What became of a file, or would have."""
 
     WRITTEN = "written"
+    SETTLED = "conflict-settled"
     UNCHANGED = "unchanged"
     CURRENT = "current"
     WOULD_WRITE = "would-write"
@@ -38,9 +43,14 @@ class Artifact(Struct, frozen=True):
     content: Callable[[], Iterable[bytes]]
     is_lock: bool = False
 
-    def write(self) -> Status:
-        """Write the file, unless it already has the content."""
-        return Status.WRITTEN if write_atomic(self.path, self.content()) else Status.UNCHANGED
+    def write(self, batch: Batch, conflict: Difference | None) -> Status:
+        """Write the file with the others of the batch, unless it already has the content.
+
+        A lock with merge conflicts is written anew all the same: it is made of the agent file and the index alone.
+        """
+        if not batch.write(self.path, self.content()):
+            return Status.UNCHANGED
+        return Status.SETTLED if conflict else Status.WRITTEN
 
     def is_current(self) -> bool:
         """Whether writing would change nothing."""
@@ -55,20 +65,31 @@ class Artifact(Struct, frozen=True):
         old, new = (text.decode(errors="replace").splitlines(keepends=True) for text in (before, after))
         return "".join(unified_diff(old, new, fromfile=self.path, tofile=f"{self.path} (resolved)"))
 
-    def refuse_foreign(self) -> None:
-        """Stop before a file of another tool is overwritten.
+    def refuse_foreign(self, *, allows_conflict: bool) -> Difference | None:
+        """Stop before a file of another tool is overwritten; the conflict in the lock, where that is allowed.
 
         Raises:
             Refusal: A file is there that `agent resolve` did not write.
         """
         head = read_head(self.path, _HEAD_BYTES)
-        if head and not is_ours(head):
-            raise Refusal(
-                f"`{self.path}` exists and was not written by `agent resolve`",
-                "choose another path with `--output` or `--explain-output`, or move the file away",
-            )
-        if head and self.is_lock and is_newer(read_bounded(self.path, MAX_LOCKFILE_BYTES)):
-            raise Refusal(f"`{self.path}` was written by a newer version of `agent`", "upgrade, or move the file away")
+        if not head:
+            return None
+        if not self.is_lock:
+            if not is_ours(_MARKER.sub(b"", head)):
+                raise self._foreign()
+            return None
+        problem = unusable(read_bounded(self.path, MAX_LOCKFILE_BYTES))
+        if problem is None or (allows_conflict and problem.kind is DifferenceKind.MERGE_CONFLICT):
+            return problem
+        if problem.kind is DifferenceKind.FOREIGN_FILE:
+            raise self._foreign()
+        raise Refusal(f"`{self.path}`: {problem.message}", remedy(problem.kind))
+
+    def _foreign(self) -> Refusal:
+        return Refusal(
+            f"`{self.path}` exists and was not written by `agent resolve`",
+            "choose another path with `--output` or `--explain-output`, or move the file away",
+        )
 
 
 class Settled(Struct, frozen=True):

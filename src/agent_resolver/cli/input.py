@@ -2,11 +2,15 @@
 
 from typing import Final
 
+from msgspec import Struct
+
 from agent_resolver.cli.errors import InvalidFile, InvalidFiles
 from agent_resolver.core import Server, servers_of
 from agent_resolver.schema import AgentFile, Index, InvalidInput, Issue, Severity, parse_index, read_agent_file
+from agent_resolver.schema.agent_file import Reading
 from agent_resolver.schema.issue import errors
 from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES, MAX_INDEX_BYTES
+from agent_resolver.schema.tree import Node
 from agent_resolver.storage import read_bounded
 
 AGENT_FILE: Final = "./agents.md"
@@ -26,31 +30,45 @@ def read_index_bytes(path: str) -> bytes:
     return read_bounded(path, MAX_INDEX_BYTES)
 
 
-def load(agent_path: str, index_path: str) -> tuple[AgentFile, list[Issue], tuple[Server, ...]]:
+class Inputs(Struct, frozen=True):
+    """What a resolution is made of."""
+
+    agent: AgentFile
+    tree: Node
+    """Where each value of the agent file stands."""
+    warnings: tuple[Issue, ...]
+    servers: tuple[Server, ...]
+
+
+def load(agent_path: str, index_path: str) -> Inputs:
     """The agent file, the warnings about it, and the servers of the index.
 
     Raises:
         InvalidFiles: With the faults of both.
     """
     reading = read_agent_file(read_agent_bytes(agent_path))
-    index = _index(index_path)
+    index = _index(read_index_bytes(index_path), index_path)
     if reading.agent is None or isinstance(index, InvalidFile):
         agent = InvalidFile(AGENT_FILE_LABEL, agent_path, tuple(errors(reading.issues)))
         raise InvalidFiles([found for found in (agent, index) if isinstance(found, InvalidFile) and found.issues])
-    warnings = [issue for issue in reading.issues if issue.severity is Severity.WARNING]
-    return reading.agent, warnings, servers_of(index)
+    return Inputs(reading.agent, reading.tree, warnings_of(reading), servers_of(index))
 
 
-def load_servers(path: str) -> tuple[Server, ...]:
-    """The servers of the index at `path`."""
-    index = _index(path)
+def warnings_of(reading: Reading) -> tuple[Issue, ...]:
+    """What a command that uses the agent file says about it."""
+    return tuple(issue for issue in reading.issues if issue.severity is Severity.WARNING)
+
+
+def load_servers(path: str, raw: bytes | None = None) -> tuple[Server, ...]:
+    """The servers of the index at `path`, whose bytes may have been read already."""
+    index = _index(read_index_bytes(path) if raw is None else raw, path)
     if isinstance(index, InvalidFile):
         raise InvalidFiles([index])
     return servers_of(index)
 
 
-def _index(path: str) -> Index | InvalidFile:
+def _index(raw: bytes, path: str) -> Index | InvalidFile:
     try:
-        return parse_index(read_index_bytes(path))
+        return parse_index(raw)
     except InvalidInput as error:
         return InvalidFile(INDEX_LABEL, path, error.issues)

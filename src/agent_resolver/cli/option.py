@@ -4,6 +4,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any
 
+from agent_resolver.cli.errors import Usage
 from agent_resolver.cli.input import AGENT_FILE, INDEX
 
 if TYPE_CHECKING:
@@ -50,9 +51,51 @@ def add_governed(parser: argparse.ArgumentParser) -> None:
     """What every command takes that works under a lock."""
     add_agents(parser)
     add_index(parser)
-    parser.add_argument("--lock", metavar="PATH", help="path of the lock (default: beside the agent file, <stem>.lock)")
+    add_lock(parser)
     add_project(parser)
     parser.add_argument("--trust", action="store_true", help="let the project's commands run this once, for CI")
+
+
+def add_lock(parser: argparse.ArgumentParser) -> None:
+    """`--lock`."""
+    parser.add_argument("--lock", metavar="PATH", help="path of the lock (default: beside the agent file, <stem>.lock)")
+
+
+def lock_beside(agent_path: str) -> str:
+    """Where the lock of an agent file is, unless somebody says otherwise."""
+    return f"{agent_path.removesuffix('.md')}.lock"
+
+
+def add_workspace(parser: argparse.ArgumentParser, what: str) -> None:
+    """`--workspace`."""
+    parser.add_argument(
+        "-w",
+        "--workspace",
+        metavar="DIR",
+        nargs="?",
+        const=".",
+        help=f"{what} every agent file with `requires` below DIR (default: .), with the lock beside each; "
+        "the index is DIR/mcp.index.json unless --index names another",
+    )
+
+
+def folder_of(path: str) -> str:
+    """A folder that a person names."""
+    if not os.path.isdir(path):
+        raise Usage(f"`{path}` is no folder", "name the folder that holds the agent files")
+    return os.path.normpath(path)
+
+
+def workspace_of(options: argparse.Namespace, *others: str) -> tuple[str, str]:
+    """The folder of a workspace and its index; options that belong to a single agent file are refused."""
+    folder = os.path.normpath(options.workspace)
+    given = [f"--{name.replace('_', '-')}" for name in others if getattr(options, name)]
+    if options.agents != AGENT_FILE:
+        given.append("--agents")
+    if given:
+        raise Usage(f"`--workspace` takes every agent file below a folder, so `{given[0]}` has no place there")
+    folder_of(folder)
+    return folder, options.index or os.path.normpath(os.path.join(folder, INDEX))
 
 
 def project_of(options: argparse.Namespace) -> "Project":

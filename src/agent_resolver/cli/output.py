@@ -41,6 +41,8 @@ def out_json(value: object) -> None:
 
 
 def _print(line: str, stream: TextIO) -> None:
+    # Every line, since names come from files and from the names of files: none may steer a terminal or forge a line.
+    line = safe(line)
     stream.write((_coloured(line) if _has_colour(stream) else line) + "\n")
 
 
@@ -95,4 +97,6 @@ def issue_document(issue: Issue) -> dict[str, object]:
 
 def safe(text: str) -> str:
     """Text from a file, without what would steer a terminal."""
+    if text.isprintable():
+        return text
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)

@@ -7,11 +7,12 @@ from agent_resolver.cli.artifact import Artifact, Settled, Status, lock_status
 from agent_resolver.cli.errors import Usage
 from agent_resolver.cli.input import INDEX, load
 from agent_resolver.cli.instant import resolved_at
-from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json
+from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json, add_workspace
 from agent_resolver.cli.output import err_warnings
 from agent_resolver.cli.resolve_report import print_header, print_json, print_text
 from agent_resolver.core import Resolution, explanation_json, resolve
 from agent_resolver.schema import to_json
+from agent_resolver.storage import Batch
 
 _EXAMPLES = """\
   agent resolve
@@ -19,6 +20,7 @@ _EXAMPLES = """\
   agent resolve -i servers-prod.json --dry-run
   agent resolve --check              in CI: exit 1 with a diff if the lock would change
   agent resolve --locked             in CI: exit 1 if the lock is missing or stale
+  agent resolve --workspace          every agent file below this folder, one read of the index
 """
 
 
@@ -45,50 +47,62 @@ def add_to(commands: Commands) -> None:
         metavar="TIME",
         help="what resolvedAt says: now, or an ISO 8601 time (default: SOURCE_DATE_EPOCH, else 1970-01-01)",
     )
+    add_workspace(parser, "resolve")
     add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Resolve, write or compare what was asked for, and report."""
+    if options.workspace is not None:
+        from agent_resolver.cli.resolve_workspace import run_workspace
+
+        return run_workspace(options)
     instant = resolved_at(options.resolved_at)
-    agent, warnings, servers = load(options.agents, options.index or INDEX)
-    resolution = resolve(agent, servers, resolved_at=instant)
+    inputs = load(options.agents, options.index or INDEX)
+    resolution = resolve(inputs.agent, inputs.servers, resolved_at=instant)
     if not options.json:
-        err_warnings(options.agents, warnings)
+        err_warnings(options.agents, inputs.warnings)
         print_header(resolution)
-    settled = _settle(_artifacts(resolution, options), resolution, options)
+    with Batch() as batch:
+        settled = settle(resolution, options.agents, options, batch)
     if options.json:
-        print_json(resolution, settled, warnings)
+        print_json(resolution, settled, inputs)
     else:
-        print_text(resolution, settled)
+        print_text(resolution, settled, inputs, options.agents)
     return 0 if resolution.success and not any(file.status.is_refusal for file in settled) else 1
 
 
-def _artifacts(resolution: Resolution, options: argparse.Namespace) -> list[Artifact]:
+def settle(resolution: Resolution, agent_path: str, options: argparse.Namespace, batch: Batch) -> list[Settled]:
+    """Write the files that belong to this resolution, or compare them with what is there; the lock comes first.
+
+    Raises:
+        Refusal: A file is there that is not ours.
+    """
+    artifacts = _artifacts(resolution, agent_path, options)
+    lockfile = resolution.lockfile
+    writes = not (options.locked or options.check or options.dry_run)
+    conflicts = [artifact.refuse_foreign(allows_conflict=writes) for artifact in artifacts]
+    if options.locked:
+        return [Settled(artifacts[0], lock_status(artifacts[0].path, lockfile))] if lockfile else []
+    if not writes:
+        otherwise = Status.CHANGED if options.check else Status.WOULD_WRITE
+        compared = artifacts if lockfile else []
+        return [Settled(file, Status.CURRENT if file.is_current() else otherwise) for file in compared]
+    # The lock is written last: it changes only when the explanation of it is safe on the disk.
+    written = zip(reversed(artifacts), reversed(conflicts), strict=True)
+    return [Settled(artifact, artifact.write(batch, conflict)) for artifact, conflict in written][::-1]
+
+
+def _artifacts(resolution: Resolution, agent_path: str, options: argparse.Namespace) -> list[Artifact]:
     """The files that belong to this resolution: beside the agent file unless said otherwise, the lock first."""
-    stem = options.agents.removesuffix(".md")
+    stem = agent_path.removesuffix(".md")
     artifacts = []
     if lockfile := resolution.lockfile:
         artifacts.append(Artifact(options.output or f"{stem}.lock", lambda: [to_json(lockfile)], is_lock=True))
     if options.explain or options.explain_output:
         path = options.explain_output or f"{stem}.resolution.json"
         artifacts.append(Artifact(path, lambda: explanation_json(resolution)))
-    if len({os.path.realpath(artifact.path) for artifact in artifacts}) < len(artifacts):
+    if len(artifacts) > 1 and os.path.realpath(artifacts[0].path) == os.path.realpath(artifacts[1].path):
         raise Usage("The lock and the explanation cannot be one file", "give each its own path")
     return artifacts
-
-
-def _settle(artifacts: list[Artifact], resolution: Resolution, options: argparse.Namespace) -> list[Settled]:
-    """Write the files, or compare them with what is there."""
-    lockfile = resolution.lockfile
-    for artifact in artifacts:
-        artifact.refuse_foreign()
-    if options.locked:
-        return [Settled(artifacts[0], lock_status(artifacts[0].path, lockfile))] if lockfile else []
-    if options.check or options.dry_run:
-        otherwise = Status.CHANGED if options.check else Status.WOULD_WRITE
-        compared = artifacts if lockfile else []
-        return [Settled(file, Status.CURRENT if file.is_current() else otherwise) for file in compared]
-    # The lock is written last: it changes only when the explanation of it is safe on the disk.
-    return [Settled(artifact, artifact.write()) for artifact in reversed(artifacts)][::-1]

@@ -1,16 +1,20 @@
 """What `agent resolve` prints."""
 
-import sys
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from agent_resolver.cli.artifact import Settled, Status
-from agent_resolver.cli.output import err, issue_document, out, out_json
+from agent_resolver.cli.input import Inputs
+from agent_resolver.cli.output import err, issue_document, out, out_json, shown
 from agent_resolver.core import Resolution, in_order, rejections
-from agent_resolver.schema import Issue, LockedServer, Rejection, RejectionCode
+from agent_resolver.core.constraint import position_of
+from agent_resolver.schema import LockedServer, Rejection, RejectionCode, Requirement
+from agent_resolver.schema.explanation import NearMiss, Suggestion
+from agent_resolver.schema.tree import Node, find
 
 _MOST_REJECTIONS_SHOWN = 50
+REWRITE_HINT = "hint: Run the same command without `--check` or `--locked` to write it, then review the change"
 
 
 class Unresolved(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -21,6 +25,8 @@ class Unresolved(Struct, frozen=True, kw_only=True, rename="camel"):
     rejected: tuple[Rejection, ...]
     other_servers: int
     """How many servers do not offer the category at all."""
+    nearest: tuple[NearMiss, ...]
+    suggestions: tuple[Suggestion, ...]
 
 
 class Report(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -45,7 +51,7 @@ def print_header(resolution: Resolution) -> None:
     out()
 
 
-def print_json(resolution: Resolution, settled: Sequence[Settled], warnings: Sequence[Issue]) -> None:
+def print_json(resolution: Resolution, settled: Sequence[Settled], inputs: Inputs) -> None:
     """The whole result as one JSON document."""
     lockfile = resolution.lockfile
     report = Report(
@@ -54,33 +60,38 @@ def print_json(resolution: Resolution, settled: Sequence[Settled], warnings: Seq
         agent_version=resolution.agent.version,
         files=tuple({"path": file.path, "status": file.status.value} for file in settled),
         servers=lockfile.servers if lockfile else (),
-        failed=tuple(_unresolved(resolution)),
-        diff=_diff(settled) or None,
-        warnings=tuple(map(issue_document, warnings)),
+        failed=unresolved(resolution),
+        diff=lock_diff(settled) or None,
+        warnings=tuple(map(issue_document, inputs.warnings)),
     )
     out_json(report)
 
 
-def print_text(resolution: Resolution, settled: Sequence[Settled]) -> None:
+def print_text(resolution: Resolution, settled: Sequence[Settled], inputs: Inputs, agent_path: str) -> None:
     """The result for a person."""
     for file in settled:
-        _print_status(file)
+        print_status(file)
     if any(file.status.is_refusal for file in settled):
-        sys.stdout.write(_diff(settled))
-        err("hint: Run the same command without `--check` or `--locked` to write it, then review the change")
+        for line in lock_diff(settled).splitlines():
+            out(line)
+        err(REWRITE_HINT)
     elif resolution.lockfile:
         out()
         _print_summary(resolution.lockfile.servers)
     else:
-        _err_unresolved(list(_unresolved(resolution)))
+        err_unresolved(resolution, inputs.tree, agent_path)
+        _err_advice(resolution)
 
 
-def _print_status(file: Settled) -> None:
+def print_status(file: Settled) -> None:
+    """What became of one file, in a line."""
     match file.status:
         case Status.WRITTEN:
             out(f"✓ Wrote {file.path}")
         case Status.UNCHANGED:
             out(f"✓ Wrote {file.path} (unchanged)")
+        case Status.SETTLED:
+            out(f"✓ Wrote {file.path}, which had merge conflicts, anew from the agent file and the index")
         case Status.CURRENT:
             out(f"✓ {file.path} is up to date")
         case Status.WOULD_WRITE:
@@ -100,29 +111,39 @@ def _print_summary(servers: Sequence[LockedServer]) -> None:
     out("✓ Resolution complete")
 
 
-def _diff(settled: Sequence[Settled]) -> str:
+def lock_diff(settled: Sequence[Settled]) -> str:
     """How the lock would change; an explanation may be too long to compare line by line."""
     return settled[0].artifact.diff() if settled and settled[0].status is Status.CHANGED else ""
 
 
-def _unresolved(resolution: Resolution) -> Iterator[Unresolved]:
-    ordered = in_order(resolution.servers)
-    for choice in resolution.choices:
-        if choice.server is None:
-            rejected = list(rejections(choice, resolution.limits, ordered))
-            near = [found for found in rejected if found.reason.code is not RejectionCode.MISSING_CATEGORY]
-            yield Unresolved(
-                category=choice.requirement.category,
-                required_permissions=choice.requirement.permissions,
+def unresolved(resolution: Resolution) -> tuple[Unresolved, ...]:
+    """Every requirement that failed."""
+    failures = resolution.failures
+    ordered = in_order(resolution.servers) if failures else []
+    choices = [choice for choice in resolution.choices if choice.server is None]
+    found = []
+    for choice, failure in zip(choices, failures, strict=True):
+        rejected = list(rejections(choice, resolution.limits, ordered))
+        near = [found for found in rejected if found.reason.code is not RejectionCode.MISSING_CATEGORY]
+        found.append(
+            Unresolved(
+                category=failure.category,
+                required_permissions=failure.required_permissions,
                 rejected=tuple(near),
                 other_servers=len(rejected) - len(near),
+                nearest=failure.nearest,
+                suggestions=failure.suggestions,
             )
+        )
+    return tuple(found)
 
 
-def _err_unresolved(failed: Sequence[Unresolved]) -> None:
+def err_unresolved(resolution: Resolution, tree: Node, agent_path: str) -> None:
+    """Why it failed, and what would change that."""
+    failed = unresolved(resolution)
     categories = list(dict.fromkeys(requirement.category for requirement in failed))
     err(f"Resolution failed: no candidates for categories: {', '.join(categories)}")
-    for requirement in failed:
+    for number, requirement in enumerate(failed):
         scopes = ", ".join(requirement.required_permissions)
         of_which = f" for `{requirement.category}` ({scopes})" if len(failed) > 1 else ""
         err(f"Rejected candidates{of_which}:")
@@ -133,5 +154,42 @@ def _err_unresolved(failed: Sequence[Unresolved]) -> None:
             err(f"  … and {more} more: `agent resolve --explain` writes every one")
         if not requirement.rejected:
             err(f"  none: no server of the index offers `{requirement.category}`")
+        _err_nearest(requirement)
+        need = Requirement(category=requirement.category, permissions=requirement.required_permissions)
+        position = position_of(need, resolution.agent, resolution.failed[:number].count(need))
+        for line in _suggested(requirement, position, tree, agent_path):
+            err(line)
+
+
+def _err_advice(resolution: Resolution) -> None:
+    offered = {category for server in resolution.servers for category in server.categories}
+    categories = dict.fromkeys(need.category for need in resolution.failed if need.category in offered)
     err()
-    err(f"hint: Run `agent discover` to see every server for {', '.join(f'`{category}`' for category in categories)}")
+    if len(resolution.failed) > 1:
+        err("hint: Follow one suggestion at a time: each was tried alone")
+    shown = f" for {', '.join(f'`{category}`' for category in categories)}" if categories else ""
+    err(f"hint: Run `agent discover` to see every server{shown}")
+
+
+def _err_nearest(requirement: Unresolved) -> None:
+    """The servers that come closest, where the rejections alone do not show it."""
+    if len(requirement.rejected) < 2 and all(len(miss.reasons) < 2 for miss in requirement.nearest):  # noqa: PLR2004
+        return
+    err("Nearest misses:")
+    for miss in requirement.nearest:
+        rules = "1 rule" if len(miss.reasons) == 1 else f"{len(miss.reasons)} rules"
+        codes = ", ".join(reason.code for reason in miss.reasons)
+        err(f"  {miss.server_id}@{miss.version}: breaks {rules} ({codes})")
+
+
+def _suggested(requirement: Unresolved, position: int, tree: Node, agent_path: str) -> Iterator[str]:
+    if not requirement.suggestions:
+        return
+    yield f"To let `{requirement.category}` resolve{', either' if len(requirement.suggestions) > 1 else ''}:"
+    for number, suggestion in enumerate(requirement.suggestions, 1):
+        server = f"{suggestion.server_id}@{suggestion.version}"
+        yield f"  {number}. For {server}{', but this loosens a constraint' if suggestion.loosens else ''}:"
+        for edit in suggestion.edits:
+            path = edit.path.replace("requires.mcp", f"requires.mcp.{position}").split(".")
+            at = find(tree, [int(step) if step.isdigit() else step for step in path])
+            yield f"     {edit} ({shown(agent_path)}:{at.line}:{at.column})"

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from agent_resolver.core.constraint import Limits
-from agent_resolver.core.rule import judge, preference
+from agent_resolver.core.rule import eligible, judge, preference
 from agent_resolver.core.server import Server
 from agent_resolver.schema import Reason, Rejection, RejectionCode, Requirement, Selection
 
@@ -21,12 +21,11 @@ class Choice(Struct, frozen=True, kw_only=True):
 
 def choose(requirement: Requirement, limits: Limits, offering: Iterable[Server]) -> Choice:
     """Choose among the servers that offer the category."""
-    first_broken = judge(requirement, limits)
-    eligible = [server for server in offering if first_broken(server) is None]
+    fitting = eligible(requirement, limits, offering)
     return Choice(
         requirement=requirement,
-        server=min(eligible, key=preference, default=None),
-        is_only=len(eligible) == 1,
+        server=min(fitting, key=preference, default=None),
+        is_only=len(fitting) == 1,
     )
 
 
@@ -50,11 +49,15 @@ def selection(choice: Choice) -> Selection | None:
 def rejections(choice: Choice, limits: Limits, ordered: Iterable[Server]) -> Iterator[Rejection]:
     """Why each server but the chosen one is not chosen, in the order of `ordered`."""
     first_broken = judge(choice.requirement, limits)
-    chosen = choice.server
-    lost = Reason(RejectionCode.LOST_TIE_BREAK, f"Not selected: lost tie-break to '{chosen}'")
+    lost = lost_tie_break(choice)
     for server in ordered:
         reason = first_broken(server)
         if reason is not None:
             yield Rejection(server.id, server.version, reason)
-        elif server is not chosen:
+        elif server is not choice.server:
             yield Rejection(server.id, server.version, lost)
+
+
+def lost_tie_break(choice: Choice) -> Reason:
+    """The reason against a server that breaks no rule and is not the chosen one."""
+    return Reason(RejectionCode.LOST_TIE_BREAK, f"Not selected: lost tie-break to '{choice.server}'")

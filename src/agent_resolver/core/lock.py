@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from hashlib import sha256
 
-from msgspec import UNSET, structs
+from msgspec import UNSET, UnsetType, structs
 
 from agent_resolver.core.server import Server
 from agent_resolver.schema import LockedServer, Requirement, digest
@@ -26,9 +26,25 @@ def lock_entry(requirement: Requirement, server: Server) -> LockedServer:
         launch=server.launch or UNSET,
         tool_scopes=_in_order(server.tool_scopes) if server.tool_scopes else UNSET,
     )
-    uses_more = entry.launch is not UNSET or entry.tool_scopes is not UNSET
-    return structs.replace(entry, integrity=digest(entry)) if uses_more else entry
+    return structs.replace(entry, integrity=integrity_of(entry))
+
+
+def integrity_of(entry: LockedServer) -> str | UnsetType:
+    """The digest of all that an entry says, where it says more than its hash covers."""
+    bare = structs.replace(entry, integrity=UNSET)
+    return UNSET if bare.launch is UNSET and bare.tool_scopes is UNSET else digest(bare)
 
 
 def _in_order(tool_scopes: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     return {tool: tuple(sorted(scopes)) for tool, scopes in sorted(tool_scopes.items())}
+
+
+def address(entry: LockedServer) -> str:
+    """How a server is reached: its address, or the command with the variables it is given."""
+    import shlex  # Slow to import, and rarely needed.
+
+    launch = entry.launch
+    if launch is UNSET:
+        return entry.endpoint
+    names = f" with {', '.join(launch.env)}" if launch.env else ""
+    return f"{shlex.join((launch.command, *launch.args))}{names} over {launch.transport}"

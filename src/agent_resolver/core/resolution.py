@@ -1,6 +1,6 @@
 """Which server serves each requirement: `resolve` chooses, `explain` enumerates."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from msgspec import UNSET, Struct
@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct
 from agent_resolver.core.choice import Choice, choose, rejections, selection
 from agent_resolver.core.constraint import Limits, limits_of, requirements_of
 from agent_resolver.core.lock import lock_entry
-from agent_resolver.core.server import Server, in_order
+from agent_resolver.core.server import Server, by_category, in_order
 from agent_resolver.schema import (
     AgentFile,
     Explanation,
@@ -17,6 +17,7 @@ from agent_resolver.schema import (
     Requirement,
     RequirementExplanation,
 )
+from agent_resolver.schema.explanation import FailedRequirement
 
 EPOCH: Final = "1970-01-01T00:00:00.000Z"
 """What `resolvedAt` says unless a time is asked for: a lock depends on its inputs alone."""
@@ -40,6 +41,15 @@ class Resolution(Struct, frozen=True, kw_only=True):
     def success(self) -> bool:
         """Whether every requirement found a server."""
         return not self.failed
+
+    @property
+    def failures(self) -> tuple[FailedRequirement, ...]:
+        """What stands between each failed requirement and a server."""
+        if self.success:
+            return ()
+        from agent_resolver.core.suggestion import explain_failures  # Slow to import, and rarely needed.
+
+        return explain_failures(self.agent, self.servers, self.failed)
 
     @property
     def lockfile(self) -> Lockfile | None:
@@ -71,6 +81,7 @@ class Resolution(Struct, frozen=True, kw_only=True):
             resolved_at=self.resolved_at,
             success=self.success,
             requirements=tuple(requirements),
+            failed=self.failures or UNSET,
         )
 
     def explain(self, choice: Choice, rejected: Iterable[Rejection]) -> RequirementExplanation:
@@ -91,16 +102,28 @@ def resolve(agent: AgentFile, servers: Iterable[Server], *, resolved_at: str = E
     That no server fits is an outcome too: see `Resolution.failed`.
     """
     servers = tuple(servers)
-    limits = limits_of(agent)
-    requirements = requirements_of(agent)
-    offering = _by_category(servers, {requirement.category for requirement in requirements})
-    choices = tuple(choose(requirement, limits, offering[requirement.category]) for requirement in requirements)
-    return Resolution(agent=agent, limits=limits, servers=servers, choices=choices, resolved_at=resolved_at)
+    offering = _by_category(servers, {requirement.category for requirement in agent.requires.mcp})
+    return _resolution(agent, servers, offering, resolved_at)
+
+
+def resolver(servers: Iterable[Server], *, resolved_at: str = EPOCH) -> Callable[[AgentFile], Resolution]:
+    """A function that does what `resolve` does, for many agent files: the servers are sorted out only once."""
+    servers = tuple(servers)
+    offering = by_category(servers)
+    return lambda agent: _resolution(agent, servers, offering, resolved_at)
 
 
 def explain(agent: AgentFile, servers: Iterable[Server], *, resolved_at: str = EPOCH) -> Explanation:
     """Every choice that `resolve` makes, and for every other server the reason against it."""
     return resolve(agent, servers, resolved_at=resolved_at).explanation
+
+
+def _resolution(
+    agent: AgentFile, servers: tuple[Server, ...], offering: Mapping[str, list[Server]], resolved_at: str
+) -> Resolution:
+    limits = limits_of(agent)
+    choices = tuple(choose(need, limits, offering.get(need.category, [])) for need in requirements_of(agent))
+    return Resolution(agent=agent, limits=limits, servers=servers, choices=choices, resolved_at=resolved_at)
 
 
 def _by_category(servers: Iterable[Server], wanted: set[str]) -> dict[str, list[Server]]:

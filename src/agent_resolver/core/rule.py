@@ -1,6 +1,6 @@
 """The rules that a server is held against, and the words for each that it breaks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from agent_resolver.core.constraint import Limits
 from agent_resolver.core.pattern import matches
@@ -22,7 +22,7 @@ def judge(requirement: Requirement, limits: Limits) -> Judge:
     """
     category = requirement.category
     needed = frozenset(requirement.permissions)
-    no_category = Reason(RejectionCode.MISSING_CATEGORY, f"Server does not support category '{category}'")
+    no_category = _category(requirement)
     forbidden = _forbidden(requirement, limits)
 
     def first_broken(server: Server) -> Reason | None:
@@ -35,9 +35,54 @@ def judge(requirement: Requirement, limits: Limits) -> Judge:
     return first_broken
 
 
+def eligible(requirement: Requirement, limits: Limits, offering: Iterable[Server]) -> list[Server]:
+    """The servers that break no rule, of those that offer the category; which rule the others break takes longer."""
+    if _forbidden(requirement, limits):
+        return []
+    # Scope by scope, since few servers are left after the first; sets would have to be made for each of them.
+    for scope in requirement.permissions:
+        offering = [server for server in offering if scope in server.scopes]
+    return [
+        server
+        for server in offering
+        if not (_residency(server, limits) or _sensitivity(server, limits) or _signed(server, limits))
+    ]
+
+
+def every_broken(server: Server, requirement: Requirement, limits: Limits) -> tuple[Reason, ...]:
+    """Every rule that `server` breaks, in their order; nothing for a candidate that may be chosen."""
+    found = (
+        None if requirement.category in server.categories else _category(requirement),
+        None if set(requirement.permissions).issubset(server.scopes) else _missing_scopes(server, requirement),
+        _forbidden(requirement, limits),
+        _residency(server, limits),
+        _sensitivity(server, limits),
+        _signed(server, limits),
+    )
+    return tuple(reason for reason in found if reason)
+
+
+def distance(requirement: Requirement, limits: Limits) -> Callable[[Server], tuple[int, int]]:
+    """A function that counts the rules that a server of the category breaks, and the scopes that it lacks."""
+    needed = frozenset(requirement.permissions)
+    is_forbidden = _forbidden(requirement, limits) is not None
+
+    def count(server: Server) -> tuple[int, int]:
+        lacking = len(needed.difference(server.scopes))
+        facts = (_residency(server, limits), _sensitivity(server, limits), _signed(server, limits))
+        return (lacking > 0) + is_forbidden + sum(fact is not None for fact in facts), lacking
+
+    return count
+
+
 def preference(server: Server) -> tuple[bool, str, str]:
     """Sort key of the tie-break: signed first, then smallest id, then smallest version."""
     return (not server.signed, server.id, server.version)
+
+
+def _category(requirement: Requirement) -> Reason:
+    message = f"Server does not support category '{requirement.category}'"
+    return Reason(RejectionCode.MISSING_CATEGORY, message)
 
 
 def _missing_scopes(server: Server, requirement: Requirement) -> Reason:

@@ -1,46 +1,80 @@
 """Whether a lock still holds: against itself, against the agent file and against the index."""
 
-from collections.abc import Iterable, Iterator
-from enum import StrEnum
+import re
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import UNSET, Struct, structs
 
 from agent_resolver.core.constraint import Limits, limits_of, requirements_of
-from agent_resolver.core.lock import lock_entry, server_hash
+from agent_resolver.core.difference import Difference, DifferenceKind
+from agent_resolver.core.lock import address, integrity_of, lock_entry, server_hash
 from agent_resolver.core.rule import judge
 from agent_resolver.core.server import Server
-from agent_resolver.schema import AgentFile, LockedServer, Lockfile, Requirement, digest, to_json
+from agent_resolver.schema import (
+    AgentFile,
+    InvalidLockfile,
+    LockedServer,
+    Lockfile,
+    Requirement,
+    parse_lockfile,
+    to_json,
+)
+from agent_resolver.schema.conflict import find_conflict
+from agent_resolver.schema.lockfile import is_newer, is_ours
+
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
+KnownServers = Mapping[tuple[str, str], Server]
+"""Servers by id and version."""
 
 
-class DifferenceKind(StrEnum):
-    """What about a lock does not hold."""
+class Examined(Struct, frozen=True):
+    """The bytes of a lock, as far as they could be read, and all about them that does not hold."""
 
-    AGENT_CHANGED = "agent-changed"
-    ENDPOINT_MOVED = "endpoint-moved"
-    FORMAT_EDITED = "format-edited"
-    HASH_EDITED = "hash-edited"
-    LAUNCH_CHANGED = "launch-changed"
-    NOT_ELIGIBLE = "not-eligible"
-    REQUIREMENT_CHANGED = "requirement-changed"
-    SCOPES_NARROWED = "scopes-narrowed"
-    SCOPES_WIDENED = "scopes-widened"
-    SERVER_VANISHED = "server-vanished"
-    TOOL_SCOPES_CHANGED = "tool-scopes-changed"
+    lockfile: Lockfile | None
+    """None when the bytes are no lock."""
+    differences: tuple[Difference, ...]
 
 
-class Difference(Struct, frozen=True):
-    """One thing that the lock says and that is not so."""
+def examine(raw: bytes, agent: AgentFile, servers: KnownServers | Iterable[Server]) -> Examined:
+    """Everything about the lock with these bytes that does not hold; nothing means that it may govern a run.
 
-    kind: DifferenceKind
-    subject: str
-    """The server or category it is about, or the agent."""
-    message: str
+    `servers` may be given by `known_servers`, which serves many locks.
+    """
+    problem = unusable(raw)
+    if problem:
+        return Examined(None, (problem,))
+    try:
+        lockfile = parse_lockfile(raw)
+    except InvalidLockfile as error:
+        return Examined(None, tuple(Difference(DifferenceKind.MALFORMED, "lock", str(found)) for found in error.issues))
+    differences = verify(lockfile, agent, servers)
+    if not differences and not is_as_written(raw, lockfile):
+        message = "Its bytes are not the ones that `agent resolve` writes"
+        differences = (Difference(DifferenceKind.FORMAT_EDITED, "lock", message),)
+    return Examined(lockfile, differences)
 
-    def __str__(self) -> str:
-        return f"{self.subject}: {self.message}"
+
+def unusable(raw: bytes) -> Difference | None:
+    """Why these bytes must not be read as a lock, or overwritten as one, without a person."""
+    if not raw:
+        return Difference(DifferenceKind.MALFORMED, "lock", "The file is empty")
+    conflict = find_conflict(raw)
+    if conflict and any(map(is_ours, conflict.sides)):
+        sides = f"between `{conflict.ours}` and `{conflict.theirs}`"
+        return Difference(DifferenceKind.MERGE_CONFLICT, "lock", f"Line {conflict.line} opens a merge conflict {sides}")
+    if not is_ours(raw):
+        return Difference(DifferenceKind.FOREIGN_FILE, "lock", "It was not written by `agent resolve`")
+    if is_newer(raw):
+        return Difference(DifferenceKind.NEWER_FORMAT, "lock", "It was written by a newer version of `agent`")
+    return None
 
 
-def verify(lockfile: Lockfile, agent: AgentFile, servers: Iterable[Server]) -> tuple[Difference, ...]:
+def known_servers(servers: Iterable[Server]) -> KnownServers:
+    """The servers of an index by id and version."""
+    return {(server.id, server.version): server for server in servers}
+
+
+def verify(lockfile: Lockfile, agent: AgentFile, servers: KnownServers | Iterable[Server]) -> tuple[Difference, ...]:
     """Everything about `lockfile` that does not hold; nothing means that it may govern a run.
 
     1. The lock is for this agent.
@@ -50,7 +84,7 @@ def verify(lockfile: Lockfile, agent: AgentFile, servers: Iterable[Server]) -> t
 
     That the index has a better server by now is no difference: a lock is there to keep what was chosen.
     """
-    known = {(server.id, server.version): server for server in servers}
+    known = servers if isinstance(servers, Mapping) else known_servers(servers)
     limits = limits_of(agent)
     return (
         *_agent(lockfile, agent),
@@ -62,12 +96,10 @@ def verify(lockfile: Lockfile, agent: AgentFile, servers: Iterable[Server]) -> t
 
 def is_as_written(raw: bytes, lockfile: Lockfile) -> bool:
     """Whether the bytes of a lock are the ones that were written, but for line ends that a checkout may change."""
-    return raw.replace(b"\r\n", b"\n") == to_json(lockfile)
-
-
-def format_difference() -> Difference:
-    """The difference of a lock that says the same in other bytes."""
-    return Difference(DifferenceKind.FORMAT_EDITED, "lock", "Its bytes are not the ones that `agent resolve` writes")
+    in_order = sorted(lockfile.servers, key=lambda entry: (entry.category, entry.scopes))
+    version = 2 if any(entry.integrity for entry in in_order) else UNSET
+    written = structs.replace(lockfile, servers=tuple(in_order), lock_version=version)
+    return bool(_INSTANT.fullmatch(lockfile.resolved_at)) and raw.replace(b"\r\n", b"\n") == to_json(written)
 
 
 def _agent(lockfile: Lockfile, agent: AgentFile) -> Iterator[Difference]:
@@ -78,14 +110,15 @@ def _agent(lockfile: Lockfile, agent: AgentFile) -> Iterator[Difference]:
 
 def _hashes(entry: LockedServer) -> Iterator[Difference]:
     expected = server_hash(entry.server_id, entry.version, entry.endpoint, entry.scopes)
-    bare = structs.replace(entry, integrity=UNSET)
-    uses_more = bare.launch is not UNSET or bare.tool_scopes is not UNSET
     if entry.hash != expected:
+        message = f"Its hash is {entry.hash}, but what it pins hashes to {expected}"
+        yield Difference(DifferenceKind.HASH_EDITED, _name(entry), message)
+    if entry.integrity != integrity_of(entry):
         yield Difference(
-            DifferenceKind.HASH_EDITED, _name(entry), f"Its hash does not match what it pins, which is {expected}"
+            DifferenceKind.HASH_EDITED,
+            _name(entry),
+            f"Its integrity is {entry.integrity or 'absent'}, but should be {integrity_of(entry) or 'absent'}",
         )
-    if entry.integrity != (digest(bare) if uses_more else UNSET):
-        yield Difference(DifferenceKind.HASH_EDITED, _name(entry), "Its integrity does not match what it pins")
     if entry.launch and entry.launch.endpoint != entry.endpoint:
         yield Difference(DifferenceKind.LAUNCH_CHANGED, _name(entry), "The endpoint is not that of the launch record")
 
@@ -128,19 +161,19 @@ def _scopes(entry: LockedServer, need: Requirement) -> Iterator[Difference]:
         yield Difference(DifferenceKind.REQUIREMENT_CHANGED, _name(entry), message)
 
 
-def _server(entry: LockedServer, known: dict[tuple[str, str], Server], limits: Limits) -> Iterator[Difference]:
+def _server(entry: LockedServer, known: KnownServers, limits: Limits) -> Iterator[Difference]:
     server = known.get((entry.server_id, entry.version))
     if server is None:
         yield Difference(DifferenceKind.SERVER_VANISHED, _name(entry), "The index does not have this server any more")
         return
     need = Requirement(category=entry.category, permissions=entry.scopes)
     fresh = lock_entry(need, server)
-    if fresh.endpoint != entry.endpoint:
+    if fresh.launch != entry.launch:
+        message = f"Locked as '{address(entry)}', but the index says '{address(fresh)}'"
+        yield Difference(DifferenceKind.LAUNCH_CHANGED, _name(entry), message)
+    elif fresh.endpoint != entry.endpoint:
         message = f"Locked at '{entry.endpoint}', but the index says '{fresh.endpoint}'"
         yield Difference(DifferenceKind.ENDPOINT_MOVED, _name(entry), message)
-    if fresh.launch != entry.launch:
-        message = "The command that starts it is not the one in the index"
-        yield Difference(DifferenceKind.LAUNCH_CHANGED, _name(entry), message)
     if fresh.tool_scopes != entry.tool_scopes:
         message = "Which scopes open its tools is not what the index says"
         yield Difference(DifferenceKind.TOOL_SCOPES_CHANGED, _name(entry), message)

@@ -4,10 +4,10 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from agent_resolver.project.errors import InvalidConfig
 from agent_resolver.schema.issue import Issue, IssueCode, Severity
@@ -24,6 +24,8 @@ class Catalog(Struct, frozen=True, kw_only=True):
     """Where agent files are."""
 
     roots: Texts = ()
+    page_size: Annotated[int, Meta(ge=1, le=100)] = 20
+    """How many agents a page of a listing has, unless a request asks for another number."""
 
 
 class ModelData(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -207,7 +209,7 @@ def _trees(layers: Layers) -> Iterator[tuple[str, Node]]:
     for variable, (table, key, kind) in _variables().items():
         if text := layers.environment.get(variable):
             text = _decoded(variable, os.fsencode(text))
-            yield variable, tree_of({table: {key: list(map(str.strip, text.split(","))) if kind == Texts else text}})
+            yield variable, tree_of({table: {key: _of_variable(text, kind)}})
     for flag in layers.flags:
         # The value stays out of the name: it may be an address with a password.
         key, equals, value = _decoded("--config", os.fsencode(flag)).partition("=")
@@ -215,6 +217,12 @@ def _trees(layers: Layers) -> Iterator[tuple[str, Node]]:
         if not equals:
             raise InvalidConfig(name, [Issue(at=(), code=IssueCode.SYNTAX, message="Expected KEY=VALUE")])
         yield name, _parsed(name, f"{key} = {_with_quotes(value)}")
+
+
+def _of_variable(text: str, kind: Any) -> object:  # noqa: ANN401 - a type
+    if kind == Texts:
+        return list(map(str.strip, text.split(",")))
+    return int(text) if get_args(kind)[:1] == (int,) and re.fullmatch("[0-9]{1,9}", text) else text
 
 
 def _decoded(name: str, raw: bytes) -> str:

@@ -4,12 +4,13 @@ ResolverError
 ├── InvalidConfig      agent.toml, a variable or a flag is refused; holds every issue
 ├── LockRefused        the lock does not hold, so nothing is connected
 ├── UntrustedFolder    code of the project would run, and nobody said that it may
-└── UnusableState      the state cannot be kept where the settings say
+├── UnusableState      the state cannot be kept where the settings say
+└── UnusableWorkspace  a folder cannot be searched for agent files
 """
 
 from collections.abc import Sequence
 
-from agent_resolver.core.verify import Difference
+from agent_resolver.core.difference import Difference
 from agent_resolver.schema import Issue, ResolverError
 
 
@@ -45,4 +46,12 @@ class LockRefused(ResolverError):
     def __init__(self, message: str, differences: Sequence[Difference] = (), hint: str = "") -> None:
         super().__init__(message)
         self.differences = tuple(differences)
+        self.hint = hint
+
+
+class UnusableWorkspace(ResolverError):
+    """A folder cannot be searched for agent files."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
         self.hint = hint

@@ -6,8 +6,9 @@ from functools import cached_property
 
 from msgspec import structs
 
+from agent_resolver.core.difference import remedy
 from agent_resolver.core.server import Server, servers_of
-from agent_resolver.core.verify import format_difference, is_as_written, verify
+from agent_resolver.core.verify import examine
 from agent_resolver.project.adapter import StatePorts
 from agent_resolver.project.config import Config, Layers, Loaded, load_config, masked
 from agent_resolver.project.errors import LockRefused, UntrustedFolder, UnusableState
@@ -16,23 +17,19 @@ from agent_resolver.project.where import find_config, read_config
 from agent_resolver.schema import (
     AgentFile,
     InvalidAgentFile,
-    InvalidLockfile,
     IssueCode,
     Lockfile,
     Severity,
     parse_index,
-    parse_lockfile,
     read_agent_file,
 )
 from agent_resolver.schema.issue import errors
 from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES, MAX_INDEX_BYTES, MAX_LOCKFILE_BYTES
-from agent_resolver.schema.lockfile import is_newer, is_ours
 from agent_resolver.storage import UnreadableFile, read_bounded
 from agent_resolver.storage.database import Database
 
 _SQLITE = "sqlite:///"
 _GOVERNING = {"constraints", "requires"}
-_HEAD_BYTES = 4096
 
 
 class Project:
@@ -101,28 +98,17 @@ class Project:
             LockRefused: It is missing, or anything about it does not hold.
         """
         agent, servers = self.agent, self.servers
-        hint = "review what changed, then run `agent resolve`"
         try:
             raw = read_bounded(self.lock_path, MAX_LOCKFILE_BYTES)
         except UnreadableFile as error:
             if error.missing:
                 raise LockRefused(f"`{self.lock_path}` is missing", hint="run `agent resolve`") from None
             raise
-        if not is_ours(raw[:_HEAD_BYTES]):
-            hint = "name the lock with `--lock`, or move the file away and run `agent resolve`"
-            raise LockRefused(f"`{self.lock_path}` was not written by `agent resolve`", hint=hint)
-        if is_newer(raw):
-            raise LockRefused(f"`{self.lock_path}` was written by a newer version of `agent`", hint="upgrade")
-        try:
-            lockfile = parse_lockfile(raw)
-        except InvalidLockfile as error:
-            raise LockRefused(f"`{self.lock_path}` is no lock: {error}", hint=hint) from None
-        differences = verify(lockfile, agent, servers)
-        if not differences and not is_as_written(raw, lockfile):
-            differences = (format_difference(),)
-        if differences:
-            raise LockRefused(f"`{self.lock_path}` does not hold", differences, hint)
-        return lockfile
+        examined = examine(raw, agent, servers)
+        if examined.lockfile is None or examined.differences:
+            hint = remedy(examined.differences[0].kind)
+            raise LockRefused(f"`{self.lock_path}` does not hold", examined.differences, hint)
+        return examined.lockfile
 
     @property
     def state_path(self) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Any, Protocol
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 
 class Descriptor(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -19,6 +19,8 @@ class Descriptor(Struct, frozen=True, kw_only=True, rename="camel"):
     rate_limit_per_minute: float | None = None
     """How often all tools of its source together may be called."""
     timeout_seconds: float = 60.0
+    hints: dict[str, bool] | UnsetType = UNSET
+    """What it promises about its effects, in the words of MCP's tool annotations; absent where nothing is promised."""
 
 
 class CallContext(Struct, frozen=True, kw_only=True):

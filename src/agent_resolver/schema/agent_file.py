@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from agent_resolver.schema.conflict import conflict_issue
 from agent_resolver.schema.errors import InvalidAgentFile
 from agent_resolver.schema.front_matter import split
 from agent_resolver.schema.issue import Issue, errors
@@ -91,7 +92,7 @@ def read_agent_file(raw: bytes) -> Reading:
         missing = [document] if isinstance(document, Issue) else []
         tree = EMPTY if isinstance(document, Issue) else parse_yaml(document.front_matter, line=2)
     except Unreadable as stop:
-        return Reading((stop.issue,), EMPTY, None)
+        return Reading((conflict_issue(raw) or stop.issue,), EMPTY, None)
     mark = [byte_order_mark_warning()] if raw.startswith(BYTE_ORDER_MARK.encode()) else []
     issues = (*mark, *missing, *walk(tree, AgentFile))
     return Reading(issues, tree, None if errors(issues) else msgspec.convert(plain(tree), AgentFile))

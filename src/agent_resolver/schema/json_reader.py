@@ -6,6 +6,7 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
+from agent_resolver.schema.conflict import conflict_issue
 from agent_resolver.schema.issue import Issue, errors
 from agent_resolver.schema.source import BYTE_ORDER_MARK, Unreadable, byte_order_mark_warning, decode
 from agent_resolver.schema.tree import EMPTY, Node, plain
@@ -32,7 +33,7 @@ def read_json(raw: bytes, expected: type[Value], rules: Rules = lambda _: ()) ->
         text = decode(raw)
         tree = parse_json(text.removeprefix(BYTE_ORDER_MARK))
     except Unreadable as stop:
-        return JsonReading((stop.issue,), EMPTY, None)
+        return JsonReading((conflict_issue(raw) or stop.issue,), EMPTY, None)
     issues = [byte_order_mark_warning()] if text.startswith(BYTE_ORDER_MARK) else []
     issues += sorted((*walk(tree, expected), *rules(tree)), key=lambda issue: (issue.line, issue.column))
     return JsonReading(tuple(issues), tree, None if errors(issues) else msgspec.convert(plain(tree), expected))

@@ -1,6 +1,7 @@
 """JSON text to a positioned tree: strict RFC 8259, bounded, every error located."""
 
 import re
+from collections.abc import Iterable
 from json import JSONDecodeError, JSONDecoder
 
 from agent_resolver.schema.issue import IssueCode
@@ -28,6 +29,12 @@ def parse_json(text: str) -> Node:
     if end != len(text):
         raise parser.stop("Expected the end of the file", end, "remove what follows the first value")
     return node
+
+
+def parse_json_at(text: str, offsets: Iterable[int]) -> list[Node]:
+    """The trees of the values that stand at these offsets of a JSON text, without a look at the rest of it."""
+    parser = _Parser(text)
+    return [parser.value(parser.skip(offset), 1)[0] for offset in offsets]
 
 
 class _Parser:

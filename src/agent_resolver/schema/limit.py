@@ -16,3 +16,6 @@ MAX_YAML_NODES = 50_000
 
 MAX_FORBID_PATTERNS = 100
 """How many patterns an agent file may forbid: each is held against every scope and tool."""
+
+MAX_WORKSPACE_FILES = 100_000
+"""How many Markdown files a workspace may have below its folder."""

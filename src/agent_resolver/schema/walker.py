@@ -58,7 +58,7 @@ def _check(node: Node, expected: inspect.Type, extra: dict[str, Any]) -> Iterato
         case inspect.FloatType():
             yield from _number(node)
         case inspect.IntType():
-            yield from _integer(node)
+            yield from _integer(node, expected)
 
 
 def _typed(node: Node, expected: str) -> Iterator[Issue]:
@@ -81,11 +81,15 @@ def _number(node: Node) -> Iterator[Issue]:
         yield from _typed(node, "number")
 
 
-def _integer(node: Node) -> Iterator[Issue]:
-    if isinstance(node, Scalar) and kind(node) == "number" and not isinstance(node.value, int):
-        yield located(node, IssueCode.INVALID_TYPE, "Expected integer, received float")
-    else:
+def _integer(node: Node, expected: inspect.IntType) -> Iterator[Issue]:
+    if not isinstance(node, Scalar) or kind(node) != "number":
         yield from _typed(node, "number")
+    elif not isinstance(node.value, int):
+        yield located(node, IssueCode.INVALID_TYPE, "Expected integer, received float")
+    elif (expected.ge is not None and node.value < expected.ge) or (
+        expected.le is not None and node.value > expected.le
+    ):
+        yield located(node, IssueCode.OUT_OF_RANGE, f"Must be from {expected.ge} to {expected.le}")
 
 
 def _literal(node: Node, values: tuple[object, ...]) -> Iterator[Issue]:

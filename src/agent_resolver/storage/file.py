@@ -2,10 +2,10 @@
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import FileIO
-from typing import Final
+from typing import Final, Self
 
 from agent_resolver.storage.errors import OversizeFile, UnreadableFile, UnwritableFile
 
@@ -17,6 +17,8 @@ _KINDS: Final = {
     stat.S_IFSOCK: "a socket",
 }
 _BLOCK: Final = 1024 * 1024
+_MANY: Final = 16
+_FLUSHES_AT_ONCE: Final = 8
 
 
 def read_bounded(path: str, limit: int) -> bytes:
@@ -67,24 +69,107 @@ def write_atomic(path: str, content: Iterable[bytes]) -> bool:
     Raises:
         UnwritableFile: The target is no regular file, or the disk or its permissions do not allow it.
     """
-    target = os.path.realpath(path)
-    folder = os.path.dirname(target)
-    try:
-        mode = _mode(path, target)
-        os.makedirs(folder, exist_ok=True)
-        with _temporary(target) as file:
-            for piece in content:
-                _write(file, piece)
-            if mode is not None and _same(file, target):
+    with Batch() as batch:
+        return batch.write(path, content)
+
+
+class Batch:
+    """Files that are written together: each as `write_atomic` does it, all flushed to the disk in one go.
+
+    Each appears whole or not at all, in the order of writing, and only when the batch ends without an exception.
+    """
+
+    def __init__(self) -> None:
+        self._staged: dict[str, tuple[str, str]] = {}
+        """Of each target what to call it, and the temporary file that holds its content."""
+        self._folders: dict[str, str] = {}
+
+    def write(self, path: str, content: Iterable[bytes]) -> bool:
+        """Write one file; whether that will change anything. Of two writes to one file the later counts."""
+        with _worded(path):
+            target = self._target(path)
+            mode = _mode(path, target)
+            self._forget(target)
+            # Content that is at hand is compared before a temporary file is made; the rest, which may be long, after.
+            if mode is not None and isinstance(content, list) and same_content(target, content):
                 return False
-            if mode is not None:
-                os.chmod(file.name, mode)
-            os.fsync(file.fileno())
-            os.replace(file.name, target)
-        _sync_folder(folder)
+            file = _create_beside(target)
+            try:
+                with file:
+                    for piece in content:
+                        _write(file, piece)
+                    is_same = mode is not None and _same(file, target)
+                if mode is not None and not is_same:
+                    os.chmod(file.name, mode)
+            except BaseException:
+                os.unlink(file.name)
+                raise
+            if is_same:
+                os.unlink(file.name)
+                return False
+            self._staged[target] = (path, file.name)
+        return True
+
+    def _forget(self, target: str) -> None:
+        staged = self._staged.pop(target, None)
+        if staged is not None:
+            os.unlink(staged[1])
+
+    def _target(self, path: str) -> str:
+        """Where the file really is; its folder is made if it is not there, and looked at only once."""
+        folder, name = os.path.split(path)
+        if folder not in self._folders:
+            self._folders[folder] = os.path.realpath(folder)
+            os.makedirs(self._folders[folder], exist_ok=True)
+        target = os.path.join(self._folders[folder], name)
+        return os.path.realpath(target) if os.path.islink(target) else target
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self._commit()
+        finally:
+            for _path, temporary in self._staged.values():
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary)
+
+    def _commit(self) -> None:
+        # To flush one file makes the system wait with whatever is written meanwhile, so all are written before.
+        _flush_all(list(self._staged.values()))
+        for target, (path, temporary) in self._staged.items():
+            with _worded(path):
+                os.replace(temporary, target)
+        for folder in dict.fromkeys(map(os.path.dirname, self._staged)):
+            _sync_folder(folder)
+
+
+def _flush_all(files: Sequence[tuple[str, str]]) -> None:
+    """Have these files on the disk, each given as what to call it and where it is; many of them side by side."""
+    if len(files) < _MANY:
+        for path, temporary in files:
+            _flush(path, temporary)
+        return
+    from concurrent.futures import ThreadPoolExecutor  # Slow to import, and rarely needed.
+
+    with ThreadPoolExecutor(_FLUSHES_AT_ONCE) as pool:
+        for _ in pool.map(lambda file: _flush(*file), files):
+            pass
+
+
+def _flush(path: str, temporary: str) -> None:
+    with _worded(path), FileIO(temporary, "r+") as file:
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def _worded(path: str) -> Iterator[None]:
+    try:
+        yield
     except (OSError, ValueError) as error:
         raise UnwritableFile(path, f"cannot be written: {_words(error)}") from error
-    return True
 
 
 @contextmanager
@@ -123,18 +208,6 @@ def _mode(path: str, target: str) -> int | None:
     if not stat.S_ISREG(found):
         raise UnwritableFile(path, f"is {_KINDS.get(stat.S_IFMT(found), 'special')}, not a regular file")
     return stat.S_IMODE(found)
-
-
-@contextmanager
-def _temporary(target: str) -> Iterator[FileIO]:
-    """A new file beside the target, gone afterwards unless it was renamed."""
-    file = _create_beside(target)
-    try:
-        with file:
-            yield file
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(file.name)
 
 
 def _create_beside(target: str) -> FileIO:

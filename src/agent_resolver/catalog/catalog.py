@@ -1,0 +1,533 @@
+"""The catalog: folders of agent files, an index over them, and definitions read when they are asked for."""
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
+from typing import Any, Final, Literal, TypeVar
+
+import msgspec
+from msgspec import Struct, structs
+
+from agent_resolver._version import __version__
+from agent_resolver.catalog.cache import Cache, Counters
+from agent_resolver.catalog.cursor import decode_cursor, encode_cursor
+from agent_resolver.catalog.entry import Definition, Entry
+from agent_resolver.catalog.errors import BadCursor, BadLimit, UnknownAgent, UnusableRoot
+from agent_resolver.catalog.index import CatalogIndex
+from agent_resolver.catalog.listing import (
+    COLUMNS,
+    Listed,
+    Verdict,
+    listed,
+    listing_digest,
+    match_all,
+    match_any,
+    remove_agents,
+    write_agent,
+)
+from agent_resolver.catalog.naming import Named, addresses
+from agent_resolver.catalog.reader import read_entry
+from agent_resolver.catalog.role import ROLES_FILE, Role, parse_roles, with_role
+from agent_resolver.catalog.uri import AgentUri, agent_uri
+from agent_resolver.schema import Issue, IssueCode, Severity
+from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES
+from agent_resolver.storage import FileError, read_bounded
+from agent_resolver.storage.walk import Identity, files_below, identity, identity_of
+
+Value = TypeVar("Value")
+Key = tuple[int, str]
+"""The root and the path below it of an agent file."""
+MAX_PAGE: Final = 100
+DEFAULT_PAGE: Final = 20
+_STRICT: Final = "status <> 'unresolved'"
+_CACHED_DEFINITIONS: Final = 20
+_CACHED_BYTES: Final = 8 * 1024 * 1024
+_TRIES: Final = 3
+"""How often a file is looked for that changes whenever it is."""
+_DAMAGE: Final = (sqlite3.DatabaseError, msgspec.DecodeError)
+_entry_decoder = msgspec.json.Decoder(Entry)
+_issue_decoder = msgspec.json.Decoder(Issue)
+
+
+class Page(Struct, frozen=True):
+    """Part of a listing."""
+
+    agents: tuple[Listed, ...]
+    total: int
+    next_cursor: str | None
+
+
+class Query(Struct, frozen=True, kw_only=True):
+    """What somebody looks for; None for what does not matter."""
+
+    text: str = ""
+    capability: str | None = None
+    role: str | None = None
+    model: str | None = None
+
+
+class Changes(Struct, frozen=True):
+    """What a look at the disk found."""
+
+    uris: frozenset[str] = frozenset()
+    """The agents that came, went, or are defined otherwise now."""
+
+
+class Judge(Struct, frozen=True):
+    """Tells whether the `requires` of an agent file resolve; the key changes when the answers may."""
+
+    key: str
+    of: Callable[[bytes], Verdict]
+
+
+class Finding(Struct, frozen=True):
+    """Something about an agent file that a person should know."""
+
+    path: str
+    """Where the file is on the disk."""
+    issue: Issue
+
+
+class Catalog:
+    """The agent files below some folders. Not for several threads at once."""
+
+    def __init__(self, roots: Sequence[str], index: CatalogIndex, *, judge: Judge | None = None) -> None:
+        """The catalog of these folders or files; nothing is read before `refresh`."""
+        self.roots = tuple(roots)
+        self._index = index
+        self._judge = judge
+        self._definitions: Cache[str, tuple[Identity, Definition]] = Cache(_CACHED_DEFINITIONS, _CACHED_BYTES)
+        self._known_version = -1
+        self._listing, self._total = "", 0
+        self._known_roles: dict[str, Role] = {}
+        self._roles_seen: list[Identity | None] = []
+        self._role_files: dict[str, str] = {}
+        """Which file says who stands for each agent."""
+        self._role_issues: list[Finding] = []
+        self._left_out: list[Finding] = []
+        """What the last look at the disk could not take in."""
+
+    # Keeping up with the disk -----------------------------------------------------------------------------------------
+
+    @property
+    def watched(self) -> tuple[list[str], list[str]]:
+        """The folders and the single files that agents come from."""
+        files = [root for root in self.roots if os.path.isfile(root)]
+        return [root for root in self.roots if root not in files], files
+
+    def refresh(self, judge: Judge | Literal["same"] | None = "same") -> Changes:
+        """Bring the index up to date with the disk: what changed is read, what did not is only looked at.
+
+        Args:
+            judge: Who tells from now on whether agent files resolve; None where nobody can.
+
+        Raises:
+            UnusableRoot: A folder cannot be read.
+        """
+        if judge != "same":
+            self._judge = judge
+        return self._mended(self._refresh)
+
+    def _refresh(self) -> Changes:
+        scanned = self._scan()
+        roles = self._roles()
+        basis = self._basis(roles)
+        state = sha256(msgspec.json.encode([basis, scanned], order="deterministic")).hexdigest()
+        if self._index.meta("state") == state:
+            return Changes()
+        found = {(root, path): seen for root, files in enumerate(scanned) for path, seen in files.items()}
+        self._known_version = -1
+        with self._index.transaction() as connection:
+            # Only now nobody else writes: another process may have been faster.
+            if self._index.meta("state") == state:
+                return Changes()
+            before = _stated(connection)
+            # Another version may read the same file otherwise.
+            is_same_reader = self._index.meta("reader") == __version__
+            rows = self._index.rows("SELECT root, path, mtime, size, inode FROM file")
+            known = {(row[0], row[1]): row[2:] for row in rows}
+            stale = sorted(key for key, seen in found.items() if not is_same_reader or known.get(key) != seen)
+            read = [(key, found[key], self._read(key)) for key in stale]
+            names = self._write_files(connection, read, [key for key in known if key not in found])
+            is_same_basis = self._index.meta("basis") == basis
+            self._write_agents(connection, names if is_same_basis else None, roles)
+            facts = {"reader": __version__, "basis": basis, "state": state, "listing": listing_digest(connection)}
+            connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", facts.items())
+            after = _stated(connection)
+        return Changes(frozenset(uri for uri in before.keys() | after.keys() if before.get(uri) != after.get(uri)))
+
+    def _mended(self, action: Callable[[], Value]) -> Value:
+        """What the action gives; where the index is damaged or cannot be used, there is another one first."""
+        try:
+            return action()
+        except _DAMAGE as error:
+            self._index.recover(error)
+            self._known_version = -1
+            self._refresh()
+            return action()
+
+    def _scan(self) -> list[dict[str, Identity]]:
+        """The agent files of each root, as they are on the disk now; a file that two roots share is the first one's."""
+        self._left_out = []
+        found: list[dict[str, Identity]] = []
+        taken: set[str] = set()
+        for root in self.roots:
+            files = self._files(root)
+            if len(self.roots) > 1:
+                place = os.path.realpath(root)
+                real = {path: place if os.path.isfile(root) else f"{place}/{path}" for path in files}
+                files = {path: seen for path, seen in files.items() if real[path] not in taken}
+                taken.update(real.values())
+            found.append(files)
+        return found
+
+    def _files(self, root: str) -> dict[str, Identity]:
+        unreadable: list[OSError] = []
+        try:
+            if os.path.isfile(root):
+                files = {os.path.basename(root): identity(os.stat(root))}
+            else:
+                files = files_below(root, ".md", unreadable)
+        except OSError as error:
+            raise UnusableRoot(root, error.strerror or str(error)) from error
+        if not _is_unicode(root):
+            raise UnusableRoot(root, "its path is not UTF-8")
+        self._left_out += [Finding(error.filename, _left_out(str(error.strerror))) for error in unreadable]
+        odd = [] if _is_unicode("".join(files)) else sorted(path for path in files if not _is_unicode(path))
+        self._left_out += [Finding(os.path.join(root, path), _left_out("its path is not UTF-8")) for path in odd]
+        return {path: seen for path, seen in files.items() if path not in odd} if odd else files
+
+    def _read(self, key: Key) -> Entry | Issue | None:
+        try:
+            raw = self._bytes(key)
+        except FileError as error:
+            return Issue(at=(), code=IssueCode.LIMIT, message=str(error))
+        return read_entry(raw, os.path.basename(key[1]).removesuffix(".md"))
+
+    def _bytes(self, key: Key) -> bytes:
+        return read_bounded(self._path(key), MAX_AGENT_FILE_BYTES)
+
+    def _path(self, key: Key) -> str:
+        root = self.roots[key[0]]
+        return root if os.path.isfile(root) else os.path.join(root, *key[1].split("/"))
+
+    def _roles(self) -> dict[str, Role]:
+        """The roles of every root by the agent that plays each; the first root wins."""
+        paths = [os.path.join(root, ROLES_FILE) for root in self.roots]
+        seen = list(map(identity_of, paths))
+        if seen != self._roles_seen:
+            self._role_issues, self._role_files = [], {}
+            roles: dict[str, Role] = {}
+            for path, is_there in zip(paths, seen, strict=True):
+                if is_there:
+                    found, issues = _roles_of(path)
+                    roles = {**found, **roles}
+                    self._role_files = {**dict.fromkeys(found, path), **self._role_files}
+                    self._role_issues += [Finding(path, issue) for issue in issues]
+            self._known_roles, self._roles_seen = roles, seen
+        return self._known_roles
+
+    def _basis(self, roles: dict[str, Role]) -> str:
+        """All that a listing depends on but the agent files."""
+        said = [__version__, self.roots, sorted(roles.items()), self._judge.key if self._judge else None]
+        return sha256(msgspec.json.encode(said)).hexdigest()
+
+    def _write_files(
+        self, connection: sqlite3.Connection, read: list[tuple[Key, Identity, Entry | Issue | None]], gone: list[Key]
+    ) -> set[str]:
+        """Write what the files say; the names that came, went or changed hands."""
+        touched = [*gone, *(key for key, _, _ in read)]
+        names = set()
+        for key in touched:
+            row = connection.execute("SELECT id, name FROM file WHERE root = ? AND path = ?", key).fetchone()
+            if row:
+                names.add(row[1])
+                remove_agents(connection, [row[0]])
+        connection.executemany("DELETE FROM file WHERE root = ? AND path = ?", touched)
+        for key, seen, found in read:
+            entry = found if isinstance(found, Entry) else None
+            issue = msgspec.json.encode(found) if isinstance(found, Issue) else None
+            connection.execute(
+                "INSERT INTO file (root, path, mtime, size, inode, name, entry, issue) VALUES (?,?,?,?,?,?,?,?)",
+                (*key, *seen, entry.name if entry else None, msgspec.json.encode(entry) if entry else None, issue),
+            )
+            names.add(entry.name if entry else None)
+        return {name for name in names if name is not None}
+
+    def _write_agents(self, connection: sqlite3.Connection, names: set[str] | None, roles: dict[str, Role]) -> None:
+        """List the agents of these names anew, or all: an address depends on every agent of its name."""
+        question = "SELECT id, root, path, name, entry FROM file WHERE entry IS NOT NULL"
+        if names is None:
+            rows = connection.execute(question).fetchall()
+        else:
+            by_name = f"{question} AND name = ?"
+            rows = [row for name in sorted(names) for row in connection.execute(by_name, [name])]
+        remove_agents(connection, [row[0] for row in rows])
+        entries = {row[0]: ((row[1], row[2]), row[4]) for row in rows}
+        for address in addresses([Named(*row[:4]) for row in rows], self.roots):
+            key, encoded = entries[address.file]
+            entry = with_role(_entry_decoder.decode(encoded), roles)
+            write_agent(connection, address, entry, self._verdict(key, entry))
+
+    def _verdict(self, key: Key, entry: Entry) -> Verdict:
+        if not entry.requires or self._judge is None:
+            return Verdict("not-required") if not entry.requires else Verdict("unresolved", "there is no index")
+        try:
+            return self._judge.of(self._bytes(key))
+        except FileError as error:
+            return Verdict("unresolved", str(error))
+
+    # Listings ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def listing(self) -> str:
+        """The digest of the listing: another one means that an agent came, went or changed."""
+        self._mended(self._look)
+        return self._listing
+
+    @property
+    def total(self) -> int:
+        """How many agents there are."""
+        self._mended(self._look)
+        return self._total
+
+    def _look(self) -> None:
+        """Notice when another process has brought the index up to date."""
+        version = self._index.version
+        if version != self._known_version:
+            self._listing = self._index.meta("listing")
+            self._total = int(self._index.rows("SELECT count(*) FROM agent")[0][0])
+            # An address may be another file's now, and a file may have another role.
+            self._definitions.clear()
+            self._known_version = version
+
+    def page(self, cursor: str | None = None, limit: int = DEFAULT_PAGE, *, is_strict: bool = False) -> Page:
+        """The agents after `cursor`, by name; a strict listing leaves out those whose `requires` do not resolve.
+
+        Raises:
+            BadCursor: This listing did not give the cursor, or has changed since.
+            BadLimit: The limit is not one of 1 to `MAX_PAGE`.
+        """
+        most = _checked(limit)
+        return self._mended(lambda: self._page(cursor, most, is_strict))
+
+    def _page(self, cursor: str | None, limit: int, is_strict: bool) -> Page:  # noqa: FBT001 - private
+        listing = f"{self.listing}{' strict' if is_strict else ''}"
+        condition = _STRICT if is_strict else "1"
+        after: list[Any] = []
+        if cursor:
+            last = decode_cursor(cursor, listing)
+            condition += " AND (name, uri) > ((SELECT name FROM agent WHERE uri = ?), ?)"
+            after = [last, last]
+        rows = self._index.rows(
+            f"SELECT {COLUMNS} FROM agent WHERE {condition} ORDER BY name, uri LIMIT ?",  # noqa: S608 - fixed words
+            [*after, limit + 1],
+        )
+        if cursor and not rows:
+            raise BadCursor("it was not given by this server")  # A page that is the last one comes without any.
+        total = self.total
+        if is_strict:
+            total = int(self._index.rows(f"SELECT count(*) FROM agent WHERE {_STRICT}")[0][0])  # noqa: S608 - fixed
+        agents = tuple(map(listed, rows[:limit]))
+        return Page(agents, total, encode_cursor(listing, agents[-1].uri) if len(rows) > limit else None)
+
+    def search(self, query: Query, limit: int | None = DEFAULT_PAGE, *, is_strict: bool = False) -> tuple[Listed, ...]:
+        """The agents that fit all that is asked for: the best fit for the text first, else by name; None for all.
+
+        Raises:
+            BadLimit: The limit is not one of 1 to `MAX_PAGE`.
+        """
+        most = -1 if limit is None else _checked(limit)
+        conditions, values = [_STRICT if is_strict else "1"], []
+        if query.capability is not None:
+            conditions.append("file IN (SELECT file FROM capability WHERE capability = ?)")
+            values.append(query.capability.casefold())
+        if query.role is not None:
+            conditions.append("file IN (SELECT file FROM role WHERE role = ?)")
+            values.append(query.role)
+        if query.model is not None:
+            conditions.append("model = ?")
+            values.append(query.model)
+        where = " AND ".join(conditions)
+        return self._mended(lambda: self._search(query.text, where, values, most))
+
+    def _search(self, text: str, where: str, values: list[str], limit: int) -> tuple[Listed, ...]:
+        if not text.strip():
+            sql = f"SELECT {COLUMNS} FROM agent WHERE {where} ORDER BY name, uri LIMIT ?"  # noqa: S608 - fixed words
+            return tuple(map(listed, self._index.rows(sql, [*values, limit])))
+        columns = ", ".join(f"agent.{column}" for column in COLUMNS.split(", "))
+        sql = (
+            f"SELECT {columns} FROM words JOIN agent ON agent.file = words.rowid WHERE words MATCH ? AND {where}"  # noqa: S608
+            " ORDER BY bm25(words, 8, 5, 4, 3, 1), agent.name, agent.uri LIMIT ?"
+        )
+        for question in (match_all(text), match_any(text)):
+            rows = self._index.rows(sql, [question, *values, limit]) if question else []
+            if rows:
+                return tuple(map(listed, rows))
+        return ()
+
+    def has(self, uri: str) -> bool:
+        """Whether an agent has this address."""
+        return self._mended(lambda: self._row(AgentUri(uri))) is not None
+
+    def completions(self, start: str, limit: int = MAX_PAGE, *, is_strict: bool = False) -> tuple[tuple[str, ...], int]:
+        """The names that start like this, and how many there are."""
+        return self._mended(lambda: self._completions(start, limit, _STRICT if is_strict else "1"))
+
+    def _completions(self, start: str, limit: int, shown: str) -> tuple[tuple[str, ...], int]:
+        pattern = start.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+        where = f"FROM (SELECT DISTINCT name FROM agent WHERE name LIKE ? ESCAPE '\\' AND {shown})"  # noqa: S608 - fixed
+        rows = self._index.rows(f"SELECT name {where} ORDER BY name LIMIT ?", [pattern, limit])
+        names = tuple(row[0] for row in rows)
+        return names, int(self._index.rows(f"SELECT count(*) {where}", [pattern])[0][0]) if names else 0
+
+    # Definitions ------------------------------------------------------------------------------------------------------
+
+    def definition(self, uri: AgentUri, *, is_strict: bool = False) -> Definition:
+        """One agent, whole, as it is on the disk now; a strict catalog has none whose `requires` do not resolve.
+
+        Raises:
+            UnknownAgent: No agent has that address, or not at that version.
+        """
+        if is_strict and self._mended(lambda: self._is_unresolved(uri)):
+            raise UnknownAgent(uri.name)
+        self._mended(self._look)
+        cached = self._definitions.get(uri.name, lambda kept: self._identity(kept[1].file) == kept[0])
+        return _at_version(cached[1] if cached else self._mended(lambda: self._load(uri)), uri)
+
+    def _load(self, uri: AgentUri) -> Definition:
+        for _ in range(_TRIES):
+            row = self._row(uri)
+            if row is None:
+                break
+            listed_at, key, seen, encoded = row[0], (row[1], row[2]), row[3:6], row[6]
+            path = self._path(key)
+            if self._identity(path) == seen and self._is_inside(path, key[0]):
+                try:
+                    raw = self._bytes(key)
+                except FileError:
+                    break
+                if self._identity(path) == seen:
+                    entry = with_role(_entry_decoder.decode(encoded), self._roles())
+                    definition = Definition(listed_at, entry, key[1], path, raw)
+                    self._definitions.put(uri.name, (seen, definition), len(raw))
+                    return definition
+            self._refresh()
+        raise UnknownAgent(uri.name)
+
+    def _identity(self, path: str) -> Identity | None:
+        """The identity of an agent file; only a root may be a symbolic link."""
+        return identity_of(os.path.realpath(path) if path in self.roots else path)
+
+    def _is_unresolved(self, uri: AgentUri) -> bool:
+        question = f"SELECT 1 FROM agent WHERE (uri = ? OR also = ?) AND NOT ({_STRICT})"  # noqa: S608 - fixed words
+        return bool(self._index.rows(question, [uri.name, uri.name]))
+
+    def _row(self, uri: AgentUri) -> tuple[Any, ...] | None:
+        rows = self._index.rows(
+            "SELECT uri, root, path, mtime, file.size, inode, entry FROM agent JOIN file ON file.id = agent.file"
+            " WHERE uri = ? OR also = ?",
+            [uri.name, uri.name],
+        )
+        return rows[0] if rows else None
+
+    def _is_inside(self, path: str, root: int) -> bool:
+        """Whether a file is where it seems to be: a folder may have become a link since it was looked at."""
+        folder = self.roots[root]
+        below = path[len(folder) :].lstrip(os.sep)
+        return os.path.realpath(path) == os.path.join(os.path.realpath(folder), below).rstrip(os.sep)
+
+    # What a person should know ----------------------------------------------------------------------------------------
+
+    def findings(self) -> list[Finding]:
+        """Everything that was noticed about the agent files, by path."""
+        return [*self._left_out, *self._mended(lambda: [*self._role_findings(), *self._file_findings()])]
+
+    def _file_findings(self) -> Iterator[Finding]:
+        rows = self._index.rows("SELECT id, root, path, entry, issue FROM file ORDER BY root, path")
+        paths = {row[0]: self._path((row[1], row[2])) for row in rows}
+        clashes = dict(self._index.rows("SELECT file, clashes_with FROM agent WHERE clashes_with IS NOT NULL"))
+        uris = dict(self._index.rows("SELECT file, uri FROM agent"))
+        for file, _, _, entry, issue in rows:
+            noticed = _entry_decoder.decode(entry).issues if entry else ()
+            if issue:
+                noticed = (_issue_decoder.decode(issue),)
+            yield from (Finding(paths[file], each) for each in noticed)
+            if file in clashes:
+                yield Finding(paths[file], _clash(paths[clashes[file]], uris[file]))
+
+    def _role_findings(self) -> Iterator[Finding]:
+        """What is wrong with the roles: faults of the file, and agents that are not there."""
+        roles = self._roles()
+        yield from self._role_issues
+        for role in sorted(roles.values(), key=lambda role: role.name):
+            for name in (role.primary, *role.fallbacks):
+                if self._row(AgentUri(agent_uri(name))) is None:
+                    yield Finding(self._role_files[role.primary], _unknown(role.name, name))
+
+    @property
+    def counters(self) -> Counters:
+        """How the cache of definitions did so far."""
+        return self._definitions.counters
+
+    def close(self) -> None:
+        """Close the index."""
+        self._index.close()
+
+
+def _roles_of(path: str) -> tuple[dict[str, Role], list[Issue]]:
+    if os.path.islink(path):
+        return {}, [structs.replace(_left_out("it is a symbolic link"), severity=Severity.WARNING)]
+    try:
+        return parse_roles(read_bounded(path, MAX_AGENT_FILE_BYTES))
+    except FileError as error:
+        return {}, [Issue(at=(), code=IssueCode.LIMIT, message=str(error), severity=Severity.WARNING)]
+
+
+def _left_out(reason: str) -> Issue:
+    return Issue(at=(), code=IssueCode.LIMIT, message=f"Left out: {reason}")
+
+
+def _is_unicode(path: str) -> bool:
+    """Whether a path is text; those that are no UTF-8 on the disk are not."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _checked(limit: int) -> int:
+    if type(limit) is not int or not 1 <= limit <= MAX_PAGE:
+        raise BadLimit(MAX_PAGE)
+    return limit
+
+
+def _unknown(role: str, name: str) -> Issue:
+    return Issue(
+        at=("roles", role),
+        code=IssueCode.UNKNOWN_AGENT,
+        message=f"No agent is called `{name}`",
+        severity=Severity.WARNING,
+    )
+
+
+def _clash(first: str, uri: str) -> Issue:
+    return Issue(
+        at=("name",),
+        code=IssueCode.NAME_CLASH,
+        message=f"`{first}` has the same name, so this one is `{uri}`",
+        severity=Severity.WARNING,
+        hint="give one of them another name",
+    )
+
+
+def _stated(connection: sqlite3.Connection) -> dict[str, tuple[Any, ...]]:
+    return {row[0]: row[1:] for row in connection.execute(f"SELECT {COLUMNS} FROM agent")}  # noqa: S608 - fixed words
+
+
+def _at_version(definition: Definition, uri: AgentUri) -> Definition:
+    if uri.version is not None and uri.version != definition.entry.version:
+        raise UnknownAgent(f"{uri.name}?version={agent_uri(uri.version).removeprefix('agent://')}")
+    return definition

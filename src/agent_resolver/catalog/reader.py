@@ -1,0 +1,132 @@
+"""The bytes of an agent file to what the catalog knows of it; what can be served is served, with a warning."""
+
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any, Final
+
+from msgspec import structs
+
+from agent_resolver.catalog.capability import derived_capabilities
+from agent_resolver.catalog.entry import Entry
+from agent_resolver.catalog.repair import repaired
+from agent_resolver.schema import Issue, IssueCode, Severity
+from agent_resolver.schema.front_matter import split
+from agent_resolver.schema.source import Unreadable, decode, unreadable
+from agent_resolver.schema.tree import Mapping, Node, Scalar, Sequence, located, plain
+from agent_resolver.schema.yaml_tree import parse_yaml
+
+_MAX_NAME: Final = 200
+
+
+def read_entry(raw: bytes, stem: str) -> Entry | Issue | None:
+    """What an agent file says; the issue that keeps it from being served; None for a file without front matter."""
+    try:
+        text = decode(raw)
+        document = split(text)
+        if isinstance(document, Issue):
+            return document if _opens_late(text) else None
+        tree, issues = _tree(document.front_matter)
+        name, noticed = _name(tree, stem)
+    except Unreadable as stop:
+        return stop.issue
+    front_matter: dict[str, Any] = plain(tree)
+    said = {item.key: item.value for item in tree.items}
+    description = _text(said.get("description"))
+    capabilities = _words(said.get("capabilities"))
+    role = _text(said.get("role"))
+    return Entry(
+        name=name,
+        description=description,
+        model=_text(said.get("model")) or None,
+        version=_text(said.get("version")) or None,
+        capabilities=capabilities or derived_capabilities(description),
+        is_derived=not capabilities,
+        tools=_words(said.get("tools")),
+        tags=_words(said.get("tags")),
+        use_when=_text(said.get("useWhen", said.get("use_when"))),
+        role=role or None,
+        roles=(role,) if role else (),
+        fallbacks=_words(said.get("fallbacks")),
+        requires="requires" in front_matter,
+        front_matter=front_matter,
+        digest=f"sha256-{sha256(raw).hexdigest()}",
+        size=len(raw),
+        tokens=(len(text) + 3) // 4,
+        body_at=len(raw) - len(document.body.encode()),
+        issues=(*issues, *noticed, *_repetitions(tree)),
+    )
+
+
+def _opens_late(text: str) -> bool:
+    """Whether a file has front matter, but something blank before it."""
+    return text.lstrip("\ufeff \t\r\n").startswith("---")
+
+
+def _tree(front_matter: str) -> tuple[Mapping, list[Issue]]:
+    """The front matter, repaired where it is no YAML."""
+    issues: list[Issue] = []
+    try:
+        tree: Node = parse_yaml(front_matter, line=2)
+    except Unreadable as stop:
+        if stop.issue.code is IssueCode.LIMIT:
+            raise
+        issue = structs.replace(stop.issue, severity=Severity.WARNING, code=IssueCode.FRONT_MATTER_REPAIRED)
+        issues.append(structs.replace(issue, hint="`agent catalog check --fix` puts quotes round the value"))
+        try:
+            tree = parse_yaml(repaired(front_matter), line=2)
+        except Unreadable:
+            raise stop from None
+    if not isinstance(tree, Mapping):
+        raise unreadable(IssueCode.FRONT_MATTER, "Front matter must have keys", (2, 1))
+    return tree, issues
+
+
+def _name(tree: Mapping, stem: str) -> tuple[str, list[Issue]]:
+    item = next((item for item in reversed(tree.items) if item.key == "name"), None)
+    name = _text(item.value) if item else ""
+    place = (item.line, item.column) if item else (1, 1)
+    if reason := refused_name(name or stem):
+        raise unreadable(IssueCode.NAME_REFUSED, f"`{(name or stem)[:_MAX_NAME]}` {reason}", place, at=("name",))
+    if name:
+        return name, []
+    absent = Issue(
+        at=("name",),
+        code=IssueCode.NAME_ABSENT,
+        message=f"Absent, so the agent goes by the name of its file, `{stem}`",
+        severity=Severity.WARNING,
+        line=place[0],
+        column=place[1],
+    )
+    return stem, [absent]
+
+
+def _repetitions(tree: Mapping) -> Iterator[Issue]:
+    """A warning for every key that stands there again."""
+    first: dict[str, int] = {}
+    for item in tree.items:
+        if item.key in first:
+            message = f"Duplicate key, first given on line {first[item.key]}; the last one counts"
+            yield located(item, IssueCode.DUPLICATE_KEY, message, Severity.WARNING).within(item.key)
+        first.setdefault(item.key, item.line)
+
+
+def refused_name(name: str) -> str:
+    """Why a name cannot be part of a URI, or nothing."""
+    if name in {"", ".", ".."} or "/" in name or "\\" in name:
+        return "would be a path"
+    if len(name) > _MAX_NAME:
+        return f"is longer than {_MAX_NAME} characters"
+    return "" if name.isprintable() else "holds characters that cannot be printed"
+
+
+def _text(node: Node | None) -> str:
+    """A scalar as the file spells it, so that version 1.10 is not 1.1."""
+    if not isinstance(node, Scalar) or node.value is None:
+        return ""
+    return (node.source or str(node.value)).strip()
+
+
+def _words(node: Node | None) -> tuple[str, ...]:
+    """A list, or a text with commas, as a list without repetitions."""
+    words = map(_text, node.items) if isinstance(node, Sequence) else map(str.strip, _text(node).split(","))
+    return tuple(dict.fromkeys(filter(None, words)))

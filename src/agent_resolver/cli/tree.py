@@ -1,0 +1,124 @@
+"""`agent tree`: what a lock lets the agent reach, drawn as a tree."""
+
+import argparse
+import shlex
+from collections.abc import Iterator, Sequence
+
+from msgspec import UNSET, Struct
+
+from agent_resolver.cli.errors import Refusal
+from agent_resolver.cli.input import INDEX, load
+from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json, add_lock, lock_beside
+from agent_resolver.cli.output import err, out, out_json, safe
+from agent_resolver.core import Server
+from agent_resolver.core.difference import remedy
+from agent_resolver.core.verify import KnownServers, examine, known_servers
+from agent_resolver.schema import LockedServer
+from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
+from agent_resolver.storage import read_bounded
+
+_EXAMPLES = """\
+  agent tree
+  agent tree -a agents/crm.md
+  agent tree --json | jq '.categories[].servers[].serverId'
+"""
+
+
+class Branch(Struct, frozen=True):
+    """A line, and the lines below it."""
+
+    line: str
+    below: "tuple[Branch, ...]" = ()
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the command."""
+    parser = add_command(commands, "tree", "draw what a lock lets the agent reach", _EXAMPLES)
+    add_agents(parser)
+    add_index(parser)
+    add_lock(parser)
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Draw the lock; whether it holds is said too, since a drawing is easily believed."""
+    inputs = load(options.agents, options.index or INDEX)
+    path = options.lock or lock_beside(options.agents)
+    examined = examine(read_bounded(path, MAX_LOCKFILE_BYTES), inputs.agent, inputs.servers)
+    if examined.lockfile is None:
+        problem = examined.differences[0]
+        raise Refusal(f"`{path}` cannot be drawn: {problem.message}", remedy(problem.kind))
+    known, lockfile = known_servers(inputs.servers), examined.lockfile
+    grouped: dict[str, list[LockedServer]] = {}
+    for entry in lockfile.servers:
+        grouped.setdefault(entry.category, []).append(entry)
+    if options.json:
+        document = {"agentName": lockfile.agent_name, "agentVersion": lockfile.agent_version, "lock": path}
+        categories = [
+            {"category": category, "servers": [_document(entry, known) for entry in entries]}
+            for category, entries in grouped.items()
+        ]
+        out_json({"success": not examined.differences, **document, "categories": categories})
+    else:
+        out(safe(f"{lockfile.agent_name}@{lockfile.agent_version} ({path})"))
+        branches = [
+            Branch(category, tuple(_server(entry, known) for entry in entries)) for category, entries in grouped.items()
+        ]
+        for line in _lines(branches, ""):
+            out(safe(line))
+    if examined.differences:
+        err(f"✗ {path} does not hold: {len(examined.differences)} difference(s)")
+        err("hint: `agent verify` names them")
+        return 1
+    return 0
+
+
+def _opened(entry: LockedServer) -> dict[str, list[str]]:
+    """The tools that each scope helps to open, where the lock says so."""
+    tools = {} if entry.tool_scopes is UNSET else entry.tool_scopes
+    granted = set(entry.scopes)
+    return {
+        scope: [tool for tool, scopes in tools.items() if scope in scopes and granted.issuperset(scopes)]
+        for scope in entry.scopes
+    }
+
+
+def _facts(entry: LockedServer, known: KnownServers) -> Server | None:
+    """What the index says of the server, where it is the one that is locked."""
+    server = known.get((entry.server_id, entry.version))
+    return server if server and server.endpoint == entry.endpoint else None
+
+
+def _document(entry: LockedServer, known: KnownServers) -> dict[str, object]:
+    server = _facts(entry, known)
+    return {
+        "serverId": entry.server_id,
+        "version": entry.version,
+        "endpoint": entry.endpoint,
+        "launch": None if entry.launch is UNSET else entry.launch,
+        "signed": server.signed if server else None,
+        "publisher": server.publisher if server else None,
+        "residency": server.residency if server else None,
+        "scopes": [{"scope": scope, "tools": tools} for scope, tools in _opened(entry).items()],
+    }
+
+
+def _server(entry: LockedServer, known: KnownServers) -> Branch:
+    server = _facts(entry, known)
+    is_known = (entry.server_id, entry.version) in known
+    unknown = " [not what the index has]" if is_known else " [not in the index]"
+    signed = unknown if server is None else " [signed]" if server.signed else ""
+    launch = None if entry.launch is UNSET else entry.launch
+    address = shlex.join((launch.command, *launch.args)) if launch else entry.endpoint
+    scopes = tuple(
+        Branch(f"{scope}: {', '.join(tools)}" if tools else scope) for scope, tools in _opened(entry).items()
+    )
+    return Branch(f"{entry.server_id}@{entry.version}{signed} {address}", scopes)
+
+
+def _lines(branches: Sequence[Branch], indent: str) -> Iterator[str]:
+    for position, branch in enumerate(branches, 1):
+        last = position == len(branches)
+        yield f"{indent}{'└── ' if last else '├── '}{branch.line}"
+        yield from _lines(branch.below, f"{indent}{'    ' if last else '│   '}")

@@ -1,0 +1,147 @@
+"""`agent verify`: whether a lock still holds."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from agent_resolver.cli.input import INDEX, load, load_servers, warnings_of
+from agent_resolver.cli.option import (
+    Commands,
+    add_agents,
+    add_command,
+    add_index,
+    add_json,
+    add_lock,
+    add_workspace,
+    lock_beside,
+    workspace_of,
+)
+from agent_resolver.cli.output import err, err_warnings, out, out_json, safe
+from agent_resolver.core.difference import Difference, DifferenceKind, remedy
+from agent_resolver.core.verify import KnownServers, examine, known_servers
+from agent_resolver.schema import AgentFile
+from agent_resolver.schema.issue import errors
+from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
+from agent_resolver.storage import FileError, read_bounded
+
+_EXAMPLES = """\
+  agent verify                       is ./agents.lock what ./agents.md and ./mcp.index.json say?
+  agent verify -a agents/crm.md      the lock is agents/crm.lock
+  agent verify --workspace           every lock below this folder
+  agent verify --json | jq '.locks[].differences[].kind'
+"""
+
+
+class Verified(Struct, frozen=True):
+    """A lock and all about it that does not hold."""
+
+    path: str
+    agent_path: str
+    differences: tuple[Difference, ...] = ()
+    problem: str = ""
+    """Why the lock or its agent file cannot be read."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether it may govern a run."""
+        return not self.differences and not self.problem
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the command."""
+    parser = add_command(commands, "verify", "check a lock against itself, the agent file and the index", _EXAMPLES)
+    add_agents(parser)
+    add_index(parser)
+    add_lock(parser)
+    add_workspace(parser, "verify")
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Verify what was asked for, and name each difference."""
+    verified = list(_workspace(options)) if options.workspace is not None else [_one(options)]
+    if options.json:
+        out_json({"success": all(lock.holds for lock in verified), "locks": list(map(_document, verified))})
+    else:
+        _print(verified)
+    return 0 if all(lock.holds for lock in verified) else 1
+
+
+def _one(options: argparse.Namespace) -> Verified:
+    inputs = load(options.agents, options.index or INDEX)
+    path = options.lock or lock_beside(options.agents)
+    raw = read_bounded(path, MAX_LOCKFILE_BYTES)
+    if not options.json:
+        err_warnings(options.agents, inputs.warnings)
+    return Verified(path, options.agents, examine(raw, inputs.agent, inputs.servers).differences)
+
+
+def _workspace(options: argparse.Namespace) -> Iterator[Verified]:
+    from agent_resolver.cli.progress import shown_progress
+    from agent_resolver.project.workspace import members
+
+    folder, index = workspace_of(options, "lock")
+    known = known_servers(load_servers(index))
+    for member in shown_progress(members(folder), "Verifying locks:"):
+        path, agent = lock_beside(member.path), member.reading.agent
+        if member.problem:
+            yield Verified(path, member.path, problem=str(member.problem))
+        elif agent is None:
+            faults = "; ".join(map(str, errors(member.reading.issues)))
+            yield Verified(path, member.path, problem=f"`{member.path}` is invalid: {faults}")
+        else:
+            if not options.json:
+                err_warnings(member.path, warnings_of(member.reading))
+            yield _beside(path, member.path, agent, known)
+
+
+def _beside(path: str, agent_path: str, agent: AgentFile, known: KnownServers) -> Verified:
+    try:
+        raw = read_bounded(path, MAX_LOCKFILE_BYTES)
+    except FileError as error:
+        return Verified(path, agent_path, problem=str(error))
+    return Verified(path, agent_path, examine(raw, agent, known).differences)
+
+
+def _document(lock: Verified) -> dict[str, object]:
+    differences = [
+        {"kind": found.kind, "subject": found.subject, "message": found.message, "hint": remedy(found.kind)}
+        for found in lock.differences
+    ]
+    return {
+        "path": lock.path,
+        "agents": lock.agent_path,
+        "holds": lock.holds,
+        "problem": lock.problem or None,
+        "differences": differences,
+    }
+
+
+def _print(verified: Sequence[Verified]) -> None:
+    for lock in verified:
+        if lock.holds:
+            out(f"✓ {lock.path} holds")
+            continue
+        if lock.problem:
+            err(f"✗ {lock.problem}")
+            continue
+        err(f"✗ {lock.path} does not hold")
+        for found in lock.differences:
+            err(f"  - {found.kind}: {safe(str(found))}")
+    for advice in _advice(verified):
+        err(f"hint: {advice}")
+    if len(verified) != 1:
+        held = sum(lock.holds for lock in verified)
+        out(f"{held} of {len(verified)} lock(s) hold")
+
+
+def _advice(verified: Sequence[Verified]) -> list[str]:
+    """What to do; where a lock was edited, nothing may be done before that is cleared up."""
+    kinds = {found.kind for lock in verified for found in lock.differences}
+    if DifferenceKind.HASH_EDITED in kinds:
+        return [remedy(DifferenceKind.HASH_EDITED)]
+    is_missing = any(lock.problem.endswith("does not exist") for lock in verified)
+    missing = ["`agent resolve --workspace` writes every lock that is missing"] if is_missing else []
+    return [*dict.fromkeys(remedy(kind) for kind in DifferenceKind if kind in kinds), *missing]

@@ -1,0 +1,252 @@
+"""`agent why`: why a server was chosen or not, with each fact and where it came from."""
+
+import argparse
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from agent_resolver.cli.errors import Refusal
+from agent_resolver.cli.input import INDEX, load, read_index_bytes
+from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json
+from agent_resolver.cli.output import err, err_warnings, out, out_json, safe, shown
+from agent_resolver.core import Resolution, Server, resolve
+from agent_resolver.core.constraint import position_of
+from agent_resolver.core.why import Answer, Verdict, why
+from agent_resolver.schema import Reason, RejectionCode
+from agent_resolver.schema.index_place import entry_trees
+from agent_resolver.schema.tree import EMPTY, Item, Node, find
+
+_MOST_SHOWN = 50
+_EXAMPLES = """\
+  agent why reporting                which server serves the category, and every reason against the others
+  agent why acme-reporting           for what it was chosen, or what speaks against it
+  agent why acme-reporting@2.1.0 --json
+"""
+
+_FACTS = {
+    "id": ("id",),
+    "version": ("version",),
+    "categories": ("categories",),
+    "scopes": ("scopes",),
+    "residency": ("data", "residency"),
+    "maxSensitivity": ("data", "maxSensitivity"),
+    "signed": ("trust", "signed"),
+    "publisher": ("trust", "publisher"),
+}
+_LIMITS = {
+    "residency": ("constraints", "data", "residency"),
+    "sensitivity": ("constraints", "data", "sensitivity"),
+    "requireSigned": ("constraints", "trust", "requireSigned"),
+    "forbid": ("constraints", "actions", "forbid"),
+}
+_FACTS_OF = {
+    RejectionCode.MISSING_CATEGORY: ("categories",),
+    RejectionCode.MISSING_SCOPE: ("scopes",),
+    RejectionCode.RESIDENCY_MISMATCH: ("residency",),
+    RejectionCode.RESIDENCY_UNKNOWN: ("residency",),
+    RejectionCode.SENSITIVITY_EXCEEDED: ("maxSensitivity",),
+    RejectionCode.SENSITIVITY_UNKNOWN: ("maxSensitivity",),
+    RejectionCode.UNSIGNED_NOT_ALLOWED: ("signed",),
+    RejectionCode.LOST_TIE_BREAK: ("signed", "id", "version"),
+}
+"""The facts of the server that a reason rests on; a forbidden action rests on the agent file alone."""
+
+
+class Fact(Struct, frozen=True):
+    """A value that decided something, and where it stands."""
+
+    name: str
+    value: object
+    at: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {_words(self.value)} ({self.at})"
+
+
+class _Places:
+    """Where the values of both files stand."""
+
+    def __init__(self, options: argparse.Namespace, tree: Node, servers: Sequence[Server]) -> None:
+        self._agent_path, self._tree = options.agents, tree
+        self._index_path = options.index or INDEX
+        self._positions = {id(server): position for position, server in enumerate(servers)}
+        self._entries: dict[int, Node] = {}
+
+    def read_entries(self, servers: Iterable[Server]) -> None:
+        """Find out where these servers stand in the index."""
+        wanted = [self._positions[id(server)] for server in servers]
+        self._entries = entry_trees(read_index_bytes(self._index_path), wanted)
+
+    def in_agent_file(self, path: Sequence[str | int]) -> str:
+        return _at(self._agent_path, find(self._tree, path))
+
+    def in_index(self, server: Server, path: Sequence[str | int] = ()) -> str:
+        return _at(self._index_path, find(self._entries.get(self._positions[id(server)], EMPTY), path))
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the command."""
+    parser = add_command(commands, "why", "say why a server was chosen, or every reason against it", _EXAMPLES)
+    parser.add_argument(
+        "word", metavar="CATEGORY|SERVER", help="a category of the agent file, a server id or id@version"
+    )
+    add_agents(parser)
+    add_index(parser)
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Answer for every requirement that the question is about."""
+    inputs = load(options.agents, options.index or INDEX)
+    resolution = resolve(inputs.agent, inputs.servers)
+    answers = why(resolution, options.word)
+    if not answers:
+        raise _unknown(options.word, resolution)
+    places = _Places(options, inputs.tree, inputs.servers)
+    standing = _standing(answers, resolution, places)
+    most = None if options.json else _MOST_SHOWN
+    places.read_entries(verdict.server for answer in answers for verdict in answer.verdicts[:most])
+    if options.json:
+        documents = [_document(answer, resolution, places, at) for answer, at in zip(answers, standing, strict=True)]
+        out_json({"success": True, "word": options.word, "requirements": documents})
+        return 0
+    err_warnings(options.agents, inputs.warnings)
+    for position, (answer, at) in enumerate(zip(answers, standing, strict=True)):
+        if position:
+            out()
+        _print(answer, resolution, places, at)
+    return 0
+
+
+def _unknown(word: str, resolution: Resolution) -> Refusal:
+    from agent_resolver.schema.walker import suggestion
+
+    asked = {choice.requirement.category for choice in resolution.choices}
+    offering = sum(word in server.categories for server in resolution.servers)
+    if offering:
+        message = f"The agent file does not require `{word}`, which {offering} server(s) of the index offer"
+        return Refusal(message, f"it requires {', '.join(f'`{category}`' for category in sorted(asked))}")
+    versions = sorted(str(server) for server in resolution.servers if server.id == word.rpartition("@")[0])
+    if versions:
+        return Refusal(
+            f"The index does not have `{word}`", f"it has {', '.join(f'`{version}`' for version in versions)}"
+        )
+    known = {*asked, *(server.id for server in resolution.servers)}
+    message = f"`{word}` is neither a category that the agent file requires nor a server of the index"
+    return Refusal(message, suggestion(word, known) or "`agent discover` lists both")
+
+
+def _limits(resolution: Resolution, places: _Places) -> list[Fact]:
+    limits = resolution.limits
+    values = (limits.residency, limits.sensitivity, limits.require_signed, limits.forbid or None)
+    return [
+        Fact(name, value, places.in_agent_file(path))
+        for (name, path), value in zip(_LIMITS.items(), values, strict=True)
+        if value is not None
+    ]
+
+
+def _facts(server: Server, places: _Places) -> dict[str, Fact]:
+    values = (
+        server.id,
+        server.version,
+        server.categories,
+        server.scopes,
+        server.residency,
+        server.max_sensitivity,
+        server.signed,
+        server.publisher,
+    )
+    return {
+        name: Fact(name, value, places.in_index(server, path))
+        for (name, path), value in zip(_FACTS.items(), values, strict=True)
+    }
+
+
+def _standing(answers: Sequence[Answer], resolution: Resolution, places: _Places) -> list[str]:
+    """Where the requirement of each answer stands; of equal ones each has its own place."""
+    needs = [answer.requirement for answer in answers]
+    positions = [position_of(need, resolution.agent, needs[:number].count(need)) for number, need in enumerate(needs)]
+    return [places.in_agent_file(("requires", "mcp", position)) for position in positions]
+
+
+def _decisive(reason: Reason, facts: dict[str, Fact], limits: list[Fact]) -> list[Fact]:
+    """The facts that a reason rests on."""
+    if reason.code is RejectionCode.FORBIDDEN_ACTION:
+        return [fact for fact in limits if fact.name == "forbid"]
+    return [facts[name] for name in _FACTS_OF[reason.code]]
+
+
+def _document(answer: Answer, resolution: Resolution, places: _Places, at: str) -> dict[str, object]:
+    limits = _limits(resolution, places)
+    return {
+        "category": answer.requirement.category,
+        "permissions": answer.requirement.permissions,
+        "at": at,
+        "constraints": limits,
+        "servers": [_verdict_document(verdict, limits, places) for verdict in answer.verdicts],
+        "otherServers": answer.others,
+    }
+
+
+def _verdict_document(verdict: Verdict, limits: list[Fact], places: _Places) -> dict[str, object]:
+    facts = _facts(verdict.server, places)
+    return {
+        "serverId": verdict.server.id,
+        "version": verdict.server.version,
+        "at": places.in_index(verdict.server),
+        "chosen": verdict.chosen_because is not None,
+        "selectionReason": verdict.chosen_because,
+        "reasons": [
+            {"code": reason.code, "message": reason.message, "facts": _decisive(reason, facts, limits)}
+            for reason in verdict.reasons
+        ],
+        "facts": list(facts.values()),
+    }
+
+
+def _print(answer: Answer, resolution: Resolution, places: _Places, at: str) -> None:
+    need, limits = answer.requirement, _limits(resolution, places)
+    out(f"{safe(need.category)} asks for {', '.join(need.permissions)} ({at})")
+    for limit in limits:
+        out(f"  {limit}")
+    out()
+    for verdict in answer.verdicts[:_MOST_SHOWN]:
+        _print_verdict(verdict, limits, places)
+    more = len(answer.verdicts) - _MOST_SHOWN
+    if more > 0:
+        out(f"… and {more} more: `--json` has every one")
+    is_about_category = all(need.category in verdict.server.categories for verdict in answer.verdicts)
+    if is_about_category and need in resolution.failed:
+        err(f"✗ No server serves `{safe(need.category)}`")
+        err("hint: `agent resolve` says what would change that")
+    if answer.others:
+        out(f"{answer.others} other server(s) do not offer {safe(need.category)}")
+
+
+def _print_verdict(verdict: Verdict, limits: list[Fact], places: _Places) -> None:
+    facts = _facts(verdict.server, places)
+    at = places.in_index(verdict.server)
+    if verdict.chosen_because is not None:
+        out(f"✓ {safe(str(verdict.server))} is chosen: {safe(verdict.chosen_because)} ({at})")
+        for name in list(facts)[2:]:
+            out(f"    {facts[name]}")
+        return
+    out(f"✗ {safe(str(verdict.server))} is not chosen ({at})")
+    for reason in verdict.reasons:
+        out(f"    {reason.code}: {safe(reason.message)}")
+        for fact in _decisive(reason, facts, limits):
+            out(f"      {fact}")
+
+
+def _at(path: str, node: Node | Item) -> str:
+    return f"{shown(path)}:{node.line}:{node.column}"
+
+
+def _words(value: object) -> str:
+    if isinstance(value, tuple):
+        return safe(", ".join(map(str, value))) or "(none)"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return safe(str(value)) if value is not None else "not known"

@@ -1,0 +1,96 @@
+"""The catalog of a project: its folders, the index in the user's cache, and what its `requires` resolve to."""
+
+import os
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+
+from agent_resolver.catalog.catalog import Catalog, Judge
+from agent_resolver.catalog.index import CatalogIndex
+from agent_resolver.catalog.listing import Verdict
+from agent_resolver.core.resolution import Resolution, resolve, resolver
+from agent_resolver.core.server import servers_of
+from agent_resolver.project.config import Catalog as Settings
+from agent_resolver.project.config import Layers, load_config
+from agent_resolver.project.where import find_config, read_config
+from agent_resolver.schema import AgentFile, InvalidAgentFile, parse_agent_file, parse_index
+from agent_resolver.schema.limit import MAX_INDEX_BYTES
+from agent_resolver.storage import UnreadableFile, read_bounded
+
+_DEFAULT_ROOTS = ("agents", "agents.md")
+
+
+def catalog_roots(named: Sequence[str], settings: Settings, base: str) -> tuple[str, ...]:
+    """The folders of agent files: those named, else those of the settings, else `agents` and `agents.md`."""
+    if named:
+        return tuple(os.path.normpath(root) for root in named)
+    roots = (os.path.normpath(os.path.join(base, root)) for root in settings.roots or _DEFAULT_ROOTS)
+    return tuple(root for root in roots if settings.roots or os.path.exists(root))
+
+
+def catalog_settings(
+    environment: Mapping[str, str], flags: Sequence[str] = (), folder: str = "."
+) -> tuple[Settings, str]:
+    """What the settings of a folder say of its catalog, and the folder that they belong to."""
+    path = find_config(folder)
+    shown = os.path.relpath(path) if path else None
+    layers = Layers(file=shown, content=read_config(path) if path else b"", environment=environment, flags=tuple(flags))
+    return load_config(layers).config.catalog, os.path.dirname(shown) if shown else folder
+
+
+def open_catalog(
+    roots: Sequence[str], environment: Mapping[str, str], judge: Judge | None = None, index_path: str = ""
+) -> Catalog:
+    """The catalog of these folders, its index kept in the user's cache.
+
+    Whoever judges by another index of servers has a catalog of their own: what resolves here may not resolve there.
+    """
+    absolute = list(dict.fromkeys(os.path.abspath(root) for root in roots))
+    keys = [*absolute, os.path.abspath(index_path)] if index_path else absolute
+    return Catalog(absolute, CatalogIndex(_cache_path(keys, environment)), judge=judge)
+
+
+def _cache_path(keys: Sequence[str], environment: Mapping[str, str]) -> str:
+    base = environment.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(base):
+        base = os.path.join(os.path.expanduser("~"), ".cache")
+    name = sha256("\0".join(keys).encode(errors="surrogateescape")).hexdigest()[:16]
+    return os.path.join(base, "agent-resolver", f"catalog-{name}.db")
+
+
+def judge_of(index_path: str) -> Judge | None:
+    """Tells whether agent files resolve against the index at `index_path`; None where there is none.
+
+    Raises:
+        InvalidIndex: With every error in the file.
+    """
+    try:
+        raw = read_bounded(index_path, MAX_INDEX_BYTES)
+    except UnreadableFile as error:
+        if error.missing:
+            return None
+        raise
+    resolve_one = resolver(servers_of(parse_index(raw)))
+
+    def judge(content: bytes) -> Verdict:
+        try:
+            resolution = resolve_one(parse_agent_file(content))
+        except InvalidAgentFile as error:
+            return Verdict("unresolved", f"the agent file is invalid: {error.issues[0]}")
+        return Verdict("resolved") if resolution.success else Verdict("unresolved", unresolved_reason(resolution))
+
+    return Judge(sha256(raw).hexdigest(), judge)
+
+
+def unresolved_reason(resolution: Resolution) -> str:
+    """Why an agent file does not resolve, in a sentence."""
+    categories = dict.fromkeys(requirement.category for requirement in resolution.failed)
+    return f"no candidates for categories: {', '.join(categories)}"
+
+
+def resolve_against(index_path: str, agent: AgentFile) -> Resolution | None:
+    """What an agent file resolves to against the index as it is now; None where there is none."""
+    try:
+        raw = read_bounded(index_path, MAX_INDEX_BYTES)
+    except UnreadableFile:
+        return None
+    return resolve(agent, servers_of(parse_index(raw)))

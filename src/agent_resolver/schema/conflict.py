@@ -1,0 +1,74 @@
+"""Merge conflict markers, as version control leaves them in a file that two branches changed."""
+
+import re
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from agent_resolver.schema.issue import Issue, IssueCode
+
+_OURS, _BASE, _THEIRS, _END = b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>"
+_MARKER = re.compile(rb"(?:<{7}|\|{7}|={7}|>{7})(?= |\r?\n|\r|\Z)")
+
+
+class Conflict(Struct, frozen=True):
+    """The first conflict of a file, and the two files it would be without the conflicts."""
+
+    line: int
+    ours: str
+    """What the markers call the side that was there."""
+    theirs: str
+    """What the markers call the side that came in."""
+    sides: tuple[bytes, bytes]
+
+
+def find_conflict(raw: bytes) -> Conflict | None:
+    """The conflict that version control left in a file, if it left one.
+
+    1. A line `<<<<<<<` opens our side, `=======` theirs, and `>>>>>>>` closes it.
+    2. Between `|||||||` and `=======` stands the common ancestor, which belongs to neither.
+    3. Markers in any other order are text like any other.
+    """
+    if _OURS not in raw:
+        return None
+    line, labels = 0, [""]
+    sides: tuple[list[bytes], list[bytes]] = ([], [])
+    inside = b""
+    for number, text in enumerate(raw.splitlines(keepends=True), 1):
+        marker = found.group() if (found := _MARKER.match(text)) else b""
+        if marker and marker in _next(inside):
+            inside = b"" if marker == _END else marker
+            if marker == _OURS and not line:
+                line, labels = number, [_label(text)]
+            if marker == _END and len(labels) == 1:
+                labels.append(_label(text))
+        else:
+            for side, opening in zip(sides, (_OURS, _THEIRS), strict=True):
+                if inside in {b"", opening}:
+                    side.append(text)
+    if len(labels) == 1 or inside:
+        return None
+    return Conflict(line, labels[0], labels[1], (b"".join(sides[0]), b"".join(sides[1])))
+
+
+def _next(inside: bytes) -> Iterable[bytes]:
+    """The markers that may come next."""
+    return {b"": (_OURS,), _OURS: (_BASE, _THEIRS), _BASE: (_THEIRS,), _THEIRS: (_END,)}[inside]
+
+
+def _label(text: bytes) -> str:
+    return text[len(_OURS) :].strip().decode(errors="replace")
+
+
+def conflict_issue(raw: bytes) -> Issue | None:
+    """The issue of a file that cannot be read because of a conflict in it."""
+    conflict = find_conflict(raw)
+    if conflict is None:
+        return None
+    return Issue(
+        at=(),
+        code=IssueCode.MERGE_CONFLICT,
+        message=f"A merge conflict between `{conflict.ours}` and `{conflict.theirs}` opens here",
+        hint="settle it: keep what is right of both sides, and remove the markers",
+        line=conflict.line,
+    )

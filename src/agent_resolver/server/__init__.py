@@ -1,0 +1,1 @@
+"""Thin: the parts over MCP, on stdio or Streamable HTTP."""

@@ -1,0 +1,86 @@
+"""The MCP server: what it offers, put together."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+import mcp_types as types
+from mcp.server.caching import CacheHint
+from mcp.server.lowlevel.server import NotificationOptions, Server
+from mcp.shared.exceptions import MCPError
+
+from agent_resolver._version import __version__
+from agent_resolver.server.notice import Notices
+from agent_resolver.server.resource import TTL_MS, AgentResources, Context
+from agent_resolver.server.tool import RegistryTools
+
+Params = TypeVar("Params")
+Answer = TypeVar("Answer")
+
+NAME: Final = "agent-resolver"
+_log = logging.getLogger(__name__)
+_INSTRUCTIONS: Final = (
+    "Agents are resources: list them with resources/list or list_agents, find one with search_agents, and read its "
+    "definition with resources/read or get_agent only when you are about to use it."
+)
+
+
+class AgentServer(Server[Any]):
+    """A server that tells clients of both eras that it tells them of changes."""
+
+    def get_capabilities(
+        self,
+        notification_options: NotificationOptions | None = None,
+        *rest: Any,  # noqa: ANN401 - as the SDK has it
+        **options: Any,  # noqa: ANN401
+    ) -> types.ServerCapabilities:
+        """What the server can do; over HTTP the SDK asks without saying that lists change."""
+        del notification_options
+        return super().get_capabilities(NotificationOptions(resources_changed=True), *rest, **options)
+
+
+def agent_server(resources: AgentResources, tools: RegistryTools, notices: Notices) -> AgentServer:
+    """The server over these parts."""
+
+    async def list_resources(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
+        notices.remember(ctx)
+        return await resources.list(ctx, params)
+
+    hint = CacheHint(ttl_ms=TTL_MS, scope="private")
+    return AgentServer(
+        NAME,
+        version=__version__,
+        instructions=_INSTRUCTIONS,
+        cache_hints={
+            "server/discover": hint,
+            "resources/list": hint,
+            "resources/read": hint,
+            "resources/templates/list": hint,
+            "tools/list": hint,
+        },
+        get_tool_input_schema=tools.input_schema,
+        on_list_resources=_guarded(list_resources),
+        on_list_resource_templates=resources.templates,
+        on_read_resource=_guarded(resources.read),
+        on_subscribe_resource=notices.subscribe,
+        on_unsubscribe_resource=notices.unsubscribe,
+        on_subscriptions_listen=notices.listen,
+        on_completion=_guarded(resources.complete),
+        on_list_tools=_guarded(tools.list),
+        on_call_tool=_guarded(tools.call),
+    )
+
+
+def _guarded(handler: Callable[[Context, Params], Awaitable[Answer]]) -> Callable[[Context, Params], Awaitable[Answer]]:
+    """The handler, whose failures clients are not shown: the SDK would send their text, with paths of this machine."""
+
+    async def guarded(ctx: Context, params: Params) -> Answer:
+        try:
+            return await handler(ctx, params)
+        except MCPError:
+            raise
+        except Exception:  # noqa: BLE001 - whatever it is, this is where it ends
+            _log.exception("A request failed")
+            raise MCPError(types.INTERNAL_ERROR, "Internal error") from None
+
+    return guarded

@@ -1,0 +1,96 @@
+"""How the server is reached: over stdio, or at an address."""
+
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from io import TextIOWrapper
+from typing import Any, Final
+
+import anyio
+from anyio import to_thread
+from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
+
+from agent_resolver.server.mcp_server import AgentServer
+from agent_resolver.server.notice import Notices
+
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+_PATIENCE_SECONDS: Final = 1
+"""How long clients may take to close their streams when the server ends."""
+
+Beside = Callable[[], Coroutine[Any, Any, None]]
+"""What runs as long as the server does."""
+
+
+class _Input(anyio.AsyncFile[str]):
+    """Lines, of which the next need not be waited for when the server ends."""
+
+    async def readline(self) -> str:
+        return await to_thread.run_sync(self.wrapped.readline, abandon_on_cancel=True)
+
+
+async def serve_stdio(server: AgentServer, beside: Beside) -> None:
+    """Serve the one client at the other end of stdin and stdout, until it closes them or somebody interrupts."""
+    lines = _Input(TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace"))
+    try:
+        async with anyio.create_task_group() as group, stdio_server(lines) as (read, write):
+            group.start_soon(beside)
+            group.start_soon(_when_interrupted, group.cancel_scope.cancel)
+            await server.run(read, write, server.create_initialization_options())
+            group.cancel_scope.cancel()
+    except* BrokenPipeError:
+        pass  # A client that no longer reads has gone as well.
+
+
+def listener(host: str, port: int) -> socket.socket:
+    """A socket that listens there.
+
+    Raises:
+        OSError: It cannot, as where another server does.
+    """
+    return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+
+
+async def serve_http(
+    server: AgentServer, listening: socket.socket, names: Sequence[str], notices: Notices, beside: Beside
+) -> None:
+    """Serve Streamable HTTP at `/mcp` until interrupted; `names` are the hosts that clients may call it by."""
+    import uvicorn
+
+    class Running(uvicorn.Server):
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            """Leave signals to us: it would raise them again, before tools are closed."""
+            yield
+
+    hosts = [pattern for name in (*_LOOPBACK, *names) for pattern in (name, f"{name}:*")]
+    security = TransportSecuritySettings(
+        enable_dns_rebinding_protection=True,
+        allowed_hosts=hosts,
+        allowed_origins=[f"{scheme}://{name}" for name in hosts for scheme in ("http", "https")],
+    )
+    app = server.streamable_http_app(transport_security=security)
+    config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=_PATIENCE_SECONDS)
+    running = Running(config)
+
+    def end() -> None:
+        running.should_exit = True
+        notices.listen.close()
+        # It calls it an error when a stream of an older client has to be cut, which cannot be told to close.
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(beside)
+        group.start_soon(_when_interrupted, end)
+        await running.serve([listening])
+        group.cancel_scope.cancel()
+
+
+async def _when_interrupted(end: Callable[[], None]) -> None:
+    # Windows has no such signals.
+    with suppress(NotImplementedError), anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            end()

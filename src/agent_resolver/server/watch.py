@@ -1,0 +1,73 @@
+"""Notices when agent files change on the disk, and tells clients."""
+
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing, suppress
+from typing import Final
+
+import anyio
+
+from agent_resolver.catalog.catalog import Changes
+from agent_resolver.schema import ResolverError
+from agent_resolver.server.notice import Notices
+from agent_resolver.storage.walk import identity_of
+
+_SECONDS_BETWEEN: Final = 1.0
+_DEBOUNCE_MS: Final = 200
+_log = logging.getLogger(__name__)
+
+
+async def keep_up(
+    refresh: Callable[[], Changes], folders: Sequence[str], files: Sequence[str], notices: Notices
+) -> None:
+    """Bring the catalog up to date after every change below the folders or of the files, until cancelled."""
+    seen = list(map(identity_of, files))
+    async for has_changed in _looks(folders):
+        now = list(map(identity_of, files))
+        if not has_changed and now == seen:
+            continue
+        seen = now
+        try:
+            changes = refresh()
+        except ResolverError as error:
+            _log.warning("%s", error)
+            continue
+        if changes.uris:
+            await notices.tell(changes.uris)
+
+
+async def _looks(folders: Sequence[str]) -> AsyncIterator[bool]:
+    """Again and again whether something below the folders has changed, or may have where nobody can watch them."""
+    # To import a watcher takes longer than to answer a first request, so that comes first.
+    await anyio.sleep(_SECONDS_BETWEEN)
+    yield True
+    while True:
+        if folders:
+            # Where one cannot be had, or a folder is not there, time tells.
+            with suppress(ImportError, OSError, RuntimeError):
+                async for has_changed in _watched(folders):
+                    yield has_changed
+        await anyio.sleep(_SECONDS_BETWEEN)
+        yield bool(folders)
+
+
+async def _watched(folders: Sequence[str]) -> AsyncIterator[bool]:
+    """What a watcher sees, until one of the folders is another one than it was told to watch."""
+    from watchfiles import awatch
+
+    wait = int(1000 * _SECONDS_BETWEEN)
+    places = _places(folders)
+    # What changed between the last look and now is not seen by the watcher, so its first word counts as a change.
+    is_first = True
+    # No filter: the usual one sees nothing below `node_modules` or `.venv`, where a root may well be.
+    found = awatch(*folders, watch_filter=None, debounce=_DEBOUNCE_MS, rust_timeout=wait, yield_on_timeout=True)
+    async with aclosing(found):
+        async for changes in found:
+            yield bool(changes) or is_first
+            is_first = False
+            if _places(folders) != places or not {path for _, path in changes}.isdisjoint(folders):
+                return
+
+
+def _places(folders: Sequence[str]) -> list[int | None]:
+    return [seen[2] if seen else None for seen in map(identity_of, folders)]

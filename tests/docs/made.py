@@ -1,0 +1,51 @@
+"""Parts of pages that are made from the program: `<!-- made by: NAME -->` stands before such a block."""
+
+import json
+from itertools import groupby
+from textwrap import fill
+from typing import Any
+
+from agent_resolver.catalog.capability import _SYNONYMS, WORDS
+from agent_resolver.catalog.catalog import Catalog
+from agent_resolver.catalog.index import CatalogIndex
+from agent_resolver.registry import Descriptor
+from agent_resolver.server.twin import Twins
+
+_WIDTH = 116
+
+
+def capabilities() -> str:
+    """The words that a description can state."""
+    return fill(" ".join(sorted(WORDS)), _WIDTH, break_on_hyphens=False) + "\n"
+
+
+def synonyms() -> str:
+    """The words that count as another one."""
+    pairs = sorted((meant, written) for written, meant in _SYNONYMS.items())
+    groups = groupby(pairs, key=lambda pair: pair[0])
+    return "".join(f"{', '.join(written for _, written in group)} → {meant}\n" for meant, group in groups)
+
+
+def twins() -> str:
+    """The tool twins with their arguments, required ones first."""
+    catalog = Catalog([], CatalogIndex(None))
+    tools = [tool.descriptor for tool in Twins(catalog, lambda _: None).tools()]
+    catalog.close()
+    return "".join(map(_twin, tools))
+
+
+def _twin(tool: Descriptor) -> str:
+    required = tool.input_schema["required"]
+    arguments = sorted(tool.input_schema["properties"].items(), key=lambda argument: argument[0] not in required)
+    lines = [f"  {name}{'' if name in required else '?'}: {_kind(schema)}" for name, schema in arguments]
+    return "\n".join([f"{tool.id}: {tool.description}", *lines, ""])
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    kind = " | ".join(map(json.dumps, schema["enum"])) if "enum" in schema else schema["type"]
+    bounds = f" {schema['minimum']}..{schema['maximum']}" if "maximum" in schema else ""
+    default = f" = {json.dumps(schema['default'])}" if "default" in schema else ""
+    return f"{kind}{bounds}{default}"
+
+
+MADE = {"capabilities": capabilities, "synonyms": synonyms, "twins": twins}
