@@ -204,7 +204,9 @@ def workspace(bench: Bench) -> list[Result]:
 def catalog(bench: Bench) -> list[Result]:
     """The catalog in process, 10,000 agents."""
     folder = generate_catalog(CACHE / "data" / "catalog-10000", agents=10_000)
-    index = CACHE / "work" / "catalog.db"
+    index = _folder("catalog", "ours") / "index.db"
+    for left in index.parent.glob("index.db*"):
+        left.unlink()
     line = [str(bench.tools()), str(ROOT / "benchmarks" / "catalog.py"), str(folder), str(index)]
     taken = json.loads(output_of([*line, str(bench.rounds(2001, 501))]))
     goals = {"page": 0.1, "search": 2.0, "search p95": 15.0, "cold": 1.0, "cached": 0.02, "start": 50.0}

@@ -155,7 +155,9 @@ class Catalog:
             facts = {"reader": __version__, "basis": basis, "state": state, "listing": listing_digest(connection)}
             connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", facts.items())
             after = _stated(connection)
-        return Changes(frozenset(uri for uri in before.keys() | after.keys() if before.get(uri) != after.get(uri)))
+        changed = {uri for uri in before.keys() | after.keys() if before.get(uri) != after.get(uri)}
+        longer = dict(self._index.rows("SELECT uri, also FROM agent WHERE also IS NOT NULL"))
+        return Changes(frozenset(changed | {longer[uri] for uri in changed if uri in longer}))
 
     def _mended(self, action: Callable[[], Value]) -> Value:
         """What the action gives; where the index is damaged or cannot be used, there is another one first."""
@@ -275,8 +277,8 @@ class Catalog:
             return Verdict("not-required") if not entry.requires else Verdict("unresolved", "there is no index")
         try:
             return self._judge.of(self._bytes(key))
-        except FileError as error:
-            return Verdict("unresolved", str(error))
+        except FileError:
+            return Verdict("unresolved", "the agent file cannot be read")
 
     # Listings ---------------------------------------------------------------------------------------------------------
 
@@ -465,6 +467,11 @@ class Catalog:
             for name in (role.primary, *role.fallbacks):
                 if self._row(AgentUri(agent_uri(name))) is None:
                     yield Finding(self._role_files[role.primary], _unknown(role.name, name))
+
+    @property
+    def refused(self) -> int:
+        """How many agent files cannot be served; `findings` says why."""
+        return int(self._index.rows("SELECT count(*) FROM file WHERE issue IS NOT NULL")[0][0])
 
     @property
     def counters(self) -> Counters:

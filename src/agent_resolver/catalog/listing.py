@@ -102,7 +102,7 @@ def listing_digest(connection: sqlite3.Connection) -> str:
 
 
 def match_all(text: str) -> str:
-    """The question for agents that have every word of a text, or the start of one; empty where it has no words."""
+    """The question for agents that have every word of a text, of the last at least its start; empty without words."""
     return " AND ".join(_terms(text))
 
 
@@ -112,5 +112,6 @@ def match_any(text: str) -> str:
 
 
 def _terms(text: str) -> list[str]:
-    # In quotes a word is a word, whatever it may mean to the query language.
-    return [f'"{word}"*' for word in _WORD.findall(text)[:_MOST_WORDS]]
+    # In quotes a word is a word, whatever it may mean to the query language. The last may not be whole yet.
+    words = [f'"{word}"' for word in _WORD.findall(text)[:_MOST_WORDS]]
+    return [*words[:-1], *(f"{word}*" for word in words[-1:])]

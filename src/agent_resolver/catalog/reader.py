@@ -10,6 +10,7 @@ from agent_resolver.catalog.capability import derived_capabilities
 from agent_resolver.catalog.entry import Entry
 from agent_resolver.catalog.repair import repaired
 from agent_resolver.schema import Issue, IssueCode, Severity
+from agent_resolver.schema.conflict import conflict_issue
 from agent_resolver.schema.front_matter import split
 from agent_resolver.schema.source import Unreadable, decode, unreadable
 from agent_resolver.schema.tree import Mapping, Node, Scalar, Sequence, located, plain
@@ -68,6 +69,9 @@ def _tree(front_matter: str) -> tuple[Mapping, list[Issue]]:
     try:
         tree: Node = parse_yaml(front_matter, line=2)
     except Unreadable as stop:
+        if conflict := conflict_issue(front_matter.encode()):
+            # What a person has to settle is not repaired.
+            raise Unreadable(structs.replace(conflict, line=conflict.line + 1)) from None
         if stop.issue.code is IssueCode.LIMIT:
             raise
         issue = structs.replace(stop.issue, severity=Severity.WARNING, code=IssueCode.FRONT_MATTER_REPAIRED)

@@ -50,15 +50,10 @@ def _repaired(front_matter: str, level: int) -> str:
 
 
 def _mended(block: list[str], level: int) -> str:
-    """A key and what is below it; blank lines and comments at its end are not its own."""
-    end = len(block)
-    while end > 1 and _is_aside(block[end - 1]):
-        end -= 1
-    block, aside = block[:end], "".join(block[end:])
     whole = "".join(block)
     if not _KEY.match(block[0]) or _is_yaml(whole):
-        return whole + aside
-    return "".join(_mended_part(part, level) for part in _parts(block)) + aside
+        return whole
+    return "".join(_mended_part(part, level) for part in _parts(block))
 
 
 def _parts(block: list[str]) -> list[list[str]]:
@@ -80,6 +75,14 @@ def _is_pushed_in(line: str) -> bool:
 
 
 def _mended_part(part: list[str], level: int) -> str:
+    """A key and what is below it; blank lines and comments at its end are not its own."""
+    end = len(part)
+    while end > 1 and _is_aside(part[end - 1]):
+        end -= 1
+    return _mended_key(part[:end], level) + "".join(part[end:])
+
+
+def _mended_key(part: list[str], level: int) -> str:
     whole = "".join(part)
     key = _KEY.match(part[0])
     if key is None or _is_yaml(whole):

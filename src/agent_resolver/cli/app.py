@@ -87,7 +87,8 @@ def run(arguments: Sequence[str]) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _EXTRA_MODULES:
             raise
-        return _report(Usage(f"This command needs `{error.name}`", "pip install 'agent-resolver[tools]'"), options)
+        extra = "serve" if arguments[:1] == ["serve"] else "tools"
+        return _report(Usage(f"This command needs `{error.name}`", f"pip install 'agent-resolver[{extra}]'"), options)
     except BrokenPipeError:
         # Whoever read the output has seen enough. Closing it again at exit must not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

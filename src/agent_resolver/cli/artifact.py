@@ -78,7 +78,7 @@ class Artifact(Struct, frozen=True):
             if not is_ours(_MARKER.sub(b"", head)):
                 raise self._foreign()
             return None
-        problem = unusable(read_bounded(self.path, MAX_LOCKFILE_BYTES))
+        problem = unusable(head if len(head) < _HEAD_BYTES else read_bounded(self.path, MAX_LOCKFILE_BYTES))
         if problem is None or (allows_conflict and problem.kind is DifferenceKind.MERGE_CONFLICT):
             return problem
         if problem.kind is DifferenceKind.FOREIGN_FILE:

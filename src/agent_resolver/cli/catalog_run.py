@@ -53,12 +53,16 @@ def opened(options: argparse.Namespace) -> Iterator[Catalog]:
         if client := eager_client(root):
             err(f"warning: {client} loads `{root}` whole by itself; move the files to a folder it does not know")
     index = options.index or INDEX
+    if options.index and not os.path.exists(index):
+        raise Usage(f"`{index}` does not exist", "check the path, or leave `--index` out")
     catalog = open_catalog(roots, os.environ, judge_of(index), index)
     try:
         try:
             catalog.refresh()
         except UnusableRoot as error:
             raise Usage(str(error), error.hint) from error
+        if catalog.refused and getattr(options, "action", "") != "check":
+            err(f"warning: {catalog.refused} agent file(s) cannot be served; `agent catalog check` says why")
         yield catalog
     finally:
         catalog.close()

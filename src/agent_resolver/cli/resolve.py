@@ -11,7 +11,7 @@ from agent_resolver.cli.option import Commands, add_agents, add_command, add_ind
 from agent_resolver.cli.output import err_warnings
 from agent_resolver.cli.resolve_report import print_header, print_json, print_text
 from agent_resolver.core import Resolution, explanation_json, resolve
-from agent_resolver.schema import to_json
+from agent_resolver.schema import Lockfile, to_json
 from agent_resolver.storage import Batch
 
 _EXAMPLES = """\
@@ -79,8 +79,8 @@ def settle(resolution: Resolution, agent_path: str, options: argparse.Namespace,
     Raises:
         Refusal: A file is there that is not ours.
     """
-    artifacts = _artifacts(resolution, agent_path, options)
     lockfile = resolution.lockfile
+    artifacts = _artifacts(resolution, lockfile, agent_path, options)
     writes = not (options.locked or options.check or options.dry_run)
     conflicts = [artifact.refuse_foreign(allows_conflict=writes) for artifact in artifacts]
     if options.locked:
@@ -94,11 +94,13 @@ def settle(resolution: Resolution, agent_path: str, options: argparse.Namespace,
     return [Settled(artifact, artifact.write(batch, conflict)) for artifact, conflict in written][::-1]
 
 
-def _artifacts(resolution: Resolution, agent_path: str, options: argparse.Namespace) -> list[Artifact]:
+def _artifacts(
+    resolution: Resolution, lockfile: Lockfile | None, agent_path: str, options: argparse.Namespace
+) -> list[Artifact]:
     """The files that belong to this resolution: beside the agent file unless said otherwise, the lock first."""
     stem = agent_path.removesuffix(".md")
     artifacts = []
-    if lockfile := resolution.lockfile:
+    if lockfile is not None:
         artifacts.append(Artifact(options.output or f"{stem}.lock", lambda: [to_json(lockfile)], is_lock=True))
     if options.explain or options.explain_output:
         path = options.explain_output or f"{stem}.resolution.json"

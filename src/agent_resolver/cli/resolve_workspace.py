@@ -54,7 +54,7 @@ class Outcome(Struct, frozen=True):
     @property
     def success(self) -> bool:
         """Whether all went well."""
-        return self.status in {status.value for status in Status if not status.is_refusal}
+        return isinstance(self.status, Status) and not self.status.is_refusal
 
     @property
     def failed(self) -> tuple[Unresolved, ...]:

@@ -56,7 +56,7 @@ async def _serve(options: argparse.Namespace) -> None:
     async with AsyncExitStack() as stack:
         catalog = stack.enter_context(opened(options))
         registry, context = await _registry(options, stack)
-        for tool in Twins(catalog, partial(resolve_against, index), is_strict=options.strict).tools():
+        for tool in Twins(catalog, partial(resolve_against, index), page_size, is_strict=options.strict).tools():
             registry.add(tool)
         notices = Notices()
         resources = AgentResources(catalog, page_size=page_size, is_strict=options.strict)
@@ -116,6 +116,8 @@ def _print_config(options: argparse.Namespace) -> int:
     roots = [
         os.path.abspath(root) for root in catalog_roots(options.roots, *catalog_settings(os.environ, options.settings))
     ]
+    if not roots:
+        raise Usage("There are no agent files to serve", "name a folder with `--root`")
     command = ["agent", "serve", *(word for root in roots for word in ("--root", root)), *_options(options)]
     url = _url(*options.http) if options.http else None
     sys.stdout.write(client_config(options.print_config, command, url))

@@ -1,6 +1,7 @@
 """Which server serves each requirement: `resolve` chooses, `explain` enumerates."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Final
 
 from msgspec import UNSET, Struct
@@ -103,14 +104,22 @@ def resolve(agent: AgentFile, servers: Iterable[Server], *, resolved_at: str = E
     """
     servers = tuple(servers)
     offering = _by_category(servers, {requirement.category for requirement in agent.requires.mcp})
-    return _resolution(agent, servers, offering, resolved_at)
+    return _resolution(agent, servers, lambda need, limits: choose(need, limits, offering[need.category]), resolved_at)
 
 
 def resolver(servers: Iterable[Server], *, resolved_at: str = EPOCH) -> Callable[[AgentFile], Resolution]:
-    """A function that does what `resolve` does, for many agent files: the servers are sorted out only once."""
+    """A function that does what `resolve` does, for many agent files.
+
+    The servers are sorted out only once, and so is a requirement that several agent files have under the same limits.
+    """
     servers = tuple(servers)
     offering = by_category(servers)
-    return lambda agent: _resolution(agent, servers, offering, resolved_at)
+
+    @cache
+    def chosen(requirement: Requirement, limits: Limits) -> Choice:
+        return choose(requirement, limits, offering.get(requirement.category, []))
+
+    return lambda agent: _resolution(agent, servers, chosen, resolved_at)
 
 
 def explain(agent: AgentFile, servers: Iterable[Server], *, resolved_at: str = EPOCH) -> Explanation:
@@ -119,10 +128,13 @@ def explain(agent: AgentFile, servers: Iterable[Server], *, resolved_at: str = E
 
 
 def _resolution(
-    agent: AgentFile, servers: tuple[Server, ...], offering: Mapping[str, list[Server]], resolved_at: str
+    agent: AgentFile,
+    servers: tuple[Server, ...],
+    chosen: Callable[[Requirement, Limits], Choice],
+    resolved_at: str,
 ) -> Resolution:
     limits = limits_of(agent)
-    choices = tuple(choose(need, limits, offering.get(need.category, [])) for need in requirements_of(agent))
+    choices = tuple(chosen(need, limits) for need in requirements_of(agent))
     return Resolution(agent=agent, limits=limits, servers=servers, choices=choices, resolved_at=resolved_at)
 
 

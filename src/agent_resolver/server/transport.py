@@ -51,7 +51,17 @@ def listener(host: str, port: int) -> socket.socket:
     Raises:
         OSError: It cannot, as where another server does.
     """
-    return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # The protocol is named, since asyncio sends small answers at once only where it sees that it is TCP.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen()
+    except OSError:
+        listening.close()
+        raise
+    return listening
 
 
 async def serve_http(

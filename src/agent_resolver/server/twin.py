@@ -46,7 +46,6 @@ _LIMIT: Final = {
     "type": "integer",
     "minimum": 1,
     "maximum": MAX_PAGE,
-    "default": DEFAULT_PAGE,
     "description": "How many agents at most",
 }
 _AGENT: Final = _text("The name of an agent, or its address, such as agent://name")
@@ -108,9 +107,12 @@ class Twin:
 class Twins:
     """What the tools do. A strict one hides the agents whose `requires` do not resolve."""
 
-    def __init__(self, catalog: Catalog, resolve: Resolve, *, is_strict: bool = False) -> None:
+    def __init__(
+        self, catalog: Catalog, resolve: Resolve, page_size: int = DEFAULT_PAGE, *, is_strict: bool = False
+    ) -> None:
         self._catalog = catalog
         self._resolve = resolve
+        self._page_size = page_size
         self._is_strict = is_strict
 
     def tools(self) -> tuple[Tool, ...]:
@@ -123,18 +125,19 @@ class Twins:
             nextCursor={"type": "string", "description": "What to give as `cursor` for the next page"},
         )
         cursor = _text("`nextCursor` of the page before")
+        limit = {**_LIMIT, "default": self._page_size}
         return (
             _twin(
                 "list_agents",
                 "List the agents by name, a page at a time.",
-                _object([], cursor=cursor, limit=_LIMIT),
+                _object([], cursor=cursor, limit=limit),
                 page,
                 self.list,
             ),
             _twin(
                 "search_agents",
                 "Find agents by words, capability, role or model; the best first.",
-                _object([], query=_text("Words to look for"), limit=_LIMIT, **_FILTERS),
+                _object([], query=_text("Words to look for"), limit=limit, **_FILTERS),
                 found,
                 self.search,
             ),
@@ -161,7 +164,7 @@ class Twins:
 
     def list(self, arguments: Arguments) -> object:
         """A page of agents."""
-        limit = arguments.get("limit", DEFAULT_PAGE)
+        limit = arguments.get("limit", self._page_size)
         page = self._catalog.page(arguments.get("cursor"), limit, is_strict=self._is_strict)
         more = {"nextCursor": page.next_cursor} if page.next_cursor else {}
         return {"agents": list(map(_listed, page.agents)), "total": page.total, **more}
@@ -174,7 +177,7 @@ class Twins:
             role=arguments.get("role"),
             model=arguments.get("model"),
         )
-        found = self._catalog.search(query, arguments.get("limit", DEFAULT_PAGE), is_strict=self._is_strict)
+        found = self._catalog.search(query, arguments.get("limit", self._page_size), is_strict=self._is_strict)
         return {"agents": list(map(_listed, found))}
 
     def get(self, arguments: Arguments) -> object:

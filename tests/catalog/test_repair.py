@@ -1,0 +1,185 @@
+"""Front matter that no YAML parser takes: what was meant is served, and what was fine stays to the letter."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_resolver.catalog.repair import repaired
+from agent_resolver.schema.source import Unreadable
+from agent_resolver.schema.tree import plain
+from agent_resolver.schema.yaml_tree import parse_yaml
+
+LINES = st.sampled_from(
+    [
+        "name: a",
+        "description: Use when: always",
+        "description: fine",
+        " model: sonnet",
+        "\tmodel: sonnet",
+        "      tools: x",
+        "tools: [Read, Grep",
+        "tools: {a: 1,",
+        "  b: 2}",
+        "tools:",
+        "  - a",
+        " - b: c: d",
+        "- @e",
+        "\t- f",
+        "meta:",
+        "  note: a: b",
+        "    - deep: er: est",
+        "description: |",
+        "description: >-",
+        "  text: with: colons",
+        "text at the margin",
+        'quote: "not closed',
+        "quote: 'it's'",
+        'quote: "a "b" c"',
+        "star: *nobody",
+        "at: @file",
+        "tick: `code`",
+        "percent: %x",
+        "# a comment",
+        "  # another",
+        "",
+        "   ",
+        "? [a]",
+        ": b",
+        "{",
+        "]",
+        "Ünïcode: ä: ö",
+        "separator: a\u2028b: c",
+        "<example>",
+        "user: \"hello\" assistant: 'x'",
+    ]
+)
+FRONT_MATTER = st.tuples(st.lists(LINES, max_size=12), st.sampled_from(["\n", "\r\n"])).map(
+    lambda made: "".join(f"{line}{made[1]}" for line in made[0])
+)
+
+
+def read(text: str) -> object:
+    """What a parser makes of it; None where it cannot."""
+    try:
+        return plain(parse_yaml(text))
+    except Unreadable:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("broken", "meant"),
+    [
+        ("a: Use when: x\n", {"a": "Use when: x"}),
+        ("a: b\n  c: d\n", {"a": "b", "c": "d"}),
+        ("a: x: y\n   c: d\ne: f\n", {"a": "x: y", "c": "d", "e": "f"}),
+        ("name: b\n\tmodel: d\n", {"name": "b", "model": "d"}),
+        ("name: b\n        model: d\n", {"name": "b", "model": "d"}),
+        ("a: x: y\n  goes on\n  here\n", {"a": "x: y goes on here"}),
+        ("a: x: y\nat the margin\nc: d\n", {"a": "x: y at the margin", "c": "d"}),
+        ("a: x: y\n        Note: z\n", {"a": "x: y Note: z"}),
+        ('a: "not closed\nc: d\n', {"a": "not closed", "c": "d"}),
+        ("a: 'it's'\n", {"a": "it's"}),
+        ('a: "he said "no" twice"\n', {"a": 'he said "no" twice'}),
+        ("a: [x] [y]\n", {"a": "[x] [y]"}),
+        ("a: @x\n", {"a": "@x"}),
+        ("a: `x`\n", {"a": "`x`"}),
+        ("a: *x\n", {"a": "*x"}),
+        ("a: %x\n", {"a": "%x"}),
+        ("a: x\u2028y\n", {"a": "x y"}),
+        ("a:\n  - b\n - c\n   - d\n", {"a": ["b", "c", "d"]}),
+        ("a:\n  - b: c: d\n  - `e`\n  - f\n", {"a": ["b: c: d", "`e`", "f"]}),
+        ("a:\n\t- b\n\t- c\n", {"a": ["b", "c"]}),
+        ("a:\n  - b\n - c\n  # aside\n\n  -\n", {"a": ["b", "c", None]}),
+        ("a: |\ntext at the margin\nb: c\n", {"a": "text at the margin\n", "b": "c"}),
+        ("a: >-\n    one\n  two\nb: c\n", {"a": "one two", "b": "c"}),
+        ("m:\n  a: x: y\n  b: c\n", {"m": {"a": "x: y", "b": "c"}}),
+        ("m:\n    a: b\n      c: d\n", {"m": {"a": "b", "c": "d"}}),
+        ("m:\n\ta: b\n\tc: d\n", {"m": {"a": "b", "c": "d"}}),
+        ("a: {\n  b: 1\n}\nc: x: y\n", {"a": {"b": 1}, "c": "x: y"}),
+        ('a: "one\n  b: two"\nc: x: y\n', {"a": "one b: two", "c": "x: y"}),
+        ("a: |\n  b: c\nd: x: y\n", {"a": "b: c\n", "d": "x: y"}),
+        ("a:\tx: y\n", {"a": "x: y"}),
+    ],
+)
+def test_what_was_meant_is_plain(broken: str, meant: dict[str, object]) -> None:
+    assert read(broken) is None
+    assert read(repaired(broken)) == meant
+    with_returns = broken.replace("\n", "\r\n")
+    assert read(repaired(with_returns)) == meant
+
+
+def test_every_line_that_was_fine_stays_to_the_letter() -> None:
+    fine = ["# head\r\n", "name:   a  # why\r\n", "\r\n", "tools: [a,\r\n", "  b]\r\n", "# tail\r\n", "model: 'x'\r\n"]
+
+    mended = repaired("".join([*fine[:3], "description: x: y\r\n", *fine[3:6], "at: @x\r\n", *fine[6:]]))
+
+    assert mended == "".join([*fine[:3], 'description: "x: y"\r\n', *fine[3:6], 'at: "@x"\r\n', *fine[6:]])
+
+
+@pytest.mark.parametrize(
+    "hopeless", ["{\n", "- a\nb: c: d\n", "text\nmore: text: here\n", "m:\n  a\n  b: c\n", "\x07: x\n"]
+)
+def test_what_no_rule_fits_is_left_for_the_parser_to_say(hopeless: str) -> None:
+    assert read(repaired(hopeless)) is None
+
+
+@given(FRONT_MATTER)
+def test_what_is_yaml_is_left_alone(text: str) -> None:
+    if read(text) is not None:
+        assert repaired(text) == text
+
+
+@given(FRONT_MATTER)
+def test_to_repair_twice_is_to_repair_once(text: str) -> None:
+    once = repaired(text)
+
+    assert repaired(once) == once
+
+
+FINE = st.lists(
+    st.sampled_from(
+        [
+            "name: a\n",
+            "# aside\n",
+            "\n",
+            "tools: [a,\n  b: c]\n",
+            "tools: {\n  b: 1\n}\n",
+            'said: "one\n  b: two"\n',
+            "text: |\n  b: c: d\n\n  e\n",
+            "list:\n- a\n- b: c\n",
+            "list:\r\n    - a\r\n",
+            "map:\n   a: {b: c}\n   d:   # why\n     - e\n",
+            "long: plain\n  goes on\n",
+        ]
+    ),
+    max_size=4,
+).map("".join)
+
+
+@given(before=FINE, after=FINE)
+def test_a_broken_line_between_fine_parts_touches_none(before: str, after: str) -> None:
+    assert repaired(f"{before}broken: x: y\n{after}") == f'{before}broken: "x: y"\n{after}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: b: x" + " " * 200_000 + "y\n",
+        "a: b: c\n" + " " * 200_000 + "\n",
+        "a:\n" + "  - x" + " " * 100_000 + "y: z: w\n",
+        "a:\n" * 80_000 + "b: c: d\n",
+        "a: '\n" * 50_000,
+        "a:\n" + " - '\n" * 50_000,
+        "\t" * 200_000 + "a: b: c\n",
+        "a" * 200_000 + ": b: c\n",
+        "".join(f"{' ' * level}a:\n" for level in range(600)) + "x: y: z\n",
+    ],
+    ids=range(9),
+)
+def test_hostile_front_matter_takes_no_longer_than_its_length(text: str) -> None:
+    start = time.process_time()
+    repaired(text)
+
+    assert time.process_time() - start < 5

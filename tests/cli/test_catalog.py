@@ -1,0 +1,359 @@
+"""`agent catalog`: what it prints, what it repairs, and how it ends."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import agent_process, contents
+from tests.conftest import Ran, Run
+
+Snapshot = Callable[[object], None]
+
+FILES = {
+    "architect.md": "---\nname: architect\ndescription: Designs systems and APIs\nmodel: sonnet\n---\n# Plan\n",
+    "team/reviewer.md": "---\nname: reviewer\ndescription: Reviews Python code\nmodel: haiku\nversion: 1.10\n---\nGo\n",
+    "other/reviewer.md": "---\nname: reviewer\ndescription: Reviews contracts\ntags: [law]\n---\nRead slowly.\n",
+    "bound.md": (
+        "---\nname: bound\nversion: 1.0.0\ndescription: Needs a server\nrequires:\n  mcp:\n    - category: crm\n"
+        "      permissions: [read]\nconstraints:\n  data: { sensitivity: internal, residency: eu-only }\n---\n"
+    ),
+    "roles.yaml": "lead: {primary: architect, fallbacks: [reviewer, nobody]}\n",
+    "README.md": "# No agent\n",
+}
+BROKEN = (
+    "\ufeff---\r\nname: broken\r\n# why\r\ndescription: Use when: always\r\n\r\n  model: opus\r\ntools:\r\n  - a\r\n"
+    " - @b\r\n---\r\nBody: stays: as it is\r\n---\r\nname: broken\r\ndescription: Use when: always\r\n"
+)
+SERVER = {
+    "id": "crm",
+    "version": "1.0.0",
+    "launch": {"command": "crm", "args": [], "env": []},
+    "categories": ["crm"],
+    "scopes": ["read"],
+    "data": {"residency": ["eu-only"], "maxSensitivity": "confidential"},
+    "trust": {"signed": True, "publisher": "tests"},
+}
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with nothing in it, as the current one."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    return tmp_path / "project"
+
+
+@pytest.fixture
+def agents(empty: Path) -> Path:
+    """Agent files below `agents`."""
+    write(empty / "agents", FILES)
+    return empty / "agents"
+
+
+def document(ran: Ran) -> Any:
+    assert ran.stderr == ""
+    return json.loads(ran.stdout)
+
+
+# What each prints -----------------------------------------------------------------------------------------------------
+
+
+def test_catalog_list(agents: Path, run: Run, snapshot: Snapshot) -> None:
+    snapshot(run("catalog", "list"))
+
+
+def test_catalog_list_as_json(agents: Path, run: Run, snapshot: Snapshot) -> None:
+    snapshot(run("catalog", "list", "--json"))
+
+
+def test_catalog_search(agents: Path, run: Run, snapshot: Snapshot) -> None:
+    snapshot(run("catalog", "search", "reviews python"))
+
+
+def test_catalog_search_for_nothing(agents: Path, run: Run, snapshot: Snapshot) -> None:
+    snapshot(run("catalog", "search", "zzz"))
+
+
+def test_catalog_show(agents: Path, run: Run, snapshot: Snapshot) -> None:
+    snapshot(run("catalog", "show", "reviewer"))
+
+
+def test_catalog_show_as_json(agents: Path, run: Run, snapshot: Snapshot) -> None:
+    snapshot(run("catalog", "show", "agent://team/reviewer?version=1.10", "--json"))
+
+
+def test_catalog_show_of_a_name_with_a_slip(agents: Path, run: Run, snapshot: Snapshot) -> None:
+    snapshot(run("catalog", "show", "reviwer"))
+
+
+def test_catalog_check(agents: Path, run: Run, snapshot: Snapshot) -> None:
+    write(agents, {"broken.md": BROKEN, "nameless.md": "---\nmodel: x\n---\n", "bad.md": "---\nname: a/b\n---\n"})
+    ran = run("catalog", "check")
+
+    snapshot(str(ran).replace(f"{agents}/", "/agents/"))
+
+
+def test_catalog_check_as_json(agents: Path, run: Run, snapshot: Snapshot) -> None:
+    write(agents, {"broken.md": BROKEN})
+    ran = run("catalog", "check", "--json")
+
+    snapshot(str(ran).replace(f"{agents}/", "/agents/"))
+
+
+def test_catalog_stats(agents: Path, run: Run, snapshot: Snapshot) -> None:
+    snapshot(run("catalog", "stats"))
+
+
+def test_catalog_stats_as_json(agents: Path, run: Run, snapshot: Snapshot) -> None:
+    snapshot(run("catalog", "stats", "--json"))
+
+
+def test_catalog_lint(agents: Path, run: Run, snapshot: Snapshot) -> None:
+    write(agents.parent, {"plan.md": "1. @o:agent://architect\n2. **@o:agent://reviewr** or @o:agent://../x\n"})
+
+    snapshot(run("catalog", "lint", "plan.md"))
+
+
+def test_catalog_lint_as_json(agents: Path, run: Run, snapshot: Snapshot) -> None:
+    write(agents.parent, {"plan.md": "1. @o:agent://architect\n2. **@o:agent://reviewr** or @o:agent://../x\n"})
+
+    snapshot(run("catalog", "lint", "plan.md", "--json"))
+
+
+# Listings -------------------------------------------------------------------------------------------------------------
+
+
+def test_every_agent_of_a_listing_has_what_a_program_needs(agents: Path, run: Run) -> None:
+    listed = document(run("catalog", "list", "--json"))
+
+    assert [agent["uri"] for agent in listed] == [
+        "agent://architect",
+        "agent://bound",
+        "agent://reviewer",
+        "agent://team/reviewer",
+    ]
+    for agent in listed:
+        assert {"name", "uri", "description", "digest"} <= set(agent)
+        assert document(run("catalog", "show", agent["uri"], "--json"))["digest"] == agent["digest"]
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        (["--capability", "Python"], ["agent://team/reviewer"]),
+        (["--role", "lead"], ["agent://architect"]),
+        (["--model", "haiku"], ["agent://team/reviewer"]),
+        (["--model", "haiku", "--role", "lead"], []),
+    ],
+)
+def test_filters_narrow_a_listing_and_a_search(agents: Path, run: Run, filters: list[str], expected: list[str]) -> None:
+    assert [found["uri"] for found in document(run("catalog", "list", "--json", *filters))] == expected
+    found = run("catalog", "search", "reviews designs", "--json", *filters)
+    assert ([each["uri"] for each in json.loads(found.stdout)], found.code) == (expected, 0 if expected else 1)
+
+
+def test_roots_are_searched_in_their_order(agents: Path, run: Run) -> None:
+    ran = run("catalog", "list", "--json", "--root", "agents/team", "--root", "agents/other")
+
+    assert [(found["uri"], found["description"]) for found in document(ran)] == [
+        ("agent://other/reviewer", "Reviews contracts"),
+        ("agent://reviewer", "Reviews Python code"),
+    ]
+
+
+def test_the_status_of_requires_shows_with_its_reason(agents: Path, run: Run) -> None:
+    def status() -> tuple[str, str | None]:
+        [found] = [each for each in document(run("catalog", "list", "--json")) if each["name"] == "bound"]
+        return found["status"], found["reason"]
+
+    assert status() == ("unresolved", "there is no index")
+    (agents.parent / "mcp.index.json").write_text(json.dumps([SERVER]))
+    assert status() == ("resolved", None)
+    assert "agent://bound [resolved]" in run("catalog", "list").stdout
+    (agents.parent / "mcp.index.json").write_text("[]")
+    assert status() == ("unresolved", "no candidates for categories: crm")
+    (agents.parent / "mcp.index.json").unlink()
+    assert status() == ("unresolved", "there is no index")
+
+
+def test_a_folder_that_a_client_loads_by_itself_is_warned_about(empty: Path, run: Run) -> None:
+    write(empty / ".claude" / "agents", FILES)
+    ran = run("catalog", "list", "--root", ".claude/agents")
+
+    assert ran.code == 0
+    assert ran.stderr.startswith("warning: Claude Code loads `.claude/agents` whole by itself")
+
+
+# Repairs --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_repair_changes_the_lines_that_are_broken_and_no_other_byte(empty: Path, run: Run) -> None:
+    write(empty / "agents", {"broken.md": BROKEN, "fine.md": FILES["architect.md"]})
+    before = json.loads(run("catalog", "show", "broken", "--json").stdout)
+
+    ran = run("catalog", "check", "--fix", "--strict")
+
+    assert (ran.code, ran.stderr) == (0, "✓ Repaired agents/broken.md\n")
+    assert contents(empty / "agents") == {
+        "broken.md": BROKEN.replace("Use when: always", '"Use when: always"', 1)
+        .replace("  model: opus", "model: opus")
+        .replace(" - @b", '  - "@b"')
+        .encode(),
+        "fine.md": FILES["architect.md"].encode(),
+    }
+    after = json.loads(run("catalog", "show", "broken", "--json").stdout)
+    assert {key for key in after if after[key] != before[key]} == {"digest"}
+    assert run("catalog", "check", "--fix").stderr == ""
+
+
+def test_without_fix_nothing_is_written(empty: Path, run: Run) -> None:
+    write(empty / "agents", {"broken.md": BROKEN})
+    ran = run("catalog", "check")
+
+    assert ran.code == 0
+    assert "front" not in ran.stderr
+    assert contents(empty / "agents") == {"broken.md": BROKEN.encode()}
+    assert run("catalog", "check", "--strict").code == 1
+
+
+def test_what_cannot_be_repaired_is_left_alone_and_is_the_answer_no(empty: Path, run: Run) -> None:
+    hopeless = {"a.md": "---\n{\n---\n", "b.md": "---\nname: x/y\n---\n", "c.md": "\n---\nname: c\n---\n"}
+    write(empty / "agents", hopeless)
+    ran = run("catalog", "check", "--fix")
+
+    assert ran.code == 1
+    assert ran.stdout.count("✗") == 3
+    assert ran.stdout.endswith("0 agent(s) served, 3 file(s) refused, 0 warning(s)\n")
+    assert contents(empty / "agents") == {name: text.encode() for name, text in hopeless.items()}
+
+
+def test_a_repaired_file_keeps_its_permissions(empty: Path, run: Run) -> None:
+    write(empty / "agents", {"broken.md": BROKEN})
+    (empty / "agents" / "broken.md").chmod(0o640)
+    run("catalog", "check", "--fix")
+
+    assert (empty / "agents" / "broken.md").stat().st_mode & 0o777 == 0o640
+
+
+# How it ends ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["list"], 0),
+        (["list", "--role", "nobody"], 0),
+        (["list", "--root", "nowhere"], 2),
+        (["list", "--root", "agents/README.md"], 0),
+        (["list", "--root", "agents/roles.yaml/x"], 2),
+        (["search", "zzz"], 1),
+        (["search", "reviews", "--limit", "0"], 2),
+        (["search", "reviews", "--limit", "101"], 2),
+        (["search", "reviews", "--limit", "x"], 2),
+        (["search", ""], 0),
+        (["search", '" OR NEAR( *'], 1),
+        (["show", "nobody"], 1),
+        (["show", "agent://"], 1),
+        (["show", "../../etc/passwd"], 1),
+        (["show", "agent://%2e%2e/x"], 1),
+        (["show", "file:///etc/passwd"], 1),
+        (["show", "agent://reviewer?version=1"], 1),
+        (["show", "\udcff"], 1),
+        (["search", "\udcff"], 1),
+        (["list", "--capability", "\udcff"], 0),
+        (["list", "--root", "\udcff"], 2),
+        (["show", "x" * 10_000], 1),
+        (["show", ""], 1),
+        (["check"], 0),
+        (["check", "--strict"], 1),
+        (["stats"], 0),
+        (["lint", "nowhere.md"], 2),
+        (["lint", "agents"], 2),
+        (["lint", "agents/README.md"], 0),
+        (["list", "--index", "agents/README.md"], 1),
+        ([], 2),
+    ],
+)
+@pytest.mark.parametrize("is_json", [False, True])
+def test_every_end_has_its_code_and_none_a_traceback(
+    agents: Path, run: Run, command: list[str], code: int, *, is_json: bool
+) -> None:
+    ran = run("catalog", *command, *(["--json"] if is_json and command else []))
+
+    assert ran.code == code
+    assert "Traceback" not in ran.stdout + ran.stderr
+    if is_json and ran.stdout:
+        json.loads(ran.stdout)
+
+
+def test_without_any_agents_it_says_where_it_looked(empty: Path, run: Run, snapshot: Snapshot) -> None:
+    snapshot(run("catalog", "list"))
+
+
+def test_an_empty_folder_is_a_catalog_of_none(empty: Path, run: Run) -> None:
+    (empty / "agents").mkdir()
+
+    assert document(run("catalog", "list", "--json")) == []
+    assert document(run("catalog", "stats", "--json"))["largest"] is None
+    assert run("catalog", "check").stdout == "0 agent(s) served, 0 file(s) refused, 0 warning(s)\n"
+
+
+def test_nothing_that_a_file_says_steers_the_terminal(empty: Path, run: Run) -> None:
+    evil = "\x1b[31m\x07\u202e"
+    write(
+        empty / "agents",
+        {
+            f"{evil}.md": "---\nmodel: x\n---\n",
+            f"{evil}/a.md": '---\nname: x\ndescription: "\\e[31m\\u202E\\nforged line"\nmodel: "\\e[2J"\n---\n',
+            f"{evil}/b.md": "---\nname: x\n---\n",
+            "c.md": '---\nname: "a\\e[31m"\n---\n',
+            "d.md": f"---\nname: d\ndescription: a: {evil[-1]}\n---\n",
+            "roles.yaml": '"\\e[31m": {primary: "\\e[2J"}\n',
+        },
+    )
+    write(empty, {"plan.md": f"@o:agent://{evil}x\n"})
+    for command in (["list"], ["check"], ["check", "--fix"], ["stats"], ["search", "x"], ["lint", "plan.md"]):
+        ran = run("catalog", *command)
+        for line in (ran.stdout + ran.stderr).split("\n"):
+            assert line.isprintable(), line
+            assert not line.startswith("forged")
+
+
+def test_an_index_of_agents_that_cannot_be_kept_is_no_reason_to_stop(
+    agents: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(agents / "README.md"))
+
+    assert len(document(run("catalog", "list", "--json"))) == 4
+
+
+def test_the_index_of_a_project_that_was_copied_is_another_one(agents: Path, run: Run, tmp_path: Path) -> None:
+    shutil.copytree(agents, tmp_path / "copy")
+    run("catalog", "list")
+    (tmp_path / "copy" / "architect.md").unlink()
+
+    assert len(document(run("catalog", "list", "--json", "--root", str(tmp_path / "copy")))) == 3
+    assert len(document(run("catalog", "list", "--json"))) == 4
+
+
+def test_as_a_process_it_takes_names_of_any_bytes(agents: Path) -> None:
+    try:
+        (agents / "\udcff.md").touch()
+    except OSError:
+        pytest.skip("this disk takes no such names")
+    for command in (["check"], ["check", "--json"], ["show", "\udcff"]):
+        ran = agent_process("catalog", *command)
+        assert (ran.returncode, "Traceback" in ran.stderr) == (1, False)

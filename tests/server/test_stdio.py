@@ -1,0 +1,265 @@
+"""`agent serve` as a client starts it: what is on the wire, how it ends, what it serves, and clients' settings."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_resolver.server.client_config import CLIENTS, client_config
+from tests.cli.conftest import AGENT, server
+from tests.registry.process import assert_none_is_left, eventually, is_running, started
+from tests.server.conftest import META, Start, environment, write_agent
+
+LIST = {"jsonrpc": "2.0", "method": "resources/list"}
+
+
+def agent(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "agent_resolver", *command]
+    return subprocess.run(
+        line, cwd=folder, env=environment(folder), capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def test_nothing_but_messages_is_on_stdout(start: Start, agents: Path, tmp_path: Path) -> None:
+    """Whatever there is to say of the folders, the files and the requests goes to stderr."""
+    eager = tmp_path / ".claude" / "agents"
+    write_agent(eager, "ready")
+    (eager / "broken.md").write_text("---\nname: broken\ndescription: one: two: three\n---\nBody\n")
+    (eager / "odd.md").write_bytes(b"---\nname: [\n\xff\n---\n")
+    process = start("--root", "agents", "--root", str(eager))
+    process.send(b"not json", b"[]", b'"text"', b"", b"{}", b"\xff\xfe", b'{"jsonrpc":"2.0","id":1}')
+
+    assert process.ask("resources/list")["result"]["resources"]
+    assert process.ask("tools/call", name="nothing", arguments={})["error"]["code"] == -32602
+    code, rest, errors = process.end()
+    assert code == 0
+    assert [line for line in rest.splitlines() if json.loads(line)["jsonrpc"] != "2.0"] == []
+    assert "Claude Code" in errors
+    assert "Traceback" not in errors
+
+
+def test_a_message_without_an_id_is_never_answered(start: Start, agents: Path) -> None:
+    process = start("--root", "agents")
+    process.initialize()
+    process.send(
+        LIST,
+        {"jsonrpc": "2.0", "method": "resources/read", "params": {"uri": "agent://nobody"}},
+        {"jsonrpc": "2.0", "method": "nothing/like-it"},
+        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 99}},
+        {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"},
+        {**LIST, "id": 7},
+    )
+
+    assert process.receive()["id"] == 7
+    assert process.end()[1] == b""
+
+
+def test_a_limit_that_is_none_is_refused_on_the_wire(start: Start, agents: Path) -> None:
+    """Null too, which the SDK's client does not send."""
+    process = start("--root", "agents")
+
+    limits: list[object] = [None, 0, 101, True, "5", 1.5, [], {}]
+    for limit in limits:
+        error = process.ask("resources/list", meta={"agent-resolver/limit": limit})["error"]
+        assert (error["code"], error["data"]) == (-32602, {"key": "agent-resolver/limit"})
+
+
+def test_a_thousand_requests_at_once_are_all_answered(start: Start, agents: Path) -> None:
+    process = start("--root", "agents")
+    process.initialize()
+    process.send(*({**LIST, "id": number} for number in range(1000)))
+
+    assert {process.receive()["id"] for _ in range(1000)} == set(range(1000))
+
+
+@pytest.mark.parametrize("how", ["closed", "interrupted", "terminated"])
+@pytest.mark.parametrize("when", ["idle", "subscribed"])
+def test_it_ends_quickly_and_without_a_word(start: Start, agents: Path, how: str, when: str) -> None:
+    process = start("--root", "agents")
+    process.ask("resources/list")
+    if when == "subscribed":
+        listen = {"notifications": {"resourcesListChanged": True}}
+        assert process.ask("resources/read", 1, uri="agent://ready")["result"]
+        process.send({"jsonrpc": "2.0", "id": 2, "method": "subscriptions/listen", "params": {**listen, "_meta": META}})
+        assert process.receive()["method"] == "notifications/subscriptions/acknowledged"
+    begin = time.monotonic()
+    if how != "closed":
+        process.process.send_signal(signal.SIGINT if how == "interrupted" else signal.SIGTERM)
+        process.process.wait(timeout=10)
+
+    code, _, errors = process.end()
+    assert (code, errors) == (0, "")
+    assert time.monotonic() - begin < 3
+
+
+def test_a_client_that_no_longer_reads_ends_it_too(start: Start, agents: Path) -> None:
+    process = start("--root", "agents")
+    process.initialize()
+    process.stdout.close()
+    process.send({**LIST, "id": 1})
+
+    assert eventually(lambda: process.process.poll() is not None)
+    assert "Traceback" not in process.stderr.read().decode()
+
+
+# The tools that a lock opens -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def governed(tmp_path: Path, agents: Path) -> Iterator[Path]:
+    """A project with a lock that opens tools of `tests/registry/servers/raw.py`."""
+    (tmp_path / "agents.md").write_text(AGENT)
+    (tmp_path / "mcp.index.json").write_text(json.dumps([server()]))
+    resolved = agent(tmp_path, "resolve")
+    assert resolved.returncode == 0, resolved.stderr
+    yield tmp_path
+    assert_none_is_left(tmp_path)
+
+
+def test_the_tools_of_a_lock_stand_beside_the_twins(governed: Path, start: Start) -> None:
+    process = start("--root", "agents", "--tools-of", "agents.md", "--trust")
+
+    tools = [tool["name"] for tool in process.ask("tools/list")["result"]["tools"]]
+    assert tools == sorted(tools)
+    assert {"raw.echo", "list_agents", "resolve_agent"} <= set(tools)
+    assert "raw.process" not in tools
+    echoed = process.ask("tools/call", name="raw.echo", arguments={"text": "hello"})["result"]
+    assert echoed["structuredContent"] == {"text": "hello"}
+    refused = process.ask("tools/call", name="raw.echo", arguments={})["result"]
+    assert refused["isError"]
+    assert process.ask("tools/call", name="list_agents", arguments={})["result"]["structuredContent"]["total"] == 45
+    assert process.end()[0] == 0
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, None])
+def test_the_servers_of_a_lock_end_with_it(governed: Path, start: Start, how: signal.Signals | None) -> None:
+    process = start("--root", "agents", "--tools-of", "agents.md", "--trust")
+    process.ask("tools/list")
+    pids = started(governed)
+    assert any(map(is_running, pids))
+    if how is not None:
+        process.process.send_signal(how)
+        process.process.wait(timeout=10)
+
+    code, _, errors = process.end()
+    assert (code, errors) == (0, "")
+    assert not any(map(is_running, pids))
+
+
+def test_a_lock_that_is_missing_edited_or_not_trusted_is_refused_in_words(governed: Path) -> None:
+    serve = ("serve", "--root", "agents", "--tools-of", "agents.md")
+    untrusted = agent(governed, *serve)
+    lock = governed / "agents.lock"
+    content = lock.read_text()
+    lock.write_text(content.replace('"use"', '"use", "other"'))
+    edited = agent(governed, *serve, "--trust")
+    lock.unlink()
+    missing = agent(governed, *serve, "--trust")
+
+    for ran in (untrusted, edited, missing):
+        assert ran.returncode == 1
+        assert ran.stdout == ""
+        assert ran.stderr.startswith("error: ")
+        assert "\nhint: " in ran.stderr
+        assert "Traceback" not in ran.stderr
+    assert started(governed) == []
+
+
+# What is wrong with the command line ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (["--root", "nothing"], 2, "nothing` cannot be served"),
+        (["--root", "agents", "--page-size", "0"], 2, "from 1 to 100"),
+        (["--root", "agents", "--page-size", "101"], 2, "from 1 to 100"),
+        (["--root", "agents", "--http", "nothing"], 2, "HOST:PORT"),
+        (["--root", "agents", "--http", "127.0.0.1:65536"], 2, "HOST:PORT"),
+        (["--root", "agents", "--http", "0.0.0.0:0"], 2, "can be reached from other machines"),
+        (["--root", "agents", "--http", "[::]:0"], 2, "can be reached from other machines"),
+        (["--root", "agents", "--http", "203.0.113.1:0", "--allow-host", "x"], 1, "Cannot listen on"),
+        (["--root", "agents", "--index", "agents"], 2, "a directory"),
+    ],
+)
+def test_what_cannot_be_served_is_said_in_words(
+    agents: Path, tmp_path: Path, options: list[str], code: int, words: str
+) -> None:
+    ran = agent(tmp_path, "serve", *options)
+
+    assert ran.returncode == code, ran.stderr
+    assert words in ran.stderr
+    assert ran.stdout == ""
+    assert "Traceback" not in ran.stderr
+
+
+# Settings for clients -------------------------------------------------------------------------------------------------
+
+
+def entry_of(client: str, text: str) -> dict[str, Any]:
+    if client == "codex":
+        return tomllib.loads(text)["mcp_servers"]["agent-resolver"]  # type: ignore[no-any-return]
+    return json.loads(text)["servers" if client == "vscode" else "mcpServers"]["agent-resolver"]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_a_client_is_told_to_start_answers_wherever_it_is_started(
+    start: Start, agents: Path, tmp_path: Path, client: str
+) -> None:
+    ran = agent(tmp_path, "serve", "--root", "agents", "--strict", "--page-size", "7", "--print-config", client)
+    entry = entry_of(client, ran.stdout)
+    assert entry["command"] == "agent"
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    script = Path(sys.executable).parent / entry["command"]
+    process = start(line=["env", "-C", str(elsewhere), str(script), *entry["args"]])
+    listed = process.ask("resources/list")["result"]
+    assert len(listed["resources"]) == 7
+    assert listed["_meta"]["agent-resolver/total"] == 44
+    resolved = process.ask("tools/call", name="resolve_agent", arguments={"agent": "ready"})["result"]
+    assert resolved["structuredContent"]["status"] == "resolved"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("address", ["127.0.0.1:8765", "[::1]:8765"])
+def test_a_client_can_be_told_an_address(agents: Path, tmp_path: Path, client: str, address: str) -> None:
+    ran = agent(tmp_path, "serve", "--root", "agents", "--http", address, "--print-config", client)
+
+    entry = entry_of(client, ran.stdout)
+    assert entry.get("url", entry.get("args", [""])[-1]) == f"http://{address}/mcp"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("root", ['a "quoted" one', "back\\slash", "\U0001f916", "\x7f\x01", "two\nlines", "caf\u00e9"])
+def test_any_folder_can_stand_in_the_settings(client: str, root: str) -> None:
+    text = client_config(client, ["agent", "serve", "--root", root], None)
+
+    assert entry_of(client, text)["args"] == ["serve", "--root", root]
+
+
+@pytest.mark.skipif(not os.path.isdir("../shared/data/agents"), reason="the agents of others are not here")  # noqa: PTH112
+def test_every_agent_of_others_is_served(start: Start) -> None:
+    folder = Path("../shared/data/agents").resolve()
+    process = start("--root", str(folder))
+
+    listed = process.ask("resources/list", meta={"agent-resolver/limit": 100})["result"]
+    seen = listed["resources"]
+    while "nextCursor" in listed:
+        cursor = listed["nextCursor"]
+        listed = process.ask("resources/list", meta={"agent-resolver/limit": 100}, cursor=cursor)["result"]
+        seen += listed["resources"]
+    assert len({agent["uri"] for agent in seen}) == len(seen) == 273
+    for agent_listed in seen:
+        definition = process.ask("resources/read", uri=agent_listed["uri"])["result"]["contents"][0]
+        assert json.loads(definition["text"])["name"] == agent_listed["name"]
+        assert str(folder) not in definition["text"]
