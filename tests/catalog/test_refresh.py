@@ -14,6 +14,7 @@ from agent_resolver.catalog.errors import UnknownAgent, UnusableRoot
 from agent_resolver.catalog.index import CatalogIndex
 from agent_resolver.catalog.uri import AgentUri
 from agent_resolver.schema import IssueCode
+from agent_resolver.storage.walk import Identity
 from tests.catalog.conftest import Make, agent, codes, uris
 from tests.catalog.test_index import as_nobody
 
@@ -351,3 +352,28 @@ def test_what_is_watched_are_the_folders_and_the_files(tmp_path: Path, make: Mak
     agent(tmp_path / "root" / "b.md")
 
     assert make(tmp_path / "root", file).watched == ([str(tmp_path / "root")], [str(file)])
+
+
+def test_a_folder_that_becomes_a_link_between_the_look_and_the_reading_is_not_read(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    for folder in (root / "team", outside):
+        folder.mkdir(parents=True)
+        (folder / "one.md").write_text(f"---\nname: one\ndescription: from {folder.name}\n---\n")
+    swapped: list[bool] = []
+
+    class Swapping(Catalog):
+        """Has the folder swapped right after it was looked at."""
+
+        def _scan(self) -> list[dict[str, Identity]]:
+            found = super()._scan()
+            if not swapped:
+                (root / "team").rename(tmp_path / "away")
+                (root / "team").symlink_to(outside)
+                swapped.append(True)
+            return found
+
+    catalog = Swapping([str(root)], CatalogIndex(None))
+    catalog.refresh()
+
+    assert swapped
+    assert catalog.page().agents == ()

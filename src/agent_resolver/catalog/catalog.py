@@ -201,6 +201,8 @@ class Catalog:
         return {path: seen for path, seen in files.items() if path not in odd} if odd else files
 
     def _read(self, key: Key) -> Entry | Issue | None:
+        if not self._is_inside(self._path(key), key[0]):
+            return None  # A link since it was found; the next look leaves it out.
         try:
             raw = self._bytes(key)
         except FileError as error:
