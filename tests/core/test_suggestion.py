@@ -455,3 +455,13 @@ def test_a_constraint_may_be_put_into_a_file_that_has_none() -> None:
     changed = apply_edits(agent(READ), agent(READ).requires.mcp[0], edits)
 
     assert limits_of(changed) == structs.replace(limits_of(agent(READ)), residency="us-only", sensitivity="public")
+
+
+def test_a_slip_is_not_looked_for_among_very_many_scopes() -> None:
+    offered = tuple(f"read:report{'s' * number}" for number in range(2, 102))
+    asked = ("read:reports", *offered, "read:reprots")
+    resolution = resolve(agent(("reporting", asked)), [server("acme", scopes=offered)])
+
+    (suggestion,) = resolution.failures[0].suggestions
+
+    assert {edit.kind for edit in suggestion.edits} == {EditKind.DROP_SCOPE}
