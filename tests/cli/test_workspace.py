@@ -303,7 +303,7 @@ def test_a_folder_without_agent_files_is_refused(workspace: Path, run: Run, comm
 
     assert (ran.code, as_json.code, as_json.stderr) == (1, 1, "")
     assert ran.stderr == "error: No agent file below `empty` has `requires`\nhint: name the folder that holds them\n"
-    assert json.loads(as_json.stdout)["error"]["code"] == "UNUSABLE_WORKSPACE"
+    assert json.loads(as_json.stdout)["error"]["code"] == "EMPTY_WORKSPACE"
 
 
 def test_users_of_a_folder_without_agent_files_are_not_none(workspace: Path, run: Run) -> None:

@@ -167,8 +167,8 @@ def test_a_dropped_scope_is_safe(runner: Runner, repository: Repository) -> None
 
     assert (ran.code, ran.outputs["risk"]) == (0, "safe")
     assert "## <code>agents&#46;lock</code>\n\n### Nothing that changed is a risk\n" in ran.summary
-    assert "| safe | <code>reporting</code> | scopes-narrowed | <code>write&#58;reports</code> |  |" in ran.summary
-    assert "with <code>head&#47;agents&#46;lock</code>" in ran.summary
+    assert "| safe | `reporting` | scopes-narrowed | `write:reports` |  |" in ran.summary
+    assert "with `head/agents.lock`" in ran.summary
     assert ran.annotations == ["::notice file=agents.lock::agents.lock: safe, see the summary"]
 
 
@@ -180,7 +180,7 @@ def test_a_widened_scope_fails_the_step_unless_nothing_may(runner: Runner, repos
     ran = runner.run(repository.folder)
 
     assert (ran.code, ran.outputs["risk"]) == (1, "risk")
-    assert "| **risk** | <code>analytics</code> | scopes-widened |  | <code>write&#58;metrics</code> |" in ran.summary
+    assert "| **risk** | `analytics` | scopes-widened |  | `write:metrics` |" in ran.summary
     assert ran.annotations == ["::error file=agents.lock::agents.lock: risk, see the summary"]
     assert runner.run(repository.folder, fail_on="never").code == 0
 
@@ -425,3 +425,14 @@ def test_a_summary_stays_within_what_github_takes(runner: Runner, repository: Re
     assert 500_000 < len(ran.summary.encode()) < 1024 * 1024
     assert ran.summary.endswith("more part(s) do not fit here: the output `report` names the whole\n")
     assert Path(ran.outputs["report"]).stat().st_size > 1024 * 1024
+
+
+def test_a_folder_without_agent_files_is_no_success(runner: Runner, repository: Repository) -> None:
+    (repository.folder / "elsewhere").mkdir()
+    (repository.folder / "elsewhere" / "mcp.index.json").write_text("[]")
+    commit(repository.folder)
+
+    ran = runner.run(repository.folder, workspace="elsewhere")
+
+    assert ran.code == 1
+    assert "is `workspace` the right folder?" in ran.log

@@ -82,6 +82,8 @@ def run(environment: Mapping[str, str]) -> int:
         write(environment, desk, [*verified(locks), f"\n{code(str(problem))}\n"], "")
         raise
     findings = sorted(review(place, locks), key=lambda found: (-RISKS.index(found.risk), found.path)) if place else []
+    if not locks and not findings:
+        raise Stop("No agent file in the workspace has `requires`: is `workspace` the right folder?")
     risk = max((found.risk for found in findings), key=RISKS.index, default="none") if place else ""
     about = "\nThere is no base to compare with: this is no pull request, and `base` is not set.\n"
     if place:
@@ -97,6 +99,8 @@ def run(environment: Mapping[str, str]) -> int:
 def verify(workspace: Path, index: Path, root: Path) -> list[Document]:
     """What `agent verify` says of every lock; each difference becomes an annotation."""
     document = asked(agent("verify", "--workspace=.", f"--index={index.absolute()}", "--json", folder=workspace))
+    if document.get("error", {}).get("code") == "EMPTY_WORKSPACE":
+        return []
     if "locks" not in document:
         raise Stop(f"The locks cannot be verified: {reason(document)}")
     for lock in document["locks"]:

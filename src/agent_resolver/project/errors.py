@@ -6,6 +6,7 @@ ResolverError
 ├── UntrustedFolder    code of the project would run, and nobody said that it may
 ├── UnusableState      the state cannot be kept where the settings say
 └── UnusableWorkspace  a folder cannot be searched for agent files
+    └── EmptyWorkspace there are none
 """
 
 from collections.abc import Sequence
@@ -55,3 +56,10 @@ class UnusableWorkspace(ResolverError):
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
+
+
+class EmptyWorkspace(UnusableWorkspace):
+    """No agent file below a folder has `requires`, so that it may be the wrong one."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(f"No agent file below `{folder}` has `requires`", "name the folder that holds them")

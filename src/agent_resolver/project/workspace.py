@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from agent_resolver.project.errors import UnusableWorkspace
+from agent_resolver.project.errors import EmptyWorkspace, UnusableWorkspace
 from agent_resolver.schema.agent_file import Reading, read_agent_file
 from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES, MAX_WORKSPACE_FILES
 from agent_resolver.schema.tree import EMPTY, Mapping
@@ -55,7 +55,7 @@ def members(folder: str) -> Iterator[Member]:
                 is_empty = False
                 yield Member(path, reading)
     if is_empty:
-        raise UnusableWorkspace(f"No agent file below `{folder}` has `requires`", "name the folder that holds them")
+        raise EmptyWorkspace(folder)
 
 
 def _requires(reading: Reading, raw: bytes) -> bool:
