@@ -465,3 +465,10 @@ def test_a_slip_is_not_looked_for_among_very_many_scopes() -> None:
     (suggestion,) = resolution.failures[0].suggestions
 
     assert {edit.kind for edit in suggestion.edits} == {EditKind.DROP_SCOPE}
+
+
+def test_to_allow_unsigned_servers_is_not_suggested_where_one_of_unknown_signature_would_be_taken() -> None:
+    unknown, unsigned = server("a", signed=None), server("b", signed=False)
+    resolution = resolve(agent(READ, trust=SIGNED), [unknown, unsigned])
+
+    assert resolution.failures[0].suggestions == ()
