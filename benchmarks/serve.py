@@ -46,6 +46,9 @@ class Stdio:
             if answer.get("id") == self._number:
                 return answer["result"]
 
+    def wake(self) -> None:
+        """Make ready after a pause."""
+
     def close(self) -> None:
         """End the server."""
         self.process.terminate()
@@ -85,6 +88,11 @@ class Http:
         if body.startswith((b"event:", b"data:", b":", b"id:")):
             body = next(line[5:] for line in body.splitlines() if line.startswith(b"data:") and len(line) > 6)  # noqa: PLR2004
         return json.loads(body)["result"]
+
+    def wake(self) -> None:
+        """Make ready after a pause: a server may have ended a connection that was idle for some seconds."""
+        self._connection.close()
+        self._connection.connect()
 
     def close(self) -> None:
         """End the server."""
@@ -157,6 +165,7 @@ def _compared(
             operation(server)
     for number in range(pairs):
         for name in list(servers) if number % 2 else list(servers)[::-1]:
+            servers[name].wake()
             start = time.perf_counter()
             for _ in range(requests):
                 operation(servers[name])

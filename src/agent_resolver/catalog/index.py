@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
+from agent_resolver.storage.database import written_at_once
+
 _SCHEMA: Final = 1
 _APPLICATION: Final = 0x41_47_52_43
 """Marks a database as an index of ours; any other is somebody else's, and stays as it is."""
@@ -109,14 +111,8 @@ class CatalogIndex:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """All of it or nothing, with no other writer in between."""
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
+        with written_at_once(self._connection):
             yield self._connection
-            self._connection.execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
 
     def rows(self, sql: str, parameters: Iterable[object] = ()) -> list[Any]:
         """The rows of a question."""

@@ -23,7 +23,7 @@ from agent_resolver.core.verify import KnownServers, examine, known_servers
 from agent_resolver.schema import AgentFile
 from agent_resolver.schema.issue import errors
 from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
-from agent_resolver.storage import FileError, read_bounded
+from agent_resolver.storage import FileError, UnreadableFile, read_bounded
 
 _EXAMPLES = """\
   agent verify                       is ./agents.lock what ./agents.md and ./mcp.index.json say?
@@ -41,6 +41,8 @@ class Verified(Struct, frozen=True):
     differences: tuple[Difference, ...] = ()
     problem: str = ""
     """Why the lock or its agent file cannot be read."""
+    is_missing: bool = False
+    """Whether there is no lock."""
 
     @property
     def holds(self) -> bool:
@@ -101,7 +103,8 @@ def _beside(path: str, agent_path: str, agent: AgentFile, known: KnownServers) -
     try:
         raw = read_bounded(path, MAX_LOCKFILE_BYTES)
     except FileError as error:
-        return Verified(path, agent_path, problem=str(error))
+        is_missing = isinstance(error, UnreadableFile) and error.missing
+        return Verified(path, agent_path, problem=str(error), is_missing=is_missing)
     return Verified(path, agent_path, examine(raw, agent, known).differences)
 
 
@@ -142,6 +145,6 @@ def _advice(verified: Sequence[Verified]) -> list[str]:
     kinds = {found.kind for lock in verified for found in lock.differences}
     if DifferenceKind.HASH_EDITED in kinds:
         return [remedy(DifferenceKind.HASH_EDITED)]
-    is_missing = any(lock.problem.endswith("does not exist") for lock in verified)
+    is_missing = any(lock.is_missing for lock in verified)
     missing = ["`agent resolve --workspace` writes every lock that is missing"] if is_missing else []
     return [*dict.fromkeys(remedy(kind) for kind in DifferenceKind if kind in kinds), *missing]

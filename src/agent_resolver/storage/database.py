@@ -46,6 +46,20 @@ _MIGRATIONS: Final = (
 """Each script brings the schema from one version to the next; they are only ever added to."""
 
 
+@contextmanager
+def written_at_once(connection: sqlite3.Connection) -> Iterator[None]:
+    """A transaction: all of it or nothing, with no other writer in between."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # After some faults SQLite has rolled back by itself.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
 class Database:
     """A connection to the state file. Not for several threads at once: whoever shares it brings the lock."""
 
@@ -115,16 +129,8 @@ class Database:
         Raises:
             UnreadableFile: The file is damaged, the disk is full, or another process does not let go of it.
         """
-        with self._in_our_words():
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-                self._connection.execute("COMMIT")
-            except BaseException:
-                # After some faults SQLite has rolled back by itself.
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
+        with self._in_our_words(), written_at_once(self._connection):
+            yield self._connection
 
     def query(self, sql: str, *parameters: object) -> Iterator[tuple[object, ...]]:
         """The rows of a question."""
