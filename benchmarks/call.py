@@ -13,6 +13,7 @@ from typing import Any
 
 from agent_resolver.registry import CallContext, Descriptor, ToolRegistry
 from agent_resolver.registry.shape import compiled
+from agent_resolver.schema.caller import local_caller
 
 CALLS = 1_000
 ARGUMENTS = {"name": "welcome", "page": 3, "tags": ["a", "b"]}
@@ -26,7 +27,7 @@ SCHEMA = {
     "required": ["name"],
     "additionalProperties": False,
 }
-CONTEXT = CallContext(run="run", trace_id="trace", caller="local:bench")
+CONTEXT = CallContext(run="run", trace_id="trace", caller=local_caller("bench"))
 
 
 class Echo:

@@ -151,6 +151,51 @@ def call(bench: Bench) -> list[Result]:
     ]
 
 
+def traced(bench: Bench) -> list[Result]:
+    """The same call with every span kept and handed to the SDK; then with metrics, and with logs as well."""
+    line = [str(bench.tools()), "-I", str(ROOT / "benchmarks" / "traced.py"), str(bench.rounds(51, 15))]
+    taken = {name: seconds * 1e6 for name, seconds in json.loads(output_of(line)).items()}
+    spans, untraced = taken.pop("spans"), taken.pop("untraced")
+    note = ", ".join(f"{name} {microseconds:.1f}" for name, microseconds in taken.items())
+    return [
+        Result(
+            name="registry.call, traced / untraced",
+            ours=spans,
+            other=untraced,
+            unit="µs",
+            value=spans,
+            goal=60.0,
+            note=note,
+        )
+    ]
+
+
+def audited(bench: Bench) -> list[Result]:
+    """The same call with its audit trail and ledger on the disk, one after the other; and how many at once take."""
+    scratch = ROOT / ".bench"
+    scratch.mkdir(exist_ok=True)
+    line = [str(bench.tools()), "-I", str(ROOT / "benchmarks" / "audited.py"), str(bench.rounds(15, 5)), str(scratch)]
+    taken = {name: seconds * 1e3 for name, seconds in json.loads(output_of(line)).items()}
+    note = f"{taken['at once']:.2f} ms each, 1,000 at once; a flush of this disk {taken['flush']:.2f} ms"
+    return [_alone("registry.call, audited", taken["call"], "ms", 1.0, note)]
+
+
+def manifest(bench: Bench) -> list[Result]:
+    """The manifest of 1,000 tools, and its bytes."""
+    line = [str(bench.tools()), "-I", str(ROOT / "benchmarks" / "manifest.py"), str(bench.rounds(15, 5))]
+    taken = json.loads(output_of(line))
+    note = ", ".join(f"{name} {seconds * 1e3:.0f} ms" for name, seconds in taken.items() if name != "manifest")
+    return [_alone("manifest of 1,000 tools", taken["manifest"] * 1e3, "ms", 100.0, note)]
+
+
+def plan(bench: Bench) -> list[Result]:
+    """The plan of an agent with 10 plugins, a lock and many tools."""
+    line = [str(bench.tools()), "-I", str(ROOT / "benchmarks" / "plan.py"), str(bench.rounds(51, 15))]
+    taken = json.loads(output_of(line))
+    goals = {"1000": 2.0, "10000": 20.0}
+    return [_alone(f"plan, {int(size):,} tools", taken[size] * 1e3, "ms", goal) for size, goal in goals.items()]
+
+
 def linear(bench: Bench) -> list[Result]:
     """What one more server costs between 100,000 and a million, against between 10,000 and 100,000."""
     sizes = (1_000, 10_000, 100_000) if bench.quick else (10_000, 100_000, 1_000_000)
@@ -267,6 +312,10 @@ CASES: Final[Mapping[str, Callable[[Bench], list[Result]]]] = {
     "explain": explain,
     "in-process": in_process,
     "call": call,
+    "traced": traced,
+    "audited": audited,
+    "manifest": manifest,
+    "plan": plan,
     "linear": linear,
     "workspace": workspace,
     "catalog": catalog,
@@ -340,8 +389,8 @@ def _same_locks(commands: Mapping[str, Command]) -> str:
     return f"same {count} selections"
 
 
-def _alone(name: str, value: float, unit: str, goal: float) -> Result:
-    return Result(name=name, ours=value, other=None, unit=unit, value=value, goal=goal)
+def _alone(name: str, value: float, unit: str, goal: float, note: str = "") -> Result:
+    return Result(name=name, ours=value, other=None, unit=unit, value=value, goal=goal, note=note)
 
 
 def _compared(

@@ -40,10 +40,12 @@ terminal only.
 
 | variable | effect |
 | --- | --- |
+| `AGENT_TOKEN` | the [token](identity.md#give-a-token) that says who you are, in a project with an issuer |
 | `AGENT_<TABLE>_<KEY>` | a setting, before [`agent.toml`](configuration.md): `AGENT_STATE_URL` is `state.url` |
 | `XDG_CACHE_HOME` | the folder in which [the index of a catalog](catalog.md#the-index) is kept; by default `~/.cache` |
 | `XDG_CONFIG_HOME` | the folder in which `agent trust-folder` keeps its list; by default `~/.config` |
-| `SOURCE_DATE_EPOCH` | seconds since 1970: what [`resolvedAt`](resolution.md#resolvedat) says by default |
+| `SOURCE_DATE_EPOCH` | seconds since 1970: [`resolvedAt`](resolution.md#resolvedat), `generated_at` of a manifest |
+| `OTEL_*` | [telemetry](telemetry.md), off by default |
 | `NO_COLOR` | if set and not empty, no colour |
 | `TERM` | `dumb`: no colour |
 """
@@ -150,39 +152,100 @@ Looks in Markdown files for [mentions of agents](catalog.md#what-check-reports),
 that no agent of the catalog has.
 
 Exits 0 if every mentioned agent exists, 1 if not; 2 if a file cannot be read.""",
+    "plan": """\
+Prints what an agent would be made of, and runs nothing.
+
+Exits 0; 1 if the agent is unknown or cannot be made.""",
     "serve": """\
 [Serves the agents](serve.md) of the catalog as resources and through four tools, until the client goes or somebody
 interrupts. Over stdio, unless `--http` gives an address. It needs the extra `serve`. Stdout belongs to the protocol.
 
-With `--print-config` it prints [settings for a client](serve.md#settings-for-clients) and serves nothing. With
-`--tools-of` a lock is [verified and its servers connected](serve.md#tools-of-a-lock) as by `agent tools`; `--lock` and
-`--trust` are for that.
+The [capabilities](serve.md#tools-of-the-project) of the project are served with them, and so is the
+[inbox](inbox.md#over-mcp). If a [manifest](manifest.md#the-guard) is committed, they must be what it says. With
+`--tools-of` a lock is [verified and its servers connected](serve.md#tools-of-a-lock) as by `agent tools`; `--lock` is
+for that. With [an issuer](identity.md#over-http), every request over HTTP needs a token; `--token-file` is for stdio.
 
-Exits 0 when it ends; 1 if an input is invalid, the lock does not hold, or the address is in use; 2 if there is no such
-folder, or if `--http` would let in other machines and no `--allow-host` says under which name.""",
+With `--print-config` it prints [settings for a client](serve.md#settings-for-clients) and serves nothing.
+
+Exits 0 when it ends; 1 if an input is invalid, the lock does not hold, the code differs from the manifest, or the
+address is in use; 2 if there is no such folder, or if `--http` would let in other machines and no `--allow-host` says
+under which name.""",
     "tools list": """\
-[Verifies the lock](governed-tools.md#what-is-verified-first), connects every server in it, and prints the tools that
-[the lock opens](governed-tools.md#which-tools-are-open). With `--json` also those that are refused, each with its
-[code](reason-codes.md#why-a-call-failed), and the servers that could not be reached.
+[Verifies the lock](governed-tools.md#what-is-verified-first), connects every server in it, loads the
+[capabilities](capabilities.md) of the project, and prints the tools that may be called: those that
+[the lock opens](governed-tools.md#which-tools-are-open), and the capabilities. With `--json` also those that are
+refused, each with its [code](reason-codes.md#why-a-call-failed), and the servers that could not be reached. A project
+with capabilities needs no agent file; then there is no lock to look at. No token is needed.
 
-A lock that starts a command, or settings that have credentials for its servers, need a
-[trusted folder](governed-tools.md#trust-the-folder). `--timeout` is for each call and for each server's start, for
-which 20 seconds are the most.
+A lock that starts a command, settings that have credentials for its servers, and settings that name modules need a
+[trusted folder](governed-tools.md#trust-the-folder). `--timeout` is for each call of a server's tool and for each
+server's start, for which 20 seconds are the most.
 
 Exits 0 if every server could be reached; 1 if one could not, or if the lock does not hold or the folder is not trusted;
 2 if a file cannot be read.""",
     "tools show": """\
 Connects only the server that the tool belongs to. Prints where the tool comes from, the scopes that open it, its rate
-limit and the JSON Schema of its arguments.
+limit and the JSON Schema of its arguments. With `--json` also the schema of its result, and for a capability
+[everything that it declares](capabilities.md#what-is-declared).
 
 Exits 0; 1 if the tool is refused or unknown, or as `agent tools list`.""",
     "tools call": """\
-Connects only the server that the tool belongs to, checks the arguments against the tool's schema, calls it, and prints
-its structured result, or its content if it has none. With `--json` the result comes with its `status`, `done`, `failed`
-or `pending`, and with the `traceId` that is in the [audit trail](audit.md).
+Connects only the server that the tool belongs to, takes the call through [all its steps](calls.md#the-steps), and
+prints the structured result, or the content if there is none. With `--json` the result comes with its `status`, `done`,
+`failed` or `pending`, and with the `traceId` that is in the [audit trail](audit.md).
+
+`--trace-id` goes on with a trace, as after [an approval](inbox.md#approve-a-call). `--key` makes it
+[the same call](calls.md#keys) as others with this key. In a project with an issuer it needs a
+[token](identity.md#give-a-token).
 
 Exits 0 if the call is done; 1 if it failed or waits for something, with a [code](reason-codes.md#why-a-call-failed), or
 as `agent tools list`; 2 if the arguments are no JSON object.""",
+    "tools manifest": """\
+Lists the tools of [the project's own code](capabilities.md), sorted, as [a file to commit](manifest.md). It loads the
+modules, so the folder must be [trusted](threat-model.md#folder-trust). Without `--out` and `--check` it prints the
+manifest. `--json` is for these two: without them the output is JSON anyway. A file that is no manifest is never
+overwritten.
+
+Exits 0; 1 if `--check` finds a difference or no file, or if a module cannot be used; 2 if a file cannot be read or
+written.""",
+    "tools diff": """\
+Names [each change](manifest.md#what-changed) between two manifests, and whether it breaks callers or readers. With two
+files nothing is loaded, and no extra is needed. With one, the other is what the code offers now.
+
+Exits 0 if nothing changed that breaks anybody, 1 if something did, or if a file is no manifest; 2 if a file cannot be
+read.""",
+    "tools certify": """\
+[Checks the tools](manifest.md#certify) of the project's own code, all of them to the end, and says of each check what
+it found. With `--out` the same is written as JSON, also if a check failed.
+
+Exits 0 if every check passed or had nothing to look at; 1 if one failed, or if a module cannot be used; 2 if a file
+cannot be read or written.""",
+    "inbox list": """\
+Prints [what waits](inbox.md) in the state of the project: its id, its state, its type, the tool, and what is asked.
+What waits for a secret that is there by now is [answered by that](inbox.md#answered-by-being-there). No token is
+needed.
+
+Exits 0, also if nothing waits; 2 if there is no state file.""",
+    "inbox show": """\
+Prints all that is kept of one waiting thing. The arguments of a call are not kept: there is only
+[their digest](inbox.md#what-an-approver-sees).
+
+Exits 0; 1 if nothing has that id, 2 if there is no state file.""",
+    "inbox approve": """\
+Lets the one call that waits happen, once, if [you may approve it](inbox.md#who-may-answer). In a project with an issuer
+it needs a [token](identity.md#give-a-token).
+
+Exits 0; 1 if the answer is [refused](inbox.md#why-an-answer-is-refused), 2 if there is no state file.""",
+    "inbox reject": """\
+Refuses the one call that waits, for good. Whoever may approve may reject; and everybody may reject a call of their own.
+
+Exits 0; 1 if the answer is [refused](inbox.md#why-an-answer-is-refused), 2 if there is no state file.""",
+    "inbox answer": """\
+Answers a question, such as whether [an interrupted call](calls.md#when-nobody-knows) was done. A secret is never
+answered: what waits for one goes on when the secret [is where it should be](secrets.md).
+
+Exits 0; 1 if the answer is [refused](inbox.md#why-an-answer-is-refused), 2 if there is no state file, or the answer is
+empty or too long.""",
     "audit show": """\
 Prints one line per record: its position, its time, its run (eight digits) and place in the run, its
 [kind](audit.md#what-is-recorded), and what it says. With `--json` the records in full, with their hashes.

@@ -181,7 +181,7 @@ def test_without_the_extra_the_doctor_says_so_and_looks_at_the_rest(governed: Pa
     checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
 
     assert (done.returncode, done.stderr) == (1, "")
-    assert checks["extra `tools`"]["finding"] == "missing: mcp, jsonschema_rs"
+    assert checks["extra `tools`"]["finding"] == "missing: jsonschema_rs, mcp"
     assert checks["extra `tools`"]["hint"] == "pip install 'agent-resolver[tools]'"
     assert checks["lock"]["ok"]
     assert not any(name.startswith("server") for name in checks)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from agent_resolver import LockedServer
-from agent_resolver.core.admission import AdmissionCode, Grant, grants_of
+from agent_resolver.core.admission import AdmissionCode, Grant, forbidden, grants_of
 from agent_resolver.schema import Launch
 
 FORBIDDEN = AdmissionCode.FORBIDDEN_ACTION
@@ -98,6 +98,31 @@ def test_a_refusal_says_why_and_what_would_have_to_change() -> None:
             'add it to `toolScopes` in the index, or `admit = ["acme.other"]` to `[tools]` in agent.toml',
         ),
     ]
+
+
+@pytest.mark.parametrize(
+    ("names", "forbid", "expected"),
+    [
+        (("tickets.close", "tickets:write"), (), None),
+        ((), ("*",), None),
+        (("tickets.close", "tickets:write"), ("tickets:read", "close"), None),
+        # A capability is forbidden by its id or by a scope that it asks of callers; the first name that fits is told.
+        (
+            ("tickets.close", "tickets:write"),
+            ("*:write", "*.close"),
+            "Agent forbids '*.close' which matches 'tickets.close'",
+        ),
+        (("tickets.close", "tickets:write"), ("*:write",), "Agent forbids '*:write' which matches 'tickets:write'"),
+        (("tickets.close",), ("tickets.*", "t*"), "Agent forbids 't*' which matches 'tickets.close'"),
+    ],
+)
+def test_what_is_forbidden_is_told_with_the_name_and_the_pattern(
+    names: tuple[str, ...], forbid: tuple[str, ...], expected: str | None
+) -> None:
+    refused = forbidden(names, forbid)
+
+    assert (refused.message if refused else None) == expected
+    assert refused is None or refused.code is FORBIDDEN
 
 
 def entry(server_id: str, version: str, category: str, *scopes: str, mapped: bool = True) -> LockedServer:

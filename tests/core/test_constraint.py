@@ -1,11 +1,19 @@
 """What an agent file asks for, in the one order and form that every decision uses."""
 
+import pytest
 from hypothesis import given
+from msgspec import UNSET, structs
 
 from agent_resolver import AgentFile
-from agent_resolver.core.constraint import position_of, requirements_of
+from agent_resolver.core.constraint import Limits, limits_in, limits_of, position_of, requirements_of
 from agent_resolver.schema import Requirement
-from agent_resolver.schema.agent_file import Requires
+from agent_resolver.schema.agent_file import (
+    ActionConstraints,
+    Constraints,
+    DataConstraints,
+    Requires,
+    TrustConstraints,
+)
 from tests.core.strategies import LAW, agent_files
 
 
@@ -24,3 +32,22 @@ def test_of_two_requirements_of_one_category_each_has_its_own_position() -> None
     agent = AgentFile(name="a", version="1", requires=Requires(mcp=(writes, reads)))
 
     assert [position_of(need, agent) for need in requirements_of(agent)] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("constraints", "expected"),
+    [
+        (Constraints(), Limits()),
+        (Constraints(data=DataConstraints(), actions=ActionConstraints(), trust=TrustConstraints()), Limits()),
+        (Constraints(data=DataConstraints(residency="eu-only")), Limits(residency="eu-only")),
+        (Constraints(data=DataConstraints(sensitivity="pii.low")), Limits(sensitivity="pii.low")),
+        (Constraints(actions=ActionConstraints(forbid=("a*", "b"))), Limits(forbid=("a*", "b"))),
+        (Constraints(trust=TrustConstraints(require_signed=True)), Limits(require_signed=True)),
+        (Constraints(trust=TrustConstraints(require_signed=False)), Limits(require_signed=False)),
+    ],
+)
+def test_constraints_limit_the_same_with_and_without_requirements(constraints: Constraints, expected: Limits) -> None:
+    agent = AgentFile(name="a", version="1", requires=Requires(mcp=()), constraints=constraints)
+
+    assert limits_in(constraints) == limits_of(agent) == expected
+    assert limits_of(structs.replace(agent, constraints=UNSET)) == Limits()

@@ -134,7 +134,8 @@ def _copy_project(name: str, folder: Path) -> None:
         folder.mkdir()
         return
     found = next(path for path in (parent / name for parent in _PROJECTS) if path.is_dir())
-    shutil.copytree(found, folder)
+    # Whoever tried an example in its place left its state there.
+    shutil.copytree(found, folder, ignore=shutil.ignore_patterns(".agent", "__pycache__"))
 
 
 def _install_jq(programs: Path) -> None:

@@ -109,4 +109,4 @@ def test_a_key_counts_as_used_once_the_program_reads_it() -> None:
     unread = {line.split("`")[1] for _, line in prose(PAGE) if UNREAD in line}
 
     assert {key for key in unread if re.search(rf"\bconfig\.{re.escape(key)}\b", sources)} == set()
-    assert unread == {"tools.modules", "tools.blueprints"}
+    assert unread == {"tools.blueprints"}

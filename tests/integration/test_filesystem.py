@@ -66,7 +66,7 @@ def test_arguments_are_checked_before_the_server_sees_them(reader: Project) -> N
     outcome = reader.outcome("files.read_text_file", path=["a", "b"], head="ten")
 
     assert outcome["code"] == "INPUT_VALIDATION_FAILED"
-    assert outcome["details"] == ['head: "ten" is not of type "number"', 'path: ["a","b"] is not of type "string"']
+    assert outcome["details"] == ['head: the value is not of type "number"', 'path: the value is not of type "string"']
 
 
 def test_one_edited_byte_of_the_lock_stops_everything(reader: Project) -> None:

@@ -12,6 +12,7 @@ import pytest
 from agent_resolver.project.project import Project as OpenProject
 from agent_resolver.project.tools import OpenTools, open_tools
 from agent_resolver.registry import Done, Failed, FailureCode, Outcome
+from agent_resolver.schema.caller import local_caller
 from tests.integration.conftest import HERE, Project, Served, Service, entry
 
 ECHO = {"echo": ["use"], "trigger-long-running-operation": ["use"], "hang": ["use"]}
@@ -154,7 +155,7 @@ async def test_a_server_that_is_started_again_is_found_again(
     project.write(at(remote))
     opened = OpenProject(str(project.folder / "agents.md"), str(project.folder / "mcp.index.json"), environment={})
 
-    async with open_tools(opened, caller="local:test") as tools:
+    async with open_tools(opened, caller=local_caller("tests")) as tools:
         before = await call(tools)
         remote.stop()
         without = await call(tools)
@@ -174,7 +175,7 @@ async def test_a_session_that_is_lost_is_opened_again(project: Project, everythi
     project.write(at(everything))
     opened = OpenProject(str(project.folder / "agents.md"), str(project.folder / "mcp.index.json"), environment={})
 
-    async with open_tools(opened, caller="local:test") as tools:
+    async with open_tools(opened, caller=local_caller("tests")) as tools:
         assert isinstance(await call(tools), Done)
         everything.stop()
         everything.start()

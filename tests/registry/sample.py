@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from agent_resolver.registry import CallContext, Descriptor, Outcome, ToolRegistry
+from agent_resolver.registry import CallContext, Descriptor, Outcome, Ports, ToolRegistry
 from agent_resolver.registry.memory import MemoryTrail
+from agent_resolver.schema.caller import local_caller
 
-CONTEXT = CallContext(run="run-1", trace_id="trace-1", caller="local:ada")
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+CONTEXT = CallContext(run="run-1", trace_id=TRACE, caller=local_caller("ada"))
 ANYTHING: dict[str, Any] = {"type": "object"}
 
 Work = Callable[[dict[str, Any]], Awaitable[Any]]
@@ -43,7 +45,7 @@ class MemoryTool:
 
 def holding(*tools: MemoryTool, **ports: Any) -> ToolRegistry:
     """A registry with these tools."""
-    registry = ToolRegistry(**ports)
+    registry = ToolRegistry(Ports(**ports))
     for tool in tools:
         registry.add(tool)
     return registry
@@ -58,6 +60,6 @@ def told(trail: MemoryTrail) -> list[tuple[str, dict[str, object]]]:
     """The records without what all of them share, which is checked here."""
     bodies = []
     for run, kind, body in trail.records:
-        assert (run, body["caller"], body["trace"]) == (CONTEXT.run, CONTEXT.caller, CONTEXT.trace_id)
+        assert (run, body["caller"], body["trace"]) == (CONTEXT.run, CONTEXT.caller.id, CONTEXT.trace_id)
         bodies.append((kind, {key: value for key, value in body.items() if key not in {"caller", "trace"}}))
     return bodies

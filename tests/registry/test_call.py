@@ -1,14 +1,16 @@
 """The one way to call a tool: what may run, and what its call comes to."""
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from agent_resolver.core.admission import AdmissionCode, Refused
-from agent_resolver.registry import Done, Failed, FailureCode, NeedsAction, Pending, ToolFailure
+from agent_resolver.registry import Done, Failed, FailureCode, NeedsAction, Pending, Rules, ToolFailure
 from agent_resolver.registry.memory import FixedClock, MemoryPendingActions, MemoryRate, MemoryTrail
-from tests.registry.sample import CONTEXT, MemoryTool, call, holding, raising
+from tests.registry.sample import CONTEXT, TRACE, MemoryTool, call, holding, raising
 
 NOTE = {
     "type": "object",
@@ -39,7 +41,7 @@ def failed(outcome: object) -> tuple[FailureCode, str, str]:
 
 
 def test_a_call_returns_what_the_tool_returns() -> None:
-    assert call(holding(MemoryTool()), text="hello") == Done(trace_id="trace-1", result={"text": "hello"})
+    assert call(holding(MemoryTool()), text="hello") == Done(trace_id=TRACE, result={"text": "hello"})
 
 
 def test_a_tool_that_nobody_offers_is_unknown() -> None:
@@ -73,17 +75,17 @@ def test_a_refusal_is_stronger_than_an_offer() -> None:
     ("arguments", "details"),
     [
         ({}, ('(arguments): "name" is a required property',)),
-        ({"name": 5}, ('name: 5 is not of type "string"',)),
-        ({"name": ""}, ('name: "" is shorter than 1 character',)),
-        ({"name": "a", "tags": ["b", 7]}, ('tags.1: 7 is not of type "string"',)),
-        ({"name": "a", "place": {"page": "last"}}, ('place.page: "last" is not of type "integer"',)),
+        ({"name": 5}, ('name: the value is not of type "string"',)),
+        ({"name": ""}, ("name: the value is shorter than 1 character",)),
+        ({"name": "a", "tags": ["b", 7]}, ('tags.1: the value is not of type "string"',)),
+        ({"name": "a", "place": {"page": "last"}}, ('place.page: the value is not of type "integer"',)),
         (
             {"nmae": "a", "tags": "b", "place": []},
             (
                 '(arguments): "name" is a required property',
                 "(arguments): Additional properties are not allowed ('nmae' was unexpected)",
-                'place: [] is not of type "object"',
-                'tags: "b" is not of type "array"',
+                'place: the value is not of type "object"',
+                'tags: the value is not of type "array"',
             ),
         ),
     ],
@@ -105,14 +107,55 @@ def test_every_fault_of_the_arguments_is_told_with_its_path(
     assert tool.calls == 0
 
 
-@pytest.mark.parametrize("value", [object(), {5: "a number as a key"}, "half a character: \ud800"])
-def test_arguments_that_are_no_json_are_refused_before_anything_runs(value: object) -> None:
-    tool = MemoryTool()
+def nested(depth: int) -> object:
+    value: object = "deep"
+    for _ in range(depth):
+        value = {"a": value}
+    return value
 
-    outcome = call(holding(tool, trail=MemoryTrail()), value=value)
+
+@pytest.mark.parametrize("trail", [MemoryTrail(), None])
+@pytest.mark.parametrize("rules", [Rules(), Rules(needs_approval=True)])
+@pytest.mark.parametrize("key", [None, "key-1"])
+@pytest.mark.parametrize(
+    "value",
+    [object(), {5: "a number as a key"}, "half a character: \ud800", nested(100_000)],
+    ids=["object", "key", "surrogate", "deep"],
+)
+def test_arguments_that_are_no_json_are_refused_before_anything_runs(
+    value: object, key: str | None, rules: Rules, trail: MemoryTrail | None
+) -> None:
+    # A schema that goes as deep as the value: the check of such a value would end the process.
+    tool = MemoryTool(input_schema={"properties": {"a": {"$ref": "#"}}}, rules=rules)
+    context = structs.replace(CONTEXT, key=key)
+
+    outcome = asyncio.run(holding(tool, trail=trail).call("memory.echo", {"a": value}, context))
 
     assert failed(outcome)[0] is FailureCode.INPUT_VALIDATION_FAILED
     assert tool.calls == 0
+
+
+@pytest.mark.parametrize("key", ["", "k" * 201, "a\nb", "half a character: \ud800", "\x00"])
+def test_a_key_that_cannot_be_one_is_refused_before_anything_runs(key: str) -> None:
+    tool = MemoryTool()
+
+    outcome = asyncio.run(holding(tool).call("memory.echo", {}, structs.replace(CONTEXT, key=key)))
+
+    assert failed(outcome) == (
+        FailureCode.INPUT_VALIDATION_FAILED,
+        "The key of a call has 1 to 200 printable characters",
+        "give another one, or none",
+    )
+    assert tool.calls == 0
+
+
+def test_an_id_that_somebody_made_up_fills_neither_the_answer_nor_the_trail() -> None:
+    trail = MemoryTrail()
+
+    outcome = call(holding(trail=trail), "x" * 1_000_000)
+
+    assert failed(outcome)[:2] == (FailureCode.UNKNOWN_TOOL, f"Unknown tool: {'x' * 200}")
+    assert trail.records[0][2]["tool"] == "x" * 200
 
 
 def test_a_tool_that_keeps_its_arguments_does_not_change_those_of_the_caller() -> None:
@@ -193,15 +236,24 @@ def test_a_foreseen_failure_keeps_its_code_and_words() -> None:
     assert failed(outcome) == (FailureCode.SERVER_UNAVAILABLE, "acme closed the connection", "look first")
 
 
-@pytest.mark.parametrize("error", [ZeroDivisionError("division by zero"), asyncio.CancelledError("by itself")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        ZeroDivisionError("division by zero"),
+        asyncio.CancelledError("by itself"),
+        SystemExit("enough"),
+        TimeoutError("of something that the tool waited for"),
+        ExceptionGroup("two at once", [ValueError("a"), ValueError("b")]),
+    ],
+)
 def test_a_bug_of_a_tool_is_a_failure_of_its_call_and_of_nothing_else(error: BaseException) -> None:
     trail = MemoryTrail()
 
     outcome = call(holding(MemoryTool(work=raising(error)), trail=trail))
 
     code, message, _ = failed(outcome)
-    assert code is FailureCode.TOOL_ERROR
-    assert message == f"memory.echo failed: {type(error).__name__}: {error}"
+    assert code is FailureCode.RUNNER_ERROR
+    assert re.fullmatch(rf"memory.echo failed: {type(error).__name__} at sample.py:\d+ in fail", message)
     assert [kind for _, kind, _ in trail.records] == ["call.started", "call.failed"]
 
 
@@ -246,7 +298,7 @@ def test_a_result_that_breaks_the_promise_of_its_schema_is_a_failure() -> None:
 
     assert isinstance(outcome, Failed)
     assert outcome.code is FailureCode.OUTPUT_VALIDATION_FAILED
-    assert outcome.details == ('count: "many" is not of type "integer"',)
+    assert outcome.details == ('count: the value is not of type "integer"',)
     assert isinstance(call(holding(tool), count=3), Done)
 
 

@@ -8,14 +8,26 @@ from typing import Any
 
 import msgspec
 import pytest
+from opentelemetry.sdk.resources import Resource
 
-from agent_resolver.registry import Done, Failed, FailureCode, NeedsAction, ToolFailure, ToolIdConflict, ToolRegistry
+from agent_resolver.registry import (
+    Done,
+    Failed,
+    FailureCode,
+    NeedsAction,
+    Ports,
+    ToolFailure,
+    ToolIdConflict,
+    ToolRegistry,
+)
 from agent_resolver.registry.locked import LockedServers, ServerUse
 from agent_resolver.registry.memory import MemoryTrail
 from agent_resolver.registry.transport import Surroundings
+from agent_resolver.telemetry.call import CallTelemetry, Signals
+from agent_resolver.telemetry.sampler import sampler_of
 from tests.registry.conftest import locked, use
 from tests.registry.process import comes_true, started
-from tests.registry.sample import CONTEXT
+from tests.registry.sample import CONTEXT, TRACE
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +39,7 @@ class Offer:
 
     def __init__(self, uses: tuple[ServerUse, ...], around: Surroundings, trail: MemoryTrail) -> None:
         self.trail = trail
-        self.registry = ToolRegistry(trail=trail)
+        self.registry = ToolRegistry(Ports(trail=trail))
         self.servers = LockedServers(uses, self.registry, trail, around)
 
     async def call(self, tool_id: str, **arguments: Any) -> Any:
@@ -220,8 +232,8 @@ async def test_a_server_that_breaks_the_promise_of_its_own_schema_is_told(offere
     for outcome in outcomes.values():
         assert isinstance(outcome, Failed)
         assert outcome.code is FailureCode.OUTPUT_VALIDATION_FAILED
-    assert outcomes["promise-broken"].details == ('count: "many" is not of type "integer"',)
-    assert outcomes["promise-forgotten"].details == ('(result): null is not of type "object"',)
+    assert outcomes["promise-broken"].details == ('count: the value is not of type "integer"',)
+    assert outcomes["promise-forgotten"].details == ('(result): the value is not of type "object"',)
 
 
 MODERN = ("modern.py", "modern")
@@ -316,3 +328,22 @@ async def test_closing_twice_is_closing_once(offered: Offered, folder: Path) -> 
         await offer.servers.close()
 
     assert len(started(folder)) == 1
+
+
+async def test_each_call_tells_the_server_its_own_place_in_the_trace(offered: Offered) -> None:
+    parents = [f"00-{TRACE}-{span * 16}-01" for span in "12"]
+    reader = CallTelemetry("tests", Resource.create({}), Signals(sampler=sampler_of("always_on", 1.0)))
+
+    async with offered(use(locked("raw.py"), "meta")) as offer:
+        calls = [msgspec.structs.replace(CONTEXT, parent=parent) for parent in parents]
+        passed_on: list[Any] = [await offer.registry.call("raw.meta", {}, context) for context in calls]
+        watched = ToolRegistry(Ports(telemetry=reader))
+        watched.add(offer.registry._entries["raw.meta"].tool)
+        outcomes: list[Any] = [await watched.call("raw.meta", {}, CONTEXT) for _ in range(2)]
+        bare = await offer.result("raw.meta")
+
+    assert [outcome.result["meta"]["traceparent"] for outcome in passed_on] == parents
+    own = [outcome.traceparent for outcome in outcomes]
+    assert [outcome.result["meta"]["traceparent"] for outcome in outcomes] == own
+    assert len(set(own)) == 2
+    assert "traceparent" not in bare["meta"]

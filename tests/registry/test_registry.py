@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_resolver.core.admission import AdmissionCode, Refused
-from agent_resolver.registry import Done, Failed, FailureCode, ToolIdConflict
+from agent_resolver.registry import Done, Failed, FailureCode, Labels, ToolIdConflict
 from tests.registry.sample import CONTEXT, MemoryTool, call, holding
 
 REFUSED = Refused(AdmissionCode.TOOL_NOT_MAPPED, "Nobody said what opens it", "say so")
@@ -57,6 +57,29 @@ def test_a_source_that_is_withdrawn_takes_its_tools_and_refusals_with_it() -> No
     assert isinstance(outcome, Failed)
     assert outcome.code is FailureCode.UNKNOWN_TOOL
     registry.add(MemoryTool("a.one", source="a again"))
+
+
+def test_tools_are_listed_by_a_tag_as_it_is_written() -> None:
+    registry = holding(
+        MemoryTool("b.one", labels=Labels(tags=("tickets", "connector"))),
+        MemoryTool("a.one", labels=Labels(tags=("connector",))),
+        MemoryTool("c.one", labels=Labels(tags=("Connector", "connectors"))),
+        MemoryTool("d.one"),
+    )
+
+    assert [each.id for each in registry.list("connector")] == ["a.one", "b.one"]
+    assert [each.id for each in registry.list("tickets")] == ["b.one"]
+    assert registry.list("") == registry.list("absent") == ()
+    assert len(registry.list()) == 4
+
+
+def test_a_tool_is_found_by_its_id_unless_it_is_not_offered() -> None:
+    tool = MemoryTool("a.one")
+    registry = holding(tool)
+    registry.refuse("a.two", "a", REFUSED)
+
+    assert registry.get("a.one") is tool.descriptor
+    assert registry.get("a.two") is registry.get("a.three") is None
 
 
 def test_a_call_that_runs_outlives_the_withdrawal_of_its_tool() -> None:

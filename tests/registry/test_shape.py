@@ -7,6 +7,8 @@ import pytest
 from agent_resolver.registry.shape import compiled, faults_of
 from tests.registry.sample import MemoryTool, holding
 
+CANARY = "canary-5d07"
+
 
 @pytest.mark.parametrize(
     "schema",
@@ -54,9 +56,9 @@ def test_a_schema_may_refer_to_itself() -> None:
     }
     shape = compiled(tree)
 
-    assert faults_of(shape, {"child": {"child": {"size": 1}}}, "arguments", for_record=True) == ()
-    assert faults_of(shape, {"child": {"child": {"size": "1"}}}, "arguments", for_record=True) == (
-        'child.child.size: "1" is not of type "integer"',
+    assert faults_of(shape, {"child": {"child": {"size": 1}}}, "arguments") == ()
+    assert faults_of(shape, {"child": {"child": {"size": "1"}}}, "arguments") == (
+        'child.child.size: the value is not of type "integer"',
     )
 
 
@@ -89,6 +91,63 @@ def test_deep_values_are_a_fault_and_no_crash() -> None:
     for _ in range(100_000):
         deep = {"a": deep}
 
-    (fault,) = faults_of(compiled({"properties": {"a": {"$ref": "#"}}}), deep, "arguments", for_record=True)
+    (fault,) = faults_of(compiled({"properties": {"a": {"$ref": "#"}}}), deep, "arguments")
 
     assert fault.startswith("(arguments): it is no JSON: ")
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "integer"}, CANARY),
+        ({"enum": ["a"]}, CANARY),
+        ({"const": "a"}, CANARY),
+        ({"pattern": "^z$"}, CANARY),
+        ({"minLength": 99}, CANARY),
+        ({"maxLength": 1}, CANARY),
+        ({"not": {}}, CANARY),
+        ({"multipleOf": 7}, 7_301_992_455),
+        ({"maximum": 7}, 7_301_992_455),
+        ({"exclusiveMinimum": 8_000_000_000}, 7_301_992_455),
+        ({"anyOf": [{"type": "integer"}, {"const": 1}]}, CANARY),
+        ({"oneOf": [{"type": "string"}, {"minLength": 1}]}, CANARY),
+        ({"if": {"type": "string"}, "then": {"type": "integer"}}, CANARY),
+        ({"uniqueItems": True}, [CANARY, CANARY]),
+        ({"contains": {"type": "integer"}}, [CANARY]),
+        ({"maxItems": 1}, [CANARY, CANARY]),
+        ({"minItems": 9}, [CANARY]),
+        ({"items": {"type": "integer"}}, [CANARY]),
+        ({"prefixItems": [False]}, [CANARY]),
+        ({"unevaluatedItems": False}, [CANARY]),
+        ({"maxProperties": 0}, {"a": CANARY}),
+        ({"minProperties": 9}, {"a": CANARY}),
+        ({"additionalProperties": False}, {"a": CANARY}),
+        ({"unevaluatedProperties": False}, {"a": CANARY}),
+        ({"dependentRequired": {"a": ["b"]}}, {"a": CANARY}),
+        ({"properties": {"a": False}}, {"a": CANARY}),
+    ],
+)
+def test_no_fault_tells_the_value(schema: dict[str, Any], value: Any) -> None:
+    for nested, whole in (
+        (schema, value),
+        ({"properties": {"in": {"properties": {"side": schema}}}}, {"in": {"side": value}}),
+    ):
+        faults = faults_of(compiled(nested), whole, "arguments")
+
+        assert faults
+        assert not any(CANARY in fault or "992" in fault for fault in faults)
+
+
+@pytest.mark.parametrize("value", [object(), {5: CANARY}, f"{CANARY} \ud800", {CANARY: object()}, [{"a": object()}]])
+def test_what_is_no_json_is_a_fault_that_does_not_tell_it_either(value: object) -> None:
+    (fault,) = faults_of(compiled({"type": "object"}), {"a": value}, "arguments")
+
+    assert fault.startswith("(arguments): it is no JSON: ")
+    assert CANARY not in fault
+
+
+def test_without_a_schema_anything_that_is_json_will_do() -> None:
+    assert faults_of(None, {"a": [1, None, "é", 2**70]}, "result") == ()
+    assert faults_of(None, object(), "result") == (
+        "(result): it is no JSON: Encoding objects of type object is unsupported",
+    )

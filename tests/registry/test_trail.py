@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 import pytest
 
 from agent_resolver.core.admission import AdmissionCode, Refused
-from agent_resolver.registry import Failed, FailureCode, NeedsAction, Pending, ToolFailure, ToolRegistry
+from agent_resolver.registry import Failed, FailureCode, NeedsAction, Pending, Ports, ToolFailure, ToolRegistry
 from agent_resolver.registry.memory import MemoryRate, MemoryTrail
 from agent_resolver.schema import digest
 from tests.registry.sample import CONTEXT, MemoryTool, Work, call, echo, holding, raising, told
@@ -64,7 +63,7 @@ async def never(_: dict[str, Any]) -> Any:
     [
         (never, {"code": "TIMEOUT"}),
         (raising(ToolFailure(FailureCode.TOOL_ERROR, "no")), {"code": "TOOL_ERROR"}),
-        (raising(ValueError("a bug")), {"code": "TOOL_ERROR"}),
+        (raising(ValueError("a bug")), {"code": "RUNNER_ERROR"}),
     ],
 )
 def test_how_a_call_ended_is_recorded(work: Work, evidence: dict[str, str]) -> None:
@@ -84,12 +83,13 @@ def test_a_call_that_waits_is_recorded_with_what_it_waits_for() -> None:
     outcome = call(holding(MemoryTool(work=raising(NeedsAction("OAUTH", "acme", "Sign in"))), trail=trail))
 
     assert isinstance(outcome, Pending)
-    assert told(trail)[1] == ("call.pending", {"tool": "memory.echo", "pending": outcome.id})
+    assert told(trail)[1] == ("action.asked", {"tool": "memory.echo", "action": outcome.id, "type": "OAUTH"})
+    assert told(trail)[2] == ("call.pending", {"tool": "memory.echo", "pending": outcome.id})
 
 
 def test_a_server_that_is_not_there_is_recorded_like_any_other_failure() -> None:
     trail = MemoryTrail()
-    registry = ToolRegistry(trail=trail)
+    registry = ToolRegistry(Ports(trail=trail))
     down = ToolFailure(FailureCode.SERVER_UNAVAILABLE, "acme closed the connection", "look first")
     secret = NeedsAction("SECRET", "acme", "Set ACME_TOKEN")
 
@@ -101,6 +101,7 @@ def test_a_server_that_is_not_there_is_recorded_like_any_other_failure() -> None
     assert isinstance(pending, Pending)
     assert told(trail) == [
         ("call.failed", {"tool": "acme.read", "code": "SERVER_UNAVAILABLE"}),
+        ("action.asked", {"tool": "acme.read", "action": pending.id, "type": "SECRET"}),
         ("call.pending", {"tool": "acme.read", "pending": pending.id}),
     ]
 
@@ -118,11 +119,10 @@ def test_a_server_that_is_not_there_is_recorded_like_any_other_failure() -> None
 def test_nothing_of_what_was_said_is_in_the_records(work: Work, schema: dict[str, Any]) -> None:
     trail = MemoryTrail()
 
-    outcome = call(holding(MemoryTool(work=work, input_schema=schema), trail=trail), text=CANARY)
+    call(holding(MemoryTool(work=work, input_schema=schema), trail=trail), text=CANARY)
 
     assert trail.records
     assert CANARY not in str(trail.records)
-    assert CANARY in msgspec.json.encode(outcome).decode() or "other" in str(outcome)
 
 
 class BrokenTrail:

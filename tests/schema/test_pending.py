@@ -1,14 +1,16 @@
-"""What waits for a person."""
+"""What waits for a person, and where it stands."""
 
 import msgspec
 import pytest
 from msgspec import structs
 
-from agent_resolver.schema.pending import PendingAction
+from agent_resolver.schema.pending import PendingAction, PendingType
 
 ACTION = PendingAction(
     id="sha256-0", type="SECRET", subject="acme@1.0.0", message="Set ACME_TOKEN", asked_at="2026-01-01T00:00:00.000Z"
 )
+NOW = "2026-01-01T00:10:00.000Z"
+LATER = "2026-01-01T00:10:00.001Z"
 
 
 def test_an_action_is_open_until_it_is_answered() -> None:
@@ -20,6 +22,33 @@ def test_an_action_is_open_until_it_is_answered() -> None:
 
 def test_an_empty_answer_is_an_answer() -> None:
     assert not structs.replace(ACTION, answer="").is_open
+    assert structs.replace(ACTION, answer="").state(NOW) == "answered"
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "state"),
+    [
+        ("APPROVAL", {}, "open"),
+        ("APPROVAL", {"expires_at": LATER}, "open"),
+        ("APPROVAL", {"expires_at": NOW}, "expired"),
+        ("APPROVAL", {"answer": "approved"}, "approved"),
+        ("APPROVAL", {"answer": "approved", "expires_at": LATER}, "approved"),
+        # An approval is good until it expires, whenever it was given.
+        ("APPROVAL", {"answer": "approved", "expires_at": NOW}, "expired"),
+        ("APPROVAL", {"answer": "approved", "used_at": NOW}, "used"),
+        ("APPROVAL", {"answer": "approved", "used_at": NOW, "expires_at": NOW}, "used"),
+        # No is no for ever.
+        ("APPROVAL", {"answer": "rejected"}, "rejected"),
+        ("APPROVAL", {"answer": "rejected", "expires_at": NOW}, "rejected"),
+        ("CLARIFICATION", {}, "open"),
+        ("CLARIFICATION", {"answer": "retry"}, "answered"),
+        ("CLARIFICATION", {"answer": "retry", "used_at": NOW}, "used"),
+        ("SECRET", {"answer": "ready"}, "answered"),
+        ("OAUTH", {"answer": "ready"}, "answered"),
+    ],
+)
+def test_where_an_action_stands(kind: PendingType, changes: dict[str, str], state: str) -> None:
+    assert structs.replace(ACTION, type=kind, **changes).state(NOW) == state
 
 
 def test_an_action_survives_being_written_and_read() -> None:

@@ -289,3 +289,8 @@ def test_any_text_is_a_tree_or_one_located_fault(text: str) -> None:
         assert (1, 1) <= (found.line, found.column) <= Lines(text).place(len(text))
     else:
         assert plain(tree) == tomllib.loads(text)
+
+
+def test_a_value_that_stands_in_no_file_may_be_null_or_a_tuple() -> None:
+    assert tree_of(None) == Scalar(None, 1, 1, source="null")
+    assert plain(tree_of({"nothing": None, "both": ("a", 1)})) == {"nothing": None, "both": ["a", 1]}

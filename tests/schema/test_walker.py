@@ -28,6 +28,9 @@ class Outer(Struct):
     ratio: float = 0
     count: int = 0
     residency: Residency = "any"
+    share: Annotated[float, Meta(ge=0, le=1)] | None = None
+    size: Annotated[int, Meta(ge=1)] = 1
+    either: Inner | Residency | None = None
 
 
 def faults(text: str) -> list[str]:
@@ -36,7 +39,8 @@ def faults(text: str) -> list[str]:
 
 def test_what_follows_the_type_has_no_issue() -> None:
     text = """{"texts": ["a", "b"], "inner": {"longName": "x", "any": [null]}, "by_name": {"k": {"longName": "y"}},
-        "free": "@|,", "flag": true, "ratio": 0, "count": 2, "residency": "eu-only"}"""
+        "free": "@|,", "flag": true, "ratio": 0, "count": 2, "residency": "eu-only",
+        "share": 0.5, "size": 3, "either": {"longName": "x"}}"""
 
     assert faults(text) == []
     assert msgspec.json.decode(text, type=Outer).free == "@|,"
@@ -52,6 +56,7 @@ def test_what_follows_the_type_has_no_issue() -> None:
             '1:39 by_name.k.longName: Expected string, received number (quote it: "1")',
         ),
         ('"by_name": {"k": 1}', "1:33 by_name.k: Expected object, received number"),
+        ('"by_name": 1', "1:21 by_name: Expected object, received number"),
         (
             '"by_name": {"\\u0007": {"longName": "x"}}',
             "1:33 by_name.\x07: Must not contain control characters, found U+0007",
@@ -63,12 +68,33 @@ def test_what_follows_the_type_has_no_issue() -> None:
         ('"ratio": 1e999', "1:21 ratio: Number out of range"),
         ('"count": 1.5', "1:21 count: Expected integer, received float"),
         ('"count": true', "1:21 count: Expected number, received boolean"),
+        ('"size": 0', "1:21 size: Must be 1 or more"),
+        ('"share": 1.5', "1:21 share: Must be from 0 to 1"),
+        ('"share": -1', "1:21 share: Must be from 0 to 1"),
+        ('"share": "1"', "1:21 share: Expected number, received string"),
+        ('"either": {}', "1:31 either.longName: Required"),
+        ('"either": "x"', "1:21 either: Invalid enum value. Expected 'any' | 'us-only' | 'eu-only', received 'x'"),
+        ('"flag": null', "1:21 flag: Expected boolean, received null"),
     ],
 )
 def test_a_fault_is_found_at_the_key_that_has_it(member: str, expected: str) -> None:
     found = [line for line in faults(f'{{"texts":["a","b"], {member}}}') if "warning" not in line]
 
     assert found == [expected]
+
+
+@pytest.mark.parametrize("member", ['"share": null', '"either": null', '"either": "any"', '"share": 1'])
+def test_a_value_may_be_of_one_of_several_types(member: str) -> None:
+    text = f'{{"texts":["a","b"], {member}}}'
+
+    assert faults(text) == []
+    assert msgspec.json.decode(text, type=Outer).texts == ("a", "b")
+
+
+def test_an_object_where_none_of_the_types_is_one_is_told_of_the_first() -> None:
+    found = walk(parse_json('{"share": {}}'), Outer)
+
+    assert "share: Expected number, received object" in map(str, found)
 
 
 def test_a_list_has_a_least_length_and_each_element_is_checked() -> None:

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,8 @@ from msgspec import Struct
 
 from agent_resolver.catalog.catalog import Catalog
 from agent_resolver.project.catalog import judge_of, open_catalog, resolve_against
-from agent_resolver.registry import CallContext, ToolRegistry
+from agent_resolver.registry import CallContext, Ports, Tool, ToolRegistry
+from agent_resolver.schema.caller import local_caller
 from agent_resolver.server.mcp_server import AgentServer, agent_server
 from agent_resolver.server.notice import Notices
 from agent_resolver.server.resource import AgentResources
@@ -115,18 +116,27 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
     """Makes servers over folders, in this process."""
     opened: list[Catalog] = []
 
-    def make(*roots: Path, strict: bool = False, page_size: int = 20, index: Path | None = None) -> Served:
+    def make(
+        *roots: Path,
+        strict: bool = False,
+        page_size: int = 20,
+        index: Path | None = None,
+        tools: Sequence[Tool] | None = None,
+        ports: Ports | None = None,
+        **more: Any,
+    ) -> Served:
         path = str(index or tmp_path / "mcp.index.json")
         catalog = open_catalog(list(map(str, roots)), {"XDG_CACHE_HOME": str(tmp_path / "cache")}, judge_of(path))
         opened.append(catalog)
         catalog.refresh()
-        registry = ToolRegistry()
-        for tool in Twins(catalog, partial(resolve_against, path), is_strict=strict).tools():
+        registry = ToolRegistry(ports)
+        twins = Twins(catalog, partial(resolve_against, path), is_strict=strict).tools()
+        for tool in twins if tools is None else tools:
             registry.add(tool)
         resources = AgentResources(catalog, page_size=page_size, is_strict=strict)
         notices = Notices()
-        context = CallContext(run="run", trace_id="", caller="tests")
-        server = agent_server(resources, RegistryTools(registry, context), notices)
+        context = CallContext(run="run", trace_id="", caller=local_caller("tests"))
+        server = agent_server(resources, RegistryTools(registry, context, **more), notices)
         return Served(server, catalog, notices, registry)
 
     yield make
@@ -146,10 +156,10 @@ def command(*options: str) -> list[str]:
     return [sys.executable, "-m", "agent_resolver", "serve", *options]
 
 
-def over_stdio(folder: Path, *options: str) -> StdioServerParameters:
+def over_stdio(folder: Path, *options: str, **variables: str) -> StdioServerParameters:
     """A server for a client that starts it."""
     line = command(*options)
-    return StdioServerParameters(command=line[0], args=line[1:], cwd=folder, env=environment(folder))
+    return StdioServerParameters(command=line[0], args=line[1:], cwd=folder, env={**environment(folder), **variables})
 
 
 class Process:
@@ -250,10 +260,10 @@ class Address(Struct, frozen=True):
 
 
 @contextmanager
-def over_http(folder: Path, *options: str, host: str = "127.0.0.1") -> Iterator[Address]:
+def over_http(folder: Path, *options: str, host: str = "127.0.0.1", **variables: str) -> Iterator[Address]:
     """A server at a port that is free."""
     line = command(*options, "--http", f"{host}:0")
-    process = subprocess.Popen(line, cwd=folder, env=environment(folder), stderr=subprocess.PIPE)
+    process = subprocess.Popen(line, cwd=folder, env={**environment(folder), **variables}, stderr=subprocess.PIPE)
     assert process.stderr is not None
     try:
         said = process.stderr.readline().decode()

@@ -17,6 +17,7 @@ from agent_resolver.server.client_config import CLIENTS, client_config
 from tests.cli.conftest import AGENT, server
 from tests.registry.process import assert_none_is_left, eventually, is_running, started
 from tests.server.conftest import META, Start, environment, write_agent
+from tests.server.test_twins import TWINS
 
 LIST = {"jsonrpc": "2.0", "method": "resources/list"}
 
@@ -108,6 +109,66 @@ def test_a_client_that_no_longer_reads_ends_it_too(start: Start, agents: Path) -
 
     assert eventually(lambda: process.process.poll() is not None)
     assert "Traceback" not in process.stderr.read().decode()
+
+
+def test_without_tools_of_a_project_there_are_the_twins_alone_and_no_state_is_kept(start: Start, agents: Path) -> None:
+    (agents.parent / "agent.toml").write_text('[catalog]\nroots = ["agents"]\n')
+    process = start()
+
+    listed = process.ask("tools/list")["result"]
+    assert [tool["name"] for tool in listed["tools"]] == TWINS
+    assert "agent-resolver/manifest" not in listed["_meta"]
+    assert process.ask("tools/call", name="list_agents", arguments={})["result"]["structuredContent"]["total"] == 45
+    assert process.end() == (0, b"", "")
+    assert not (agents.parent / ".agent").exists()
+
+
+def test_without_agents_and_without_tools_there_is_nothing_to_serve(tmp_path: Path) -> None:
+    (tmp_path / "agent.toml").write_text("[tools]\nmodules = []\n")
+    ran = agent(tmp_path, "serve", "--trust")
+
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("error: There are no agent files: ")
+    assert not (tmp_path / ".agent").exists()
+
+
+# The tools of the project's own code ----------------------------------------------------------------------------------
+
+NOTES = """\
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from agent_resolver.registry.capability import capability
+
+
+class Note(Struct, frozen=True):
+    "A note."
+    text: Annotated[str, Meta(description="What it says.", examples=["x"])]
+
+
+@capability("notes.echo", examples=[{"text": "x"}], tags=["plain"])
+def echo(request: Note) -> Note:
+    "Say it again."
+    return request
+"""
+
+
+def test_a_project_may_have_tools_and_no_agents(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "agent.toml").write_text('[tools]\nmodules = ["notes"]\n')
+    (tmp_path / "notes.py").write_text(NOTES)
+    process = start("--trust")
+
+    listed = process.ask("tools/list", meta={"agent-resolver/tag": "plain"})["result"]
+    assert [tool["name"] for tool in listed["tools"]] == ["notes.echo"]
+    assert set(listed["_meta"]["agent-resolver/manifest"]) == {"version", "digest"}
+    echoed = process.ask("tools/call", name="notes.echo", arguments={"text": "hello"})["result"]
+    assert echoed["structuredContent"] == {"text": "hello"}
+    none = process.ask("tools/call", name="list_agents", arguments={})["result"]
+    assert none["structuredContent"] == {"agents": [], "total": 0}
+    assert process.ask("resources/list")["result"]["resources"] == []
+    assert process.end() == (0, b"", "")
+    assert (tmp_path / ".agent" / "state.db").exists()
 
 
 # The tools that a lock opens -----------------------------------------------------------------------------------------

@@ -9,12 +9,18 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from agent_resolver.core.audit import chained, sealed
+from agent_resolver.schema.audit import AuditRecord
+from agent_resolver.schema.pending import PendingAction
 from agent_resolver.storage import UnreadableFile
 from agent_resolver.storage.database import Database
+from agent_resolver.storage.pending import SqlitePending
+from agent_resolver.storage.trail import SqliteTrail
 
-TABLES = {"audit", "audit_seal", "pending", "rate"}
+TABLES = {"audit", "audit_seal", "ledger", "pending", "rate"}
 
 
 @pytest.fixture
@@ -63,7 +69,7 @@ def test_a_new_state_file_has_its_tables_and_its_mark(path: Path) -> None:
 
     assert {name for (name,) in ask(path, "SELECT name FROM sqlite_master WHERE type = 'table'")} == TABLES
     assert ask(path, "PRAGMA application_id") == [(int.from_bytes(b"ARES"),)]
-    assert ask(path, "PRAGMA user_version") == [(1,)]
+    assert ask(path, "PRAGMA user_version") == [(2,)]
     assert ask(path, "SELECT count, root FROM audit_seal") == [(0, "")]
 
 
@@ -114,7 +120,7 @@ def test_an_empty_file_becomes_a_state_file(path: Path) -> None:
     path.parent.mkdir()
     path.touch()
 
-    assert ask(made(path), "PRAGMA user_version") == [(1,)]
+    assert ask(made(path), "PRAGMA user_version") == [(2,)]
 
 
 def test_a_name_that_is_no_text_can_be_used(tmp_path: Path) -> None:
@@ -174,6 +180,237 @@ def test_a_table_that_somebody_dropped_is_told_in_our_words(path: Path) -> None:
     database.close()
 
 
+# Transactions inside of one -------------------------------------------------------------------------------------------
+
+
+def put(connection: sqlite3.Connection, *subjects: str) -> None:
+    connection.executemany("INSERT INTO rate VALUES (?, 1.0)", [(subject,) for subject in subjects])
+
+
+def put_and_fail(database: Database) -> None:
+    with database.transaction() as connection:
+        put(connection, "part")
+    raise ZeroDivisionError
+
+
+def test_a_part_that_fails_leaves_the_rest_whole(path: Path) -> None:
+    database = opened(path)
+
+    with database.transaction() as connection:
+        put(connection, "before")
+        with pytest.raises(ZeroDivisionError):
+            insert_and_then(database, lambda _: put_and_fail(database))
+        with database.transaction():
+            put(connection, "part")
+        put(connection, "after")
+    assert not database.is_in_transaction
+    database.close()
+
+    assert ask(path, "SELECT subject FROM rate") == [("before",), ("part",), ("after",)]
+
+
+def test_a_part_is_kept_only_with_the_whole(path: Path) -> None:
+    database = opened(path)
+
+    with pytest.raises(ZeroDivisionError), database.transaction():
+        put_and_fail(database)
+    database.close()
+
+    assert ask(path, "SELECT subject FROM rate") == []
+
+
+def test_a_statement_that_fails_in_a_part_fails_that_part_alone(path: Path) -> None:
+    database = opened(path)
+
+    with database.transaction() as connection:
+        put(connection, "kept")
+        with pytest.raises(UnreadableFile, match="UNIQUE constraint failed"):
+            insert_and_then(database, lambda connection: connection.execute("INSERT INTO audit_seal VALUES (1, 0, '')"))
+    database.close()
+
+    assert ask(path, "SELECT subject FROM rate") == [("kept",)]
+
+
+def test_a_part_is_seen_by_nobody_else_before_the_whole_is_kept(path: Path) -> None:
+    database = opened(path)
+
+    with database.transaction():
+        with database.transaction() as connection:
+            put(connection, "part")
+        assert ask(path, "SELECT * FROM rate") == []
+    database.close()
+
+    assert ask(path, "SELECT subject FROM rate") == [("part",)]
+
+
+# A full disk ----------------------------------------------------------------------------------------------------------
+
+
+def full(path: Path) -> Database:
+    """A state file on a disk that has room for little more."""
+    database = opened(path)
+    (pages,) = next(database.query("PRAGMA page_count"))
+    assert list(database.query(f"PRAGMA max_page_count = {pages}")) == [(pages,)]
+    return database
+
+
+def test_a_full_disk_is_told_in_our_words_and_leaves_what_was_there(path: Path) -> None:
+    database = full(path)
+
+    with database.transaction() as connection:
+        put(connection, "small")
+    with pytest.raises(UnreadableFile, match="database or disk is full"), database.transaction() as connection:
+        put(connection, "lost", "x" * 100_000)
+
+    assert list(database.query("SELECT subject FROM rate")) == [("small",)]
+    with database.transaction() as connection:
+        put(connection, "small again")
+    database.close()
+
+    assert ask(path, "SELECT subject FROM rate") == [("small",), ("small again",)]
+
+
+def test_a_disk_that_is_full_in_a_part_ends_the_whole_and_nothing_after_it_is_kept(path: Path) -> None:
+    database = full(path)
+
+    with pytest.raises(UnreadableFile, match="database or disk is full"), database.transaction():
+        insert_and_then(database, lambda connection: put(connection, "x" * 100_000))
+    assert not database.is_in_transaction
+    database.close()
+
+    assert ask(path, "SELECT subject FROM rate") == []
+
+
+# An older file --------------------------------------------------------------------------------------------------------
+
+# As the first version of the program wrote it: this is never changed.
+VERSION_1 = """
+    CREATE TABLE audit (
+        position INTEGER PRIMARY KEY,
+        run TEXT NOT NULL,
+        sequence INTEGER NOT NULL,
+        at TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        body TEXT NOT NULL,
+        previous TEXT NOT NULL,
+        hash TEXT NOT NULL,
+        UNIQUE (run, sequence)
+    );
+    CREATE TABLE audit_seal (id INTEGER PRIMARY KEY CHECK (id = 1), count INTEGER NOT NULL, root TEXT NOT NULL);
+    INSERT INTO audit_seal VALUES (1, 0, '');
+    CREATE TABLE pending (
+        id TEXT PRIMARY KEY,
+        type TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        message TEXT NOT NULL,
+        asked_at TEXT NOT NULL,
+        answer TEXT,
+        answered_by TEXT,
+        answered_at TEXT
+    ) WITHOUT ROWID;
+    CREATE TABLE rate (subject TEXT NOT NULL, at REAL NOT NULL);
+    CREATE INDEX rate_by_subject ON rate (subject, at);
+    PRAGMA application_id = 1095910739;
+    PRAGMA user_version = 1;
+    PRAGMA journal_mode = WAL;
+"""
+DAY = "2026-01-0{}T00:00:00.000Z"
+
+
+def old_file(path: Path, records: int = 3) -> Path:
+    """A state file of the first version, with records, actions and uses in it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    connection = sqlite3.connect(path)
+    connection.executescript(VERSION_1)
+    root, previous = "", ""
+    for number in range(1, records + 1):
+        body = {"tool": "acme.read", "number": number}
+        record = chained(
+            AuditRecord(
+                position=number, run="r", sequence=number, at=DAY, kind="call.done", body=body, previous=previous
+            )
+        )
+        row = (number, "r", number, DAY, "call.done", msgspec.json.encode(body, order="sorted").decode(), previous)
+        connection.execute("INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, record.hash))
+        root, previous = sealed(root, record, None), record.hash
+    connection.execute("UPDATE audit_seal SET count = ?, root = ?", (records, root))
+    open_one = ("b", "SECRET", "acme@1.0.0", "Set ACME_TOKEN", DAY.format(2), None, None, None)
+    answered = ("a", "OAUTH", "acme@1.0.0", "Sign in", DAY.format(1), "yes", "local:ada", DAY.format(3))
+    connection.executemany("INSERT INTO pending VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [open_one, answered])
+    connection.execute("INSERT INTO rate VALUES ('acme', 1.5)")
+    connection.commit()
+    connection.close()
+    return path
+
+
+def tables(path: Path) -> set[tuple[object, ...]]:
+    return set(ask(path, "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"))
+
+
+def test_a_file_of_the_first_version_becomes_one_of_this_version_and_loses_nothing(path: Path) -> None:
+    database = opened(old_file(path))
+
+    assert SqliteTrail(database).verify()[:2] == ([], 3)
+    assert [record.body["number"] for record in SqliteTrail(database).records()] == [1, 2, 3]
+    first = PendingAction(
+        id="a",
+        type="OAUTH",
+        subject="acme@1.0.0",
+        message="Sign in",
+        asked_at=DAY.format(1),
+        answer="yes",
+        answered_by="local:ada",
+        answered_at=DAY.format(3),
+    )
+    second = PendingAction(
+        id="b", type="SECRET", subject="acme@1.0.0", message="Set ACME_TOKEN", asked_at=DAY.format(2)
+    )
+    assert SqlitePending(database).all() == [first, second]
+    assert list(database.query("SELECT * FROM rate")) == [("acme", 1.5)]
+    assert list(database.query("PRAGMA user_version")) == [(2,)]
+    database.close()
+
+
+def test_a_file_that_was_migrated_is_like_a_new_one_and_goes_on(path: Path, tmp_path: Path) -> None:
+    database = opened(old_file(path))
+    SqliteTrail(database).append("r", "call.done", {}, DAY)
+    assert SqliteTrail(database).verify()[:2] == ([], 4)
+    assert SqlitePending(database).ask(PendingAction(id="c", type="SECRET", subject="s", message="m", asked_at=DAY))[1]
+    database.close()
+
+    assert tables(path) == tables(made(tmp_path / "new" / "state.db"))
+
+
+def test_a_migration_that_fails_leaves_the_old_file_whole(path: Path) -> None:
+    edit(old_file(path), "CREATE TABLE ledger (something)")
+    before = tables(path)
+
+    assert "table ledger already exists" in refusal(path)
+
+    assert tables(path) == before
+    assert ask(path, "PRAGMA user_version") == [(1,)]
+    assert len(ask(path, "SELECT * FROM pending")) == 2
+
+
+def test_processes_that_migrate_the_file_at_once_all_get_it(path: Path) -> None:
+    old_file(path, records=50)
+    together, found = threading.Barrier(8, timeout=10), list[object]()
+
+    def open_it() -> None:
+        together.wait()
+        database = opened(path)
+        found.append((SqliteTrail(database).verify()[:2], len(SqlitePending(database).all())))
+        database.close()
+
+    threads = [threading.Thread(target=open_it) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert found == [(([], 50), 2)] * 8
+
+
 # Refused --------------------------------------------------------------------------------------------------------------
 
 
@@ -194,7 +431,7 @@ def foreign_and_newer(path: Path) -> None:
 
 
 def newer(path: Path) -> None:
-    edit(made(path), "PRAGMA user_version = 2")
+    edit(made(path), "PRAGMA user_version = 3")
 
 
 def text(path: Path) -> None:

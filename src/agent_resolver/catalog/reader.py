@@ -58,6 +58,18 @@ def read_entry(raw: bytes, stem: str) -> Entry | Issue | None:
     )
 
 
+def front_matter_tree(raw: bytes) -> Mapping:
+    """The front matter of an agent file that is served, with the place of every value.
+
+    Raises:
+        Unreadable: It has none.
+    """
+    document = split(decode(raw))
+    if isinstance(document, Issue):
+        raise Unreadable(document)
+    return _tree(document.front_matter)[0]
+
+
 def _opens_late(text: str) -> bool:
     """Whether a file has front matter, but something blank before it."""
     return text.lstrip("\ufeff \t\r\n").startswith("---")

@@ -34,7 +34,7 @@ exit codes:
 """
 
 
-_EXTRA_MODULES: Final = {"anyio", "httpx2", "jsonschema_rs", "mcp", "mcp_types"}
+_EXTRA_MODULES: Final = {"anyio", "cryptography", "httpx2", "joserfc", "jsonschema_rs", "mcp", "mcp_types"}
 
 COMMANDS: Final = (
     "validate",
@@ -47,8 +47,10 @@ COMMANDS: Final = (
     "workspace",
     "report",
     "catalog",
+    "plan",
     "serve",
     "tools",
+    "inbox",
     "audit",
     "config",
     "doctor",
@@ -153,7 +155,9 @@ def _hint(error: ResolverError, options: argparse.Namespace) -> str:
 
 
 def _code(error: ResolverError) -> str:
-    """A word for programs: the name of the error, as `LOCK_REFUSED`."""
+    """A word for programs: its own, or the name of the error, as `LOCK_REFUSED`."""
+    if isinstance(error, Refusal) and error.code:
+        return error.code
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).upper()
 
 

@@ -52,7 +52,7 @@ def run_show(options: argparse.Namespace) -> int:
     """Print the records, oldest first."""
     project = project_of(options)
     try:
-        records = list(SqliteTrail(_state(project)).records(options.run_id, options.last))
+        records = list(SqliteTrail(state_of(project)).records(options.run_id, options.last))
     finally:
         project.close()
     if options.json:
@@ -68,7 +68,7 @@ def run_verify(options: argparse.Namespace) -> int:
     """Recompute the whole chain."""
     project = project_of(options)
     try:
-        faults, count, root = SqliteTrail(_state(project), project.key).verify(options.root or "")
+        faults, count, root = SqliteTrail(state_of(project), project.key).verify(options.root or "")
     finally:
         project.close()
     if options.json:
@@ -82,7 +82,7 @@ def run_verify(options: argparse.Namespace) -> int:
     return 1 if faults else 0
 
 
-def _state(project: "Project") -> Database:
+def state_of(project: "Project") -> Database:
     """The state file, which must be there: looking at a trail must not make an empty one."""
     if not os.path.exists(project.state_path):
         hint = "nothing was recorded here yet; name another project's agent file with `--agents`"

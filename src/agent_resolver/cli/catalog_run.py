@@ -41,11 +41,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 @contextmanager
-def opened(options: argparse.Namespace) -> Iterator[Catalog]:
-    """The catalog that the options name, up to date with the disk."""
+def opened(options: argparse.Namespace, *, may_be_empty: bool = False) -> Iterator[Catalog]:
+    """The catalog that the options name, up to date with the disk; without any folder only where it may be empty."""
     settings, base = catalog_settings(os.environ, options.settings)
     roots = catalog_roots(options.roots, settings, base)
-    if not roots:
+    if not (roots or may_be_empty):
         raise Usage(
             "There are no agent files: neither `./agents` nor `./agents.md` exists", "name a folder with `--root`"
         )

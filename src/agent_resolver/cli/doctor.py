@@ -12,7 +12,9 @@ from msgspec import Struct
 from agent_resolver._version import __version__
 from agent_resolver.cli.option import Commands, add_command, add_governed, add_json, project_of
 from agent_resolver.cli.output import out, out_json, safe
+from agent_resolver.project.errors import UntrustedFolder
 from agent_resolver.schema import ResolverError
+from agent_resolver.schema.caller import ANONYMOUS
 from agent_resolver.storage.trail import SqliteTrail
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ _EXAMPLES = """\
   agent doctor --json
 """
 
-_EXTRAS = {"tools": ("mcp", "jsonschema_rs")}
+_EXTRAS = {"tools": ("cryptography", "joserfc", "jsonschema_rs", "mcp")}
 
 
 class Check(Struct, frozen=True):
@@ -65,15 +67,66 @@ def _checks(project: "Project") -> Iterator[Check]:
     yield Check("agent", ok=True, finding=f"version {__version__} on Python {python}")
     yield from map(_extra, sorted(_EXTRAS))
     yield _tried("settings", lambda: _settings(project), "correct agent.toml")
-    yield _tried("agent file", lambda: f"{project.agent.name}@{project.agent.version}", "run `agent validate`")
-    yield _tried("index", lambda: f"{len(project.servers)} server(s)", "run `agent validate`")
-    yield _tried("lock", lambda: f"{len(project.lockfile.servers)} server(s) locked, verified", "run `agent resolve`")
+    modules = _modules(project)
+    if modules:
+        yield _tried("capabilities", lambda: _capabilities(project), "correct `[tools] modules` in agent.toml")
+    if project.has_agent or not modules:
+        yield from _governing(project)
     yield _tried("state", lambda: _state(project), "run `agent audit verify`")
+    if _extra("tools").ok:
+        yield from _references(project)
     if _holds(project):
         trust = _trust(project)
         yield trust
         if trust.ok and _extra("tools").ok:
             yield from _servers(project)
+
+
+def _governing(project: "Project") -> Iterator[Check]:
+    yield _tried("agent file", lambda: f"{project.agent.name}@{project.agent.version}", "run `agent validate`")
+    yield _tried("index", lambda: f"{len(project.servers)} server(s)", "run `agent validate`")
+    yield _tried("lock", lambda: f"{len(project.lockfile.servers)} server(s) locked, verified", "run `agent resolve`")
+
+
+def _modules(project: "Project") -> tuple[str, ...]:
+    try:
+        return project.config.tools.modules
+    except ResolverError:
+        return ()
+
+
+def _capabilities(project: "Project") -> str:
+    from agent_resolver.project.capability import load_capabilities
+
+    return f"{len(load_capabilities(project))} in {', '.join(project.config.tools.modules)}"
+
+
+def _references(project: "Project") -> Iterator[Check]:
+    """Every reference of agents, models and pools that leads nowhere, in a project that names models."""
+    try:
+        found = _dangling(project) if project.config.models or project.config.pools else None
+    except UntrustedFolder:
+        return  # The capabilities have said so.
+    except ResolverError as error:
+        yield Check("references", ok=False, finding=str(error), hint=getattr(error, "hint", ""))
+        return
+    if found == []:
+        yield Check("references", ok=True, finding="every model, provider, plugin and delegate is there")
+    for each in found or ():
+        yield Check("references", ok=False, finding=each, hint="correct the agent file, or agent.toml")
+
+
+def _dangling(project: "Project") -> list[str]:
+    from contextlib import closing
+
+    from agent_resolver.project.catalog import catalog_roots, open_catalog
+    from agent_resolver.project.plan import registries_of
+    from agent_resolver.runtime.dangling import dangling
+
+    roots = catalog_roots((), project.config.catalog, os.path.relpath(project.root))
+    with closing(open_catalog(roots, project.environment)) as catalog:
+        catalog.refresh()
+        return list(map(str, dangling(registries_of(project, catalog))))
 
 
 def _extra(name: str) -> Check:
@@ -134,7 +187,7 @@ def _servers(project: "Project") -> list[Check]:
     from agent_resolver.project.tools import open_tools
 
     async def look() -> list[Check]:
-        async with open_tools(project, caller="local:doctor") as tools:
+        async with open_tools(project, caller=ANONYMOUS) as tools:
             offered = tools.registry.list()
             return [
                 Check(f"server {name}", ok=False, finding=str(problem), hint=getattr(problem, "remedy", ""))

@@ -18,9 +18,11 @@ class Refusal(ResolverError):
 
     exit_code = 1
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", code: str = "") -> None:
         super().__init__(message)
         self.hint = hint
+        self.code = code
+        """A word for programs that says more than that it was refused."""
 
 
 class Usage(Refusal):

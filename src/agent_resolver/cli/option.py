@@ -53,7 +53,17 @@ def add_governed(parser: argparse.ArgumentParser) -> None:
     add_index(parser)
     add_lock(parser)
     add_project(parser)
-    parser.add_argument("--trust", action="store_true", help="let the project's commands run this once, for CI")
+    add_token(parser)
+    parser.add_argument("--trust", action="store_true", help="let the project's code run this once, for CI")
+
+
+def add_token(parser: argparse.ArgumentParser) -> None:
+    """`--token-file`."""
+    parser.add_argument(
+        "--token-file",
+        metavar="PATH",
+        help="a file with the token that says who you are, for projects with an issuer (default: $AGENT_TOKEN)",
+    )
 
 
 def add_lock(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ from importlib import import_module
 
 from agent_resolver.cli.catalog import add_root
 from agent_resolver.cli.errors import Usage
-from agent_resolver.cli.option import Commands, add_command, add_index, add_project
+from agent_resolver.cli.option import Commands, add_command, add_index, add_project, add_token
 
 _CLIENTS = ("claude-code", "claude-desktop", "vscode", "cursor", "codex")
 _ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^:\[\]\s]+):(?P<port>\d{1,5})")
@@ -41,6 +41,7 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--lock", metavar="PATH", help="path of that lock (default: beside it, <stem>.lock)")
     parser.add_argument("--trust", action="store_true", help="let the commands of that project run, for CI")
     add_project(parser)
+    add_token(parser)
     parser.add_argument("--strict", action="store_true", help="hide agents whose `requires` do not resolve")
     parser.add_argument("--print-config", choices=_CLIENTS, metavar="CLIENT", help=f"one of {', '.join(_CLIENTS)}")
     parser.set_defaults(run=_run)

@@ -6,19 +6,27 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from agent_resolver.catalog.catalog import Catalog, Changes, Judge
 from agent_resolver.catalog.listing import Verdict
 from agent_resolver.cli.catalog_run import opened
 from agent_resolver.cli.errors import Refusal, Usage
-from agent_resolver.cli.input import INDEX
+from agent_resolver.cli.input import AGENT_FILE, INDEX
 from agent_resolver.cli.option import project_of
 from agent_resolver.cli.output import err
-from agent_resolver.registry import CallContext, ToolRegistry
+from agent_resolver.registry import CallContext, Descriptor, Ports, ToolRegistry
 from agent_resolver.schema import InvalidInput
+from agent_resolver.schema.caller import ANONYMOUS, Caller
+
+if TYPE_CHECKING:
+    from agent_resolver.project.project import Project
+    from agent_resolver.server.auth import Authentication
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _NO_INDEX = Judge("", lambda _: Verdict("unresolved", "there is no index"))
@@ -35,18 +43,20 @@ def run(options: argparse.Namespace) -> int:
     gc.enable()  # Commands live for moments and do without; this one lives on.
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     if options.http and options.http[0] not in _LOOPBACK and not options.allow_host:
-        message = f"`{options.http[0]}` can be reached from other machines, and there is no authentication yet"
+        message = f"`{options.http[0]}` can be reached from other machines"
         raise Usage(message, "bind 127.0.0.1, or name the host that clients use with `--allow-host`")
     anyio.run(_serve, options)
     return 0
 
 
 async def _serve(options: argparse.Namespace) -> None:
+    import gc
+
     from agent_resolver.project.catalog import catalog_settings, resolve_against
     from agent_resolver.server.mcp_server import agent_server
     from agent_resolver.server.notice import Notices
     from agent_resolver.server.resource import AgentResources
-    from agent_resolver.server.tool import RegistryTools
+    from agent_resolver.server.tool import RegistryTools, caller_of_request
     from agent_resolver.server.transport import serve_http, serve_stdio
     from agent_resolver.server.twin import Twins
     from agent_resolver.server.watch import keep_up
@@ -54,19 +64,27 @@ async def _serve(options: argparse.Namespace) -> None:
     index = options.index or INDEX
     page_size = options.page_size or catalog_settings(os.environ, options.settings)[0].page_size
     async with AsyncExitStack() as stack:
-        catalog = stack.enter_context(opened(options))
-        registry, context = await _registry(options, stack)
+        project = _project(options)
+        stack.callback(project.close)
+        catalog = stack.enter_context(opened(options, may_be_empty=bool(project.config.tools.modules)))
+        offer = await _offered(project, options, stack)
         for tool in Twins(catalog, partial(resolve_against, index), page_size, is_strict=options.strict).tools():
-            registry.add(tool)
+            offer.registry.add(tool)
         notices = Notices()
         resources = AgentResources(catalog, page_size=page_size, is_strict=options.strict)
-        server = agent_server(resources, RegistryTools(registry, context), notices)
+        tools = RegistryTools(offer.registry, offer.context, caller_of_request, offer.manifest)
+        server = agent_server(resources, tools, notices)
         folders, files = catalog.watched
         beside = partial(keep_up, partial(_refresh, catalog, index), folders, [*files, index], notices)
+        # What is there now stays: looking through it again and again for garbage would only cost time.
+        gc.freeze()
         if options.http:
             listening = stack.enter_context(_listener(*options.http))
-            err(f"Serving {catalog.total} agent(s) at {_url(options.http[0], listening.getsockname()[1])}")
-            await serve_http(server, listening, options.allow_host, notices, beside)
+            url = _url(options.http[0], listening.getsockname()[1])
+            authentication = _authentication(offer, url, options.allow_host)
+            tools_too = f" and {offer.own} tool(s)" if offer.own else ""
+            err(f"Serving {catalog.total} agent(s){tools_too} at {url}")
+            await serve_http(server, listening, options.allow_host, notices, beside, authentication=authentication)
         else:
             await serve_stdio(server, beside)
 
@@ -96,17 +114,74 @@ def _url(host: str, port: int) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp"
 
 
-async def _registry(options: argparse.Namespace, stack: AsyncExitStack) -> tuple[ToolRegistry, CallContext]:
-    """An empty registry, or the one with the tools that a lock opens."""
-    if not options.tools_of:
-        return ToolRegistry(), CallContext(run=secrets.token_hex(16), trace_id="", caller="mcp")
-    from agent_resolver.project.tools import open_tools
+class _Offer(Struct, frozen=True):
+    """What is served besides the agents, and as whose."""
 
-    options.agents = options.tools_of
-    project = project_of(options)
-    stack.callback(project.close)
-    tools = await stack.enter_async_context(open_tools(project, caller="mcp"))
-    return tools.registry, tools.context
+    project: "Project"
+    registry: ToolRegistry
+    context: CallContext
+    manifest: dict[str, str] | None = None
+    own: int = 0
+    """How many tools the project's own code offers."""
+
+
+def _project(options: argparse.Namespace) -> "Project":
+    options.agents = options.tools_of or AGENT_FILE
+    return project_of(options)
+
+
+async def _offered(project: "Project", options: argparse.Namespace, stack: AsyncExitStack) -> _Offer:
+    """The tools of the project and of a lock, if there are any, and the inbox with them."""
+    from agent_resolver.project.tools import open_tools
+    from agent_resolver.server.inbox import inbox_tools
+
+    caller = await _caller(project, options)
+    if not (options.tools_of or project.config.tools.modules):
+        registry = ToolRegistry(Ports(only_verified=project.has_issuer))
+        return _Offer(project, registry, CallContext(run=secrets.token_hex(16), trace_id="", caller=caller))
+    opening = open_tools(project, caller=caller, is_governed=bool(options.tools_of))
+    tools = await stack.enter_async_context(opening)
+    for tool in inbox_tools(tools.inbox):
+        tools.registry.add(tool)
+    manifest = _checked_manifest(project, tools.capabilities)
+    return _Offer(project, tools.registry, tools.context, manifest, len(tools.capabilities))
+
+
+async def _caller(project: "Project", options: argparse.Namespace) -> Caller:
+    """Who calls over stdio, or over HTTP where no request says so."""
+    from agent_resolver.project.identity import caller_of, caller_or_anonymous
+
+    if not options.http:
+        return await caller_of(project, options.token_file, project.environment)
+    if project.has_issuer and options.token_file:
+        raise Usage("Over HTTP each request brings its own token, so `--token-file` has no place there")
+    if project.has_issuer or options.http[0] not in _LOOPBACK:
+        return ANONYMOUS
+    return await caller_or_anonymous(project, options.token_file, project.environment)
+
+
+def _authentication(offer: _Offer, url: str, names: Sequence[str]) -> "Authentication | None":
+    from agent_resolver.project.identity import verifier_of
+
+    verifier = verifier_of(offer.project)
+    if verifier is None:
+        return None
+    from agent_resolver.server.auth import Authentication, resource_of
+
+    identity = offer.project.config.identity
+    resource = resource_of(str(identity.audience), url, names)
+    scopes = sorted({scope for tool in offer.registry.list() for scope in tool.rules.required_scopes})
+    return Authentication(verifier=verifier, issuer=str(identity.issuer), resource=resource, scopes=tuple(scopes))
+
+
+def _checked_manifest(project: "Project", capabilities: Sequence[Descriptor]) -> dict[str, str] | None:
+    """What identifies the project's own tools; a manifest that is committed must be that of the code."""
+    from agent_resolver.project.manifest import require_no_drift
+    from agent_resolver.registry.manifest import manifest_of
+
+    require_no_drift(project, capabilities)
+    manifest = manifest_of(capabilities)
+    return {"version": manifest.version, "digest": manifest.digest} if capabilities else None
 
 
 def _print_config(options: argparse.Namespace) -> int:

@@ -2,23 +2,26 @@
 
 import argparse
 import asyncio
-import getpass
 import os
+import re
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from agent_resolver.cli.errors import Refusal, Usage
 from agent_resolver.cli.option import project_of
 from agent_resolver.cli.output import err, out, out_json, safe
+from agent_resolver.project.identity import caller_of
 from agent_resolver.project.tools import OpenTools, open_tools
-from agent_resolver.registry import Descriptor, Done, Failed, Outcome, Pending
+from agent_resolver.registry import CallContext, Descriptor, Done, Failed, Outcome, Pending
 from agent_resolver.registry.errors import ToolFailure
 from agent_resolver.schema import Issue
+from agent_resolver.schema.caller import ANONYMOUS
 from agent_resolver.schema.issue import errors
 from agent_resolver.schema.json_tree import parse_json
 from agent_resolver.schema.source import Unreadable, decode
@@ -35,9 +38,9 @@ def run_list(options: argparse.Namespace) -> int:
 
     async def work(tools: OpenTools) -> int:
         if options.json:
-            out_json(_listing(tools))
+            out_json(_listing(tools, options.tag))
         else:
-            for descriptor in tools.registry.list():
+            for descriptor in tools.registry.list(options.tag):
                 out(_line(descriptor))
             if refused := tools.registry.refused():
                 err(f"hint: {len(refused)} tool(s) are refused; `agent tools list --json` says why")
@@ -52,7 +55,7 @@ def run_show(options: argparse.Namespace) -> int:
     async def work(tools: OpenTools) -> int:
         if refused := tools.registry.refused().get(options.id):
             raise Refusal(f"{options.id} is refused: {refused.code}: {refused.message}", refused.remedy)
-        found = next((item for item in tools.registry.list() if item.id == options.id), None)
+        found = tools.registry.get(options.id)
         if found is None:
             _err_problems(tools)
             raise Refusal(f"Unknown tool: {options.id}", "list the tools with `agent tools list`")
@@ -68,9 +71,15 @@ def run_show(options: argparse.Namespace) -> int:
 def run_call(options: argparse.Namespace) -> int:
     """Call a tool and print its structured result."""
     arguments = _arguments(options.arguments)
+    if options.trace_id is not None and not re.fullmatch("[0-9a-f]{32}", options.trace_id):
+        raise Usage("`--trace-id` has 32 hexadecimal digits", "the call that waits has printed it")
 
     async def work(tools: OpenTools) -> int:
-        outcome = await _call(tools, options.id, arguments)
+        trace_id = options.trace_id or tools.context.trace_id
+        context = structs.replace(tools.context, trace_id=trace_id, key=options.key, progress=_progress)
+        # What a tool prints is not its result.
+        with redirect_stdout(sys.stderr):
+            outcome = await _call(tools, options.id, arguments, context)
         if options.json:
             out_json(outcome)
         elif isinstance(outcome, Done):
@@ -79,17 +88,21 @@ def run_call(options: argparse.Namespace) -> int:
             _err_outcome(outcome)
         return 0 if isinstance(outcome, Done) else 1
 
-    return _with_tools(options, work, for_tool=options.id)
+    return _with_tools(options, work, for_tool=options.id, needs_caller=True)
 
 
-def _with_tools(options: argparse.Namespace, work: Work, for_tool: str | None = None) -> int:
+def _with_tools(
+    options: argparse.Namespace, work: Work, for_tool: str | None = None, *, needs_caller: bool = False
+) -> int:
     if not options.timeout > 0:
         raise Usage("`--timeout` must be more than 0 seconds")
     project = project_of(options)
-    caller = f"local:{_user()}"
 
     async def session() -> int:
         _end_on_sigterm()
+        # To look at tools takes no right, and so no token.
+        is_known = needs_caller or not project.has_issuer
+        caller = await caller_of(project, options.token_file, project.environment) if is_known else ANONYMOUS
         opened = open_tools(project, caller=caller, for_tool=for_tool, seconds=options.timeout, verbose=options.verbose)
         async with opened as tools:
             return await work(tools)
@@ -102,13 +115,6 @@ def _with_tools(options: argparse.Namespace, work: Work, for_tool: str | None = 
         project.close()
 
 
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # A container may run under a number that has no name.
-        return str(os.getuid())
-
-
 def _end_on_sigterm() -> None:
     """Whoever ends us ends the servers that we started: they have sessions of their own, and hear of nothing."""
     task = asyncio.current_task()
@@ -117,13 +123,19 @@ def _end_on_sigterm() -> None:
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
 
 
-async def _call(tools: OpenTools, tool_id: str, arguments: dict[str, Any]) -> Outcome:
+async def _progress(done: float, total: float | None = None, message: str | None = None) -> None:
+    """Show how far a tool is, to a person who watches."""
+    if sys.stderr.isatty():
+        err(safe(f"{done:g}{'' if total is None else f' of {total:g}'}{f': {message}' if message else ''}"))
+
+
+async def _call(tools: OpenTools, tool_id: str, arguments: dict[str, Any], context: CallContext) -> Outcome:
     """Call a tool; a server that is not there is the outcome of a call to one of its tools."""
     owner = tools.servers.owner_of(tool_id)
     problem = tools.servers.problems.get(owner) if owner else None
     if problem is None:
-        return await tools.registry.call(tool_id, arguments, tools.context)
-    return await tools.registry.unavailable(tool_id, problem, tools.context)
+        return await tools.registry.call(tool_id, arguments, context)
+    return await tools.registry.unavailable(tool_id, problem, context)
 
 
 def _arguments(text: str) -> dict[str, Any]:
@@ -145,9 +157,9 @@ def _bad_arguments(issues: Sequence[Issue]) -> Usage:
     return Usage(f"The arguments are no JSON object: {listed}", """write them as '{"name": "value"}'""")
 
 
-def _listing(tools: OpenTools) -> dict[str, object]:
+def _listing(tools: OpenTools, tag: str | None) -> dict[str, object]:
     return {
-        "tools": tools.registry.list(),
+        "tools": tools.registry.list(tag),
         "refused": [
             {"id": tool_id, "code": refused.code, "message": refused.message, "remedy": refused.remedy}
             for tool_id, refused in tools.registry.refused().items()
@@ -167,7 +179,12 @@ def _line(descriptor: Descriptor) -> str:
 def _print_descriptor(descriptor: Descriptor) -> None:
     out(safe(descriptor.id))
     out(f"  Source: {safe(descriptor.source)}")
-    out(f"  Scopes: {safe(', '.join(descriptor.scopes)) or '(none)'}")
+    out(f"  Locked scopes: {safe(', '.join(descriptor.scopes)) or '(none)'}")
+    rules = descriptor.rules
+    out(f"  Classification: {rules.classification}{', takes an approval' if rules.takes_approval else ''}")
+    for label, names in (("Caller needs", rules.required_scopes), ("Secrets", rules.secrets)):
+        if names:
+            out(f"  {label}: {safe(', '.join(names))}")
     if descriptor.rate_limit_per_minute is not None:
         out(f"  Rate limit: {descriptor.rate_limit_per_minute:g} a minute")
     for line in descriptor.description.strip().splitlines():
@@ -187,8 +204,10 @@ def _err_problems(tools: OpenTools) -> int:
 
 def _err_outcome(outcome: Failed | Pending) -> None:
     if isinstance(outcome, Pending):
-        err(f"✗ PENDING: {safe(outcome.message)}")
-        err(f"  Waiting for {outcome.type} {outcome.id} (trace {outcome.trace_id})")
+        err(f"✗ {outcome.code}: {safe(outcome.message)}")
+        until = f", until {outcome.expires_at}" if outcome.expires_at else ""
+        err(f"  Waiting for {outcome.type} {outcome.id} (trace {outcome.trace_id}){until}")
+        err(f"  hint: {safe(outcome.remedy)}")
         return
     err(f"✗ {outcome.code}: {safe(outcome.message)}")
     for detail in outcome.details:

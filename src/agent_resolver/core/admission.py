@@ -45,14 +45,8 @@ class Grant(Struct, frozen=True, kw_only=True):
         3. A tool that no map mentions could do anything: it must be admitted by name.
         """
         needed = self.tool_scopes.get(tool)
-        for name in (tool, f"{self.server}.{tool}", *(needed or ())):
-            for pattern in sorted(self.forbid):
-                if matches(pattern, name):
-                    return Refused(
-                        AdmissionCode.FORBIDDEN_ACTION,
-                        f"Agent forbids '{pattern}' which matches '{name}'",
-                        "narrow `constraints.actions.forbid` in the agent file",
-                    )
+        if refused := forbidden((tool, f"{self.server}.{tool}", *(needed or ())), self.forbid):
+            return refused
         if needed is not None:
             return self._missing_scopes(needed)
         if f"{self.server}.{tool}" in self.admitted:
@@ -72,6 +66,19 @@ class Grant(Struct, frozen=True, kw_only=True):
             f"It needs scopes that are not locked: {', '.join(missing)}",
             "add them to the requirement's `permissions` in the agent file, and resolve again",
         )
+
+
+def forbidden(names: Iterable[str], forbid: Iterable[str]) -> Refused | None:
+    """Why a tool of these names and scopes is forbidden, or None when it is not."""
+    for name in names:
+        for pattern in sorted(forbid):
+            if matches(pattern, name):
+                return Refused(
+                    AdmissionCode.FORBIDDEN_ACTION,
+                    f"Agent forbids '{pattern}' which matches '{name}'",
+                    "narrow `constraints.actions.forbid` in the agent file",
+                )
+    return None
 
 
 def grants_of(entries: Iterable[LockedServer], forbid: tuple[str, ...], admitted: Iterable[str]) -> dict[str, Grant]:

@@ -9,6 +9,7 @@ from agent_resolver.schema import (
     Residency,
     Sensitivity,
 )
+from agent_resolver.schema.agent_file import Constraints
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -29,9 +30,11 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 def limits_of(agent: AgentFile) -> Limits:
     """The constraints that every server chosen for `agent` must follow."""
-    constraints = agent.constraints
-    if not constraints:
-        return Limits()
+    return limits_in(agent.constraints) if agent.constraints else Limits()
+
+
+def limits_in(constraints: Constraints) -> Limits:
+    """The same of `constraints` alone, for agent files that require no servers."""
     data, actions, trust = constraints.data, constraints.actions, constraints.trust
     return Limits(
         residency=(data.residency or None) if data else None,

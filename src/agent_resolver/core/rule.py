@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from agent_resolver.core.constraint import Limits
 from agent_resolver.core.pattern import matches
 from agent_resolver.core.server import Server
-from agent_resolver.schema import SENSITIVITY_RANK, Reason, RejectionCode, Requirement
+from agent_resolver.schema import SENSITIVITY_RANK, Reason, RejectionCode, Requirement, Residency, Sensitivity
 
 Judge = Callable[[Server], Reason | None]
 
@@ -108,30 +108,45 @@ def _forbidden(requirement: Requirement, limits: Limits) -> Reason | None:
     return Reason(RejectionCode.FORBIDDEN_ACTION, f"Agent forbids '{pattern}' which matches '{scope}'")
 
 
+def broken_data_rules(
+    what: str, residency: Iterable[Residency] | None, highest: Sensitivity | None, limits: Limits
+) -> tuple[Reason, ...]:
+    """The rules about data that something else than a server breaks, such as a model; None is what nobody knows."""
+    found = (_residency_of(what, residency, limits), _sensitivity_of(what, highest, limits))
+    return tuple(reason for reason in found if reason)
+
+
 def _residency(server: Server, limits: Limits) -> Reason | None:
+    return _residency_of("server", server.residency, limits)
+
+
+def _residency_of(what: str, residency: Iterable[Residency] | None, limits: Limits) -> Reason | None:
     asked = limits.residency
     if asked is None or asked == "any":
         return None
-    if server.residency is None:
-        message = f"Agent requires '{asked}' but the server's residency is not known"
+    if residency is None:
+        message = f"Agent requires '{asked}' but the {what}'s residency is not known"
         return Reason(RejectionCode.RESIDENCY_UNKNOWN, message)
-    if asked in server.residency or "any" in server.residency:
+    if asked in residency or "any" in residency:
         return None
-    offered = ", ".join(server.residency) or "(none)"
-    return Reason(RejectionCode.RESIDENCY_MISMATCH, f"Agent requires '{asked}' but server supports: {offered}")
+    offered = ", ".join(residency) or "(none)"
+    return Reason(RejectionCode.RESIDENCY_MISMATCH, f"Agent requires '{asked}' but {what} supports: {offered}")
 
 
 def _sensitivity(server: Server, limits: Limits) -> Reason | None:
+    return _sensitivity_of("server", server.max_sensitivity, limits)
+
+
+def _sensitivity_of(what: str, highest: Sensitivity | None, limits: Limits) -> Reason | None:
     asked = limits.sensitivity
     if asked is None:
         return None
-    highest = server.max_sensitivity
     if highest is None:
-        message = f"Agent sensitivity '{asked}' but the server's max is not known"
+        message = f"Agent sensitivity '{asked}' but the {what}'s max is not known"
         return Reason(RejectionCode.SENSITIVITY_UNKNOWN, message)
     if SENSITIVITY_RANK[asked] <= SENSITIVITY_RANK[highest]:
         return None
-    message = f"Agent sensitivity '{asked}' exceeds server max '{highest}'"
+    message = f"Agent sensitivity '{asked}' exceeds {what} max '{highest}'"
     return Reason(RejectionCode.SENSITIVITY_EXCEEDED, message)
 
 

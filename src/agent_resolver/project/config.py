@@ -14,10 +14,11 @@ from agent_resolver.schema.issue import Issue, IssueCode, Severity
 from agent_resolver.schema.source import Unreadable, decode
 from agent_resolver.schema.toml_tree import parse_toml, tree_of
 from agent_resolver.schema.tree import Node, find, plain
-from agent_resolver.schema.vocabulary import Residency, Sensitivity, Text
+from agent_resolver.schema.vocabulary import OptionalText, Residency, Sensitivity, Text
 from agent_resolver.schema.walker import walk
 
 Texts = tuple[Text, ...]
+Modality = Literal["text", "image", "audio", "video", "pdf"]
 
 
 class Catalog(Struct, frozen=True, kw_only=True):
@@ -42,15 +43,31 @@ class Prices(Struct, frozen=True, kw_only=True):
     output: float
 
 
+class Modalities(Struct, frozen=True, kw_only=True):
+    """What a model takes and gives."""
+
+    input: tuple[Modality, ...] = ()
+    output: tuple[Modality, ...] = ()
+
+
 class Model(Struct, frozen=True, kw_only=True):
     """A chat model."""
 
     provider: Text
     upstream_model: Text
     context_window: int | UnsetType = UNSET
+    max_output_tokens: int | UnsetType = UNSET
+    modalities: Modalities = Modalities()
+    knowledge_cutoff: Text | UnsetType = UNSET
     prices: Prices | UnsetType = UNSET
     data: ModelData | UnsetType = UNSET
     aliases: Texts = ()
+
+
+class Pool(Struct, frozen=True, kw_only=True):
+    """Models that stand in for each other."""
+
+    models: Texts
 
 
 class Provider(Struct, frozen=True, kw_only=True):
@@ -84,10 +101,21 @@ class Tools(Struct, frozen=True, kw_only=True):
     admit: Texts = ()
 
 
+class SecretPlace(Struct, frozen=True, kw_only=True):
+    """Where a secret is; only ever a reference, never its value."""
+
+    env: OptionalText = ""
+    file: OptionalText = ""
+    keyring: OptionalText = ""
+    """`service/user`."""
+
+
 class Remote(Struct, frozen=True, kw_only=True):
     """An agent elsewhere, reached over A2A."""
 
     url: Text
+    token_env: Text | UnsetType = UNSET
+    data: ModelData | UnsetType = UNSET
 
 
 class Engine(Struct, frozen=True, kw_only=True):
@@ -134,9 +162,11 @@ class Config(Struct, frozen=True, kw_only=True):
 
     catalog: Catalog = Catalog()
     models: dict[Text, Model] = {}
+    pools: dict[Text, Pool] = {}
     providers: dict[Text, Provider] = {}
     servers: dict[Text, ServerAccess] = {}
     tools: Tools = Tools()
+    secrets: dict[Text, SecretPlace] = {}
     remotes: dict[Text, Remote] = {}
     engine: Engine = Engine()
     state: State = State()

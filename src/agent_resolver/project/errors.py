@@ -3,16 +3,23 @@
 ResolverError
 ├── InvalidConfig      agent.toml, a variable or a flag is refused; holds every issue
 ├── LockRefused        the lock does not hold, so nothing is connected
+├── ManifestDrift      the code offers other tools than the committed manifest says; holds every change
+├── RefusedManifest    the committed manifest of tools cannot be used
 ├── UntrustedFolder    code of the project would run, and nobody said that it may
+├── UnusableModule     a module of the project gives no tools
 ├── UnusableState      the state cannot be kept where the settings say
 └── UnusableWorkspace  a folder cannot be searched for agent files
     └── EmptyWorkspace there are none
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from agent_resolver.core.difference import Difference
 from agent_resolver.schema import Issue, ResolverError
+
+if TYPE_CHECKING:
+    from agent_resolver.core.manifest_diff import Change
 
 
 class InvalidConfig(ResolverError):
@@ -33,6 +40,14 @@ class UntrustedFolder(ResolverError):
         self.hint = f"read what would run, then run `agent trust-folder {folder}`; in CI give `--trust`"
 
 
+class UnusableModule(ResolverError):
+    """A module that `[tools] modules` names gives no tools."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"The module `{name}` {why}")
+        self.hint = "see `[tools] modules` in agent.toml"
+
+
 class UnusableState(ResolverError):
     """The state cannot be kept where the settings say."""
 
@@ -47,6 +62,25 @@ class LockRefused(ResolverError):
     def __init__(self, message: str, differences: Sequence[Difference] = (), hint: str = "") -> None:
         super().__init__(message)
         self.differences = tuple(differences)
+        self.hint = hint
+
+
+class ManifestDrift(ResolverError):
+    """The code offers other tools than the committed manifest says; holds every change."""
+
+    def __init__(self, path: str, changes: Sequence["Change"]) -> None:
+        super().__init__(f"`{path}` differs from the code")
+        self.differences = tuple(changes)
+        self.hint = f"review what changed, then run `agent tools manifest --out {path}` and commit it"
+
+
+class RefusedManifest(ResolverError):
+    """A manifest of tools is none, or is not what was written; holds every issue of it."""
+
+    def __init__(self, path: str, why: str, *, issues: Sequence[Issue] = (), hint: str = "") -> None:
+        super().__init__(f"`{path}` is refused: {why}")
+        self.source = path if issues else ""
+        self.issues = tuple(issues)
         self.hint = hint
 
 

@@ -3,13 +3,13 @@
 import os
 from collections.abc import Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from agent_resolver.core.difference import remedy
 from agent_resolver.core.server import Server, servers_of
 from agent_resolver.core.verify import examine
-from agent_resolver.project.adapter import StatePorts
 from agent_resolver.project.config import Config, Layers, Loaded, load_config, masked
 from agent_resolver.project.errors import LockRefused, UntrustedFolder, UnusableState
 from agent_resolver.project.trust import TrustedFolders
@@ -27,6 +27,10 @@ from agent_resolver.schema.issue import errors
 from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES, MAX_INDEX_BYTES, MAX_LOCKFILE_BYTES
 from agent_resolver.storage import UnreadableFile, read_bounded
 from agent_resolver.storage.database import Database
+
+if TYPE_CHECKING:
+    from agent_resolver.project.adapter import StatePorts
+    from agent_resolver.project.secret import ProjectSecrets
 
 _SQLITE = "sqlite:///"
 _GOVERNING = {"constraints", "requires"}
@@ -136,9 +140,33 @@ class Project:
         return os.fsencode(value)
 
     @cached_property
-    def ports(self) -> StatePorts:
+    def ports(self) -> "StatePorts":
         """What the registry asks of the state."""
+        from agent_resolver.project.adapter import StatePorts
+
         return StatePorts(self.database, self.key)
+
+    @property
+    def has_issuer(self) -> bool:
+        """Whether somebody vouches for callers, so that nobody else may call."""
+        return bool(self.config.identity.issuer)
+
+    @property
+    def has_agent(self) -> bool:
+        """Whether there is an agent file."""
+        return os.path.exists(self.agent_path)
+
+    @property
+    def app_id(self) -> str:
+        """What telemetry calls this project: its agent, else its folder."""
+        return self.agent.name if self.has_agent else os.path.basename(self.root)
+
+    @cached_property
+    def secrets(self) -> "ProjectSecrets":
+        """Where the secrets of its tools are."""
+        from agent_resolver.project.secret import ProjectSecrets
+
+        return ProjectSecrets(self.config.secrets, self.environment, self.root)
 
     def require_trust(self, why: str) -> None:
         """Stop before code of this project runs, unless a person trusts its folder.

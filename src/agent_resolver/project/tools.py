@@ -5,21 +5,29 @@ import secrets
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from msgspec import Struct
 
-from agent_resolver.core.admission import grants_of
+from agent_resolver.core.admission import forbidden, grants_of
 from agent_resolver.core.constraint import limits_of
 from agent_resolver.project.adapter import SystemClock
+from agent_resolver.project.capability import load_capabilities
 from agent_resolver.project.config import ServerAccess
 from agent_resolver.project.errors import LockRefused, UntrustedFolder
 from agent_resolver.project.exposure import why_trust_is_needed
 from agent_resolver.project.project import Project
+from agent_resolver.registry.inbox import Inbox
 from agent_resolver.registry.locked import LockedServers, ServerUse
+from agent_resolver.registry.pipeline import Ports
 from agent_resolver.registry.registry import ToolRegistry
-from agent_resolver.registry.tool import CallContext
+from agent_resolver.registry.tool import CallContext, Descriptor
 from agent_resolver.registry.transport import Credentials, Surroundings
+from agent_resolver.schema.caller import Caller
+from agent_resolver.telemetry.opened import open_telemetry
+
+if TYPE_CHECKING:
+    from agent_resolver.registry.capability import Capability
 
 _CONNECT_SECONDS = 20.0
 
@@ -29,33 +37,39 @@ class OpenTools(Struct, frozen=True):
 
     registry: ToolRegistry
     servers: LockedServers
+    inbox: Inbox
+    capabilities: tuple[Descriptor, ...]
     context: CallContext
 
 
 @asynccontextmanager
-async def open_tools(
-    project: Project, *, caller: str, for_tool: str | None = None, seconds: float = 60.0, verbose: bool = False
+async def open_tools(  # noqa: PLR0913 - each is one option of a command line
+    project: Project,
+    *,
+    caller: Caller,
+    for_tool: str | None = None,
+    is_governed: bool = True,
+    seconds: float = 60.0,
+    verbose: bool = False,
 ) -> AsyncIterator[OpenTools]:
-    """Verify the lock, connect its servers, and close them again; only the server of `for_tool` if one is named."""
-    run = secrets.token_hex(16)
-    project.agent  # noqa: B018 - without one there is nothing to govern, and no state to keep
+    """Verify the lock, load the project's capabilities, connect the locked servers, and close all of it again.
+
+    Only the server of `for_tool` is connected if one is named. A project of capabilities alone needs no agent file;
+    what is not governed by one gets no locked servers either.
+    """
+    context = CallContext(run=secrets.token_hex(16), trace_id=secrets.token_hex(16), caller=caller)
+    has_agent = is_governed and (not project.config.tools.modules or project.has_agent)
+    if has_agent:
+        project.agent  # noqa: B018 - without one there is nothing to govern, and no state to keep
+    telemetry = open_telemetry(project.environment, app_id=project.app_id)
     ports = project.ports
-    try:
-        lockfile = project.lockfile
-        if why := why_trust_is_needed(project):
-            project.require_trust(why)
-    except LockRefused as refused:
-        kinds = sorted({difference.kind.value for difference in refused.differences})
-        await ports.append(run, "lock.refused", {"reason": str(refused), "differences": kinds})
-        raise
-    except UntrustedFolder as refused:
-        await ports.append(run, "folder.refused", {"reason": str(refused)})
-        raise
-    uses = _uses(project)
-    hashes = [entry.hash for entry in lockfile.servers]
-    await ports.append(run, "lock.verified", {"agent": lockfile.agent_name, "hashes": hashes})
-    registry = ToolRegistry(trail=ports, pending=ports, rate=ports, clock=SystemClock())
-    with _errors(verbose=verbose) as errors:
+    with _closing(telemetry), _errors(verbose=verbose) as errors:
+        capabilities = await _vouched_for(project, context.run, has_agent=has_agent)
+        registry = ToolRegistry(_ports(project, telemetry))
+        forbid = limits_of(project.agent).forbid if has_agent else ()
+        for capability in capabilities:
+            _offer(registry, capability, forbid)
+        await registry.recover(context)
         around = Surroundings(
             folder=project.folder,
             environment=project.environment,
@@ -63,14 +77,68 @@ async def open_tools(
             connect_seconds=min(seconds, _CONNECT_SECONDS),
             call_seconds=seconds,
         )
-        servers = LockedServers(uses, registry, ports, around)
+        servers = LockedServers(_uses(project) if has_agent else (), registry, ports, around)
         owner = servers.owner_of(for_tool) if for_tool else None
+        inbox = Inbox(ports, project.secrets, SystemClock(), only_verified=project.has_issuer)
         try:
-            await servers.connect(run, None if for_tool is None else [owner] if owner else [])
-            yield OpenTools(registry, servers, CallContext(run=run, trace_id=secrets.token_hex(16), caller=caller))
+            await servers.connect(context.run, None if for_tool is None else [owner] if owner else [])
+            described = tuple(capability.descriptor for capability in capabilities)
+            yield OpenTools(registry, servers, inbox, described, context)
         finally:
             await servers.close()
             await registry.settle()
+
+
+async def _vouched_for(project: Project, run: str, *, has_agent: bool) -> list["Capability[..., Any]"]:
+    """The project's capabilities, once its lock holds and somebody trusts what it would run."""
+    ports = project.ports
+    try:
+        if has_agent and (why := why_trust_is_needed(project)):
+            project.require_trust(why)
+        capabilities = load_capabilities(project)
+    except LockRefused as refused:
+        kinds = sorted({difference.kind.value for difference in refused.differences})
+        await ports.append(run, "lock.refused", {"reason": str(refused), "differences": kinds})
+        raise
+    except UntrustedFolder as refused:
+        await ports.append(run, "folder.refused", {"reason": str(refused)})
+        raise
+    if has_agent:
+        hashes = [entry.hash for entry in project.lockfile.servers]
+        await ports.append(run, "lock.verified", {"agent": project.lockfile.agent_name, "hashes": hashes})
+    return capabilities
+
+
+def _ports(project: Project, telemetry: Any) -> Ports:  # noqa: ANN401 - its room lies beside the registry's
+    ports = project.ports
+    return Ports(
+        trail=ports,
+        pending=ports,
+        rate=ports,
+        ledger=ports,
+        seal=ports.seal,
+        secrets=project.secrets,
+        telemetry=telemetry,
+        clock=SystemClock(),
+        only_verified=project.has_issuer,
+    )
+
+
+def _offer(registry: ToolRegistry, capability: "Capability[..., Any]", forbid: tuple[str, ...]) -> None:
+    descriptor = capability.descriptor
+    if refused := forbidden((descriptor.id, *descriptor.rules.required_scopes), forbid):
+        registry.refuse(descriptor.id, descriptor.source, refused)
+    else:
+        registry.add(capability)
+
+
+@contextmanager
+def _closing(telemetry: Any) -> Iterator[None]:  # noqa: ANN401 - as above
+    try:
+        yield
+    finally:
+        if telemetry is not None:
+            telemetry.close()
 
 
 @contextmanager

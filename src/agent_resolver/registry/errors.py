@@ -1,12 +1,18 @@
 """What goes wrong around tools.
 
 ResolverError
-├── ToolIdConflict    two tools have one id
-├── ToolFailure       raised by a tool, becomes `Failed`
-└── NeedsAction       raised by a tool, becomes `Pending`
+├── ToolIdConflict       two tools have one id
+├── UnsafeCapability     a function cannot be offered as a tool; holds every reason
+├── AnswerRefused        what waits may not be answered like this
+├── ToolFailure          raised by a tool, becomes `Failed`
+└── NeedsAction          raised by a tool, becomes `Pending`
 """
 
+from collections.abc import Sequence
+
+from agent_resolver.core.approval import AnswerRefusal
 from agent_resolver.registry.outcome import FailureCode
+from agent_resolver.registry.unsafe import Unsafe
 from agent_resolver.schema import ResolverError
 from agent_resolver.schema.pending import PendingType
 
@@ -17,6 +23,26 @@ class ToolIdConflict(ResolverError):
     def __init__(self, tool_id: str, first: str, second: str) -> None:
         super().__init__(f'tool ID conflict: "{tool_id}" registered by both {first} and {second}')
         self.tool_id = tool_id
+        self.sources = (first, second)
+
+
+class UnsafeCapability(ResolverError):
+    """A function that cannot be offered as a tool, with every reason why."""
+
+    def __init__(self, capability_id: str, where: str, faults: Sequence[Unsafe]) -> None:
+        super().__init__(f"{capability_id} ({where}) cannot be a tool")
+        self.capability_id = capability_id
+        self.where = where
+        """The module and the function, as `tickets:purge`."""
+        self.faults = self.differences = tuple(faults)
+
+
+class AnswerRefused(ResolverError):
+    """An answer that is not taken."""
+
+    def __init__(self, refusal: AnswerRefusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
 
 
 class ToolFailure(ResolverError):
@@ -31,7 +57,9 @@ class ToolFailure(ResolverError):
 class NeedsAction(ResolverError):
     """A tool cannot start before a person has done something."""
 
-    def __init__(self, kind: PendingType, subject: str, message: str) -> None:
+    def __init__(self, kind: PendingType, subject: str, message: str, *, needs: str = "") -> None:
         super().__init__(message)
         self.kind = kind
         self.subject = subject
+        self.needs = needs
+        """The secret that answers it by being there."""

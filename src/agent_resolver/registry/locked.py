@@ -19,6 +19,7 @@ from agent_resolver.registry.shape import compiled
 from agent_resolver.registry.tool import CallContext, Descriptor
 from agent_resolver.registry.transport import Credentials, Surroundings, transport_of
 from agent_resolver.schema import LockedServer
+from agent_resolver.telemetry.current import current_traceparent
 
 _MAX_SCHEMA_BYTES = 256 * 1024
 _MAX_DESCRIPTION = 4_000
@@ -55,9 +56,10 @@ class LockedTool:
         self._name = name
         self._connection = connection
 
-    async def invoke(self, arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401, ARG002
+    async def invoke(self, arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401 - a JSON value
         """Call the tool on its server; the result is its structured content, else its content."""
-        result = await self._connection.call(self._name, arguments, self.descriptor.timeout_seconds)
+        traceparent = current_traceparent() or context.parent
+        result = await self._connection.call(self._name, arguments, self.descriptor.timeout_seconds, traceparent)
         if result.is_error:
             raise ToolFailure(FailureCode.TOOL_ERROR, _text(result) or "The tool reported an error without words")
         if result.structured_content is not None or self.descriptor.output_schema is not None:

@@ -1,6 +1,7 @@
 """A connection to one MCP server: one task owns it, calls reach it through a queue."""
 
 import asyncio
+import contextvars
 import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -38,6 +39,7 @@ class _Request(Struct, eq=False):
     tool: str
     arguments: dict[str, Any]
     seconds: float
+    traceparent: str | None
     answer: "asyncio.Future[mcp_types.CallToolResult]"
 
 
@@ -76,18 +78,22 @@ class McpConnection:
             self._garbage = 0
             self._requests = asyncio.Queue()
             ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._owner = asyncio.create_task(self._own(ready), name=f"owner of {self.name}")
+            # It outlives the call that starts it, and must not carry that call's span into all others.
+            context = contextvars.Context()
+            self._owner = asyncio.create_task(self._own(ready), name=f"owner of {self.name}", context=context)
             await ready
 
-    async def call(self, tool: str, arguments: dict[str, Any], seconds: float) -> mcp_types.CallToolResult:
-        """Call a tool on the server, and give up after `seconds`.
+    async def call(
+        self, tool: str, arguments: dict[str, Any], seconds: float, traceparent: str | None = None
+    ) -> mcp_types.CallToolResult:
+        """Call a tool on the server, and give up after `seconds`; the server is told the call's place in its trace.
 
         Raises:
             ToolFailure: The server went away, took too long, or answered what is no answer.
         """
         await self.start()
         answer: asyncio.Future[mcp_types.CallToolResult] = asyncio.get_running_loop().create_future()
-        await self._requests.put(_Request(tool, arguments, seconds, answer))
+        await self._requests.put(_Request(tool, arguments, seconds, traceparent, answer))
         return await answer
 
     async def close(self) -> None:
@@ -173,7 +179,8 @@ class McpConnection:
             raise ToolFailure(FailureCode.UNKNOWN_TOOL, message, "list the tools again")
         # `Client.call_tool` would check the result against the server's own schema with patterns that can take for
         # ever, in the loop that every other call runs in; the registry checks it with ones that cannot.
-        parameters = mcp_types.CallToolRequestParams(name=request.tool, arguments=request.arguments)
+        meta: Any = {"traceparent": request.traceparent} if request.traceparent else None
+        parameters = mcp_types.CallToolRequestParams(name=request.tool, arguments=request.arguments, _meta=meta)
         result = await client.session.send_request(mcp_types.CallToolRequest(params=parameters), _RESULT)
         if isinstance(result, mcp_types.InputRequiredResult):
             message = f"{self.name} asks for more input in the middle of `{request.tool}`, which nobody can give here"

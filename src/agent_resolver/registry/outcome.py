@@ -3,24 +3,32 @@
 from enum import StrEnum
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 
 class FailureCode(StrEnum):
     """Why a call failed; stable for machines."""
 
+    UNAUTHORIZED = "UNAUTHORIZED"
+    UNKNOWN_TOOL = "UNKNOWN_TOOL"
     FORBIDDEN_ACTION = "FORBIDDEN_ACTION"
     SCHEMA_UNUSABLE = "SCHEMA_UNUSABLE"
     SCOPE_NOT_LOCKED = "SCOPE_NOT_LOCKED"
     TOOL_NOT_MAPPED = "TOOL_NOT_MAPPED"
-    UNKNOWN_TOOL = "UNKNOWN_TOOL"
     INPUT_VALIDATION_FAILED = "INPUT_VALIDATION_FAILED"
+    MISSING_SCOPE = "MISSING_SCOPE"
+    CLEARANCE_TOO_LOW = "CLEARANCE_TOO_LOW"
+    APPROVAL_REJECTED = "APPROVAL_REJECTED"
     RATE_LIMITED = "RATE_LIMITED"
+    KEY_REUSED = "KEY_REUSED"
+    ALREADY_RUNNING = "ALREADY_RUNNING"
+    OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
+    NOT_CONFIGURED = "NOT_CONFIGURED"
     SERVER_UNAVAILABLE = "SERVER_UNAVAILABLE"
-    UNAUTHORIZED = "UNAUTHORIZED"
     PROTOCOL_ERROR = "PROTOCOL_ERROR"
     TIMEOUT = "TIMEOUT"
     TOOL_ERROR = "TOOL_ERROR"
+    RUNNER_ERROR = "RUNNER_ERROR"
     OUTPUT_VALIDATION_FAILED = "OUTPUT_VALIDATION_FAILED"
 
 
@@ -29,6 +37,8 @@ class Done(Struct, frozen=True, kw_only=True, tag="done", tag_field="status", re
 
     trace_id: str
     result: Any
+    traceparent: str | UnsetType = UNSET
+    """The call's own place in its trace, where somebody watches."""
 
 
 class Failed(Struct, frozen=True, kw_only=True, tag="failed", tag_field="status", rename="camel"):
@@ -39,6 +49,7 @@ class Failed(Struct, frozen=True, kw_only=True, tag="failed", tag_field="status"
     message: str
     remedy: str
     details: tuple[str, ...] = ()
+    traceparent: str | UnsetType = UNSET
 
 
 class Pending(Struct, frozen=True, kw_only=True, tag="pending", tag_field="status", rename="camel"):
@@ -47,7 +58,12 @@ class Pending(Struct, frozen=True, kw_only=True, tag="pending", tag_field="statu
     trace_id: str
     id: str
     type: str
+    code: str
+    """`APPROVAL_REQUIRED`, `SECRET_REQUIRED`, …: its type, in the words of the failures."""
     message: str
+    remedy: str
+    expires_at: str | None = None
+    traceparent: str | UnsetType = UNSET
 
 
 Outcome = Done | Failed | Pending

@@ -1,9 +1,21 @@
 """What the registry asks of the world around it."""
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Literal, Protocol
 
+from msgspec import Struct
+
+from agent_resolver.registry.outcome import Outcome
+from agent_resolver.registry.tool import CallContext, Descriptor
 from agent_resolver.schema.pending import PendingAction
+
+
+class Record(Struct, frozen=True):
+    """What the trail keeps of a change: both are written, or neither is."""
+
+    run: str
+    kind: str
+    body: dict[str, object]
 
 
 class Trail(Protocol):
@@ -17,8 +29,24 @@ class Trail(Protocol):
 class PendingActions(Protocol):
     """Keeps what waits for a person."""
 
-    async def ask(self, action: PendingAction) -> PendingAction:
-        """Keep an action, or return the same one as it is by now."""
+    async def ask(self, action: PendingAction, record: Record | None = None) -> PendingAction:
+        """Keep an action and record it, or return the one with its id that is there already."""
+        ...
+
+    async def newest(self, binding: str) -> tuple[PendingAction | None, int]:
+        """The last action that was asked under a binding, and how many there were."""
+        ...
+
+    async def get(self, action_id: str) -> PendingAction | None:
+        """The action with this id."""
+        ...
+
+    async def all(self) -> list[PendingAction]:
+        """Every action, oldest first."""
+        ...
+
+    async def answer(self, answered: PendingAction, record: Record) -> bool:
+        """Keep the answer of an action and record it; False when it was answered before."""
         ...
 
 
@@ -30,9 +58,121 @@ class Rate(Protocol):
         ...
 
 
+class Start(Struct, frozen=True, kw_only=True):
+    """A call that is about to have its effect."""
+
+    key: str
+    tool: str
+    arguments: str
+    """Their digest."""
+    is_idempotent: bool
+    caller: str
+    trace_id: str
+    uses: str | None = None
+    """The id of the approval or answer that lets it start, good for one start; what was interrupted goes on with it."""
+    is_new_attempt: bool = False
+    """Whether a person said to try again what may have been done."""
+    at: str
+    record: Record | None
+
+
+class Begun(Struct, frozen=True):
+    """What the ledger knows of a key when a call wants to start under it."""
+
+    state: Literal["started", "done", "running", "unknown", "reused", "refused"]
+    """It may start; or it is done, runs elsewhere, was interrupted, is for other arguments, lacks its approval."""
+    sealed: bytes | None = None
+    """The result, where it is done."""
+
+
+class Interrupted(Struct, frozen=True, kw_only=True):
+    """A call that started and whose process is gone."""
+
+    key: str
+    tool: str
+    arguments: str
+    is_idempotent: bool
+    caller: str
+    trace_id: str
+
+
+class Ledger(Protocol):
+    """Keeps which calls started and which were finished, so that what was done is not done again."""
+
+    async def start(self, start: Start) -> Begun:
+        """Note that a call starts, use up what lets it, and record it, all at once; or say why it may not."""
+        ...
+
+    async def finish(
+        self, key: str, state: Literal["done", "unknown", "forgotten"], sealed: bytes | None, record: Record | None
+    ) -> None:
+        """Note how it ended and record it, all at once; what is forgotten may start again under the same key."""
+        ...
+
+    async def knows(self, key: str) -> bool:
+        """Whether a call started under this key and was not forgotten."""
+        ...
+
+    async def interrupted(self) -> list[Interrupted]:
+        """Every call that started and whose process is gone."""
+        ...
+
+    async def give_up(self, key: str, record: Record | None) -> bool:
+        """Note that an interrupted call ended nobody knows how, and record it; False when it was taken up again."""
+        ...
+
+
+class Seal(Protocol):
+    """Closes what nobody may read in the state."""
+
+    def close(self, content: bytes, purpose: str) -> bytes:
+        """The content, readable only with the key and for this purpose."""
+        ...
+
+    def open(self, sealed: bytes, purpose: str) -> bytes:
+        """The content again.
+
+        Raises:
+            ValueError: It was changed, or closed with another key or for another purpose.
+        """
+        ...
+
+
+class Secrets(Protocol):
+    """Knows where secrets are."""
+
+    async def get(self, name: str) -> str | None:
+        """The value of a secret, or None while it is not there.
+
+        Raises:
+            ToolFailure: Where it should be cannot be asked.
+        """
+        ...
+
+    def place(self, name: str) -> str:
+        """Where it is looked for, in words for a person."""
+        ...
+
+
+class Telemetry(Protocol):
+    """Lets others watch calls. It never sees arguments or results."""
+
+    def begin(self, tool_id: str, descriptor: Descriptor | None, context: CallContext) -> Any:  # noqa: ANN401
+        """A call begins; what it returns is given back when the call ends."""
+        ...
+
+    def end(self, span: Any, outcome: Outcome | None) -> None:  # noqa: ANN401
+        """The call ends; without an outcome where it could not be recorded."""
+        ...
+
+    def traceparent(self, span: Any) -> str:  # noqa: ANN401
+        """The call's own place in its trace, in W3C's words."""
+        ...
+
+
 class Clock(Protocol):
     """Tells the time."""
 
     def now(self) -> str:
-        """The time as ISO 8601 in UTC."""
+        """The time as ISO 8601 in UTC with milliseconds."""
         ...

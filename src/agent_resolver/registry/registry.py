@@ -2,52 +2,29 @@
 
 import asyncio
 from collections.abc import Mapping
-from math import ceil
 from typing import Any
 
-from msgspec import Struct
+from msgspec import structs
 
 from agent_resolver.core.admission import Refused
+from agent_resolver.registry.call import Call, Entry
 from agent_resolver.registry.errors import NeedsAction, ToolFailure, ToolIdConflict
-from agent_resolver.registry.memory import FixedClock, MemoryPendingActions, MemoryRate, NoTrail
-from agent_resolver.registry.outcome import Done, Failed, FailureCode, Outcome, Pending
-from agent_resolver.registry.port import Clock, PendingActions, Rate, Trail
-from agent_resolver.registry.shape import Shape, compiled, faults_of
+from agent_resolver.registry.outcome import Outcome
+from agent_resolver.registry.pipeline import Pipeline, Ports
+from agent_resolver.registry.shape import compiled
 from agent_resolver.registry.tool import CallContext, Descriptor, Tool
-from agent_resolver.schema import digest
-from agent_resolver.schema.pending import PendingAction
-
-_LOOK_FIRST = "it may have done its work all the same: look before you call it again"
-
-
-class Entry(Struct, frozen=True):
-    """A tool, ready to be called: its schemas are compiled once."""
-
-    tool: Tool
-    descriptor: Descriptor
-    arguments: Shape
-    result: Shape | None
+from agent_resolver.schema.caller import Caller
 
 
 class ToolRegistry:
     """Holds tools by id, lists them, and calls them through one pipeline."""
 
-    def __init__(
-        self,
-        *,
-        trail: Trail | None = None,
-        pending: PendingActions | None = None,
-        rate: Rate | None = None,
-        clock: Clock | None = None,
-    ) -> None:
-        """A registry on these ports; what is not given is kept in memory, and no trail is kept."""
+    def __init__(self, ports: Ports | None = None, *, pipeline: type[Pipeline] = Pipeline) -> None:
+        """A registry on these ports."""
         self._entries: dict[str, Entry] = {}
         self._refused: dict[str, tuple[str, Refused]] = {}
-        self._trail: Trail = trail or NoTrail()
-        self._keeps_trail = trail is not None
-        self._pending: PendingActions = pending or MemoryPendingActions()
-        self._rate: Rate = rate or MemoryRate()
-        self._clock: Clock = clock or FixedClock()
+        self._ports = ports or Ports()
+        self._pipeline = pipeline(self._entries, self._refused, self._ports)
         self._running: set[asyncio.Task[None]] = set()
 
     def add(self, tool: Tool) -> None:
@@ -67,34 +44,35 @@ class ToolRegistry:
         """Remember why a tool is not offered, so that a call to it can say so."""
         self._refused[tool_id] = (source, refused)
 
-    def list(self) -> tuple[Descriptor, ...]:
-        """Every tool that may be called, by id."""
-        return tuple(self._entries[tool_id].descriptor for tool_id in sorted(self._entries))
+    def list(self, tag: str | None = None) -> tuple[Descriptor, ...]:
+        """Every tool that may be called, by id; only those with a tag if one is named."""
+        known = (self._entries[tool_id].descriptor for tool_id in sorted(self._entries))
+        return tuple(descriptor for descriptor in known if tag is None or tag in descriptor.labels.tags)
+
+    def get(self, tool_id: str) -> Descriptor | None:
+        """The tool with this id, if it may be called."""
+        entry = self._entries.get(tool_id)
+        return entry.descriptor if entry else None
 
     def withdraw(self, source: str) -> None:
         """Offer and refuse nothing of `source` any longer."""
-        kept = {tool_id: entry for tool_id, entry in self._entries.items() if entry.descriptor.source != source}
-        self._entries = kept
-        self._refused = {tool_id: (origin, why) for tool_id, (origin, why) in self._refused.items() if origin != source}
+        for tool_id in [key for key, entry in self._entries.items() if entry.descriptor.source == source]:
+            del self._entries[tool_id]
+        for tool_id in [key for key, (origin, _) in self._refused.items() if origin == source]:
+            del self._refused[tool_id]
 
     def refused(self) -> dict[str, Refused]:
         """Every tool that is there and may not be called, by id."""
         return {tool_id: self._refused[tool_id][1] for tool_id in sorted(self._refused)}
 
     async def call(self, tool_id: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
-        """Call a tool.
-
-        1. The tool must be known and admitted.
-        2. The arguments must follow its schema; every fault is told.
-        3. Its server's rate limit must leave room.
-        4. It runs under its timeout, and its result must follow its schema if it has one.
-        5. Every decision and outcome is recorded before it is told.
+        """Call a tool: `Pipeline.run` has the steps.
 
         Whoever stops waiting does not stop the call: between its effect and its record nothing may be lost.
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Outcome] = loop.create_future()
-        self._running.add(loop.create_task(self._answer(answer, tool_id, dict(arguments), context)))
+        self._running.add(loop.create_task(self._answer(answer, Call(tool_id, dict(arguments), context))))
         return await answer
 
     async def settle(self) -> None:
@@ -104,19 +82,21 @@ class ToolRegistry:
 
     async def unavailable(self, tool_id: str, problem: ToolFailure | NeedsAction, context: CallContext) -> Outcome:
         """The outcome of a call to a tool whose server is not there, recorded like any other."""
-        if isinstance(problem, NeedsAction):
-            outcome: Outcome = await self._ask(problem, context.trace_id)
-        else:
-            outcome = _failed(problem, context.trace_id)
-        await self._record(context, f"call.{_word(outcome)}", tool=tool_id, **_evidence(outcome))
-        return outcome
+        return await self._pipeline.unavailable(Call(tool_id, {}, context), problem)
 
-    async def _answer(
-        self, answer: "asyncio.Future[Outcome]", tool_id: str, arguments: dict[str, Any], context: CallContext
-    ) -> None:
+    async def recover(self, context: CallContext) -> int:
+        """Find the calls whose process is gone; what may not be done twice becomes a question for a person."""
+        found = await self._ports.ledger.interrupted() if self._ports.ledger else []
+        for interrupted in found:
+            # Whoever is asked about it must know whose call it was; this process only found it.
+            theirs = structs.replace(context, trace_id=interrupted.trace_id, caller=Caller(id=interrupted.caller))
+            await self._pipeline.recover(Call(interrupted.tool, {}, theirs), interrupted)
+        return len(found)
+
+    async def _answer(self, answer: "asyncio.Future[Outcome]", call: Call) -> None:
         """Run a call to its end in a task of its own, and tell whoever still waits for it."""
         try:
-            outcome = await self._run(tool_id, arguments, context)
+            outcome = await self._pipeline.run(call)
             if not answer.done():
                 answer.set_result(outcome)
         except BaseException as error:
@@ -126,129 +106,3 @@ class ToolRegistry:
         finally:
             if task := asyncio.current_task():
                 self._running.discard(task)
-
-    async def _run(self, tool_id: str, arguments: dict[str, Any], context: CallContext) -> Outcome:
-        found = self._admitted(tool_id, arguments, context.trace_id)
-        if isinstance(found, Entry):
-            limit = found.descriptor.rate_limit_per_minute
-            refused = None if limit is None else await self._rate_limit(found.descriptor, limit, context.trace_id)
-            outcome = refused or await self._start(found, arguments, context)
-        else:
-            outcome = found
-        if self._keeps_trail:
-            await self._record(context, f"call.{_word(outcome)}", tool=tool_id, **_evidence(outcome))
-        return outcome
-
-    def _admitted(self, tool_id: str, arguments: dict[str, Any], trace_id: str) -> Entry | Failed:
-        """The tool, ready to take the arguments, or why it is refused."""
-        if tool_id in self._refused:
-            _, refused = self._refused[tool_id]
-            code = FailureCode(refused.code.value)
-            return Failed(trace_id=trace_id, code=code, message=refused.message, remedy=refused.remedy)
-        entry = self._entries.get(tool_id)
-        if entry is None:
-            message, remedy = f"Unknown tool: {tool_id}", "list the tools with `agent tools list`"
-            return Failed(trace_id=trace_id, code=FailureCode.UNKNOWN_TOOL, message=message, remedy=remedy)
-        if faults := faults_of(entry.arguments, arguments, "arguments", for_record=self._keeps_trail):
-            return Failed(
-                trace_id=trace_id,
-                code=FailureCode.INPUT_VALIDATION_FAILED,
-                message=f"The arguments do not follow the schema of {tool_id}",
-                remedy=f"see `agent tools show {tool_id}`",
-                details=faults,
-            )
-        return entry
-
-    async def _rate_limit(self, descriptor: Descriptor, limit: float, trace_id: str) -> Failed | None:
-        wait = await self._rate.take(descriptor.source, limit)
-        if not wait:
-            return None
-        return Failed(
-            trace_id=trace_id,
-            code=FailureCode.RATE_LIMITED,
-            message=f"{descriptor.source} allows {limit:g} calls a minute",
-            remedy=f"try again in {ceil(wait)} s",
-        )
-
-    async def _start(self, entry: Entry, arguments: dict[str, Any], context: CallContext) -> Outcome:
-        if self._keeps_trail:
-            await self._record(context, "call.started", tool=entry.descriptor.id, arguments=digest(arguments))
-        outcome = await self._invoke(entry, arguments, context)
-        return self._checked(entry, outcome) if isinstance(outcome, Done) else outcome
-
-    async def _invoke(self, entry: Entry, arguments: dict[str, Any], context: CallContext) -> Outcome:
-        trace_id = context.trace_id
-        limit = entry.descriptor.timeout_seconds
-        try:
-            async with asyncio.timeout(limit):
-                return Done(trace_id=trace_id, result=await entry.tool.invoke(arguments, context))
-        except TimeoutError:
-            message = f"{entry.descriptor.id} did not answer within {limit:g} s"
-            return Failed(trace_id=trace_id, code=FailureCode.TIMEOUT, message=message, remedy=_LOOK_FIRST)
-        except ToolFailure as failure:
-            return _failed(failure, trace_id)
-        except NeedsAction as needed:
-            return await self._ask(needed, trace_id)
-        except (Exception, asyncio.CancelledError) as error:
-            if _is_being_cancelled():
-                raise
-            # Whatever is wrong with a tool, its call ends with a record.
-            message = f"{entry.descriptor.id} failed: {type(error).__name__}: {error}"
-            return Failed(trace_id=trace_id, code=FailureCode.TOOL_ERROR, message=message, remedy=_LOOK_FIRST)
-
-    def _checked(self, entry: Entry, done: Done) -> Outcome:
-        faults = faults_of(entry.result, done.result, "result", for_record=self._keeps_trail)
-        if not faults:
-            return done
-        return Failed(
-            trace_id=done.trace_id,
-            code=FailureCode.OUTPUT_VALIDATION_FAILED,
-            message=f"The result of {entry.descriptor.id} does not follow its schema",
-            remedy=_LOOK_FIRST,
-            details=faults,
-        )
-
-    async def _ask(self, needed: NeedsAction, trace_id: str) -> Pending:
-        action = PendingAction(
-            id=digest([needed.kind, needed.subject, str(needed)])[-12:],
-            type=needed.kind,
-            subject=needed.subject,
-            message=str(needed),
-            asked_at=self._clock.now(),
-        )
-        kept = await self._pending.ask(action)
-        return Pending(trace_id=trace_id, id=kept.id, type=kept.type, message=kept.message)
-
-    async def _record(self, context: CallContext, kind: str, **body: object) -> None:
-        await self._trail.append(context.run, kind, {"caller": context.caller, "trace": context.trace_id, **body})
-
-
-def _is_being_cancelled() -> bool:
-    """Whether somebody ends the call itself; a tool may also end itself like this."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def _failed(failure: ToolFailure, trace_id: str) -> Failed:
-    return Failed(trace_id=trace_id, code=failure.code, message=str(failure), remedy=failure.remedy)
-
-
-def _word(outcome: Outcome) -> str:
-    match outcome:
-        case Done():
-            return "done"
-        case Failed():
-            return "failed"
-        case Pending():
-            return "pending"
-
-
-def _evidence(outcome: Outcome) -> dict[str, object]:
-    """What the trail keeps of an outcome: enough to prove it, and nothing of its content."""
-    match outcome:
-        case Done():
-            return {"result": digest(outcome.result)}
-        case Failed():
-            return {"code": outcome.code.value}
-        case Pending():
-            return {"pending": outcome.id}

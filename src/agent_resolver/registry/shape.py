@@ -32,15 +32,19 @@ def compiled(schema: dict[str, Any]) -> Shape:
     Raises:
         ValueError: It is no schema, or refers to one elsewhere.
     """
-    return jsonschema_rs.validator_for(schema, retriever=_refuse_reference)
-
-
-def faults_of(shape: Shape | None, value: Any, name: str, *, for_record: bool) -> tuple[str, ...]:  # noqa: ANN401
-    """Every fault of a value, each with its path; what a record is made of must be JSON as well."""
     try:
-        if for_record:
-            # First, because this ends at values nested too deeply, and the check below would end the process.
-            msgspec.json.encode(value, order="sorted")
+        # What is wrong with a value is told without the value: it may be somebody's secret.
+        return jsonschema_rs.validator_for(schema, retriever=_refuse_reference, mask="the value")
+    except ValueError:
+        # A schema is nobody's secret, and without it nobody finds what is wrong.
+        return jsonschema_rs.validator_for(schema, retriever=_refuse_reference)
+
+
+def faults_of(shape: Shape | None, value: Any, name: str) -> tuple[str, ...]:  # noqa: ANN401 - a JSON value
+    """Every fault of a value, each with its path; what can be sent and recorded is JSON as well."""
+    try:
+        # First, because this ends at values nested too deeply, and the check below would end the process.
+        msgspec.json.encode(value, order="sorted")
         if shape is not None and not shape.is_valid(value):
             return tuple(sorted(_words(fault, name) for fault in shape.iter_errors(value)))
     except (TypeError, ValueError, RecursionError) as error:

@@ -141,7 +141,8 @@ class _ErrorBody(msgspec.Struct):
 def _secret(name: str, entry: LockedServer, around: Surroundings) -> str:
     value = around.environment.get(name)
     if not value:
-        raise NeedsAction("SECRET", entry.server_id, f"Set the environment variable {name} for {entry.server_id}")
+        message = f"Set the environment variable {name} for {entry.server_id}"
+        raise NeedsAction("SECRET", entry.server_id, message, needs=name)
     return value
 
 

@@ -1,10 +1,12 @@
 """What the readers of input files raise.
 
 ResolverError
+├── EditedManifest        a manifest whose digest does not fit
 └── InvalidInput          the content is refused; holds every issue
     ├── InvalidAgentFile
     ├── InvalidIndex
-    └── InvalidLockfile
+    ├── InvalidLockfile
+    └── InvalidManifest
 """
 
 from collections.abc import Sequence
@@ -34,3 +36,15 @@ class InvalidIndex(InvalidInput):
 
 class InvalidLockfile(InvalidInput):
     """A lockfile does not follow its schema."""
+
+
+class InvalidManifest(InvalidInput):
+    """A manifest of tools does not follow its schema."""
+
+
+class EditedManifest(ResolverError):
+    """A manifest of tools says something else than what its digest was made of."""
+
+    def __init__(self, found: str, expected: str) -> None:
+        super().__init__(f"Its digest is {found}, and its content has {expected}")
+        self.hint = "find out who edited it and why, then write it anew with `agent tools manifest --out`"

@@ -4,24 +4,56 @@ from typing import Literal
 
 from msgspec import Struct
 
+from agent_resolver.schema.classification import Classification
+
 PendingType = Literal["APPROVAL", "CLARIFICATION", "OAUTH", "SECRET"]
+PendingState = Literal["open", "expired", "approved", "rejected", "answered", "used"]
+Priority = Literal["P1", "P2", "P3", "P4"]
+"""How urgent it is; what is urgent expires soon."""
 
 
-class PendingAction(Struct, frozen=True, kw_only=True):
+class PendingAction(Struct, frozen=True, kw_only=True, rename="camel"):
     """One thing that must happen before work goes on."""
 
     id: str
-    """The digest of type, subject and message: asking for the same thing again is the same action."""
+    """A digest of what is asked: asking for the same thing again is the same action."""
     type: PendingType
     subject: str
     """What waits: a tool, or a server."""
     message: str
     asked_at: str
+    binding: str = ""
+    """A digest of the one thing that an answer is good for: for an approval its tool, arguments, trace and caller."""
+    expires_at: str | None = None
+    requester: str = ""
+    trace_id: str = ""
+    arguments: str = ""
+    """The digest of the arguments of the call that waits."""
+    classification: Classification = "INTERNAL"
+    role: str = ""
+    """The role that whoever approves must have."""
+    needs: str = ""
+    """The secret that answers this by being there; its value is never typed in."""
     answer: str | None = None
+    reason: str | None = None
     answered_by: str | None = None
     answered_at: str | None = None
+    used_at: str | None = None
+    """When the one call that an answer was good for began."""
 
     @property
     def is_open(self) -> bool:
         """Whether nobody has answered yet."""
         return self.answer is None
+
+    def state(self, now: str) -> PendingState:
+        """Where it stands."""
+        if self.used_at is not None:
+            return "used"
+        if self.answer == "rejected":
+            return "rejected"
+        if self.expires_at is not None and self.expires_at <= now:
+            return "expired"
+        if self.answer is None:
+            return "open"
+        return "approved" if self.type == "APPROVAL" else "answered"

@@ -130,13 +130,16 @@ def _node(value: Any, path: _Path, places: _Places, above: _Place, depth: int = 
                 for key, child in value.items()
             )
             return Mapping(tuple(items), *place)
-        case list():
+        case list() | tuple():
             children = (
                 _node(child, (*path, position), places, place, depth + 1) for position, child in enumerate(value)
             )
             return Sequence(tuple(children), *place)
         case str():
             return Scalar(value, *place)
+        case None:
+            # TOML has none, but values that stand in no file may come from YAML or JSON.
+            return Scalar(None, *place, source="null")
         case bool():
             return Scalar(value, *place, source=str(value).lower())
         case int() if abs(value) >= 10**MAX_INTEGER_DIGITS:

@@ -38,6 +38,8 @@ def text(refused: str = "", *, min_length: int = 1, **extra: str) -> Meta:
 
 Text = Annotated[str, text()]
 OptionalText = Annotated[str, text(min_length=0)]
+Prose = Annotated[str, Meta(extra={"lines": True})]
+"""Text of several lines, without any other control characters."""
 Identifier = Annotated[str, text(SEPARATORS)]
 Endpoint = Annotated[str, text("|")]
 AgentName = Annotated[str, text(empty="Agent name is required")]

@@ -18,6 +18,7 @@ from agent_resolver.schema.tree import Item, Mapping, Node, Scalar, Sequence, ki
 from agent_resolver.schema.vocabulary import CONTROL_CHARACTERS, DECLARED_ORDER
 
 _CONTROL = re.compile(f"[{CONTROL_CHARACTERS}]")
+_CONTROL_IN_LINES = re.compile(f"(?![\t\n\r])[{CONTROL_CHARACTERS}]")
 _ABSENT: dict[str, Any] = {}
 _LONG = 40
 _SPOKEN_BOOLEANS = {"yes", "no", "on", "off", "Yes", "No", "On", "Off", "true", "false"}
@@ -55,10 +56,10 @@ def _check(node: Node, expected: inspect.Type, extra: dict[str, Any]) -> Iterato
             yield from _string(node, expected, extra)
         case inspect.BoolType():
             yield from _typed(node, "boolean")
-        case inspect.FloatType():
-            yield from _number(node)
-        case inspect.IntType():
-            yield from _integer(node, expected)
+        case inspect.FloatType() | inspect.IntType():
+            yield from _number(node, expected)
+        case inspect.UnionType():
+            yield from _union(node, expected)
 
 
 def _typed(node: Node, expected: str) -> Iterator[Issue]:
@@ -73,23 +74,32 @@ def _typed(node: Node, expected: str) -> Iterator[Issue]:
     yield located(node, IssueCode.INVALID_TYPE, f"Expected {expected}, received {received}", hint=hint)
 
 
-def _number(node: Node) -> Iterator[Issue]:
-    if isinstance(node, Scalar) and kind(node) == "number":
-        if not math.isfinite(float(node.value or 0)):
-            yield located(node, IssueCode.OUT_OF_RANGE, "Number out of range")
-    else:
-        yield from _typed(node, "number")
+def _union(node: Node, expected: inspect.UnionType) -> Iterator[Issue]:
+    """Null where it may be; else the type that fits an object, or the one that fits none."""
+    types = [each for each in expected.types if not isinstance(each, inspect.NoneType)]
+    if kind(node) == "null" and len(types) < len(expected.types):
+        return
+    is_object = isinstance(node, Mapping)
+    fitting = (each for each in types if isinstance(each, inspect.StructType) is is_object)
+    yield from _check(node, next(fitting, types[0]), _ABSENT)
 
 
-def _integer(node: Node, expected: inspect.IntType) -> Iterator[Issue]:
-    if not isinstance(node, Scalar) or kind(node) != "number":
+def _number(node: Node, expected: inspect.FloatType | inspect.IntType) -> Iterator[Issue]:
+    if not isinstance(node, Scalar) or not isinstance(node.value, int | float) or isinstance(node.value, bool):
         yield from _typed(node, "number")
-    elif not isinstance(node.value, int):
+    elif isinstance(expected, inspect.IntType) and not isinstance(node.value, int):
         yield located(node, IssueCode.INVALID_TYPE, "Expected integer, received float")
-    elif (expected.ge is not None and node.value < expected.ge) or (
-        expected.le is not None and node.value > expected.le
-    ):
-        yield located(node, IssueCode.OUT_OF_RANGE, f"Must be from {expected.ge} to {expected.le}")
+    elif not math.isfinite(node.value):
+        yield located(node, IssueCode.OUT_OF_RANGE, "Number out of range")
+    else:
+        yield from _range(node, node.value, expected)
+
+
+def _range(node: Node, value: float, expected: inspect.FloatType | inspect.IntType) -> Iterator[Issue]:
+    least, most = expected.ge, expected.le
+    if (least is not None and value < least) or (most is not None and value > most):
+        words = f"Must be from {least} to {most}" if most is not None else f"Must be {least} or more"
+        yield located(node, IssueCode.OUT_OF_RANGE, words)
 
 
 def _literal(node: Node, values: tuple[object, ...]) -> Iterator[Issue]:
@@ -109,7 +119,7 @@ def _string(node: Node, expected: inspect.StrType, extra: dict[str, Any]) -> Ite
         return
     if len(node.value) < (expected.min_length or 0):
         yield located(node, IssueCode.EMPTY, extra.get("empty", "String must contain at least 1 character(s)"))
-    if control := _CONTROL.search(node.value):
+    if control := (_CONTROL_IN_LINES if extra.get("lines") else _CONTROL).search(node.value):
         message = f"Must not contain control characters, found U+{ord(control.group()):04X}"
         yield located(node, IssueCode.CONTROL_CHARACTER, message)
     if refused := [character for character in extra.get("refused", "") if character in node.value]:

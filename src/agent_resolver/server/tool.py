@@ -1,8 +1,11 @@
 """`tools/*`: the registry's tools over MCP, each call through the one pipeline."""
 
+import logging
 import secrets
+from collections.abc import Callable
 from typing import Any, Final
 
+import anyio
 import mcp_types as types
 import msgspec
 from mcp.server.context import ServerRequestContext
@@ -12,24 +15,63 @@ from msgspec import UNSET, structs
 from agent_resolver.catalog.cursor import decode_cursor, encode_cursor
 from agent_resolver.catalog.errors import BadCursor
 from agent_resolver.registry import CallContext, Descriptor, Done, Failed, FailureCode, Outcome, ToolRegistry
+from agent_resolver.registry.tool import Progress
 from agent_resolver.schema import digest
-from agent_resolver.server.resource import limit_of
+from agent_resolver.schema.caller import Caller
+from agent_resolver.server.resource import TTL_MS, limit_of
+from agent_resolver.server.waiting import WaitingCalls
+from agent_resolver.telemetry.parent import format_parent, parse_parent, parse_trace_id
 
 Context = ServerRequestContext[Any, Any]
+_log = logging.getLogger(__name__)
+
+CALLER_KEY: Final = "agent_resolver.caller"
+"""Where an authenticated request carries its caller."""
+TRACE_KEY: Final = "agent-resolver/trace_id"
+CALL_KEY: Final = "agent-resolver/key"
+TAG_KEY: Final = "agent-resolver/tag"
+MANIFEST_KEY: Final = "agent-resolver/manifest"
 _PAGE: Final = 100
+_PATIENCE_SECONDS: Final = 1.0
+"""How long a client may take to read how far a call is."""
+_NAMES: Final = (b'"$id"', b'"$anchor"', b'"$dynamicRef"', b'"$recursiveRef"')
+"""What a schema can refer to itself by, wherever it stands."""
+_FAILURE: Final = {
+    "type": "object",
+    "description": "Why there is no result; `isError` is true then",
+    "properties": {
+        "status": {"enum": ["failed", "pending"], "description": "`pending` where it waits for a person"},
+        "code": {"type": "string", "description": "The reason, for machines"},
+        "message": {"type": "string", "description": "The reason in words"},
+        "remedy": {"type": "string", "description": "What to do next"},
+        "traceId": {"type": "string", "description": "The trace that the call belongs to"},
+    },
+    "required": ["status", "code", "message", "remedy", "traceId"],
+}
 
 
 class RegistryTools:
     """Answers what clients ask of a registry."""
 
-    def __init__(self, registry: ToolRegistry, context: CallContext) -> None:
+    def __init__(
+        self,
+        registry: ToolRegistry,
+        context: CallContext,
+        caller_of: Callable[[Context], Caller | None] = lambda _: None,
+        manifest: dict[str, str] | None = None,
+    ) -> None:
+        """Tools for whoever `caller_of` says asks, else for the caller of `context`."""
         self._registry = registry
         self._context = context
+        self._caller_of = caller_of
+        self._manifest = manifest
+        self._waiting = WaitingCalls()
 
     async def list(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        """A page of tools, by id."""
+        """A page of tools, by id; with `_meta["agent-resolver/tag"]` only those with the tag."""
         limit = limit_of(ctx, _PAGE)
-        tools = self._registry.list()
+        tag = _text(ctx, TAG_KEY)
+        tools = self._registry.list(tag)
         listing = digest([tool.id for tool in tools])
         start = 0
         if params and params.cursor:
@@ -40,39 +82,142 @@ class RegistryTools:
             start = next((place for place, tool in enumerate(tools, 1) if tool.id == last), len(tools))
         page = tools[start : start + limit]
         has_more = start + limit < len(tools)
+        meta: dict[str, Any] = {"agent-resolver/total": len(tools), "agent-resolver/count": len(page)}
+        if self._manifest:
+            meta[MANIFEST_KEY] = self._manifest
         return types.ListToolsResult(
             tools=list(map(_tool, page)),
             next_cursor=encode_cursor(listing, page[-1].id) if has_more else None,
-            _meta={"agent-resolver/total": len(tools), "agent-resolver/count": len(page)},
+            # Clients keep listings without what they asked by: part of one must not stand for the whole.
+            ttl_ms=TTL_MS if tag is None else 0,
+            _meta=meta,
         )
 
-    async def call(self, _ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         """Call a tool; what the pipeline refuses is a result that says so, for the model to read."""
-        context = structs.replace(self._context, trace_id=secrets.token_hex(16))
+        caller = self._caller_of(ctx) or self._context.caller
+        call = (caller.id, params.name, params.arguments or {})
+        parent, trace_id = _trace(ctx, self._waiting.trace_of(*call))
+        context = structs.replace(
+            self._context,
+            trace_id=trace_id,
+            parent=parent,
+            key=_text(ctx, CALL_KEY),
+            caller=caller,
+            progress=_progress(ctx),
+        )
         outcome = await self._registry.call(params.name, params.arguments or {}, context)
+        if _text(ctx, TRACE_KEY) is None:
+            self._waiting.note(*call, outcome)
         if isinstance(outcome, Failed) and outcome.code is FailureCode.UNKNOWN_TOOL:
-            raise MCPError(types.INVALID_PARAMS, outcome.message)
-        return _result(outcome)
+            raise MCPError(types.INVALID_PARAMS, outcome.message, {TRACE_KEY: outcome.trace_id})
+        return _result(outcome, parent)
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
         """The schema of a tool's arguments, for the SDK."""
-        return next((tool.input_schema for tool in self._registry.list() if tool.id == name), None)
+        found = self._registry.get(name)
+        return found.input_schema if found else None
+
+
+def caller_of_request(ctx: Context) -> Caller | None:
+    """Who sent a request over HTTP; None where no issuer vouches for callers."""
+    scope = getattr(ctx.request, "scope", None) or {}
+    caller = scope.get(CALLER_KEY)
+    return caller if isinstance(caller, Caller) else None
+
+
+def _text(ctx: Context, key: str) -> str | None:
+    value = (ctx.meta or {}).get(key)
+    if value is not None and not isinstance(value, str):
+        raise MCPError(types.INVALID_PARAMS, f"`{key}` must be text", {"key": key})
+    return value
+
+
+def _trace(ctx: Context, waiting: str | None) -> tuple[str | None, str]:
+    """The parent that a client names in W3C's trace context, and the trace that the call belongs to.
+
+    A client may also name the trace alone, as to make a call again that was approved meanwhile; one that does not is
+    taken to go on with the trace under which the call is `waiting`.
+    """
+    given = (ctx.meta or {}).get("traceparent")
+    parent = parse_parent(given) if isinstance(given, str) else None  # Others are to be ignored, says W3C.
+    named = _text(ctx, TRACE_KEY)
+    if named is not None and not parse_trace_id(named):
+        message = f"`{TRACE_KEY}` has 32 hexadecimal digits in lower case, not all of them 0"
+        raise MCPError(types.INVALID_PARAMS, message, {"key": TRACE_KEY})
+    named = named or waiting
+    if parent and (not named or parse_trace_id(named) == parent.trace_id):
+        return format_parent(parent.trace_id, parent.span_id, parent.flags), f"{parent.trace_id:032x}"
+    return None, named or secrets.token_hex(16)
+
+
+def _progress(ctx: Context) -> Progress:
+    """Tells the client how far its call is, if it asked for that; one that is gone or does not listen stops nothing."""
+    is_heard = True
+
+    async def tell(done: float, total: float | None = None, message: str | None = None) -> None:
+        nonlocal is_heard
+        if not is_heard:
+            return  # To wait for it each time would take longer than the tool may.
+        try:
+            with anyio.move_on_after(_PATIENCE_SECONDS) as patience:
+                await ctx.session.report_progress(done, total, message)
+            is_heard = not patience.cancelled_caught
+        except Exception:  # noqa: BLE001 - the work goes on, whatever is wrong with whoever waits for it
+            is_heard = False
+            _log.debug("A client could not be told how far its call is", exc_info=True)
+
+    return tell
 
 
 def _tool(descriptor: Descriptor) -> types.Tool:
     hints = {} if descriptor.hints is UNSET else descriptor.hints
+    meta: dict[str, Any] = {
+        "agent-resolver/source": descriptor.source,
+        "agent-resolver/classification": descriptor.rules.classification,
+    }
+    if descriptor.labels.tags:
+        meta["agent-resolver/tags"] = list(descriptor.labels.tags)
     return types.Tool(
         name=descriptor.id,
         description=descriptor.description,
         input_schema=descriptor.input_schema,
-        output_schema=descriptor.output_schema,
+        output_schema=_output_schema(descriptor.output_schema),
         annotations=types.ToolAnnotations.model_validate(hints) if hints else None,
-        _meta={"agent-resolver/source": descriptor.source},
+        _meta=meta,
     )
 
 
-def _result(outcome: Outcome) -> types.CallToolResult:
-    meta = {"agent-resolver/trace_id": outcome.trace_id}
+def _output_schema(schema: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The schema of what a call gives, be it a result or why there is none.
+
+    The standard does not say that failures are exempt, and clients of the TypeScript SDK v1 hold them against it too:
+    they would throw away what the model has to read.
+    """
+    if schema is None or any(name in msgspec.json.encode(schema) for name in _NAMES):
+        return None
+    rest = {key: _moved(value) for key, value in schema.items() if key != "$schema"}
+    dialect = {"$schema": schema["$schema"]} if "$schema" in schema else {}
+    return {**dialect, "type": "object", "anyOf": [rest, _FAILURE]}
+
+
+def _moved(node: Any) -> Any:  # noqa: ANN401 - a JSON value
+    """A part of a schema that stands in `anyOf` now: what it refers to has moved with it."""
+    if isinstance(node, list):
+        return list(map(_moved, node))
+    if not isinstance(node, dict):
+        return node
+    moved = {key: _moved(value) for key, value in node.items()}
+    reference = moved.get("$ref")
+    if isinstance(reference, str) and reference.startswith("#"):
+        moved["$ref"] = f"#/anyOf/0{reference[1:]}"
+    return moved
+
+
+def _result(outcome: Outcome, parent: str | None) -> types.CallToolResult:
+    meta = {TRACE_KEY: outcome.trace_id}
+    if traceparent := outcome.traceparent or parent:
+        meta["traceparent"] = traceparent
     if isinstance(outcome, Done):
         result = outcome.result
         text = result if isinstance(result, str) else msgspec.json.encode(result).decode()
@@ -83,5 +228,9 @@ def _result(outcome: Outcome) -> types.CallToolResult:
         )
     if isinstance(outcome, Failed) and outcome.code is FailureCode.INPUT_VALIDATION_FAILED:
         outcome = structs.replace(outcome, remedy="`inputSchema` in tools/list says what it takes")
-    document = msgspec.json.encode(outcome).decode()
-    return types.CallToolResult(content=[types.TextContent(type="text", text=document)], is_error=True, _meta=meta)
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=msgspec.json.encode(outcome).decode())],
+        structured_content=msgspec.to_builtins(outcome),
+        is_error=True,
+        _meta=meta,
+    )

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from anyio import to_thread
@@ -16,6 +16,11 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from agent_resolver.server.mcp_server import AgentServer
 from agent_resolver.server.notice import Notices
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from agent_resolver.server.auth import Authentication
 
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 _PATIENCE_SECONDS: Final = 1
@@ -64,10 +69,19 @@ def listener(host: str, port: int) -> socket.socket:
     return listening
 
 
-async def serve_http(
-    server: AgentServer, listening: socket.socket, names: Sequence[str], notices: Notices, beside: Beside
+async def serve_http(  # noqa: PLR0913 - each is one part of the server
+    server: AgentServer,
+    listening: socket.socket,
+    names: Sequence[str],
+    notices: Notices,
+    beside: Beside,
+    *,
+    authentication: "Authentication | None" = None,
 ) -> None:
-    """Serve Streamable HTTP at `/mcp` until interrupted; `names` are the hosts that clients may call it by."""
+    """Serve Streamable HTTP at `/mcp` until interrupted; `names` are the hosts that clients may call it by.
+
+    With `authentication`, every request needs a valid token, and `caller_of_request` says whose it is.
+    """
     import uvicorn
 
     class Running(uvicorn.Server):
@@ -82,7 +96,7 @@ async def serve_http(
         allowed_hosts=hosts,
         allowed_origins=[f"{scheme}://{name}" for name in hosts for scheme in ("http", "https")],
     )
-    app = server.streamable_http_app(transport_security=security)
+    app = _application(server, security, authentication)
     config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=_PATIENCE_SECONDS)
     running = Running(config)
 
@@ -97,6 +111,18 @@ async def serve_http(
         group.start_soon(_when_interrupted, end)
         await running.serve([listening])
         group.cancel_scope.cancel()
+
+
+def _application(
+    server: AgentServer, security: TransportSecuritySettings, authentication: "Authentication | None"
+) -> "ASGIApp":
+    if authentication is None:
+        return server.streamable_http_app(transport_security=security)
+    from agent_resolver.server.auth import authenticated, metadata_routes
+
+    routes = metadata_routes(authentication)
+    app = server.streamable_http_app(transport_security=security, custom_starlette_routes=routes)
+    return authenticated(app, authentication, security)
 
 
 async def _when_interrupted(end: Callable[[], None]) -> None:

@@ -14,7 +14,7 @@ from agent_resolver.catalog.uri import Format, agent_uri, parse_uri
 from agent_resolver.core import Resolution
 from agent_resolver.core.choice import rejections, selection
 from agent_resolver.core.server import in_order
-from agent_resolver.registry import CallContext, Descriptor, FailureCode, Tool, ToolFailure
+from agent_resolver.registry import CallContext, Descriptor, FailureCode, Rules, Tool, ToolFailure
 from agent_resolver.schema import (
     AgentFile,
     InvalidAgentFile,
@@ -220,7 +220,13 @@ def _twin(
     action: Callable[[Arguments], object],
 ) -> Twin:
     descriptor = Descriptor(
-        id=name, description=description, input_schema=takes, output_schema=gives, source=SOURCE, hints=_HINTS
+        id=name,
+        description=description,
+        input_schema=takes,
+        output_schema=gives,
+        source=SOURCE,
+        hints=_HINTS,
+        rules=Rules(classification="PUBLIC"),
     )
     return Twin(descriptor, action)
 

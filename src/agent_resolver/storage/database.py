@@ -42,21 +42,66 @@ _MIGRATIONS: Final = (
     CREATE TABLE rate (subject TEXT NOT NULL, at REAL NOT NULL);
     CREATE INDEX rate_by_subject ON rate (subject, at);
     """,
+    """
+    ALTER TABLE pending RENAME TO pending_before;
+    CREATE TABLE pending (
+        position INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        type TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        message TEXT NOT NULL,
+        asked_at TEXT NOT NULL,
+        binding TEXT NOT NULL,
+        expires_at TEXT,
+        requester TEXT NOT NULL,
+        trace_id TEXT NOT NULL,
+        arguments TEXT NOT NULL,
+        classification TEXT NOT NULL,
+        role TEXT NOT NULL,
+        needs TEXT NOT NULL,
+        answer TEXT,
+        reason TEXT,
+        answered_by TEXT,
+        answered_at TEXT,
+        used_at TEXT
+    );
+    INSERT INTO pending
+        SELECT NULL, id, type, subject, message, asked_at, '', NULL, '', '', '', 'INTERNAL', '', '', answer, NULL,
+            answered_by, answered_at, NULL
+        FROM pending_before ORDER BY asked_at, id;
+    DROP TABLE pending_before;
+    CREATE INDEX pending_by_binding ON pending (binding, position);
+    CREATE TABLE ledger (
+        key TEXT PRIMARY KEY,
+        tool TEXT NOT NULL,
+        arguments TEXT NOT NULL,
+        idempotent INTEGER NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('started', 'done', 'unknown')),
+        caller TEXT NOT NULL,
+        trace_id TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        started_at TEXT NOT NULL,
+        result BLOB
+    ) WITHOUT ROWID;
+    """,
 )
 """Each script brings the schema from one version to the next; they are only ever added to."""
 
 
 @contextmanager
 def written_at_once(connection: sqlite3.Connection) -> Iterator[None]:
-    """A transaction: all of it or nothing, with no other writer in between."""
-    connection.execute("BEGIN IMMEDIATE")
+    """A transaction: all or nothing, with no other writer in between; inside of one, a part that can fail alone."""
+    is_part = connection.in_transaction
+    connection.execute("SAVEPOINT part" if is_part else "BEGIN IMMEDIATE")
     try:
         yield
-        connection.execute("COMMIT")
+        connection.execute("RELEASE part" if is_part else "COMMIT")
     except BaseException:
         # After some faults SQLite has rolled back by itself.
         if connection.in_transaction:
-            connection.execute("ROLLBACK")
+            connection.execute("ROLLBACK TO part" if is_part else "ROLLBACK")
+            if is_part:
+                connection.execute("RELEASE part")
         raise
 
 
@@ -131,6 +176,11 @@ class Database:
         """
         with self._in_our_words(), written_at_once(self._connection):
             yield self._connection
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether one is open still; after some faults, as of a full disk, SQLite ends it by itself."""
+        return self._connection.in_transaction
 
     def query(self, sql: str, *parameters: object) -> Iterator[tuple[object, ...]]:
         """The rows of a question."""

@@ -11,6 +11,7 @@ from agent_resolver.core.audit import chain_faults, chained, sealed
 from agent_resolver.schema.audit import AuditRecord
 from agent_resolver.storage.database import Database
 from agent_resolver.storage.errors import UnreadableFile
+from agent_resolver.storage.text import in_utf8
 
 _NEWEST = "SELECT * FROM audit WHERE ? IS NULL OR run = ? ORDER BY position DESC LIMIT ?"
 
@@ -46,7 +47,7 @@ class SqliteTrail:
                     sequence=sequence + 1,
                     at=at,
                     kind=kind,
-                    body=_in_utf8(dict(body)),
+                    body=in_utf8(dict(body)),
                     previous=str(previous),
                 )
             )
@@ -80,18 +81,6 @@ def _seal(connection: Connection) -> tuple[int, str] | None:
         case (int() as count, str() as root):
             return count, root
     return None
-
-
-def _in_utf8(value: Any) -> Any:  # noqa: ANN401 - a JSON value
-    """The value as it can be kept: a path or an argument may hold bytes that are no text."""
-    match value:
-        case str():
-            return value.encode(errors="backslashreplace").decode()
-        case dict():
-            return {_in_utf8(key): _in_utf8(member) for key, member in value.items()}
-        case list() | tuple():
-            return [_in_utf8(member) for member in value]
-    return value
 
 
 def _row(record: AuditRecord) -> tuple[object, ...]:

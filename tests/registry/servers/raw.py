@@ -64,6 +64,12 @@ def echo(arguments: Message) -> Message:
 
 
 @tool()
+def meta(given: Message) -> Message:
+    """What came beside the arguments."""
+    return structured({"meta": given})
+
+
+@tool()
 def process(_: Message) -> Message:
     """The id of this process."""
     return structured({"pid": os.getpid()})
@@ -275,6 +281,8 @@ def answer(request: Message) -> Message:
             arguments = {**(parameters.get("arguments") or {})}
             if parameters["name"] == "answer-then-die":
                 arguments["id"] = request["id"]
+            if parameters["name"] == "meta":
+                arguments = parameters.get("_meta") or {}
             return {"result": calls[parameters["name"]](arguments)}
         case "tools/call":
             return {"error": {"code": -32602, "message": f"Unknown tool: {parameters['name']}"}}

@@ -1,0 +1,58 @@
+"""What `agent tools diff` does."""
+
+import argparse
+import os
+from collections.abc import Sequence
+
+from agent_resolver.cli.option import project_of
+from agent_resolver.cli.output import out, out_json
+from agent_resolver.core.manifest_diff import Change, is_breaking, manifest_difference
+from agent_resolver.project.manifest import read_manifest
+from agent_resolver.schema.manifest import MANIFEST_NAME
+
+_CODE = "the code"
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compare two manifests, or one with the code."""
+    old = _file(options.old)
+    before = read_manifest(old)
+    if options.new is None:
+        from agent_resolver.cli.tools_manifest import manifest_of_project
+
+        new, after = _CODE, manifest_of_project(project_of(options))
+    else:
+        new = _file(options.new)
+        after = read_manifest(new)
+    changes = manifest_difference(before, after)
+    breaks = is_breaking(changes)
+    if options.json:
+        out_json({"success": not breaks, "old": old, "new": new, "changes": changes})
+    else:
+        print_changes(old, new, changes)
+        out(_summary(changes))
+    return 1 if breaks else 0
+
+
+def print_changes(old: str, new: str, changes: Sequence[Change]) -> None:
+    """Every change for a person, those that break somebody first."""
+    out(f"{old} → {new}")
+    for change in sorted(changes, key=lambda change: not change.is_breaking):
+        sign, word = ("✗", "breaking") if change.is_breaking else ("✓", "compatible")
+        out(f"  {sign} {word:<10}  {change.what}")
+        out(f"                {change.why}")
+
+
+def _summary(changes: Sequence[Change]) -> str:
+    if not changes:
+        return "Nothing changed"
+    count = sum(change.is_breaking for change in changes)
+    return (
+        f"{count} of {len(changes)} change(s) break callers or readers"
+        if count
+        else "Nothing that changed breaks anybody"
+    )
+
+
+def _file(path: str) -> str:
+    return os.path.normpath(os.path.join(path, MANIFEST_NAME)) if os.path.isdir(path) else path

@@ -1,0 +1,371 @@
+"""JSON Schemas as values: what each keyword is, where references lead, which types and values a schema leaves open.
+
+Everything here and in `schema_inclusion` is about JSON Schema 2020-12, the dialect of every tool.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, Final, TypeGuard
+from urllib.parse import unquote
+
+import msgspec
+from msgspec import Struct
+
+Schema = dict[str, Any] | bool
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+ANNOTATIONS: Final = frozenset(
+    {
+        "$comment",
+        "default",
+        "deprecated",
+        "description",
+        "discriminator",
+        "examples",
+        "readOnly",
+        "title",
+        "writeOnly",
+    }
+)
+"""Keywords that refuse nothing. `discriminator` is OpenAPI's, and repeats what the alternatives say themselves."""
+
+ALTERNATIVES: Final = ("anyOf", "oneOf")
+GROUPS: Final[tuple[tuple[str, ...], ...]] = (
+    ("contains", "maxContains", "minContains"),
+    ("if", "then", "else"),
+    ("contentSchema",),
+    ("dependentRequired",),
+    ("dependentSchemas",),
+    ("not",),
+)
+"""Keywords that are only ever compared as they stand; those of one group depend on each other."""
+
+_PLACES: Final = frozenset({"$defs", "$id", "$schema", "definitions"})
+_OF_NAMES: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
+_OF_LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_OF_ONE: Final = frozenset(
+    {
+        "additionalProperties",
+        "contains",
+        "contentSchema",
+        "else",
+        "if",
+        "items",
+        "not",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
+_EMBEDDED: Final = ("$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef")
+
+_ATOMS: Final = {
+    "array": frozenset({"array"}),
+    "boolean": frozenset({"boolean"}),
+    "integer": frozenset({"integer"}),
+    "null": frozenset({"null"}),
+    "number": frozenset({"fraction", "integer"}),
+    "object": frozenset({"object"}),
+    "string": frozenset({"string"}),
+}
+ALL_TYPES: Final = frozenset().union(*_ATOMS.values())
+"""The types that no value has two of; a number is an integer or a fraction."""
+
+_PYTHON_TYPES: Final[dict[type, str]] = {type(None): "null", bool: "boolean", str: "string", dict: "object"}
+
+MAX_LEVELS: Final = 64
+"""How many schemas inside each other, references followed, are looked into."""
+
+
+class TooLarge(Exception):
+    """The schemas nest too deep, or have too many alternatives, to be compared."""
+
+
+def is_schema(value: object) -> TypeGuard[Schema]:
+    """Whether a JSON value can be a schema."""
+    return isinstance(value, dict | bool)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a JSON value is a number; in Python a truth value is one, in JSON it is not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def token(value: object) -> str:
+    """A text that two JSON values share exactly when JSON Schema takes them for equal."""
+    return msgspec.json.encode(_normal(value), order="sorted").decode()
+
+
+def _normal(value: Any) -> Any:  # noqa: ANN401 - a JSON value
+    match value:
+        case float() if value.is_integer():
+            return int(value)
+        case list() | tuple():
+            return [_normal(item) for item in value]
+        case dict():
+            return {key: _normal(item) for key, item in value.items()}
+    return value
+
+
+def bare(schema: Any) -> Any:  # noqa: ANN401 - whatever stands where a schema should
+    """The schema without its annotations, at every level."""
+    if not isinstance(schema, dict):
+        return schema
+    return {key: _bare_member(key, value) for key, value in schema.items() if key not in ANNOTATIONS}
+
+
+def _bare_member(key: str, value: Any) -> Any:  # noqa: ANN401 - a JSON value
+    if key in _OF_NAMES and isinstance(value, dict):
+        return {name: bare(member) for name, member in value.items()}
+    if key in _OF_LISTS and isinstance(value, list):
+        return list(map(bare, value))
+    return bare(value) if key in _OF_ONE else value
+
+
+def types_of(node: dict[str, Any]) -> frozenset[str]:
+    """The types that a value may have, as far as `type`, `enum` and `const` say."""
+    values = values_of(node)
+    return declared_types(node) if values is None else frozenset(map(type_of, values.values()))
+
+
+def declared_types(node: dict[str, Any]) -> frozenset[str]:
+    """The types that `type` allows."""
+    names = node.get("type", tuple(_ATOMS))
+    return frozenset().union(*(_ATOMS[name] for name in ([names] if isinstance(names, str) else names)))
+
+
+def type_of(value: object) -> str:
+    """The one type of a JSON value."""
+    if is_number(value):
+        return "integer" if isinstance(value, int) or value.is_integer() else "fraction"
+    return _PYTHON_TYPES.get(type(value), "array")
+
+
+def values_of(node: dict[str, Any]) -> dict[str, Any] | None:
+    """All the values that are possible, by their token; None where nobody can list them."""
+    types = declared_types(node)
+    lists = [node["enum"]] if "enum" in node else []
+    lists += [[node["const"]]] if "const" in node else []
+    if not lists and types <= {"boolean", "null"}:
+        lists = [[None, False, True]]
+    if not lists:
+        return None
+    found = {token(value): value for value in lists[0] if type_of(value) in types}
+    kept = {token(value) for values in lists[1:] for value in values} if lists[1:] else found.keys()
+    return {key: value for key, value in found.items() if key in kept}
+
+
+class Parts(Struct, frozen=True):
+    """A schema taken apart: whatever is valid satisfies every part of it."""
+
+    own: dict[str, Any]
+    """Its keywords that refer to no other schema for the same value."""
+    every: tuple[Schema, ...]
+    """Other schemas that must hold as well: of `$ref` and `allOf`."""
+    choices: tuple[tuple[str, tuple[Schema, ...]], ...]
+    """Schemas of which one must hold, by the keyword that says so."""
+
+
+class Document:
+    """A JSON Schema as a whole, in which references are followed."""
+
+    def __init__(self, root: Schema) -> None:
+        self.root = root
+        self._schemas = {id(node): node for node in _schemas(root)}
+        self._parts: dict[int, tuple[dict[str, Any], Parts]] = {}
+
+    @cached_property
+    def fault(self) -> str | None:
+        """A keyword that keeps the document from being understood, or None where there is none.
+
+        1. It is of another dialect, or embeds documents with addresses of their own.
+        2. A keyword has a value that it cannot have, or a reference leads to no schema.
+        3. To check a value against some schema takes to check the same value against the same schema.
+        """
+        return self._foreign() or self._malformed() or self._circular()
+
+    def _foreign(self) -> str | None:
+        if isinstance(self.root, dict) and self.root.get("$schema", DIALECT) != DIALECT:
+            return "$schema"
+        return next(
+            (
+                key
+                for node in _objects(self.root)
+                for key in (_EMBEDDED if node is self.root else (*_EMBEDDED, "$id"))
+                if isinstance(node.get(key), str)
+            ),
+            None,
+        )
+
+    def _malformed(self) -> str | None:
+        faults = (
+            key
+            for node in self._schemas.values()
+            for key, value in node.items()
+            if (key in _SHAPES and not _SHAPES[key](value)) or (key == "$ref" and self.target(value) is None)
+        )
+        return next(faults, None)
+
+    def _circular(self) -> str | None:
+        needed = {key: set(map(id, self._at_once(node))) for key, node in self._schemas.items()}
+        try:
+            TopologicalSorter(needed).prepare()
+        except CycleError:
+            return "$ref"
+        return None
+
+    def _at_once(self, node: dict[str, Any]) -> Iterator[Schema]:
+        """The schemas that a value is checked against while it is checked against this one."""
+        parts = self.parts(node)
+        yield from parts.every
+        for _, schemas in parts.choices:
+            yield from schemas
+
+    def target(self, reference: str) -> Schema | None:
+        """The schema that a reference points at, or None where there is none in this document."""
+        if not reference.startswith("#/"):
+            return self.root if reference == "#" else None
+        found: Any = self.root
+        for step in unquote(reference[2:]).split("/"):
+            found = _member(found, step.replace("~1", "/").replace("~0", "~"))
+        return found if isinstance(found, bool) or id(found) in self._schemas else None
+
+    def parts(self, node: dict[str, Any]) -> Parts:
+        """The node taken apart; the same parts, not only equal ones, each time."""
+        known = self._parts.get(id(node))
+        if known is None:
+            # The node is kept with its parts, so that no other node can get its identity.
+            known = self._parts[id(node)] = (node, self._taken_apart(node))
+        return known[1]
+
+    def _taken_apart(self, node: dict[str, Any]) -> Parts:
+        every = [self.target(node["$ref"])] if "$ref" in node else []
+        every += node.get("allOf", [])
+        choices = tuple((keyword, tuple(node[keyword])) for keyword in ALTERNATIVES if keyword in node)
+        own = {key: value for key, value in node.items() if key not in _PLACES and key not in _REFERRING}
+        return Parts(
+            own if len(own) < len(node) else node, tuple(schema for schema in every if schema is not None), choices
+        )
+
+
+_REFERRING: Final = frozenset({"$ref", "allOf", *ALTERNATIVES})
+
+
+def _schemas(schema: object) -> Iterator[dict[str, Any]]:
+    """Every schema inside a schema, itself included."""
+    if not isinstance(schema, dict):
+        return
+    yield schema
+    for key, value in schema.items():
+        if key in _OF_NAMES and isinstance(value, dict):
+            inner: Iterable[object] = value.values()
+        else:
+            inner = value if key in _OF_LISTS and isinstance(value, list) else [value] if key in _OF_ONE else []
+        for each in inner:
+            yield from _schemas(each)
+
+
+def _objects(value: object) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+    for member in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _objects(member)
+
+
+def _member(value: Any, step: str) -> Any:  # noqa: ANN401 - a JSON value
+    if isinstance(value, dict):
+        return value.get(step)
+    is_position = isinstance(value, list) and step.isdecimal() and step.isascii() and len(step) < len(str(10**9))
+    return value[int(step)] if is_position and int(step) < len(value) else None
+
+
+def same(first: Any, second: Any, documents: tuple[Document, Document]) -> bool:  # noqa: ANN401 - JSON values
+    """Whether two parts of two documents say the same in the same words, whatever they refer to included."""
+    return _Sameness(documents).holds(first, second, 0)
+
+
+class _Sameness:
+    """Compares two JSON values, and what references in them point at."""
+
+    def __init__(self, documents: tuple[Document, Document]) -> None:
+        self._documents = documents
+        self._followed: set[tuple[str, str]] = set()
+
+    def holds(self, first: Any, second: Any, level: int) -> bool:  # noqa: ANN401 - JSON values
+        if level > 2 * MAX_LEVELS:
+            raise TooLarge
+        match first, second:
+            case dict(), dict():
+                return (
+                    first.keys() == second.keys()
+                    and all(self.holds(first[key], second[key], level + 1) for key in first)
+                    and self._targets(first.get("$ref"), second.get("$ref"), level)
+                )
+            case list(), list():
+                return len(first) == len(second) and all(
+                    self.holds(*pair, level + 1) for pair in zip(first, second, strict=True)
+                )
+        return token(first) == token(second)
+
+    def _targets(self, first: object, second: object, level: int) -> bool:
+        if not isinstance(first, str) or not isinstance(second, str) or (first, second) in self._followed:
+            return True
+        self._followed.add((first, second))
+        found, other = self._documents[0].target(first), self._documents[1].target(second)
+        return found is not None and other is not None and self.holds(found, other, level + 1)
+
+
+# What each keyword may be set to. Files are read as they are, so that a schema in them may be none.
+
+
+def _is_count(value: object) -> bool:
+    return is_number(value) and value >= 0 and (isinstance(value, int) or value.is_integer())
+
+
+def _is_list_of_text(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _is_list_of_schemas(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(is_schema, value))
+
+
+def _is_map_of_schemas(value: object) -> bool:
+    return isinstance(value, dict) and all(map(is_schema, value.values()))
+
+
+def _is_type(value: object) -> bool:
+    names = value if isinstance(value, list) else [value]
+    return bool(names) and all(isinstance(name, str) and name in _ATOMS for name in names)
+
+
+_SHAPES: Final[dict[str, Callable[[Any], bool]]] = {
+    "$ref": lambda value: isinstance(value, str),
+    "additionalProperties": is_schema,
+    "allOf": _is_list_of_schemas,
+    "anyOf": _is_list_of_schemas,
+    "enum": lambda value: isinstance(value, list),
+    "exclusiveMaximum": is_number,
+    "exclusiveMinimum": is_number,
+    "items": is_schema,
+    "maxItems": _is_count,
+    "maxLength": _is_count,
+    "maxProperties": _is_count,
+    "maximum": is_number,
+    "minItems": _is_count,
+    "minLength": _is_count,
+    "minProperties": _is_count,
+    "minimum": is_number,
+    "multipleOf": lambda value: is_number(value) and value > 0,
+    "oneOf": _is_list_of_schemas,
+    "patternProperties": _is_map_of_schemas,
+    "prefixItems": _is_list_of_schemas,
+    "properties": _is_map_of_schemas,
+    "propertyNames": is_schema,
+    "required": _is_list_of_text,
+    "type": _is_type,
+    "uniqueItems": lambda value: isinstance(value, bool),
+}

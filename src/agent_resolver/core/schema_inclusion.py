@@ -1,0 +1,496 @@
+"""Whether one JSON Schema takes everything that another takes, and where not.
+
+The answer errs on one side: where nothing is found, everything that is valid under the narrow schema is valid under
+the wide one. What cannot be shown is a gap.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from itertools import combinations
+from math import ceil, floor, inf
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from agent_resolver.core.schema_document import (
+    GROUPS,
+    MAX_LEVELS,
+    Document,
+    Parts,
+    Schema,
+    TooLarge,
+    declared_types,
+    is_number,
+    same,
+    token,
+    type_of,
+    types_of,
+    values_of,
+)
+
+_MAX_COMPARISONS: Final = 100_000
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+_ANYTHING: Final[dict[str, Any]] = {}
+_ANY_NAME: Final[dict[str, Any]] = {"type": "string"}
+
+_SAME_TEXT: Final = ("pattern", "format", "contentEncoding", "contentMediaType")
+_COUNTS: Final = {
+    "string": ("minLength", "maxLength"),
+    "array": ("minItems", "maxItems"),
+    "object": ("minProperties", "maxProperties"),
+}
+_JUDGED: Final = frozenset(
+    {
+        *_SAME_TEXT,
+        *(keyword for pair in _COUNTS.values() for keyword in pair),
+        *("additionalProperties", "const", "enum", "exclusiveMaximum", "exclusiveMinimum", "items", "maximum"),
+        *("minimum", "multipleOf", "patternProperties", "prefixItems", "properties", "propertyNames", "required"),
+        *("type", "uniqueItems"),
+    }
+)
+_UNEVALUATED: Final = ("unevaluatedItems", "unevaluatedProperties")
+_GROUPED: Final = frozenset(keyword for group in GROUPS for keyword in group)
+
+
+class Reason(StrEnum):
+    """Why a value that one schema takes may be refused by another."""
+
+    ALTERNATIVE = "alternative"
+    BOUND = "bound"
+    CLOSED = "closed"
+    OPEN = "open"
+    REFUSED = "refused"
+    REQUIRED = "required"
+    TEXT = "text"
+    TOO_LARGE = "too-large"
+    TYPE = "type"
+    UNIQUE = "unique"
+    UNJUDGED = "unjudged"
+    UNKNOWN = "unknown-keyword"
+    VALUES = "values"
+
+
+class Gap(Struct, frozen=True):
+    """A place where the narrow schema takes a value that the wide one refuses, or may refuse."""
+
+    path: str
+    """Where the value is, such as `$.owner.name` or `$.tags[*]`."""
+    keyword: str
+    narrow: str | None
+    """What the narrow schema says, as JSON; None where it says nothing."""
+    wide: str | None
+    reason: Reason
+
+
+def gaps(narrow: Document, wide: Document) -> list[Gap]:
+    """Every place that keeps `wide` from taking all that `narrow` takes; none means that it takes all of it.
+
+    Both are documents without annotations, as `bare` leaves them.
+    """
+    if fault := narrow.fault or wide.fault:
+        return [Gap("$", fault, None, None, Reason.UNJUDGED)]
+    try:
+        return list(dict.fromkeys(_Comparison(narrow, wide).compare(narrow.root, wide.root, "$", 0)))
+    except TooLarge:
+        return [Gap("$", "", None, None, Reason.TOO_LARGE)]
+
+
+def below(path: str, name: str) -> str:
+    """The path of a member of an object."""
+    return f"{path}.{name}" if _PLAIN_NAME.fullmatch(name) else f"{path}[{msgspec.json.encode(name).decode()}]"
+
+
+class _Comparison:
+    """One comparison of two documents.
+
+    Schemas may refer to themselves, so a pair of schemas that is being compared, or was, is not compared again: that
+    it holds follows, since every value is finite, when nothing else is found. An attempt that fails is taken back.
+    """
+
+    def __init__(self, narrow: Document, wide: Document) -> None:
+        self._narrow = narrow
+        self._wide = wide
+        self._seen: dict[tuple[int, int], None] = {}
+        self._failed: set[tuple[int, int]] = set()
+        self._cases: dict[int, list[dict[str, Any]]] = {}
+        self._left = _MAX_COMPARISONS
+
+    def compare(self, narrow: Schema, wide: Schema, path: str, level: int) -> Iterator[Gap]:
+        """Why not every value of `narrow` is one of `wide`.
+
+        1. What takes nothing is in everything, and everything is in what takes anything.
+        2. What depends on all that the rest of the schema has seen of a value is only compared as it stands.
+        3. Each part of the wide schema must hold by itself.
+        """
+        if wide is True or narrow is False:
+            return
+        if wide is False:
+            yield Gap(path, "", shown(narrow), "false", Reason.REFUSED)
+            return
+        narrow = _ANYTHING if narrow is True else narrow
+        if (id(narrow), id(wide)) in self._seen:
+            return
+        self._seen[id(narrow), id(wide)] = None
+        self._left -= 1
+        if self._left <= 0 or level > MAX_LEVELS:
+            raise TooLarge
+        if unevaluated := next((keyword for keyword in _UNEVALUATED if keyword in wide), None):
+            yield from self._unless_same(narrow, wide, path, unevaluated)
+            return
+        parts = self._wide.parts(wide)
+        yield from self._own(narrow, parts.own, path, level)
+        for schema in parts.every:
+            yield from self.compare(narrow, schema, path, level + 1)
+        for keyword, schemas in parts.choices:
+            yield from self._choice(narrow, keyword, schemas, path, level)
+
+    def _fits(self, narrow: Schema, wide: Schema, path: str, level: int) -> bool:
+        """Whether every value of `narrow` is one of `wide`; if not, as if nobody had asked."""
+        key = (id(narrow), id(wide))
+        if key in self._failed:
+            return False
+        known = len(self._seen)
+        if next(self.compare(narrow, wide, path, level + 1), None) is None:
+            return True
+        while len(self._seen) > known:
+            self._seen.popitem()
+        self._failed.add(key)
+        return False
+
+    def _own(self, narrow: dict[str, Any], wide: dict[str, Any], path: str, level: int) -> Iterator[Gap]:
+        """The keywords of the wide schema itself; any one part of the narrow schema is enough to show it."""
+        parts = self._narrow.parts(narrow)
+        if not parts.every and not parts.choices:
+            yield from self._keywords(parts.own, wide, path, level)
+        elif wide and not self._part_fits(parts, wide, path, level):
+            for schema in (parts.own,) if parts.own else parts.every:
+                yield from self.compare(schema, wide, path, level + 1)
+            for keyword, schemas in () if parts.own or parts.every else parts.choices[:1]:
+                for schema in schemas:
+                    if not self._fits(schema, wide, path, level):
+                        yield from self._unfitting(schema, keyword, (wide,), path, level)
+
+    def _part_fits(self, parts: Parts, wide: Schema, path: str, level: int) -> bool:
+        alone = ((parts.own,) if parts.own else ()) + parts.every
+        return any(self._fits(schema, wide, path, level) for schema in alone) or any(
+            all(self._fits(schema, wide, path, level) for schema in schemas) for _, schemas in parts.choices
+        )
+
+    # Alternatives ---------------------------------------------------------------------------------------------------
+
+    def _choice(
+        self, narrow: dict[str, Any], keyword: str, wide: tuple[Schema, ...], path: str, level: int
+    ) -> Iterator[Gap]:
+        """Alternatives of the wide schema; with `oneOf` no value may fit two of them."""
+        parts = self._narrow.parts(narrow)
+        if keyword == "oneOf" and not self._are_apart(wide):
+            documents = (self._narrow, self._wide)
+            mine = dict(parts.choices).get("oneOf")
+            if mine is None or not same(list(mine), list(wide), documents):
+                yield Gap(path, keyword, None if mine is None else shown(mine), shown(wide), Reason.UNJUDGED)
+            return
+        if any(self._fits(narrow, schema, path, level) for schema in wide):
+            return
+        for case in self._alternatives(narrow):
+            if not any(self._fits(case, schema, path, level) for schema in wide):
+                yield from self._unfitting(case, keyword, wide, path, level)
+
+    def _alternatives(self, narrow: Schema) -> Iterator[Schema]:
+        """The narrow schema as alternatives: its own, or else one for each of its values or types."""
+        if isinstance(narrow, bool):
+            yield narrow
+            return
+        parts = self._narrow.parts(narrow)
+        if parts.choices:
+            for schema in parts.choices[0][1]:
+                yield from self._alternatives(schema)
+        elif parts.every and not parts.own:
+            yield from self._alternatives(parts.every[0])
+        else:
+            yield from self._split(narrow)
+
+    def _split(self, narrow: dict[str, Any]) -> list[dict[str, Any]]:
+        known = self._cases.get(id(narrow))
+        if known is None:
+            values, types = values_of(narrow), types_of(narrow)
+            if values is not None:
+                known = [{"const": value} for value in values.values()]
+            elif "type" in narrow and len(declared := _names(types)) > 1:
+                known = [{**narrow, "type": name} for name in declared]
+            else:
+                known = [narrow]
+            self._cases[id(narrow)] = known
+        return known
+
+    def _unfitting(
+        self, narrow: Schema, keyword: str, wide: tuple[Schema, ...], path: str, level: int
+    ) -> Iterator[Gap]:
+        """Why no alternative takes `narrow`: what the one that is meant for it refuses, or that there is none."""
+        meant = [schema for schema in wide if self._are_alike(narrow, schema)]
+        found = list(self.compare(narrow, meant[0], path, level + 1)) if len(meant) == 1 else []
+        yield from found or [Gap(path, keyword, shown(narrow), None, Reason.ALTERNATIVE)]
+
+    def _are_alike(self, narrow: Schema, wide: Schema) -> bool:
+        """Whether two alternatives are about the same values: those of one tag, or of one type."""
+        first, second = self._plain(self._narrow, narrow), self._plain(self._wide, wide)
+        if first is None or second is None or not types_of(first) & types_of(second):
+            return False
+        return not any(_parts_values(first, second, name) for name in {*_tags(first), *_tags(second)})
+
+    def _are_apart(self, schemas: tuple[Schema, ...]) -> bool:
+        """Whether no value fits two of these alternatives of the wide schema, as far as types and tags tell."""
+        self._left -= len(schemas) ** 2
+        if self._left <= 0:
+            raise TooLarge
+        plain = [self._plain(self._wide, schema) for schema in schemas]
+        return all(
+            first is not None and second is not None and _exclude(first, second)
+            for first, second in combinations(plain, 2)
+        )
+
+    def _plain(self, document: Document, schema: Schema) -> dict[str, Any] | None:
+        """The keywords of a schema, or of what it refers to where it has none; None where it has no plain ones."""
+        for _ in range(MAX_LEVELS):
+            if not isinstance(schema, dict):
+                return None
+            parts = document.parts(schema)
+            if parts.own or not parts.every:
+                return parts.own
+            schema = parts.every[0]
+        return None
+
+    # Keywords -------------------------------------------------------------------------------------------------------
+
+    def _keywords(self, narrow: dict[str, Any], wide: dict[str, Any], path: str, level: int) -> Iterator[Gap]:
+        types = types_of(narrow)
+        allowed = declared_types(wide)
+        if not types <= allowed:
+            yield Gap(path, "type", _types_shown(narrow), _types_shown(wide), Reason.TYPE)
+            types &= allowed
+        if types:
+            yield from _values(narrow, wide, path)
+            yield from _numbers(narrow, wide, path, types)
+            yield from _counts(narrow, wide, path, types)
+            yield from _texts(narrow, wide, path, types)
+        if "array" in types:
+            yield from self._items(narrow, wide, path, level)
+        if "object" in types:
+            yield from self._members(narrow, wide, path, level)
+        yield from self._others(narrow, wide, path)
+
+    def _items(self, narrow: dict[str, Any], wide: dict[str, Any], path: str, level: int) -> Iterator[Gap]:
+        """Each position of an array that the narrow schema allows, then all that follow."""
+        (first, rest), (wide_first, wide_rest) = (
+            (node.get("prefixItems", []), node.get("items", True)) for node in (narrow, wide)
+        )
+        longest, most = max(len(first), len(wide_first)), _most_items(narrow)
+        if wide.get("uniqueItems") and not narrow.get("uniqueItems") and most > 1:
+            yield Gap(path, "uniqueItems", _said(narrow, "uniqueItems"), "true", Reason.UNIQUE)
+        for position in range(int(min(longest, most))):
+            here = first[position] if position < len(first) else rest
+            there = wide_first[position] if position < len(wide_first) else wide_rest
+            yield from self._closed(here, there, (path, f"{path}[{position}]"), "items", level)
+        if most > longest:
+            yield from self._closed(rest, wide_rest, (path, f"{path}[*]"), "items", level)
+
+    def _members(self, narrow: dict[str, Any], wide: dict[str, Any], path: str, level: int) -> Iterator[Gap]:
+        """The members of an object: which must be there, and what each may be."""
+        required = {*narrow.get("required", ())}
+        for name in sorted({*wide.get("required", ())} - required):
+            yield Gap(path, "required", None, shown(name), Reason.REQUIRED)
+        if "propertyNames" in wide:
+            names = narrow.get("propertyNames", _ANY_NAME)
+            yield from self.compare(names, wide["propertyNames"], f"{path} (names)", level + 1)
+        mine, theirs = narrow.get("properties", {}), wide.get("properties", {})
+        rest, wide_rest = narrow.get("additionalProperties", True), wide.get("additionalProperties", True)
+        if not self._patterns_agree(narrow, wide):
+            yield _unjudged(path, "patternProperties", narrow, wide)
+            return
+        for name in sorted({*mine, *theirs}):
+            inside = below(path, name)
+            if name not in theirs:
+                yield from self._closed(mine[name], wide_rest, (inside, inside), "properties", level)
+            elif name in mine or rest is not True:
+                yield from self.compare(mine.get(name, rest), theirs[name], inside, level + 1)
+            elif not self._fits(rest, theirs[name], inside, level):
+                yield Gap(inside, "properties", None, shown(theirs[name]), Reason.OPEN)
+        yield from self._closed(rest, wide_rest, (path, f"{path}.*"), "additionalProperties", level)
+
+    def _patterns_agree(self, narrow: dict[str, Any], wide: dict[str, Any]) -> bool:
+        """Whether each name falls under the same patterns and properties on both sides."""
+        mine, theirs = (node.get("patternProperties", {}) for node in (narrow, wide))
+        if not mine and not theirs:
+            return True
+        names = [node.get("properties", {}).keys() for node in (narrow, wide)]
+        return names[0] == names[1] and same(mine, theirs, (self._narrow, self._wide))
+
+    def _closed(self, narrow: Schema, wide: Schema, paths: tuple[str, str], keyword: str, level: int) -> Iterator[Gap]:
+        """Compare what stands where the wide schema may allow nothing at all."""
+        if wide is False and narrow is not False:
+            yield Gap(paths[0], keyword, shown(narrow), None if keyword == "properties" else "false", Reason.CLOSED)
+        else:
+            yield from self.compare(narrow, wide, paths[1], level + 1)
+
+    def _others(self, narrow: dict[str, Any], wide: dict[str, Any], path: str) -> Iterator[Gap]:
+        """Keywords that are only compared as they stand."""
+        for group in GROUPS:
+            if group[0] in wide:
+                mine, theirs = ({key: node[key] for key in group if key in node} for node in (narrow, wide))
+                yield from self._unless_same(mine, theirs, path, group[0])
+        for keyword in sorted(wide.keys() - _JUDGED - _GROUPED):
+            if keyword not in narrow or not same(narrow[keyword], wide[keyword], (self._narrow, self._wide)):
+                yield Gap(path, keyword, _said(narrow, keyword), _said(wide, keyword), Reason.UNKNOWN)
+
+    def _unless_same(self, narrow: dict[str, Any], wide: dict[str, Any], path: str, keyword: str) -> Iterator[Gap]:
+        if not same(narrow, wide, (self._narrow, self._wide)):
+            yield _unjudged(path, keyword, narrow, wide)
+
+
+# What needs no other schema -------------------------------------------------------------------------------------------
+
+
+def _values(narrow: dict[str, Any], wide: dict[str, Any], path: str) -> Iterator[Gap]:
+    keyword = next((keyword for keyword in ("enum", "const") if keyword in wide), None)
+    if keyword is None:
+        return
+    values, allowed = values_of(narrow), values_of(wide) or {}
+    if values is None:
+        yield Gap(path, keyword, None, _said(wide, keyword), Reason.VALUES)
+    elif lost := [
+        values[key] for key in sorted(values.keys() - allowed.keys()) if type_of(values[key]) in declared_types(wide)
+    ]:
+        yield Gap(path, keyword, shown(lost), None, Reason.VALUES)
+
+
+def _numbers(narrow: dict[str, Any], wide: dict[str, Any], path: str, types: frozenset[str]) -> Iterator[Gap]:
+    if not types & {"fraction", "integer"}:
+        return
+    numbers = _numeric_values(narrow)
+    for sign, inclusive, exclusive in ((1, "minimum", "exclusiveMinimum"), (-1, "maximum", "exclusiveMaximum")):
+        is_whole = "fraction" not in types
+        needed = _bound(wide, sign, (inclusive, exclusive), is_whole=is_whole)
+        given = _bound(narrow, sign, (inclusive, exclusive), is_whole=is_whole)
+        if numbers:
+            given = max(given, (min(sign * number for number in numbers), False))
+        if given < needed:
+            keyword = inclusive if inclusive in wide else exclusive
+            yield Gap(path, keyword, _said(narrow, keyword), _said(wide, keyword), Reason.BOUND)
+    if "multipleOf" in wide and not _is_multiple(narrow.get("multipleOf"), numbers, wide["multipleOf"]):
+        yield Gap(path, "multipleOf", _said(narrow, "multipleOf"), _said(wide, "multipleOf"), Reason.BOUND)
+
+
+def _numeric_values(node: dict[str, Any]) -> list[float]:
+    return [value for value in (values_of(node) or {}).values() if is_number(value)]
+
+
+def _bound(node: Mapping[str, Any], sign: int, keywords: tuple[str, str], *, is_whole: bool) -> tuple[float, bool]:
+    """The least that a number may be, and whether it must be more; of whole numbers the least itself.
+
+    With the sign turned it is the greatest, turned as well.
+    """
+    found: list[tuple[float, bool]] = [(-inf, False)]
+    for keyword, is_exclusive in zip(keywords, (False, True), strict=True):
+        if keyword in node:
+            limit = sign * node[keyword]
+            if is_whole:
+                found.append((floor(limit) + 1 if is_exclusive else ceil(limit), False))
+            else:
+                found.append((limit, is_exclusive))
+    return max(found)
+
+
+def _is_multiple(narrow: object, numbers: Sequence[object], wide: object) -> bool:
+    """Whether all numbers are multiples of `wide`; fractions are left to whoever can be exact about them."""
+    if narrow is not None and narrow == wide:
+        return True
+    return isinstance(wide, int) and all(
+        isinstance(number, int) and number % wide == 0 for number in numbers or [narrow]
+    )
+
+
+def _counts(narrow: dict[str, Any], wide: dict[str, Any], path: str, types: frozenset[str]) -> Iterator[Gap]:
+    for name, (least, most) in _COUNTS.items():
+        if name not in types:
+            continue
+        sizes = [len(value) for value in (values_of(narrow) or {}).values() if type_of(value) == name]
+        fewest = max(narrow.get(least, 0), min(sizes, default=0), _least_members(narrow) if name == "object" else 0)
+        if wide.get(least, 0) > fewest:
+            yield Gap(path, least, _said(narrow, least), _said(wide, least), Reason.BOUND)
+        greatest = _most_items(narrow) if name == "array" else narrow.get(most, inf)
+        if wide.get(most, inf) < min(greatest, max(sizes, default=inf)):
+            yield Gap(path, most, _said(narrow, most), _said(wide, most), Reason.BOUND)
+
+
+def _least_members(node: dict[str, Any]) -> int:
+    return len({*node.get("required", ())})
+
+
+def _most_items(node: dict[str, Any]) -> float:
+    """How many items an array may have."""
+    limit: float = node.get("maxItems", inf)
+    return min(limit, len(node.get("prefixItems", ()))) if node.get("items") is False else limit
+
+
+def _texts(narrow: dict[str, Any], wide: dict[str, Any], path: str, types: frozenset[str]) -> Iterator[Gap]:
+    """What a text must look like: nobody can tell whether one pattern or format covers another."""
+    for keyword in _SAME_TEXT:
+        counts = keyword in wide and ("string" in types or keyword == "format")
+        if counts and token(narrow.get(keyword)) != token(wide[keyword]):
+            yield Gap(path, keyword, _said(narrow, keyword), _said(wide, keyword), Reason.TEXT)
+
+
+def _tags(node: dict[str, Any]) -> Iterator[str]:
+    """The members of an object that have only a few possible values."""
+    for name, schema in node.get("properties", {}).items():
+        if isinstance(schema, dict) and ("const" in schema or "enum" in schema):
+            yield name
+
+
+def _parts_values(first: dict[str, Any], second: dict[str, Any], name: str) -> bool:
+    """Whether a member tells values of both schemas apart, where it is there."""
+    sides = [node.get("properties", {}).get(name) for node in (first, second)]
+    values = [values_of(side) if isinstance(side, dict) else None for side in sides]
+    return values[0] is not None and values[1] is not None and not values[0].keys() & values[1].keys()
+
+
+def _exclude(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    """Whether no value fits both."""
+    shared = types_of(first) & types_of(second)
+    if not shared:
+        return True
+    values = values_of(first), values_of(second)
+    if values[0] is not None and values[1] is not None and not values[0].keys() & values[1].keys():
+        return True
+    needed = {*first.get("required", ()), *second.get("required", ())}
+    return shared == {"object"} and any(_parts_values(first, second, name) for name in needed)
+
+
+def _unjudged(path: str, keyword: str, narrow: dict[str, Any], wide: dict[str, Any]) -> Gap:
+    return Gap(path, keyword, _said(narrow, keyword), _said(wide, keyword), Reason.UNJUDGED)
+
+
+def _names(types: Iterable[str]) -> list[str]:
+    """The names of types, as `type` has them."""
+    found = set(types)
+    if "fraction" in found:
+        found = found - {"fraction", "integer"} | {"number"}
+    return sorted(found)
+
+
+def _types_shown(node: dict[str, Any]) -> str | None:
+    if "type" not in node and values_of(node) is None:
+        return None
+    names = _names(types_of(node))
+    return shown(names[0] if len(names) == 1 else names)
+
+
+def _said(node: dict[str, Any], keyword: str) -> str | None:
+    return shown(node[keyword]) if keyword in node else None
+
+
+def shown(value: object) -> str:
+    """A JSON value as text."""
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,111 @@
+"""What the claims of a token say of a caller. Whatever they do not say clearly, the caller does not have."""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from agent_resolver.identity.errors import InvalidToken, TokenCode
+from agent_resolver.schema.caller import ANONYMOUS, Caller
+from agent_resolver.schema.classification import CLASSIFICATION_RANK, Classification
+
+Claims = Mapping[str, Any]
+
+_LONGEST: Final = 255
+"""How long a subject may be, as OpenID Connect has it; the same for names of scopes and roles."""
+_RESERVED: Final = ("local:", ANONYMOUS.id)
+"""How the callers are called that no issuer vouches for."""
+
+
+def caller_of(claims: Claims) -> Caller:
+    """The caller that these claims, already verified, are about.
+
+    Raises:
+        InvalidToken: They do not say clearly who that is, or until when.
+    """
+    return Caller(
+        id=_subject(claims),
+        is_verified=True,
+        scopes=frozenset(_scopes(claims)),
+        roles=frozenset(_roles(claims)),
+        clearance=_clearance(claims.get("clearance_level")),
+        cost_center=_text(claims.get("cost_center")),
+        app_id=_text(claims.get("azp")) or _text(claims.get("client_id")),
+        expires_at=_instant(moment(claims, "exp")),
+    )
+
+
+def moment(claims: Claims, name: str) -> float:
+    """A claim that is a time, in seconds since 1970.
+
+    Raises:
+        InvalidToken: It is missing, or is no time.
+    """
+    value = required(claims, name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _invalid(name, "is no time")
+    return value
+
+
+def required(claims: Claims, name: str) -> Any:  # noqa: ANN401 - a JSON value
+    """A claim that must be there.
+
+    Raises:
+        InvalidToken: It is missing.
+    """
+    if claims.get(name) is None:
+        message = f"The token has no claim `{name}`"
+        raise InvalidToken(TokenCode.MISSING_CLAIM, message, f"let the issuer put `{name}` into its access tokens")
+    return claims[name]
+
+
+def _subject(claims: Claims) -> str:
+    subject = required(claims, "sub")
+    if not _is_name(subject) or subject != subject.strip():
+        raise _invalid("sub", f"is not 1 to {_LONGEST} printable characters")
+    if subject.casefold().startswith(_RESERVED):
+        # It would be taken for somebody that nobody vouches for, in records and in questions for approval.
+        raise _invalid("sub", "is a name kept for callers without a token")
+    return str(subject)
+
+
+def _scopes(claims: Claims) -> Iterator[str]:
+    """The scopes: one text by RFC 9068, a list or a text under other names at some issuers."""
+    said = next((claims[name] for name in ("scope", "scp", "scopes") if claims.get(name) is not None), "")
+    for scope in said.split() if isinstance(said, str) else _names(said):
+        if _is_name(scope) and not any(map(str.isspace, scope)):
+            yield scope
+
+
+def _roles(claims: Claims) -> Iterator[str]:
+    realm = claims.get("realm_access")
+    yield from _names(realm.get("roles") if isinstance(realm, dict) else None)
+    yield from _names(claims.get("roles"))
+
+
+def _names(value: object) -> Iterator[str]:
+    yield from filter(_is_name, value) if isinstance(value, list) else ()
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= _LONGEST and value.isprintable()
+
+
+def _text(value: object) -> str:
+    return str(value) if _is_name(value) else ""
+
+
+def _clearance(said: object) -> Classification:
+    level = said.upper() if isinstance(said, str) and said.isascii() else ""
+    return next((known for known in CLASSIFICATION_RANK if known == level), "PUBLIC")
+
+
+def _instant(seconds: float) -> str:
+    try:
+        time = datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError, OSError):
+        raise _invalid("exp", "is no time") from None
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _invalid(name: str, problem: str) -> InvalidToken:
+    return InvalidToken(TokenCode.INVALID_CLAIM, f"The claim `{name}` {problem}", "correct it at the issuer")

@@ -1,0 +1,64 @@
+"""What goes wrong with who is asking. None of these holds a token, or any part of one.
+
+ResolverError
+├── InvalidToken          a token is refused
+├── KeysUnavailable       the keys of the issuer cannot be had, so that nobody can tell
+└── UnusableIdentity      the settings do not say whom to believe
+    └── MissingToken      they do, and no token was given
+"""
+
+from enum import StrEnum
+
+from agent_resolver.schema import ResolverError
+
+
+class TokenCode(StrEnum):
+    """Why a token is refused; stable for machines."""
+
+    TOO_LARGE = "TOO_LARGE"
+    MALFORMED = "MALFORMED"
+    ALGORITHM_REFUSED = "ALGORITHM_REFUSED"
+    WRONG_TYPE = "WRONG_TYPE"
+    UNKNOWN_KEY = "UNKNOWN_KEY"
+    BAD_SIGNATURE = "BAD_SIGNATURE"
+    MISSING_CLAIM = "MISSING_CLAIM"
+    INVALID_CLAIM = "INVALID_CLAIM"
+    WRONG_ISSUER = "WRONG_ISSUER"
+    NO_AUDIENCE = "NO_AUDIENCE"
+    WRONG_AUDIENCE = "WRONG_AUDIENCE"
+    EXPIRED = "EXPIRED"
+    NOT_YET_VALID = "NOT_YET_VALID"
+
+
+class InvalidToken(ResolverError):
+    """A token is refused."""
+
+    def __init__(self, code: TokenCode, message: str, remedy: str = "ask the issuer for a new token") -> None:
+        super().__init__(message)
+        self.code = code
+        self.remedy = remedy
+
+    @property
+    def hint(self) -> str:
+        """What to do next, for the command line."""
+        return f"{self.remedy} ({self.code})"
+
+
+class KeysUnavailable(ResolverError):
+    """The keys of the issuer cannot be had."""
+
+    def __init__(self, message: str, hint: str = "check that the issuer can be reached from here") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class UnusableIdentity(ResolverError):
+    """The settings do not say whom to believe, or what they say cannot be."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class MissingToken(UnusableIdentity):
+    """An issuer vouches for callers here, and no token was given."""

@@ -1,0 +1,47 @@
+"""The functions of a project that are tools."""
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from agent_resolver.project.errors import UnusableModule
+from agent_resolver.project.project import Project
+from agent_resolver.schema import ResolverError
+
+if TYPE_CHECKING:
+    from agent_resolver.registry.capability import Capability
+
+
+def load_capabilities(project: Project) -> list["Capability[..., Any]"]:
+    """The capabilities in `[tools] modules` of the settings, in the order of modules and definitions.
+
+    Raises:
+        UntrustedFolder: Nobody trusts the project, and its modules are code.
+        UnusableModule: A module cannot be imported, or has no capabilities.
+        UnsafeCapability: A function in it cannot be a tool.
+    """
+    names = project.config.tools.modules
+    if not names:
+        return []
+    project.require_trust("its settings load Python modules")
+    if project.root not in sys.path:
+        # As with a script, what lies beside the settings can be imported, now and while it runs.
+        sys.path.insert(0, project.root)
+    found = {id(each): each for name in names for each in _capabilities(name)}
+    return list(found.values())
+
+
+def _capabilities(name: str) -> tuple["Capability[..., Any]", ...]:
+    from agent_resolver.registry.call import place_of
+    from agent_resolver.registry.capability import capabilities_of
+
+    try:
+        module = import_module(name)
+    except ResolverError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UnusableModule(name, f"cannot be imported: {type(error).__name__}: {error}{place_of(error)}") from error
+    found = capabilities_of(module)
+    if not found:
+        raise UnusableModule(name, "has no capabilities")
+    return found

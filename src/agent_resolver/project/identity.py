@@ -1,0 +1,95 @@
+"""Who is asking, in a project: whoever a token vouches for, or whoever sits at this machine."""
+
+import getpass
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from agent_resolver.identity.errors import InvalidToken, MissingToken, TokenCode, UnusableIdentity
+from agent_resolver.project.project import Project
+from agent_resolver.schema.caller import ANONYMOUS, Caller, local_caller
+from agent_resolver.storage import read_bounded
+
+if TYPE_CHECKING:
+    from agent_resolver.identity.verifier import Verifier
+
+VARIABLE: Final = "AGENT_TOKEN"
+_MAX_FILE_BYTES: Final = 64 * 1024
+"""More than a token may have, so that one that is too long is told from a wrong file."""
+_WHAT: Final = {
+    "issuer": "the address of whoever gives out the tokens",
+    "audience": "what the tokens for this project have in their claim `aud`",
+}
+
+
+async def caller_of(project: Project, token_file: str | None, environment: Mapping[str, str]) -> Caller:
+    """Whoever runs a command: the caller of their token, or the local user where no issuer vouches for callers.
+
+    Raises:
+        MissingToken: There is an issuer, and no token.
+        UnusableIdentity: The settings do not say whom to believe, or a token was given that nobody can verify.
+        InvalidToken: The token is refused.
+        KeysUnavailable: The keys of the issuer cannot be had.
+        FileError: The file of the token cannot be read.
+    """
+    caller = await caller_or_anonymous(project, token_file, environment)
+    if caller is ANONYMOUS:
+        message = f"{project.config.identity.issuer} vouches for callers here, and no token was given"
+        raise MissingToken(message, f"set {VARIABLE}, or name a file that holds the token with `--token-file`")
+    return caller
+
+
+async def caller_or_anonymous(project: Project, token_file: str | None, environment: Mapping[str, str]) -> Caller:
+    """As `caller_of`, for servers that are told with each request who is asking: with no token it is nobody."""
+    verifier = verifier_of(project)
+    token = _token(token_file, environment)
+    if verifier is not None:
+        return await verifier.caller(token) if token is not None else ANONYMOUS
+    if token is not None:
+        source = "`--token-file`" if token_file is not None else VARIABLE
+        message = f"{source} gives a token, and no issuer is set that could vouch for it"
+        raise UnusableIdentity(message, "set `identity.issuer` and `identity.audience` in agent.toml, or give no token")
+    return local_caller(user_name())
+
+
+def verifier_of(project: Project) -> "Verifier | None":
+    """What verifies tokens here, or None where no issuer vouches for callers.
+
+    Raises:
+        UnusableIdentity: The settings name an issuer without an audience, an audience alone, or an unsafe address.
+    """
+    identity = project.config.identity
+    issuer, audience = identity.issuer, identity.audience
+    if not issuer and not audience:
+        return None
+    if not issuer or not audience:
+        # A half of it would verify tokens that were meant for others, or nobody's at all.
+        there, missing = ("issuer", "audience") if issuer else ("audience", "issuer")
+        message = f"`identity.{there}` is set, and `identity.{missing}` is not"
+        raise UnusableIdentity(message, f"set `identity.{missing}` too: {_WHAT[missing]}")
+    from agent_resolver.identity.keys import IssuerKeys
+    from agent_resolver.identity.verifier import Verifier
+
+    return Verifier(issuer, audience, IssuerKeys(issuer))
+
+
+def user_name() -> str:
+    """The name of whoever sits at this machine, as the machine has it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # A container may run under a number that has no name.
+        return str(os.getuid())
+
+
+def _token(token_file: str | None, environment: Mapping[str, str]) -> str | None:
+    """The token that was given; the file comes first, as what a command says before what surrounds it."""
+    if token_file is None:
+        return environment.get(VARIABLE, "").strip() or None
+    try:
+        text = read_bounded(token_file, _MAX_FILE_BYTES).decode("ascii").strip()
+    except UnicodeDecodeError:
+        text = ""
+    if not text:
+        message = f"`{token_file}` holds no token"
+        raise InvalidToken(TokenCode.MALFORMED, message, "write the token into it as the issuer gave it")
+    return text

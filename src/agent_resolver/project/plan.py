@@ -1,0 +1,236 @@
+"""The agents of a project, as the runtime sees them."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any, Final
+from urllib.parse import unquote
+
+from msgspec import UNSET, Struct, structs
+
+from agent_resolver.catalog.catalog import Catalog, Query
+from agent_resolver.catalog.entry import Definition
+from agent_resolver.catalog.errors import MalformedUri, UnknownAgent
+from agent_resolver.catalog.uri import SCHEME, agent_uri, parse_uri
+from agent_resolver.core.admission import Grant, grants_of
+from agent_resolver.core.constraint import limits_of
+from agent_resolver.core.difference import remedy
+from agent_resolver.core.verify import KnownServers, examine, known_servers
+from agent_resolver.project.capability import load_capabilities
+from agent_resolver.project.config import Model, ModelData, Pool, Remote
+from agent_resolver.project.plugin import InstalledPlugins
+from agent_resolver.project.project import Project
+from agent_resolver.runtime.a2a import A2aFactory
+from agent_resolver.runtime.builder import AgentRuntimeBuilder
+from agent_resolver.runtime.errors import InvalidSpec
+from agent_resolver.runtime.executor import InferenceFailure
+from agent_resolver.runtime.file_spec import spec_of
+from agent_resolver.runtime.model import DataFacts, Modalities, ModelPool, ModelSpec, PoolMember
+from agent_resolver.runtime.registry_set import (
+    HeldLock,
+    Lock,
+    MissingLock,
+    Provider,
+    RegistrySet,
+    ServerTools,
+    StaleLock,
+)
+from agent_resolver.runtime.spec import AgentSpec, EndpointAuth, RemoteEndpoint
+from agent_resolver.runtime.spec_reader import refused
+from agent_resolver.schema import AgentFile, IssueCode, read_agent_file
+from agent_resolver.schema.issue import errors
+from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
+from agent_resolver.storage import UnreadableFile, read_bounded
+
+_GOVERNING: Final = {"constraints", "requires"}
+
+
+class CatalogAgents:
+    """The agents of the catalog and the remotes of the settings; a file is read when somebody asks for its agent.
+
+    An agent is called by its name, and where several have that name, by its address without `agent://`.
+    """
+
+    def __init__(self, catalog: Catalog, remotes: Iterable[AgentSpec]) -> None:
+        self._catalog = catalog
+        self._remotes = {spec.id: spec for spec in remotes}
+        self._known: dict[str, AgentSpec | None] = {}
+
+    def get(self, agent_id: str) -> AgentSpec | None:
+        """The spec of an agent.
+
+        Raises:
+            InvalidSpec: Its file gives none.
+        """
+        if agent_id not in self._known:
+            definition = self.definition(agent_id)
+            self._known[agent_id] = (
+                spec_of(definition, _id_of(definition.uri)) if definition else self._remotes.get(agent_id)
+            )
+        return self._known[agent_id]
+
+    def definition(self, agent_id: str) -> Definition | None:
+        """The file of an agent, by its id or its address."""
+        try:
+            address = agent_id if "://" in agent_id else agent_uri(*agent_id.split("/"))
+            found = self._catalog.definition(parse_uri(address))
+        except (UnknownAgent, MalformedUri, UnicodeEncodeError):
+            return None
+        return structs.replace(found, file=_shown(found.file))
+
+    def ids(self) -> list[str]:
+        """Every id, in order."""
+        return sorted({*(_id_of(agent.uri) for agent in self._catalog.search(Query(), None)), *self._remotes})
+
+
+def _shown(path: str) -> str:
+    """A path as a person here would write it."""
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative
+
+
+def _id_of(uri: str) -> str:
+    return unquote(uri.removeprefix(SCHEME))
+
+
+def registries_of(project: Project, catalog: Catalog) -> RegistrySet:
+    """What the agents of a project are made of; files, locks and plugins are read when an agent asks for them.
+
+    Raises:
+        UntrustedFolder: The project has code of its own, and nobody trusts it.
+        BuildError: The settings name something twice, or a model that is none.
+    """
+    config = project.config
+    agents = CatalogAgents(catalog, (_remote(name, remote) for name, remote in config.remotes.items()))
+    builder = AgentRuntimeBuilder().with_backend("a2a", A2aFactory())
+    for name, model in config.models.items():
+        builder.with_model(_model(name, model))
+    for name, pool in config.pools.items():
+        builder.with_model_pool(_pool(name, pool))
+    for name in config.providers:
+        builder.with_provider(name, Provider(executor=_Unopened(name)))
+    for capability in load_capabilities(project):
+        builder.with_tool(capability)
+    snapshot = builder.build_unchecked().snapshot
+    return structs.replace(snapshot, agents=agents, plugins=InstalledPlugins(), locks=ProjectLocks(project, agents))
+
+
+class _Unopened(Struct, frozen=True):
+    """Stands for a provider until a run opens it."""
+
+    provider: str
+
+    async def execute(self, request: Any) -> Any:  # noqa: ANN401, ARG002 - the port
+        raise InferenceFailure("invalid_request", f"provider {self.provider} was not opened")
+
+
+def _model(name: str, model: Model) -> ModelSpec:
+    prices = model.prices or None
+    return ModelSpec(
+        id=name,
+        provider_id=model.provider,
+        upstream_model=model.upstream_model,
+        context_window=None if model.context_window is UNSET else model.context_window,
+        max_output_tokens=None if model.max_output_tokens is UNSET else model.max_output_tokens,
+        modalities=Modalities(input=model.modalities.input, output=model.modalities.output),
+        knowledge_cutoff=model.knowledge_cutoff or None,
+        input_price=prices.input if prices else None,
+        output_price=prices.output if prices else None,
+        aliases=model.aliases,
+        data=_data(model.data or ModelData()),
+    )
+
+
+def _pool(name: str, pool: Pool) -> ModelPool:
+    return ModelPool(id=name, members=tuple(PoolMember(model_id=member) for member in pool.models))
+
+
+def _remote(name: str, remote: Remote) -> AgentSpec:
+    auth = EndpointAuth(token_env=remote.token_env) if remote.token_env else UNSET
+    endpoint = RemoteEndpoint(base_url=remote.url, auth=auth, data=_data(remote.data or ModelData()))
+    return AgentSpec(id=name, endpoint=endpoint, registry="agent.toml")
+
+
+def _data(data: ModelData) -> DataFacts:
+    return DataFacts(
+        residency=None if data.residency is UNSET else data.residency,
+        max_sensitivity=None if data.max_sensitivity is UNSET else data.max_sensitivity,
+    )
+
+
+# Locks ----------------------------------------------------------------------------------------------------------------
+
+
+class ProjectLocks(Mapping[str, Lock]):
+    """The locks beside agent files that have `requires`, by agent; each is verified when somebody asks for it."""
+
+    def __init__(self, project: Project, agents: CatalogAgents) -> None:
+        self._project = project
+        self._agents = agents
+        self._known: dict[str, Lock] = {}
+
+    def __getitem__(self, agent_id: str) -> Lock:
+        """What is known of the lock of an agent.
+
+        Raises:
+            KeyError: Its file has no `requires`.
+            InvalidSpec: Its file is none that could be locked.
+        """
+        if agent_id not in self._known:
+            definition = self._agents.definition(agent_id)
+            if definition is None or not definition.entry.requires:
+                raise KeyError(agent_id)
+            self._known[agent_id] = self._lock(definition)
+        return self._known[agent_id]
+
+    def __iter__(self) -> Iterator[str]:
+        found = ((agent_id, self._agents.definition(agent_id)) for agent_id in self._agents.ids())
+        return (agent_id for agent_id, definition in found if definition and definition.entry.requires)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    @cached_property
+    def _servers(self) -> KnownServers:
+        return known_servers(self._project.servers)
+
+    def _lock(self, definition: Definition) -> Lock:
+        """What the lock beside an agent file opens, once it was verified in full."""
+        path = f"{definition.file.removesuffix('.md')}.lock"
+        agent = _governed(definition)
+        try:
+            raw = read_bounded(path, MAX_LOCKFILE_BYTES)
+        except UnreadableFile as error:
+            if error.missing:
+                return MissingLock(path=path, hint=f"run `agent resolve --agents {definition.file}`")
+            raise
+        examined = examine(raw, agent, self._servers)
+        if examined.lockfile is None or examined.differences:
+            return StaleLock(path=path, differences=examined.differences, hint=remedy(examined.differences[0].kind))
+        grants = grants_of(examined.lockfile.servers, limits_of(agent).forbid, self._project.config.tools.admit)
+        return HeldLock(path=path, servers=tuple(_server(name, grant) for name, grant in sorted(grants.items())))
+
+
+def _governed(definition: Definition) -> AgentFile:
+    """The agent file; a misspelt constraint would open what it should shut, so here unknown keys are refused."""
+    reading = read_agent_file(definition.raw)
+    unknown = [
+        issue
+        for issue in reading.issues
+        if issue.code is IssueCode.UNKNOWN_KEY and (issue.at[0] in _GOVERNING or issue.hint)
+    ]
+    if reading.agent is None or unknown:
+        raise InvalidSpec([*errors(reading.issues), *refused(unknown)], definition.file)
+    return reading.agent
+
+
+def _server(name: str, grant: Grant) -> ServerTools:
+    prefix = f"{grant.server}."
+    named = {tool.removeprefix(prefix) for tool in grant.admitted if tool.startswith(prefix)}
+    judged = {tool: grant.refuse(tool) for tool in sorted({*grant.tool_scopes, *named})}
+    return ServerTools(
+        server=name,
+        tools={f"{prefix}{tool}": None for tool, refusal in judged.items() if refusal is None},
+        refused={f"{prefix}{tool}": refusal for tool, refusal in judged.items() if refusal},
+        is_mapped=bool(grant.tool_scopes),
+    )

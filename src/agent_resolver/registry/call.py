@@ -1,0 +1,90 @@
+"""One call on its way through the pipeline."""
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct, structs
+
+from agent_resolver.registry.errors import ToolFailure
+from agent_resolver.registry.outcome import Done, Failed, FailureCode, Outcome, Pending
+from agent_resolver.registry.port import Record
+from agent_resolver.registry.shape import Shape
+from agent_resolver.registry.tool import CallContext, Descriptor, Tool
+from agent_resolver.schema import digest
+from agent_resolver.schema.pending import PendingAction
+
+if TYPE_CHECKING:
+    from agent_resolver.registry.secret import Secret
+
+MAX_ID: Final = 200
+"""How much is told of an id, which may be anything that a caller makes up."""
+
+
+class Entry(Struct, frozen=True):
+    """A tool, ready to be called: its schemas are compiled once."""
+
+    tool: Tool
+    descriptor: Descriptor
+    arguments: Shape
+    result: Shape | None
+
+
+class Call:
+    """What is known of a call so far."""
+
+    __slots__ = ("approval", "arguments", "context", "digest", "entry", "is_started", "key", "secrets", "tool_id")
+
+    def __init__(self, tool_id: str, arguments: dict[str, Any], context: CallContext) -> None:
+        self.tool_id = tool_id
+        self.arguments = arguments
+        # A tool that calls another hands on its context, and its secrets are its own.
+        self.context = structs.replace(context, secrets={}) if context.secrets else context
+        self.entry: Entry
+        self.digest = ""
+        """Of the arguments."""
+        self.approval: PendingAction | None = None
+        self.secrets: tuple[Secret, ...] = ()
+        self.key = ""
+        """What the ledger knows it by."""
+        self.is_started = False
+        """Whether the ledger knows that it started."""
+
+    def failed(self, code: FailureCode, message: str, remedy: str, details: tuple[str, ...] = ()) -> Failed:
+        """The call ends here."""
+        return Failed(trace_id=self.context.trace_id, code=code, message=message, remedy=remedy, details=details)
+
+    def failed_like(self, failure: ToolFailure) -> Failed:
+        """The call ends with a failure that was foreseen."""
+        return self.failed(failure.code, str(failure), failure.remedy)
+
+    def record(self, kind: str, **body: object) -> Record:
+        """What the trail keeps of the call."""
+        context, tool = self.context, self.tool_id[:MAX_ID]
+        return Record(context.run, kind, {"caller": context.caller.id, "trace": context.trace_id, "tool": tool, **body})
+
+    def ended(self, outcome: Outcome) -> Record:
+        """What the trail keeps of its end: enough to prove it, and nothing of its content."""
+        match outcome:
+            case Done():
+                return self.record("call.done", result=digest(outcome.result))
+            case Failed():
+                return self.record("call.failed", code=outcome.code.value)
+            case Pending():
+                return self.record("call.pending", pending=outcome.id)
+
+    def key_under(self, approval: PendingAction | None) -> str | None:
+        """What makes it the same call: the caller's own key, never another caller's; else the approval it was given."""
+        if self.context.key is not None:
+            return digest([self.context.caller.id, self.tool_id, self.context.key])
+        return approval.id if approval else None
+
+
+def place_of(error: BaseException) -> str:
+    """Where an error was raised, without what it says: that may hold arguments."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return ""
+    code = trace.tb_frame.f_code
+    return f" at {os.path.basename(code.co_filename)}:{trace.tb_lineno} in {code.co_name}"  # noqa: PTH119

@@ -1,0 +1,421 @@
+"""The one way in which a tool is called, step by step."""
+
+import asyncio
+import secrets as randomness
+from collections.abc import Mapping
+from contextlib import suppress
+from math import ceil
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Struct, structs
+
+from agent_resolver.core.admission import Refused
+from agent_resolver.registry.call import MAX_ID, Call, Entry, place_of
+from agent_resolver.registry.errors import NeedsAction, ToolFailure
+from agent_resolver.registry.memory import (
+    FixedClock,
+    MemoryLedger,
+    MemoryPendingActions,
+    MemoryRate,
+    MemorySecrets,
+    OpenSeal,
+)
+from agent_resolver.registry.outcome import Done, Failed, FailureCode, Outcome, Pending
+from agent_resolver.registry.port import (
+    Begun,
+    Clock,
+    Interrupted,
+    Ledger,
+    PendingActions,
+    Rate,
+    Seal,
+    Secrets,
+    Start,
+    Telemetry,
+    Trail,
+)
+from agent_resolver.registry.question import RETRY, Questions, pending_of
+from agent_resolver.registry.secret import Secret, redacted
+from agent_resolver.registry.shape import faults_of
+from agent_resolver.registry.tool import Progress, Rules
+from agent_resolver.schema import digest
+from agent_resolver.schema.classification import CLASSIFICATION_RANK
+
+_LOOK_FIRST: Final = "it may have done its work all the same: look before you call it again"
+_MAYBE_DONE: Final = frozenset(
+    {
+        FailureCode.TIMEOUT,
+        FailureCode.RUNNER_ERROR,
+        FailureCode.SERVER_UNAVAILABLE,
+        FailureCode.PROTOCOL_ERROR,
+        FailureCode.OUTPUT_VALIDATION_FAILED,
+    }
+)
+"""Failures after which nobody knows whether the tool did its work."""
+_MAX_KEY: Final = 200
+
+
+class Ports(Struct, frozen=True, kw_only=True):
+    """What the pipeline stands on; what is not given is kept in memory, and no trail is kept."""
+
+    trail: Trail | None = None
+    pending: PendingActions = msgspec.field(default_factory=MemoryPendingActions)
+    rate: Rate = msgspec.field(default_factory=MemoryRate)
+    ledger: Ledger | None = None
+    seal: Seal = OpenSeal()
+    secrets: Secrets = msgspec.field(default_factory=MemorySecrets)
+    telemetry: Telemetry | None = None
+    clock: Clock = FixedClock()
+    only_verified: bool = False
+    """Whether an issuer must vouch for every caller."""
+
+
+class Pipeline:
+    """Takes calls through the steps; the registry says which tools there are."""
+
+    def __init__(self, entries: Mapping[str, Entry], refused: Mapping[str, tuple[str, Refused]], ports: Ports) -> None:
+        self.entries = entries
+        self.refused = refused
+        self._ports = ports
+        memory = ports.pending if isinstance(ports.pending, MemoryPendingActions) else None
+        if memory is None and ports.ledger is None:
+            raise ValueError("the ledger uses up what pending actions allow: give it along with them")
+        if memory and memory.trail is None:
+            memory.trail = ports.trail
+        self._ledger: Ledger = ports.ledger or MemoryLedger(memory, ports.trail)
+        self._keeps_trail = ports.trail is not None
+        self._keeps_state = ports.ledger is not None or self._keeps_trail
+        self._questions = Questions(ports.pending, ports.clock, is_recorded=self._keeps_trail)
+
+    async def run(self, call: Call) -> Outcome:
+        """Take a call to its end.
+
+        1. The caller must be known, where callers have to be.
+        2. The tool must be known and admitted.
+        3. The arguments must follow its schema; every fault is told.
+        4. The caller must hold its scopes.
+        5. The caller must be cleared for its data.
+        6. Where it takes an approval, somebody must have approved this very call.
+        7. Its secrets must be there; its source's rate limit must leave room.
+        8. The ledger must not know the call already; from here on it has started.
+        9. It runs under its timeout.
+        10. Its result must follow its schema if it has one.
+        11. No secret that it was given leaves in what it says.
+        12. The outcome is recorded before it is told.
+        """
+        telemetry = self._ports.telemetry
+        entry = self.entries.get(call.tool_id)
+        span = telemetry.begin(call.tool_id, entry.descriptor if entry else None, call.context) if telemetry else None
+        outcome: Outcome | None = None
+        try:
+            outcome = await self.audit(call, await self._ended(call))
+        finally:
+            if telemetry:
+                telemetry.end(span, outcome)
+        return structs.replace(outcome, traceparent=telemetry.traceparent(span)) if telemetry else outcome
+
+    async def _ended(self, call: Call) -> Outcome:
+        try:
+            return await self._outcome(call)
+        except Exception as error:
+            if call.is_started:
+                # Nobody knows how it ended, and nobody shall wait for it.
+                message = f"{call.tool_id} failed: {type(error).__name__}{place_of(error)}"
+                with suppress(Exception):
+                    await self.audit(call, call.failed(FailureCode.RUNNER_ERROR, message, _LOOK_FIRST))
+            raise
+
+    async def _outcome(self, call: Call) -> Outcome:
+        refused: Outcome | None = (
+            self.caller(call)
+            or self.tool(call)
+            or self.check_arguments(call)
+            or self.scopes(call)
+            or self.classification(call)
+            or await self.approval(call)
+            or await self.rate_limit(call)
+            or await self.start(call)
+        )
+        if refused:
+            return refused
+        outcome = await self.invoke(call)
+        if isinstance(outcome, Done):
+            outcome = self.output(call, outcome)
+        return self.redaction(call, outcome)
+
+    # 1 to 5: what is known at once ------------------------------------------------------------------------------------
+
+    def caller(self, call: Call) -> Failed | None:
+        """Whether somebody must vouch for the caller, and does so still."""
+        caller = call.context.caller
+        if self._ports.only_verified and not caller.is_verified:
+            message = f"{caller.id} is not verified, and this project has an issuer"
+            return call.failed(FailureCode.UNAUTHORIZED, message, "give a token of its issuer: AGENT_TOKEN")
+        if caller.expires_at is not None and caller.expires_at <= self._ports.clock.now():
+            message = f"The token of {caller.id} expired at {caller.expires_at}"
+            return call.failed(FailureCode.UNAUTHORIZED, message, "get a new one from the issuer")
+        return None
+
+    def tool(self, call: Call) -> Failed | None:
+        """Whether there is such a tool, and it may be called."""
+        if call.tool_id in self.refused:
+            _, refused = self.refused[call.tool_id]
+            return call.failed(FailureCode(refused.code.value), refused.message, refused.remedy)
+        entry = self.entries.get(call.tool_id)
+        if entry is None:
+            message = f"Unknown tool: {call.tool_id[:MAX_ID]}"
+            return call.failed(FailureCode.UNKNOWN_TOOL, message, "list the tools with `agent tools list`")
+        call.entry = entry
+        return None
+
+    def check_arguments(self, call: Call) -> Failed | None:
+        """Whether the arguments follow the schema."""
+        faults = faults_of(call.entry.arguments, call.arguments, "arguments")
+        if faults:
+            message = f"The arguments do not follow the schema of {call.tool_id}"
+            remedy = f"see `agent tools show {call.tool_id}`"
+            return call.failed(FailureCode.INPUT_VALIDATION_FAILED, message, remedy, faults)
+        key = call.context.key
+        if key is not None and not (0 < len(key) <= _MAX_KEY and key.isprintable()):
+            message = f"The key of a call has 1 to {_MAX_KEY} printable characters"
+            return call.failed(FailureCode.INPUT_VALIDATION_FAILED, message, "give another one, or none")
+        return None
+
+    def scopes(self, call: Call) -> Failed | None:
+        """Whether the caller holds every scope that the tool asks for."""
+        held = call.context.caller.scopes
+        if held is None:
+            return None
+        missing = [scope for scope in call.entry.descriptor.rules.required_scopes if scope not in held]
+        if not missing:
+            return None
+        message = f"{call.context.caller.id} lacks what {call.tool_id} asks for: {', '.join(sorted(missing))}"
+        return call.failed(FailureCode.MISSING_SCOPE, message, "ask the issuer for a token with these scopes")
+
+    def classification(self, call: Call) -> Failed | None:
+        """Whether the caller is cleared for the data of the tool."""
+        needed, cleared = call.entry.descriptor.rules.classification, call.context.caller.clearance
+        if CLASSIFICATION_RANK[needed] <= CLASSIFICATION_RANK[cleared]:
+            return None
+        message = f"{call.tool_id} is {needed}, and {call.context.caller.id} is cleared for {cleared}"
+        return call.failed(FailureCode.CLEARANCE_TOO_LOW, message, "ask somebody who is cleared for it")
+
+    # 6 and 7: what may have to wait -----------------------------------------------------------------------------------
+
+    async def approval(self, call: Call) -> Failed | Pending | None:  # noqa: PLR0911 - one for each state
+        """Whether somebody approved this very call, and it was not made yet."""
+        needs_approval = call.entry.descriptor.rules.takes_approval
+        if self._keeps_trail or call.context.key is not None or needs_approval:
+            call.digest = digest(call.arguments)
+        if not needs_approval:
+            return None
+        newest, count = await self._questions.newest_approval(call)
+        if newest is None:
+            return await self._questions.approval(call, count)
+        match newest.state(self._ports.clock.now()):
+            case "approved":
+                call.approval = newest
+                return None
+            case "rejected":
+                reason = f": {newest.reason}" if newest.reason else ""
+                message = f"{newest.answered_by} rejected this call{reason}"
+                return call.failed(FailureCode.APPROVAL_REJECTED, message, "a call under another trace asks anew")
+            case "open":
+                return pending_of(newest, call)
+            case "used" if await self._ledger.knows(call.key_under(newest) or ""):
+                # It was made or interrupted: the ledger knows how it ended, or whether it may go on.
+                call.approval = newest
+                return None
+        return await self._questions.approval(call, count)
+
+    async def rate_limit(self, call: Call) -> Failed | Pending | None:
+        """Whether the secrets are there and the limit leaves room: what only waits uses nothing up."""
+        descriptor = call.entry.descriptor
+        if descriptor.rules.secrets and (waits := await self._gather_secrets(call)):
+            return waits
+        limit = descriptor.rate_limit_per_minute
+        # A server has one limit for all its tools; a function of the project has its own.
+        subject = descriptor.source if descriptor.labels.kind == "TOOL" else descriptor.id
+        if limit is not None and (wait := await self._ports.rate.take(subject, limit)):
+            message = f"{subject} allows {limit:g} calls a minute"
+            return call.failed(FailureCode.RATE_LIMITED, message, f"try again in {ceil(wait)} s")
+        return None
+
+    async def _gather_secrets(self, call: Call) -> Failed | Pending | None:
+        found = []
+        for name in call.entry.descriptor.rules.secrets:
+            try:
+                value = await self._ports.secrets.get(name)
+            except ToolFailure as failure:
+                return call.failed_like(failure)
+            if value is None:
+                message = f"{call.tool_id} needs the secret {name}: {self._ports.secrets.place(name)}"
+                return await self._questions.need(call, NeedsAction("SECRET", call.tool_id, message, needs=name))
+            found.append(Secret(name, value))
+        call.secrets = tuple(found)
+        by_name = {secret.name: secret for secret in found}
+        progress = _without_secrets(call.context.progress, call.secrets)
+        call.context = structs.replace(call.context, secrets=by_name, progress=progress)
+        return None
+
+    # 8 to 11: the call itself -----------------------------------------------------------------------------------------
+
+    async def start(self, call: Call) -> Outcome | None:
+        """Let the ledger say whether the call is new; then it has started."""
+        key = call.key_under(call.approval)
+        if not (self._keeps_state or key):
+            return None
+        call.key = key or f"call-{randomness.token_hex(8)}"
+        start = Start(
+            key=call.key,
+            tool=call.tool_id,
+            arguments=call.digest,
+            is_idempotent=call.entry.descriptor.rules.is_idempotent,
+            caller=call.context.caller.id,
+            trace_id=call.context.trace_id,
+            uses=call.approval.id if call.approval else None,
+            at=self._ports.clock.now(),
+            record=call.record("call.started", arguments=call.digest) if self._keeps_trail else None,
+        )
+        begun = await self._ledger.start(start)
+        if begun.state == "unknown":
+            return await self._unknown(call, start)
+        call.is_started = begun.state == "started"
+        return None if call.is_started else await self._not_started(call, begun)
+
+    async def _not_started(self, call: Call, begun: Begun) -> Outcome:
+        match begun.state:
+            case "done":
+                return self._told_again(call, begun.sealed or b"")
+            case "running":
+                message = f"The same call of {call.tool_id} is on its way"
+                return call.failed(FailureCode.ALREADY_RUNNING, message, "ask again under the same key once it ended")
+            case "reused":
+                message = f"The key was used for another call of {call.tool_id}"
+                return call.failed(FailureCode.KEY_REUSED, message, "give each call a key of its own")
+            case _:
+                # Somebody else made the same call with the same approval a moment ago.
+                _, count = await self._questions.newest_approval(call)
+                return await self._questions.approval(call, count)
+
+    def _told_again(self, call: Call, sealed: bytes) -> Outcome:
+        try:
+            content = self._ports.seal.open(sealed, call.key)
+        except ValueError as error:
+            message = f"{call.tool_id} was done under this key, and its result cannot be read: {error}"
+            return call.failed(FailureCode.NOT_CONFIGURED, message, "put back the key of the state: `state.key_env`")
+        return Done(trace_id=call.context.trace_id, result=msgspec.json.decode(content))
+
+    async def _unknown(self, call: Call, start: Start) -> Outcome | None:
+        """What was interrupted is tried again only when a person says so, and then once."""
+        action = await self._questions.interrupted(call, start.key, call.entry.descriptor.rules)
+        if action.answer and action.answer.strip().lower() == RETRY:
+            begun = await self._ledger.start(structs.replace(start, uses=action.id, is_new_attempt=True))
+            call.is_started = begun.state == "started"
+            if begun.state not in {"unknown", "refused"}:
+                return None if call.is_started else await self._not_started(call, begun)
+        if not action.is_open:
+            message = f"{call.tool_id} was interrupted after it had started; {action.answered_by} says: {action.answer}"
+            return call.failed(FailureCode.OUTCOME_UNKNOWN, message, "another call takes another key")
+        message = f"{call.tool_id} was interrupted after it had started, and nobody knows whether it was done"
+        remedy = f"look; then `agent inbox answer {action.id} {RETRY}`, or `done`"
+        return call.failed(FailureCode.OUTCOME_UNKNOWN, message, remedy)
+
+    async def invoke(self, call: Call) -> Outcome:
+        """Run the tool; whatever is wrong with it, its call ends with an outcome."""
+        limit = call.entry.descriptor.timeout_seconds
+        deadline = asyncio.timeout(limit)
+        try:
+            async with deadline:
+                result = await call.entry.tool.invoke(call.arguments, call.context)
+            return Done(trace_id=call.context.trace_id, result=result)
+        except ToolFailure as failure:
+            return call.failed_like(failure)
+        except NeedsAction as needed:
+            return await self._questions.need(call, needed)
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
+            if _is_being_cancelled():
+                raise
+            if isinstance(error, TimeoutError) and deadline.expired():
+                message = f"{call.tool_id} did not answer within {limit:g} s"
+                return call.failed(FailureCode.TIMEOUT, message, _LOOK_FIRST)
+            # Its kind and its place are enough to find it.
+            message = f"{call.tool_id} failed: {type(error).__name__}{place_of(error)}"
+            return call.failed(FailureCode.RUNNER_ERROR, message, _LOOK_FIRST)
+
+    def output(self, call: Call, done: Done) -> Outcome:
+        """Whether the result follows the schema."""
+        faults = faults_of(call.entry.result, done.result, "result")
+        if not faults:
+            return done
+        message = f"The result of {call.tool_id} does not follow its schema"
+        return call.failed(FailureCode.OUTPUT_VALIDATION_FAILED, message, _LOOK_FIRST, faults)
+
+    def redaction(self, call: Call, outcome: Outcome) -> Outcome:
+        """What is told, without the secrets that the tool was given."""
+        if not call.secrets:
+            return outcome
+        if isinstance(outcome, Done):
+            return structs.replace(outcome, result=redacted(outcome.result, call.secrets))
+        if isinstance(outcome, Failed):
+            details = tuple(redacted(list(outcome.details), call.secrets))
+            message, remedy = redacted([outcome.message, outcome.remedy], call.secrets)
+            return structs.replace(outcome, message=message, remedy=remedy, details=details)
+        return outcome
+
+    # 12: the record ---------------------------------------------------------------------------------------------------
+
+    async def audit(self, call: Call, outcome: Outcome) -> Outcome:
+        """Record the outcome, and with it what the ledger has to know."""
+        trail = self._ports.trail
+        record = call.ended(outcome) if trail else None
+        if call.is_started:
+            ending, sealed = _ending(call, outcome), None
+            if ending == "done" and isinstance(outcome, Done):
+                sealed = self._ports.seal.close(msgspec.json.encode(outcome.result), call.key)
+            await self._ledger.finish(call.key, ending, sealed, record)
+        elif trail and record:
+            await trail.append(record.run, record.kind, record.body)
+        return outcome
+
+    async def unavailable(self, call: Call, problem: ToolFailure | NeedsAction) -> Outcome:
+        """The outcome of a call to a tool whose server is not there, recorded like any other."""
+        if isinstance(problem, NeedsAction):
+            return await self.audit(call, await self._questions.need(call, problem))
+        return await self.audit(call, call.failed_like(problem))
+
+    async def recover(self, call: Call, interrupted: Interrupted) -> None:
+        """Note that a call was interrupted; what may not be done twice becomes a question for a person."""
+        call.digest = interrupted.arguments
+        if not interrupted.is_idempotent:
+            entry = self.entries.get(call.tool_id)
+            await self._questions.interrupted(call, interrupted.key, entry.descriptor.rules if entry else Rules())
+        record = call.record("call.interrupted", arguments=call.digest) if self._keeps_trail else None
+        await self._ledger.give_up(interrupted.key, record)
+
+
+def _ending(call: Call, outcome: Outcome) -> Literal["done", "unknown", "forgotten"]:
+    """What the ledger keeps; only for a call with a key of its own is there anything to tell again."""
+    if call.context.key is None:
+        return "forgotten"
+    if isinstance(outcome, Done):
+        return "done"
+    is_idempotent = call.entry.descriptor.rules.is_idempotent
+    may_be_done = isinstance(outcome, Failed) and outcome.code in _MAYBE_DONE
+    return "unknown" if may_be_done and not is_idempotent else "forgotten"
+
+
+def _without_secrets(progress: Progress, secrets: tuple[Secret, ...]) -> Progress:
+    """Tells how far a call is, and no secret that it was given."""
+
+    async def tell(done: float, total: float | None = None, message: str | None = None) -> None:
+        await progress(done, total, redacted(message, secrets))
+
+    return tell
+
+
+def _is_being_cancelled() -> bool:
+    """Whether somebody ends the call itself; a tool may also end itself like this."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

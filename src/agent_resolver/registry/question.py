@@ -1,0 +1,126 @@
+"""What the pipeline asks a person, and how the call that asked goes on."""
+
+from typing import Final
+
+from agent_resolver.core.approval import expiry
+from agent_resolver.registry.call import Call
+from agent_resolver.registry.errors import NeedsAction
+from agent_resolver.registry.outcome import Pending
+from agent_resolver.registry.port import Clock, PendingActions
+from agent_resolver.registry.secret import redacted
+from agent_resolver.registry.tool import Rules
+from agent_resolver.schema import digest
+from agent_resolver.schema.classification import CLASSIFICATION_RANK
+from agent_resolver.schema.pending import PendingAction
+
+RETRY: Final = "retry"
+"""The answer that lets an interrupted call be made again."""
+
+
+class Questions:
+    """Asks for approvals, for what a tool cannot do without, and whether something was done."""
+
+    def __init__(self, pending: PendingActions, clock: Clock, *, is_recorded: bool) -> None:
+        self._pending = pending
+        self._clock = clock
+        self._is_recorded = is_recorded
+
+    async def newest_approval(self, call: Call) -> tuple[PendingAction | None, int]:
+        """The last question whether this very call may be made, and how many there were."""
+        return await self._pending.newest(_approval_binding(call))
+
+    async def approval(self, call: Call, count: int) -> Pending:
+        """Ask whether this very call may be made."""
+        rules, now, binding = call.entry.descriptor.rules, self._clock.now(), _approval_binding(call)
+        action = PendingAction(
+            id=_id(binding, count),
+            type="APPROVAL",
+            subject=call.tool_id,
+            message=f"{call.context.caller.id} asks to call {call.tool_id} ({rules.classification})",
+            asked_at=now,
+            binding=binding,
+            expires_at=expiry(now, rules.priority),
+            requester=call.context.caller.id,
+            trace_id=call.context.trace_id,
+            arguments=call.digest,
+            classification=rules.classification,
+            role=rules.approver_role,
+        )
+        return pending_of(await self._ask(call, action), call)
+
+    async def need(self, call: Call, needed: NeedsAction) -> Pending:
+        """Ask for what a tool cannot do without."""
+        # A tool that asks may have been given secrets already, and what it says is kept.
+        subject, message = redacted([needed.subject, str(needed)], call.secrets)
+        binding = digest([needed.kind, subject, message])
+        newest, count = await self._pending.newest(binding)
+        if newest is None or not newest.is_open:
+            action = PendingAction(
+                id=_id(binding, count),
+                type=needed.kind,
+                subject=subject,
+                message=message,
+                asked_at=self._clock.now(),
+                binding=binding,
+                requester=call.context.caller.id,
+                trace_id=call.context.trace_id,
+                needs=needed.needs,
+            )
+            newest = await self._ask(call, action)
+        return pending_of(newest, call)
+
+    async def interrupted(self, call: Call, key: str, rules: Rules) -> PendingAction:
+        """Ask whether what was interrupted under this key was done.
+
+        An answer that was used up is asked for anew, and so is one that others could give than the tool's rules say:
+        whoever asked first may not have known the tool.
+        """
+        binding = digest(["OUTCOME_UNKNOWN", key])
+        newest, count = await self._pending.newest(binding)
+        strictness = CLASSIFICATION_RANK[rules.classification]
+        if newest and newest.used_at is None and CLASSIFICATION_RANK[newest.classification] >= strictness:
+            return newest
+        action = PendingAction(
+            id=_id(binding, count),
+            type="CLARIFICATION",
+            subject=call.tool_id,
+            message=f"{call.tool_id} was interrupted after it had started: answer `done`, or `{RETRY}` if it was not",
+            asked_at=self._clock.now(),
+            binding=binding,
+            requester=call.context.caller.id,
+            trace_id=call.context.trace_id,
+            arguments=call.digest,
+            classification=rules.classification,
+            role=rules.approver_role,
+        )
+        return await self._ask(call, action)
+
+    async def _ask(self, call: Call, action: PendingAction) -> PendingAction:
+        record = call.record("action.asked", action=action.id, type=action.type) if self._is_recorded else None
+        return await self._pending.ask(action, record)
+
+
+def pending_of(action: PendingAction, call: Call) -> Pending:
+    """The outcome of a call that waits."""
+    remedies = {
+        "APPROVAL": f"once `agent inbox approve {action.id}` is done, make the same call under the same trace",
+        "CLARIFICATION": f"`agent inbox answer {action.id} TEXT`, then make the same call",
+    }
+    return Pending(
+        trace_id=call.context.trace_id,
+        id=action.id,
+        type=action.type,
+        code=f"{action.type}_REQUIRED",
+        message=action.message,
+        remedy=remedies.get(action.type, "make the same call once it is there"),
+        expires_at=action.expires_at,
+    )
+
+
+def _approval_binding(call: Call) -> str:
+    return digest(["APPROVAL", call.tool_id, call.digest, call.context.trace_id, call.context.caller.id])
+
+
+def _id(binding: str, count: int) -> str:
+    """Short enough to type; the first question of its kind has the same one wherever it is asked."""
+    return digest([binding, count])[-12:]

@@ -1,0 +1,111 @@
+"""A secret that a tool was given, and how it is kept out of what the tool says."""
+
+import base64
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NoReturn
+from urllib.parse import quote_from_bytes
+
+import msgspec
+
+MASK: Final = "[redacted]"
+_SHORTEST: Final = 4
+"""What is shorter than this is found everywhere, and hides nothing when it is masked."""
+_SHORTEST_LINE: Final = 8
+_URL_SAFE: Final = str.maketrans("+/", "-_")
+
+
+class Secret:
+    """Holds a value and never shows it, whatever prints, formats or pickles it."""
+
+    __slots__ = ("_value", "name")
+
+    def __init__(self, name: str, value: str) -> None:
+        self.name = name
+        self._value = value
+
+    def reveal(self) -> str:
+        """The value, for the one place that needs it."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return f"Secret({self.name!r})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a secret is not written anywhere")
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError("a secret is not written anywhere")
+
+
+def redacted(value: Any, secrets: Iterable[Secret]) -> Any:  # noqa: ANN401 - a JSON value
+    """The value with every secret in it masked, also where it is encoded."""
+    found = {form for secret in secrets for form in _forms(secret.reveal()) if len(form) >= _SHORTEST}
+    # The longest first: a secret may hold another one, and a form of it a shorter form.
+    forms = sorted(found, key=lambda form: (-len(form), form))
+    if not forms:
+        return value
+    try:
+        return _masked(value, forms)
+    except RecursionError:
+        # It is nested too deeply to be looked through: then nobody sees any of it.
+        return MASK
+
+
+def _forms(text: str) -> Iterator[str]:
+    """How a secret may look in a text."""
+    if len(text) < _SHORTEST:
+        return
+    raw = _bytes(text)
+    yield text
+    yield text.strip()
+    yield from (line for line in map(str.strip, text.splitlines()) if len(line) >= _SHORTEST_LINE)
+    yield json.dumps(text)[1:-1]
+    yield json.dumps(text, ensure_ascii=False)[1:-1]
+    for quoted in {quote_from_bytes(raw, safe=safe) for safe in ("", "/")}:
+        yield from (quoted, _lower_escapes(quoted), quoted.replace("%20", "+"))
+    yield from (raw.hex(), raw.hex().upper())
+    yield from _base64(raw)
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def _lower_escapes(quoted: str) -> str:
+    first, *rest = quoted.split("%")
+    return "".join((first, *(f"%{part[:2].lower()}{part[2:]}" for part in rest)))
+
+
+def _base64(raw: bytes) -> Iterator[str]:
+    """The secret in Base64, also after one or two other bytes and before any, as in `user:password`."""
+    yield base64.b64encode(raw).decode()
+    yield base64.urlsafe_b64encode(raw).decode()
+    for before in range(3):
+        encoded = base64.b64encode(bytes(before) + raw).decode()
+        # Six bits make a character: what also holds bits of other bytes is left out.
+        own = encoded[-(-before * 8 // 6) : (before + len(raw)) * 8 // 6]
+        yield from (own, own.translate(_URL_SAFE))
+
+
+def _masked(value: Any, forms: list[str]) -> Any:  # noqa: ANN401 - a JSON value
+    match value:
+        case str():
+            for form in forms:
+                value = value.replace(form, MASK)
+            return value
+        case list() | tuple():
+            return [_masked(item, forms) for item in value]
+        case dict():
+            return {_masked(key, forms): _masked(item, forms) for key, item in value.items()}
+        case bool() | None:
+            return value
+        case int() | float():
+            shown = str(value)
+            return MASK if any(form in shown for form in forms) else value
+        case _:
+            # Some other values can be written as JSON: they are masked as they would be written.
+            return _masked(msgspec.json.decode(msgspec.json.encode(value)), forms)

@@ -1,0 +1,30 @@
+"""Agents that others run, reached over A2A."""
+
+from msgspec import Struct
+
+from agent_resolver.runtime.spec import RemoteEndpoint
+
+
+class A2aBackend(Struct, frozen=True):
+    """Where a run of the agent goes."""
+
+    endpoint: RemoteEndpoint
+
+
+class A2aFactory:
+    """Checks where A2A agents are said to be."""
+
+    def validate(self, endpoint: RemoteEndpoint) -> str | None:
+        """What is wrong with the options of an endpoint."""
+        for name in ("poll_interval_ms", "history_length"):
+            value = endpoint.options.get(name, 0)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                return f"{name} must be an unsigned integer"
+        if not isinstance(endpoint.options.get("return_immediately", True), bool):
+            return "return_immediately must be a boolean"
+        unknown = sorted(endpoint.options.keys() - {"poll_interval_ms", "history_length", "return_immediately"})
+        return f"unknown option {unknown[0]}" if unknown else None
+
+    def build(self, endpoint: RemoteEndpoint) -> A2aBackend:
+        """What a run there starts from."""
+        return A2aBackend(endpoint)

@@ -1,0 +1,75 @@
+"""What an agent's catalog of tools says, and probably does not mean."""
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from agent_resolver.core.catalog_pattern import parts_of
+from agent_resolver.core.starred import Parts, fitting
+from agent_resolver.runtime.plan import PlannedTool, PlanWarning, WarningCode
+from agent_resolver.runtime.registry_set import HeldLock
+from agent_resolver.runtime.spec import AgentSpec
+
+_PATTERN_FIELDS: Final = ("allowed_tool_patterns", "excluded_tool_patterns")
+_LITERAL_FIELDS: Final = ("allowed_tools", "excluded_tools")
+
+
+def catalog_warnings(
+    spec: AgentSpec, found: Container[str], matched: Mapping[str, Sequence[str]], lock: HeldLock | None
+) -> Iterator[PlanWarning]:
+    """Entries that match none of the tools that were found, or that stand in the wrong place.
+
+    A tool that the lock refuses is there all the same, and one of a server that is not connected may be.
+    """
+    refused = sorted(tool_id for server in lock.servers for tool_id in server.refused) if lock else []
+    later = [f"{server.server.rpartition('@')[0]}." for server in lock.servers if not server.is_mapped] if lock else []
+    for field, pattern in _entries(spec, _PATTERN_FIELDS):
+        if not matched[pattern] and not _may_match(parts_of(pattern), refused, later):
+            message = f"{field} has `{pattern}`, which matches no tool"
+            yield PlanWarning(WarningCode.UNMATCHED_PATTERN, pattern, message)
+    for field, entry in _entries(spec, (*_LITERAL_FIELDS, *_PATTERN_FIELDS)):
+        if is_permission_shaped(entry):
+            message = f'{field} has `{entry}`, which looks like a rule for sections["permission"]'
+            yield PlanWarning(WarningCode.PERMISSION_SHAPED_ENTRY, entry, message)
+    shut = frozenset(refused)
+    for field, entry in _entries(spec, _LITERAL_FIELDS):
+        if is_permission_shaped(entry) or entry in found or entry in shut:
+            continue
+        if "*" in entry:
+            better = field.replace("tools", "tool_patterns")
+            message = f"{field} has `{entry}`, where `*` stands for itself; patterns belong into {better}"
+            yield PlanWarning(WarningCode.LITERAL_STAR, entry, message)
+        elif field == "allowed_tools" and not any(entry.startswith(start) for start in later):
+            message = f"allowed_tools has `{entry}`, which is no tool here"
+            yield PlanWarning(WarningCode.UNKNOWN_TOOL, entry, message)
+
+
+def orphan_warnings(spec: AgentSpec, tools: Mapping[str, PlannedTool]) -> Iterator[PlanWarning]:
+    """Permission rules for tools by name that the agent does not have."""
+    section: Any = spec.sections.get("permission") or {}
+    names = {rule["tool"].partition("(")[0].strip() for rule in section.get("rules", ())}
+    for name in sorted(name for name in names if _is_literal(name) and name not in tools):
+        message = f"a permission rule is about `{name}`, which this agent does not have"
+        yield PlanWarning(WarningCode.ORPHAN_PERMISSION_RULE, name, message)
+
+
+def is_permission_shaped(entry: str) -> bool:
+    """Whether it reads like `Tool(arguments)`."""
+    _, opening, rest = entry.partition("(")
+    return bool(opening) and rest.endswith(")") and len(rest) > 1
+
+
+def _may_match(parts: Parts, refused: Sequence[str], later: Iterable[str]) -> bool:
+    if fitting(parts, refused):
+        return True
+    start = parts[0]
+    return any(start.startswith(prefix) or (prefix.startswith(start) and len(parts) > 1) for prefix in later)
+
+
+def _entries(spec: AgentSpec, fields: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for field in fields:
+        for entry in getattr(spec, field) or ():
+            yield field, entry
+
+
+def _is_literal(name: str) -> bool:
+    return bool(name) and not any(sign in name for sign in "*?[") and not name.startswith("/")

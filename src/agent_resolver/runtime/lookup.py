@@ -1,0 +1,204 @@
+"""Stage 1: the spec, its model, and who answers for it."""
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct, structs
+
+from agent_resolver.core.rule import broken_data_rules
+from agent_resolver.runtime.errors import (
+    AgentNotFound,
+    AmbiguousModelReference,
+    ConstraintBroken,
+    InvalidPluginConfig,
+    LockMissing,
+    LockStale,
+    ModelNotFound,
+    ProviderNotFound,
+)
+from agent_resolver.runtime.executor import LlmExecutor, RetryConfig, RetryingExecutor
+from agent_resolver.runtime.model import DataFacts, Modalities, ModelPool, ModelSpec, in_turn, pooled
+from agent_resolver.runtime.plan import Seat
+from agent_resolver.runtime.registry_set import HeldLock, MissingLock, ModelFacts, Provider, RegistrySet, StaleLock
+from agent_resolver.runtime.spec import AgentSpec, ContextPolicy
+from agent_resolver.runtime.spec_reader import refused
+from agent_resolver.schema.source import Unreadable
+from agent_resolver.schema.toml_tree import tree_of
+from agent_resolver.schema.walker import suggestion, walk
+
+RETRY: Final = "retry"
+_FACTS: Final = ("context_window", "max_output_tokens", "knowledge_cutoff")
+
+
+class Lookup(Struct, frozen=True, kw_only=True):
+    """What stage 1 found."""
+
+    spec: AgentSpec
+    model: ModelSpec
+    pool: ModelPool | None
+    seats: tuple[Seat, ...]
+    executor: LlmExecutor
+    modality_guard: Modalities | None
+    trusted_cutoff: str | None
+    context_policy: ContextPolicy | None
+    lock: HeldLock | None
+
+
+class PooledExecutor(Struct, frozen=True):
+    """The members of a pool in the order in which an agent tries them; who takes over when is the run's business."""
+
+    pool: ModelPool
+    seats: tuple[Seat, ...]
+
+    async def execute(self, request: Any) -> Any:  # noqa: ANN401 - the run's business
+        """The answer of the agent's home."""
+        return await self.seats[0].executor.execute(request)
+
+
+def find_spec(registries: RegistrySet, agent_id: str) -> AgentSpec:
+    """The spec of an agent.
+
+    Raises:
+        AgentNotFound: There is none.
+    """
+    spec = registries.agents.get(agent_id)
+    if spec is None:
+        raise AgentNotFound(agent_id, suggestion(agent_id, registries.agents.ids()))
+    return spec
+
+
+def look_up(registries: RegistrySet, spec: AgentSpec) -> Lookup:
+    """The model of a spec and who answers for it.
+
+    1. The section `retry` must be one.
+    2. The lock must hold, where the agent file has `requires`.
+    3. The model, by id, alias or pool, and the provider of each; what a spec leaves open its provider may know.
+    4. Every model must be allowed to see the agent's data.
+    5. The executor, wrapped to try again where the section says so.
+    """
+    retry = section(spec, RETRY, RETRY, RetryConfig)
+    lock = held_lock(registries, spec)
+    pool, members = _members(registries, spec)
+    for member, _ in members:
+        check_data(spec, f"model {member.id}", "model", member.data)
+    trusted = [_filled(member, provider.facts.get(member.upstream_model)) for member, provider in members]
+    known = [_filled(member, registries.estimates.get(member.upstream_model)) for member in trusted]
+    seats = tuple(Seat(model, provider.executor) for model, (_, provider) in zip(known, members, strict=True))
+    executor = seats[0].executor if pool is None else PooledExecutor(pool, seats)
+    model, sure = (known[0], trusted[0]) if pool is None else (pooled(pool, known), pooled(pool, trusted))
+    return Lookup(
+        spec=spec,
+        model=model,
+        pool=pool,
+        seats=seats,
+        executor=RetryingExecutor(executor, retry) if retry is not None and retry.max_retries > 0 else executor,
+        modality_guard=sure.modalities if sure.modalities != Modalities() else None,
+        trusted_cutoff=sure.knowledge_cutoff,
+        context_policy=clamped(spec.context_policy, model),
+        lock=lock,
+    )
+
+
+def section(spec: AgentSpec, plugin: str, key: str, kind: type[Struct]) -> Any:  # noqa: ANN401 - a value of `kind`
+    """A section of a spec, None where it is absent.
+
+    Raises:
+        InvalidPluginConfig: It is not what it should be; with every fault.
+    """
+    if key not in spec.sections:
+        return None
+    value = spec.sections[key]
+    try:
+        faults = refused(walk(tree_of(value), kind))
+    except Unreadable as stop:
+        faults = [stop.issue]
+    if faults:
+        told = (f"{fault}{f', {fault.hint}' if fault.hint else ''}" if fault.at else fault.message for fault in faults)
+        raise InvalidPluginConfig(plugin, key, "; ".join(told))
+    return msgspec.convert(value, kind)
+
+
+def held_lock(registries: RegistrySet, spec: AgentSpec) -> HeldLock | None:
+    """The lock of an agent that needs one.
+
+    Raises:
+        LockMissing: There is none.
+        LockStale: It does not hold.
+    """
+    if not spec.requires_lock:
+        return None
+    lock = registries.locks.get(spec.id) or MissingLock(path=f"{spec.id}.lock")
+    if isinstance(lock, MissingLock):
+        raise LockMissing(spec.id, lock.path, lock.hint)
+    if isinstance(lock, StaleLock):
+        raise LockStale(spec.id, lock.path, lock.differences, lock.hint)
+    return lock
+
+
+def models_of(registries: RegistrySet, spec: AgentSpec) -> list[ModelSpec]:
+    """The model of a spec, or every member of its pool."""
+    return [model for model, _ in _members(registries, spec)[1]]
+
+
+def check_data(spec: AgentSpec, what: str, kind: str, data: DataFacts) -> None:
+    """Stop where something would see data of the agent that it may not.
+
+    Raises:
+        ConstraintBroken: With every reason, in the resolver's codes.
+    """
+    if reasons := broken_data_rules(kind, data.residency, data.max_sensitivity, spec.limits):
+        raise ConstraintBroken(spec.id, what, reasons)
+
+
+def clamped(policy: ContextPolicy | None, model: ModelSpec) -> ContextPolicy | None:
+    """The policy as far as the model allows it; it only ever gets narrower."""
+    if policy is None:
+        return None
+    context = min(policy.max_context_tokens, model.context_window or policy.max_context_tokens)
+    output = min(policy.max_output_tokens, model.max_output_tokens or policy.max_output_tokens, context)
+    threshold = policy.autocompact_threshold
+    if threshold is not None:
+        # Nothing left for it means that there is no use for it.
+        threshold = min(threshold, context - output) or None
+    return structs.replace(
+        policy, max_context_tokens=context, max_output_tokens=output, autocompact_threshold=threshold
+    )
+
+
+def _members(registries: RegistrySet, spec: AgentSpec) -> tuple[ModelPool | None, list[tuple[ModelSpec, Provider]]]:
+    model, pool = registries.models.get(spec.model_id), registries.pools.get(spec.model_id)
+    if model and pool:
+        raise AmbiguousModelReference(spec.model_id)
+    if model:
+        return None, [(model, _provider(registries, model))]
+    if pool is None or not pool.members:
+        hint = suggestion(spec.model_id, [*registries.models, *registries.pools])
+        raise ModelNotFound(spec.model_id, hint if spec.model_id else "the spec names no model")
+    models = [_member(registries, member.model_id) for member in in_turn(pool, spec.id)]
+    return pool, [(model, _provider(registries, model)) for model in models]
+
+
+def _member(registries: RegistrySet, model_id: str) -> ModelSpec:
+    model = registries.models.get(model_id)
+    if model is None:
+        raise ModelNotFound(model_id, suggestion(model_id, registries.models))
+    return model
+
+
+def _provider(registries: RegistrySet, model: ModelSpec) -> Provider:
+    provider = registries.providers.get(model.provider_id)
+    if provider is None:
+        raise ProviderNotFound(model.provider_id, suggestion(model.provider_id, registries.providers))
+    return provider
+
+
+def _filled(model: ModelSpec, facts: ModelFacts | None) -> ModelSpec:
+    """The model with what its spec leaves open and the facts do not."""
+    if facts is None:
+        return model
+    open_facts = {name: getattr(facts, name) for name in _FACTS if getattr(model, name) is None}
+    modalities = Modalities(
+        input=model.modalities.input or facts.modalities.input,
+        output=model.modalities.output or facts.modalities.output,
+    )
+    return structs.replace(model, modalities=modalities, **open_facts)

@@ -1,0 +1,110 @@
+"""What an agent is made of now."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from agent_resolver.registry.tool import Descriptor, Tool
+from agent_resolver.runtime.executor import LlmExecutor
+from agent_resolver.runtime.model import Modalities, ModelPool, ModelSpec
+from agent_resolver.runtime.plugin import ExecutionEnv
+from agent_resolver.runtime.registry_set import RegistrySet
+from agent_resolver.runtime.spec import AgentSpec, ContextPolicy, RemoteEndpoint
+
+ToolSource = Literal["global", "delegate", "plugin", "server"]
+
+
+class WarningCode(StrEnum):
+    """The kind of a warning, stable for machines."""
+
+    UNMATCHED_PATTERN = "UNMATCHED_PATTERN"
+    PERMISSION_SHAPED_ENTRY = "PERMISSION_SHAPED_ENTRY"
+    ORPHAN_PERMISSION_RULE = "ORPHAN_PERMISSION_RULE"
+    UNCLAIMED_SECTION = "UNCLAIMED_SECTION"
+    DELEGATES_IGNORED = "DELEGATES_IGNORED"
+    LITERAL_STAR = "LITERAL_STAR"
+    UNKNOWN_TOOL = "UNKNOWN_TOOL"
+
+
+class PlanWarning(Struct, frozen=True):
+    """Something that is probably not meant like this; it never keeps an agent from its plan."""
+
+    code: WarningCode
+    subject: str
+    message: str
+
+
+class PlannedTool(Struct, frozen=True, gc=False):
+    """A tool that the agent may call."""
+
+    id: str
+    source: ToolSource
+    origin: str
+    """The plugin, the server or the delegate that it comes from."""
+    descriptor: Descriptor | None
+    """None for a tool of a server that is not connected yet."""
+    tool: Tool | None = None
+
+
+class AbsentTool(Struct, frozen=True, gc=False):
+    """A tool that is there and that the agent may not call, and why."""
+
+    id: str
+    source: ToolSource
+    origin: str
+    code: str
+    reason: str
+
+
+class Seat(Struct, frozen=True):
+    """A model that may answer, and who answers for it."""
+
+    model: ModelSpec
+    """With what its provider knows of it."""
+    executor: LlmExecutor
+
+
+class ResolvedAgent(Struct, frozen=True, kw_only=True):
+    """An agent that runs here."""
+
+    spec: AgentSpec
+    model: ModelSpec
+    """What it may count on; of a pool, what every member can do."""
+    pool: ModelPool | None
+    seats: tuple[Seat, ...]
+    """Its model; of a pool every member, in the order in which they are tried."""
+    executor: LlmExecutor
+    modality_guard: Modalities | None
+    """What its requests and answers may hold, where that is known for sure."""
+    context_policy: ContextPolicy | None
+    """As the model allows it."""
+    env: ExecutionEnv
+    tools: Mapping[str, PlannedTool]
+    absent: tuple[AbsentTool, ...]
+    unconnected: tuple[str, ...]
+    """Locked servers whose tools are known once they are connected."""
+    warnings: tuple[PlanWarning, ...]
+
+
+class ResolvedBackendAgent(Struct, frozen=True, kw_only=True):
+    """An agent that somebody else runs."""
+
+    spec: AgentSpec
+    endpoint: RemoteEndpoint
+    backend: Any
+    warnings: tuple[PlanWarning, ...] = ()
+
+
+class ResolvedRunPlan(Struct, frozen=True):
+    """What a run starts from; it keeps the snapshot that it was made of, for those it delegates to."""
+
+    agent_id: str
+    snapshot: RegistrySet
+    execution: ResolvedAgent | ResolvedBackendAgent
+
+    @property
+    def version(self) -> int:
+        """The version of the snapshot."""
+        return self.snapshot.version

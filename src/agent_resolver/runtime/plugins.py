@@ -1,0 +1,133 @@
+"""Stage 2: the plugins of an agent, their sections, and what they register."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct, structs
+
+from agent_resolver.runtime import default_plugin
+from agent_resolver.runtime.default_plugin import (
+    BUILT_IN_SECTIONS,
+    COMPACTION,
+    DEFAULT_COMPACTION,
+    CompactionConfig,
+    ContextTransformConfig,
+    CutoffConfig,
+)
+from agent_resolver.runtime.errors import EnvBuild, InvalidPluginConfig, PluginNotFound
+from agent_resolver.runtime.lookup import RETRY, Lookup, check_data, section
+from agent_resolver.runtime.model import DataFacts
+from agent_resolver.runtime.plan import PlanWarning, WarningCode
+from agent_resolver.runtime.plugin import ConfigSchema, ExecutionEnv, Plugin, Registrar, schemas_of
+from agent_resolver.runtime.registry_set import RegistrySet
+from agent_resolver.schema.walker import suggestion
+
+_COMPACTION_SECTION = "compaction"
+
+
+class Sections(Struct, frozen=True):
+    """The sections that plugins of ours read."""
+
+    compaction: CompactionConfig
+    transform: ContextTransformConfig
+    cutoff: CutoffConfig
+
+
+def build_env(registries: RegistrySet, found: Lookup) -> tuple[ExecutionEnv, list[PlanWarning]]:
+    """What the plugins of an agent register, and the sections that none of them reads.
+
+    1. The sections of our own plugins; a bad one is refused even where its plugin has nothing to do.
+    2. The plugins that the spec names, in its order.
+    3. Every section is held against the schema of whoever reads it.
+    4. Each plugin registers anew, the named ones before those that every agent has; the filter counts for the named.
+    """
+    ours = _our_sections(registries, found)
+    named = [_plugin(registries, plugin_id) for plugin_id in found.spec.plugin_ids]
+    warnings = list(_check_sections(found, named))
+    registrar = Registrar()
+    chosen = set(found.spec.active_hook_filter)
+    for plugin in named:
+        registrar.take(plugin, counts=not chosen or plugin.id in chosen)
+    for plugin in _defaults(found, ours):
+        registrar.take(plugin, counts=True)
+    return registrar.env(), warnings
+
+
+def _plugin(registries: RegistrySet, plugin_id: str) -> Plugin:
+    plugin = registries.plugins.get(plugin_id)
+    if plugin is None:
+        raise PluginNotFound(plugin_id, suggestion(plugin_id, registries.plugins))
+    return plugin
+
+
+def _our_sections(registries: RegistrySet, found: Lookup) -> Sections:
+    read = {key: section(found.spec, name, key, kind) for key, (name, kind) in BUILT_IN_SECTIONS.items()}
+    return Sections(
+        _summed_up_by(registries, found, read[_COMPACTION_SECTION] or DEFAULT_COMPACTION),
+        read["context_transform"] or ContextTransformConfig(),
+        read["knowledge_cutoff_context"] or CutoffConfig(),
+    )
+
+
+def _summed_up_by(registries: RegistrySet, found: Lookup, config: CompactionConfig) -> CompactionConfig:
+    """The section with the provider's name of the model that sums up.
+
+    A model of ours must be with the same provider, and may see what the agent sees; any other name is the provider's
+    own business, and nobody knows where its data goes.
+    """
+    if config.summary_model is None:
+        return config
+    model = registries.models.get(config.summary_model)
+    check_data(found.spec, f"summary model {config.summary_model}", "model", model.data if model else DataFacts())
+    if model is None:
+        return config
+    others = sorted({seat.model.provider_id for seat in found.seats} - {model.provider_id})
+    if others:
+        message = f"summary_model {model.id} is with provider {model.provider_id}, not {others[0]}"
+        raise InvalidPluginConfig(COMPACTION, _COMPACTION_SECTION, message)
+    return structs.replace(config, summary_model=model.upstream_model)
+
+
+def _check_sections(found: Lookup, plugins: list[Plugin]) -> Iterator[PlanWarning]:
+    claimed = {RETRY, *BUILT_IN_SECTIONS}
+    sections = found.spec.sections
+    for plugin in plugins:
+        for declared in _declared(plugin):
+            claimed.add(declared.key)
+            if declared.key in sections:
+                _check_section(plugin, declared, sections[declared.key])
+    for key in sorted(sections.keys() - claimed):
+        message = f'section "{key}" is read by no plugin of this agent: it may be misspelt'
+        yield PlanWarning(WarningCode.UNCLAIMED_SECTION, key, message)
+
+
+def _declared(plugin: Plugin) -> tuple[ConfigSchema, ...]:
+    try:
+        return tuple(schemas_of(plugin))
+    except (Exception, SystemExit) as error:
+        raise EnvBuild(f"plugin {plugin.id}: {type(error).__name__}: {error}") from error
+
+
+def _check_section(plugin: Plugin, declared: ConfigSchema, value: Any) -> None:  # noqa: ANN401 - a JSON value
+    from agent_resolver.registry.shape import compiled, faults_of
+
+    try:
+        shape = compiled(declared.schema)
+    except (TypeError, ValueError) as error:
+        raise EnvBuild(f'plugin {plugin.id}: the schema of section "{declared.key}" is no schema: {error}') from error
+    if faults := faults_of(shape, value, "section"):
+        raise InvalidPluginConfig(plugin.id, declared.key, "; ".join(faults))
+
+
+def _defaults(found: Lookup, sections: Sections) -> Iterator[Plugin]:
+    spec, policy = found.spec, found.context_policy
+    yield default_plugin.loop_action_handlers()
+    if spec.stop_conditions:
+        yield default_plugin.stop_conditions(spec.max_rounds, spec.stop_conditions)
+    else:
+        yield default_plugin.max_rounds(spec.max_rounds)
+    if found.trusted_cutoff and sections.cutoff.enabled:
+        yield default_plugin.knowledge_cutoff(found.trusted_cutoff)
+    if policy:
+        yield default_plugin.compaction(sections.compaction, policy)
+        yield default_plugin.context_transform(sections.transform, policy)

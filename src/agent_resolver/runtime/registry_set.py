@@ -1,0 +1,157 @@
+"""What there is to build agents from: one snapshot, that a plan is made of and a run keeps."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from agent_resolver.core.admission import Refused
+from agent_resolver.core.difference import Difference
+from agent_resolver.registry.tool import Descriptor, Tool
+from agent_resolver.runtime.executor import LlmExecutor
+from agent_resolver.runtime.model import Modalities, ModelPool, ModelSpec
+from agent_resolver.runtime.plugin import Plugin
+from agent_resolver.runtime.spec import AgentSpec, RemoteEndpoint
+
+
+class AgentSpecs(Protocol):
+    """Agents by id."""
+
+    def get(self, agent_id: str) -> AgentSpec | None:
+        """The spec of an agent."""
+        ...
+
+    def ids(self) -> Sequence[str]:
+        """Every id, in order."""
+        ...
+
+
+class MapAgents:
+    """Agents of this project."""
+
+    def __init__(self, specs: Iterable[AgentSpec] = ()) -> None:
+        self._specs = {spec.id: spec for spec in sorted(specs, key=lambda spec: spec.id)}
+
+    def get(self, agent_id: str) -> AgentSpec | None:
+        """The spec of an agent."""
+        return self._specs.get(agent_id)
+
+    def ids(self) -> Sequence[str]:
+        """Every id, in order."""
+        return list(self._specs)
+
+    def changed(self, agent_id: str, spec: AgentSpec | None) -> "MapAgents":
+        """The same agents with another spec for one of them, or without it."""
+        others = [known for known in self._specs.values() if known.id != agent_id]
+        return MapAgents([*others, spec] if spec else others)
+
+
+class CompositeAgents:
+    """Agents of this project, then those of others in the order in which the others were named.
+
+    An agent of another source is `source/agent`; its bare id finds it where nobody before it has that id.
+    """
+
+    def __init__(self, local: AgentSpecs, remotes: Sequence[tuple[str, AgentSpecs]] = ()) -> None:
+        self._local = local
+        self._remotes = tuple(remotes)
+
+    def get(self, agent_id: str) -> AgentSpec | None:
+        """The spec of an agent."""
+        if found := self._local.get(agent_id):
+            return found
+        source, slash, bare = agent_id.partition("/")
+        for name, agents in self._remotes:
+            if slash and name == source and (found := agents.get(bare)):
+                return found
+        return next((found for _, agents in self._remotes if (found := agents.get(agent_id))), None)
+
+    def ids(self) -> Sequence[str]:
+        """Every id: the local ones, then those of each source with its name."""
+        return [*self._local.ids(), *(f"{name}/{each}" for name, agents in self._remotes for each in agents.ids())]
+
+
+class BackendFactory(Protocol):
+    """Knows how to reach remote agents of one kind."""
+
+    def validate(self, endpoint: RemoteEndpoint) -> str | None:
+        """What is wrong with an endpoint, or None when nothing is."""
+        ...
+
+    def build(self, endpoint: RemoteEndpoint) -> Any:  # noqa: ANN401 - what runs it is the run's business
+        """What runs the agent there."""
+        ...
+
+
+class ModelFacts(Struct, frozen=True, kw_only=True):
+    """What is known of a model besides its spec."""
+
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+    modalities: Modalities = Modalities()
+    knowledge_cutoff: str | None = None
+
+
+class Provider(Struct, frozen=True, kw_only=True):
+    """Who answers for models, and what they tell of them."""
+
+    executor: LlmExecutor
+    facts: Mapping[str, ModelFacts] = {}
+    """By the provider's own names."""
+
+
+class ServerTools(Struct, frozen=True, kw_only=True):
+    """What a lock opens of one server."""
+
+    server: str
+    """Its id and version, as `acme@1.0.0`; its tools are `acme.<tool>`."""
+    tools: Mapping[str, Descriptor | None] = {}
+    """The admitted tools by id; what they take is known once the server is connected."""
+    refused: Mapping[str, Refused] = {}
+    is_mapped: bool = True
+    """Whether the lock says which tools there are; else that is known once the server is connected."""
+
+
+class HeldLock(Struct, frozen=True, kw_only=True):
+    """A lock that was verified in full."""
+
+    path: str
+    servers: tuple[ServerTools, ...] = ()
+
+
+class MissingLock(Struct, frozen=True, kw_only=True):
+    """There is no lock."""
+
+    path: str
+    hint: str = "run `agent resolve`"
+
+
+class StaleLock(Struct, frozen=True, kw_only=True):
+    """A lock that does not hold."""
+
+    path: str
+    differences: tuple[Difference, ...] = ()
+    hint: str = ""
+
+
+Lock = HeldLock | MissingLock | StaleLock
+
+
+class RegistrySet(Struct, frozen=True, kw_only=True):
+    """Everything by id; a change is another snapshot with the next version."""
+
+    version: int = 1
+    agents: AgentSpecs = MapAgents()
+    models: Mapping[str, ModelSpec] = {}
+    """By id, and by alias."""
+    pools: Mapping[str, ModelPool] = {}
+    providers: Mapping[str, Provider] = {}
+    plugins: Mapping[str, Plugin] = {}
+    tools: Mapping[str, Tool] = {}
+    backends: Mapping[str, BackendFactory] = {}
+    locks: Mapping[str, Lock] = {}
+    """By agent."""
+    estimates: Mapping[str, ModelFacts] = {}
+    """What models of these upstream names usually can do; good enough to plan with, not to refuse by."""
+    has_a2a: bool = True
+    """Whether agents may be delegated to."""

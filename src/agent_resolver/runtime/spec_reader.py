@@ -1,0 +1,193 @@
+"""Documents to agent specs: whatever is wrong with one is refused, all of it at once."""
+
+from collections.abc import Container, Iterable, Iterator
+from typing import Annotated, Any, Final, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
+
+from agent_resolver.core.catalog_pattern import check_pattern
+from agent_resolver.runtime.errors import InvalidSpec
+from agent_resolver.runtime.spec import LOCAL, AgentSpec, ContextPolicy, RemoteEndpoint
+from agent_resolver.schema.issue import Issue, IssueCode, Severity
+from agent_resolver.schema.source import Unreadable
+from agent_resolver.schema.toml_tree import tree_of
+from agent_resolver.schema.tree import Mapping, Node, find, plain
+from agent_resolver.schema.vocabulary import Prose
+from agent_resolver.schema.walker import walk
+
+_OLD_FILTER: Final = "active_plugins"
+_FILTER: Final = "active_hook_filter"
+_POLICY: Final = "context_policy"
+_STATED: Final = structs.fields(ContextPolicy)[:4]
+"""What a context policy in a document must say; the rest of it has defaults there as well."""
+Value = TypeVar("Value", bound=Struct)
+_PROSE: Final = {"description", "system_prompt"}
+_SHOWN: Final = 60
+_DEFAULTS: Final = structs.asdict(AgentSpec(id=""))
+
+
+class LocalConfig(Struct, frozen=True, kw_only=True):
+    """What `backend.config` may say of an agent that runs here."""
+
+    model_id: str | UnsetType = UNSET
+    system_prompt: Prose | UnsetType = UNSET
+    max_rounds: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
+
+
+def parse_spec(tree: Node) -> AgentSpec:
+    """A spec from a document; keys that nobody reads are refused, with what they may have been meant to be.
+
+    Raises:
+        InvalidSpec: With every fault.
+    """
+    tree, faults = _with_new_name(tree)
+    faults += refused(walk(tree, AgentSpec))
+    document = plain(tree)
+    if not isinstance(document, dict):
+        raise InvalidSpec(faults)
+    faults += (_located(tree, fault) for fault in _unstated(document))
+    # What is wrong with the one part says nothing about the others, and all of it is told.
+    wrong = {fault.at[0] for fault in faults if fault.at}
+    sound = {"id": "-", **{key: value for key, value in document.items() if key not in wrong}}
+    spec = None
+    try:
+        spec = _checked(msgspec.convert(sound, AgentSpec), sound.keys())
+    except InvalidSpec as error:
+        faults += (_located(tree, fault) for fault in error.issues)
+    if faults or spec is None:
+        raise InvalidSpec(faults)
+    return spec
+
+
+def check_spec(spec: AgentSpec) -> AgentSpec:
+    """A spec that was made in Python, if a document could say the same.
+
+    Raises:
+        InvalidSpec: With every fault.
+    """
+    # What a prompt says, and with which characters, is nobody's business.
+    texts = {"system_prompt": spec.system_prompt, "description": spec.description}
+    spec = structs.replace(check_value(structs.replace(spec, system_prompt="", description=None)), **texts)
+    written = {name for name, value in structs.asdict(spec).items() if value != _DEFAULTS.get(name)}
+    return _checked(spec, written)
+
+
+def check_value(value: Value) -> Value:
+    """A value that was made in Python, if a document could say the same: Python itself takes anything for a field.
+
+    Raises:
+        InvalidSpec: With every fault.
+    """
+    kind = type(value)
+    try:
+        tree = tree_of(msgspec.to_builtins(value, str_keys=True))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidSpec([_fault((), f"It is no JSON: {error}")]) from None
+    except Unreadable as stop:
+        raise InvalidSpec([stop.issue]) from None
+    if faults := refused(walk(tree, kind)):
+        raise InvalidSpec(faults)
+    return msgspec.convert(plain(tree), kind)
+
+
+def pattern_faults(spec: AgentSpec) -> Iterator[Issue]:
+    """What is wrong with the patterns of a spec."""
+    for field, place, pattern in spec.patterns():
+        if fault := check_pattern(pattern):
+            yield _fault((field, place), f"`{pattern[:_SHOWN]}` is no pattern: {fault}")
+
+
+def refused(issues: Iterable[Issue]) -> list[Issue]:
+    """The issues as faults: a key that nobody reads would be silently without effect, a hidden character with one.
+
+    Texts for models are their author's: nothing in them is a typing error.
+    """
+    faults = []
+    for issue in issues:
+        if issue.code is IssueCode.INVISIBLE_CHARACTER and _PROSE.intersection(issue.at):
+            continue
+        message = "Unknown key" if issue.code is IssueCode.UNKNOWN_KEY else issue.message
+        faults.append(structs.replace(issue, severity=Severity.ERROR, message=message))
+    return faults
+
+
+def _with_new_name(tree: Node) -> tuple[Node, list[Issue]]:
+    """The document with the new name of a key that has an older one."""
+    if not isinstance(tree, Mapping) or not any(item.key == _OLD_FILTER for item in tree.items):
+        return tree, []
+    faults = []
+    if any(item.key == _FILTER for item in tree.items):
+        faults.append(_fault((_OLD_FILTER,), f"Only one of {_OLD_FILTER} and {_FILTER} may be given"))
+        return structs.replace(tree, items=tuple(item for item in tree.items if item.key != _OLD_FILTER)), faults
+    renamed = (structs.replace(item, key=_FILTER) if item.key == _OLD_FILTER else item for item in tree.items)
+    return structs.replace(tree, items=tuple(renamed)), faults
+
+
+def _unstated(document: dict[str, Any]) -> Iterator[Issue]:
+    policy = document.get(_POLICY)
+    if not isinstance(policy, dict):
+        return
+    for field in _STATED:
+        if field.encode_name not in policy:
+            yield Issue(at=(_POLICY, field.encode_name), code=IssueCode.REQUIRED, message="Required")
+
+
+def _checked(spec: AgentSpec, written: Container[str]) -> AgentSpec:
+    canonical, faults = _canonical(spec, written)
+    faults += [
+        _fault(("stop_conditions", place), fault)
+        for place, condition in enumerate(spec.stop_conditions)
+        if (fault := condition.fault())
+    ]
+    if faults := [*faults, *pattern_faults(spec)]:
+        raise InvalidSpec(faults)
+    return canonical
+
+
+def _canonical(spec: AgentSpec, written: Container[str]) -> tuple[AgentSpec, list[Issue]]:
+    """The spec with what `backend` says of it; and where that is wrong, or says otherwise than the spec itself."""
+    if spec.backend.kind != LOCAL or spec.endpoint:
+        return _remote(spec)
+    config = spec.backend.config
+    if faults := [_in_config(issue) for issue in refused(walk(tree_of(config), LocalConfig))]:
+        return spec, faults
+    faults = [
+        _fault((name,), f"{name} and backend.config.{name} differ")
+        for name in structs.asdict(LocalConfig())
+        if name in written and name in config and getattr(spec, name) != config[name]
+    ]
+    return structs.replace(spec, **config), faults
+
+
+def _remote(spec: AgentSpec) -> tuple[AgentSpec, list[Issue]]:
+    config, kind = spec.backend.config, spec.backend.kind
+    endpoint = spec.endpoint
+    if endpoint and kind not in {LOCAL, endpoint.backend}:
+        return spec, [_fault(("backend",), "backend.kind and endpoint.backend differ")]
+    if config:
+        document = {"backend": endpoint.backend if endpoint else kind, **config}
+        if faults := [_in_config(issue) for issue in refused(walk(tree_of(document), RemoteEndpoint))]:
+            return spec, faults
+        said = msgspec.convert(document, RemoteEndpoint)
+        if said != (endpoint or structs.replace(said, backend=kind)):
+            return spec, [_fault(("endpoint",), "endpoint and backend.config differ")]
+        endpoint = said
+    if endpoint is None:
+        return spec, [_fault(("endpoint",), f"Required by backend.kind {kind}")]
+    backend = structs.replace(spec.backend, kind=endpoint.backend)
+    return structs.replace(spec, endpoint=endpoint, backend=backend), []
+
+
+def _located(tree: Node, fault: Issue) -> Issue:
+    """A fault that was found in the spec, at its place in the document."""
+    place = find(tree, fault.at)
+    return structs.replace(fault, line=place.line, column=place.column)
+
+
+def _in_config(issue: Issue) -> Issue:
+    return issue.within("config").within("backend")
+
+
+def _fault(at: tuple[str | int, ...], message: str) -> Issue:
+    return Issue(at=at, code=IssueCode.SYNTAX, message=message)

@@ -1,0 +1,185 @@
+"""Stage 3: the tools of an agent, from every source, and which of them it may call."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from types import MappingProxyType
+from typing import Any, Final
+
+from msgspec import Struct
+
+from agent_resolver.core.admission import forbidden
+from agent_resolver.core.catalog_pattern import parts_of
+from agent_resolver.core.starred import fitting
+from agent_resolver.registry.tool import Descriptor
+from agent_resolver.runtime.catalog_warning import catalog_warnings, orphan_warnings
+from agent_resolver.runtime.errors import InvalidSpec, ToolIdConflict
+from agent_resolver.runtime.plan import AbsentTool, PlannedTool, PlanWarning, ToolSource, WarningCode
+from agent_resolver.runtime.plugin import ExecutionEnv
+from agent_resolver.runtime.reach import check_delegates
+from agent_resolver.runtime.registry_set import HeldLock, RegistrySet
+from agent_resolver.runtime.spec import AgentSpec
+from agent_resolver.runtime.spec_reader import pattern_faults
+
+DELEGATE_PREFIX: Final = "agent_run_"
+
+
+class ToolSet(Struct, frozen=True, kw_only=True):
+    """The tools that an agent may call, and those that it may not."""
+
+    tools: Mapping[str, PlannedTool]
+    absent: tuple[AbsentTool, ...]
+    unconnected: tuple[str, ...]
+    warnings: tuple[PlanWarning, ...]
+
+
+def collect_tools(registries: RegistrySet, spec: AgentSpec, env: ExecutionEnv, lock: HeldLock | None) -> ToolSet:
+    """The tools of an agent.
+
+    1. Global tools, then one for each delegate, those of plugins, those that the lock opens; no two have one id.
+    2. The agent's own catalog of tools: what it allows, less what it excludes.
+    3. What its agent file forbids, and what the lock does not open, whatever the catalog says.
+    """
+    if faults := list(pattern_faults(spec)):
+        raise InvalidSpec(faults)
+    delegates, warnings = _delegate_tools(registries, spec)
+    found = _merged(_global_tools(registries), chain(delegates, _plugin_tools(env), _server_tools(lock)))
+    ids = sorted(found)
+    matched = {pattern: fitting(parts_of(pattern), ids) for _, _, pattern in spec.patterns()}
+    refused = _refused(spec, found, ids, matched)
+    tools = {tool_id: found[tool_id] for tool_id in ids if tool_id not in refused}
+    absent = [_absent(found[tool_id], why) for tool_id, why in refused.items()]
+    absent += _refused_by_lock(lock)
+    return ToolSet(
+        tools=MappingProxyType(tools),
+        absent=tuple(sorted(absent, key=lambda each: (each.id, each.source, each.origin))),
+        unconnected=tuple(server.server for server in lock.servers if not server.is_mapped) if lock else (),
+        warnings=(*warnings, *catalog_warnings(spec, found, matched, lock), *orphan_warnings(spec, tools)),
+    )
+
+
+# Where tools come from ------------------------------------------------------------------------------------------------
+
+
+def _global_tools(registries: RegistrySet) -> dict[str, PlannedTool]:
+    tools = registries.tools.items()
+    return {tool_id: PlannedTool(tool_id, "global", "", tool.descriptor, tool) for tool_id, tool in tools}
+
+
+def _delegate_tools(registries: RegistrySet, spec: AgentSpec) -> tuple[list[PlannedTool], list[PlanWarning]]:
+    agent_ids = list(dict.fromkeys(spec.delegates))
+    if agent_ids and not registries.has_a2a:
+        listed = ", ".join(agent_ids)
+        message = f"A2A is off, so that nothing is delegated to {listed}"
+        return [], [PlanWarning(WarningCode.DELEGATES_IGNORED, listed, message)]
+    delegates = check_delegates(registries, spec)
+    return [_delegate_tool(agent_id, delegates[agent_id]) for agent_id in agent_ids], []
+
+
+def _delegate_tool(agent_id: str, delegate: AgentSpec) -> PlannedTool:
+    tool_id = f"{DELEGATE_PREFIX}{agent_id}"
+    descriptor = Descriptor(
+        id=tool_id, description=delegate.display, input_schema=_prompt(), source=f"delegate {agent_id}"
+    )
+    return PlannedTool(tool_id, "delegate", agent_id, descriptor)
+
+
+def _prompt() -> dict[str, Any]:
+    prompt = {"type": "string", "minLength": 1, "pattern": "\\S", "description": "What it shall do"}
+    return {
+        "type": "object",
+        "properties": {"prompt": prompt},
+        "required": ["prompt"],
+        "additionalProperties": False,
+    }
+
+
+def _plugin_tools(env: ExecutionEnv) -> Iterator[PlannedTool]:
+    for tagged in env.tools:
+        descriptor = tagged.tool.descriptor
+        yield PlannedTool(descriptor.id, "plugin", tagged.plugin, descriptor, tagged.tool)
+
+
+def _server_tools(lock: HeldLock | None) -> Iterator[PlannedTool]:
+    for server in lock.servers if lock else ():
+        for tool_id, descriptor in server.tools.items():
+            yield PlannedTool(tool_id, "server", server.server, descriptor)
+
+
+def _merged(merged: dict[str, PlannedTool], others: Iterable[PlannedTool]) -> dict[str, PlannedTool]:
+    """All of them by id; of several clashes the one with the smallest id is told."""
+    clashes: dict[str, PlannedTool] = {}
+    for tool in others:
+        if merged.setdefault(tool.id, tool) is not tool:
+            clashes.setdefault(tool.id, tool)
+    if clashes:
+        tool_id = min(clashes)
+        raise _conflict(merged[tool_id], clashes[tool_id])
+    return merged
+
+
+def _conflict(first: PlannedTool, second: PlannedTool) -> ToolIdConflict:
+    one, other = (f"{each.source} {each.origin}".rstrip() for each in (first, second))
+    hint = f"rename one of them: {one} has it, and {other} has it"
+    if first.source != second.source:
+        return ToolIdConflict(first.id, first.source, second.source, hint)
+    return ToolIdConflict(first.id, one, other, hint)
+
+
+# Which of them the agent may call -------------------------------------------------------------------------------------
+
+
+class Why(Struct, frozen=True):
+    """Why a tool may not be called."""
+
+    code: str
+    reason: str
+
+
+_NOT_ALLOWED: Final = Why("NOT_ALLOWED", "no entry of allowed_tools or allowed_tool_patterns names it")
+_EXCLUDED: Final = "EXCLUDED"
+
+
+def _refused(
+    spec: AgentSpec, found: Mapping[str, PlannedTool], ids: Sequence[str], matched: Mapping[str, Sequence[str]]
+) -> dict[str, Why]:
+    """The tools that may not be called, each with the first reason; nothing that comes later takes one back."""
+    refused: dict[str, Why] = {}
+    if "*" not in spec.allowed_patterns:
+        allowed = {*(spec.allowed_tools or ())}.union(*(matched[pattern] for pattern in spec.allowed_patterns))
+        refused = dict.fromkeys((tool_id for tool_id in ids if tool_id not in allowed), _NOT_ALLOWED)
+    for tool_id in spec.excluded_tools or ():
+        if tool_id in found:
+            refused.setdefault(tool_id, Why(_EXCLUDED, "excluded_tools names it"))
+    for pattern in spec.excluded_tool_patterns or ():
+        why = Why(_EXCLUDED, f"excluded_tool_patterns has `{pattern}`")
+        for tool_id in matched[pattern]:
+            refused.setdefault(tool_id, why)
+    if spec.limits.forbid:
+        _forbid(spec.limits.forbid, found, ids, refused)
+    return refused
+
+
+def _forbid(
+    forbid: Sequence[str], found: Mapping[str, PlannedTool], ids: Sequence[str], refused: dict[str, Why]
+) -> None:
+    """Add what the agent file forbids, by the id of a tool or by a scope that it asks of its callers."""
+    by_name = {tool_id for pattern in forbid for tool_id in fitting(tuple(pattern.split("*")), ids)}
+    by_scope = {tool.id for tool in found.values() if tool.descriptor and tool.descriptor.rules.required_scopes}
+    for tool_id in sorted(by_name | by_scope):
+        if why := forbidden((tool_id, *_scopes(found[tool_id])), forbid):
+            refused.setdefault(tool_id, Why(why.code.value, why.message))
+
+
+def _scopes(tool: PlannedTool) -> tuple[str, ...]:
+    return tool.descriptor.rules.required_scopes if tool.descriptor else ()
+
+
+def _absent(tool: PlannedTool, why: Why) -> AbsentTool:
+    return AbsentTool(tool.id, tool.source, tool.origin, why.code, why.reason)
+
+
+def _refused_by_lock(lock: HeldLock | None) -> Iterator[AbsentTool]:
+    source: ToolSource = "server"
+    for server in lock.servers if lock else ():
+        for tool_id, refused in server.refused.items():
+            yield AbsentTool(tool_id, source, server.server, refused.code.value, refused.message)

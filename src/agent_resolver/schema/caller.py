@@ -1,0 +1,34 @@
+"""Who asks for something."""
+
+from typing import Final
+
+from msgspec import Struct
+
+from agent_resolver.schema.classification import Classification
+
+
+class Caller(Struct, frozen=True, kw_only=True):
+    """Who calls a tool or answers an action, and what they may do."""
+
+    id: str
+    is_verified: bool = False
+    """Whether an issuer vouches for all this."""
+    scopes: frozenset[str] | None = frozenset()
+    """What they may ask for; None is everything, for whoever runs their own code on their own machine."""
+    roles: frozenset[str] = frozenset()
+    clearance: Classification = "PUBLIC"
+    """The most sensitive data that they may touch."""
+    cost_center: str = ""
+    app_id: str = ""
+    """The program they use."""
+    expires_at: str | None = None
+    """When the issuer stops vouching, as ISO 8601 in UTC with milliseconds."""
+
+
+ANONYMOUS: Final = Caller(id="anonymous")
+"""Whoever gave no token where an issuer vouches for callers: they hold no scope."""
+
+
+def local_caller(user: str) -> Caller:
+    """Whoever sits at this machine, as nobody but the machine says: their own code runs with their own rights."""
+    return Caller(id=f"local:{user}", scopes=None, clearance="RESTRICTED")

@@ -1,0 +1,96 @@
+"""The inbox over MCP: what waits for a person, as tools beside all others."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import msgspec
+
+from agent_resolver.registry import CallContext, Descriptor, FailureCode, Tool, ToolFailure
+from agent_resolver.registry.errors import AnswerRefused
+from agent_resolver.registry.inbox import MAX_WORDS, Inbox
+from agent_resolver.schema.pending import PendingAction
+
+SOURCE: Final = "inbox"
+Arguments = dict[str, Any]
+Act = Callable[[Arguments, CallContext], Awaitable[object]]
+
+_LOOKS: Final = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+_ANSWERS: Final = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": False}
+
+
+def _object(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _words(description: str, longest: int) -> dict[str, Any]:
+    return {"type": "string", "minLength": 1, "maxLength": longest, "description": description}
+
+
+_ID: Final = _words("The waiting thing, as inbox_list names it", 64)
+_REASON: Final = _words("Why; kept with the answer", MAX_WORDS)
+
+
+class InboxTool:
+    """A tool over the inbox."""
+
+    def __init__(self, descriptor: Descriptor, act: Act) -> None:
+        self.descriptor = descriptor
+        self._act = act
+
+    async def invoke(self, arguments: Arguments, context: CallContext) -> Any:  # noqa: ANN401 - the port
+        """Do it, as the caller."""
+        try:
+            return msgspec.to_builtins(await self._act(arguments, context))
+        except AnswerRefused as refused:
+            refusal = refused.refusal
+            message = f"{refusal.code}: {refusal.message}"
+            raise ToolFailure(FailureCode.TOOL_ERROR, message, refusal.remedy) from None
+
+
+def inbox_tools(inbox: Inbox) -> tuple[Tool, ...]:
+    """The same five commands as `agent inbox`."""
+
+    def shown(action: PendingAction) -> dict[str, object]:
+        return {"state": inbox.state(action), **msgspec.to_builtins(action)}
+
+    async def listing(arguments: Arguments, context: CallContext) -> object:
+        found = await inbox.list(context, is_everything=arguments.get("all", False))
+        return {"actions": [shown(action) for action in found]}
+
+    async def show(arguments: Arguments, context: CallContext) -> object:
+        return shown(await inbox.show(arguments["id"], context))
+
+    async def approve(arguments: Arguments, context: CallContext) -> object:
+        return shown(await inbox.decide(arguments["id"], "approved", context, arguments.get("reason")))
+
+    async def reject(arguments: Arguments, context: CallContext) -> object:
+        return shown(await inbox.decide(arguments["id"], "rejected", context, arguments.get("reason")))
+
+    async def answer(arguments: Arguments, context: CallContext) -> object:
+        return shown(await inbox.answer(arguments["id"], arguments["text"], context))
+
+    everything = {"type": "boolean", "default": False, "description": "Also what was answered, used or has expired"}
+    text = _words("The answer in words; never a secret", MAX_WORDS)
+    decision = _object(["id"], id=_ID, reason=_REASON)
+    return (
+        _tool(
+            "inbox_list", "List what waits for a person, oldest first.", _object([], all=everything), listing, _LOOKS
+        ),
+        _tool("inbox_show", "Show one waiting thing whole.", _object(["id"], id=_ID), show, _LOOKS),
+        _tool("inbox_approve", "Let one call happen, once. Only a person decides this.", decision, approve, _ANSWERS),
+        _tool("inbox_reject", "Refuse a call that asks for approval.", decision, reject, _ANSWERS),
+        _tool(
+            "inbox_answer", "Answer a question in words.", _object(["id", "text"], id=_ID, text=text), answer, _ANSWERS
+        ),
+    )
+
+
+def _tool(tool_id: str, description: str, schema: dict[str, Any], act: Act, hints: dict[str, bool]) -> InboxTool:
+    descriptor = Descriptor(
+        id=tool_id,
+        description=description,
+        input_schema=schema,
+        source=SOURCE,
+        hints=hints,
+    )
+    return InboxTool(descriptor, act)

@@ -1,0 +1,51 @@
+"""Every name that spans, metrics and logs use, in the one place to change them.
+
+The `gen_ai.*` names are not settled yet: see OpenTelemetry's conventions for generative AI.
+"""
+
+from typing import Final
+
+SERVICE: Final = "agent-resolver"
+"""What `service.name` is unless `OTEL_SERVICE_NAME` or `OTEL_RESOURCE_ATTRIBUTES` says otherwise."""
+SCOPE: Final = "agent_resolver"
+"""Who measures, in the words of OpenTelemetry: the instrumentation scope."""
+
+# Resource
+
+SERVICE_NAME: Final = "service.name"
+
+# Attributes
+
+APP_ID: Final = "golden.app_id"
+COMPONENT_TYPE: Final = "golden.component_type"
+CLASSIFICATION: Final = "golden.data_classification"
+COST_CENTER: Final = "golden.cost_center"
+INITIATOR_ID: Final = "golden.initiator_id"
+IS_COMPENSATION: Final = "golden.is_compensation"
+OUTCOME: Final = "golden.outcome"
+"""`DONE`, or the code of what happened instead."""
+CALL_TRACE_ID: Final = "golden.trace_id"
+"""The trace id that the call's outcome and audit records have, where its span had to go to its parent's trace."""
+
+OPERATION: Final = "gen_ai.operation.name"
+TOOL_NAME: Final = "gen_ai.tool.name"
+TOOL_TYPE: Final = "gen_ai.tool.type"
+ERROR_TYPE: Final = "error.type"
+
+# Values
+
+EXECUTABLE: Final = "EXECUTABLE"
+EXECUTE_TOOL: Final = "execute_tool"
+"""The operation; a span is called this and the id of its tool."""
+FUNCTION: Final = "function"
+EXTENSION: Final = "extension"
+UNKNOWN_TOOL: Final = "_unknown"
+"""Stands for every tool that there is not: whoever calls could make up any number of names."""
+DONE: Final = "DONE"
+OTHER_ERROR: Final = "_OTHER"
+"""For an error that has no code."""
+
+# Metrics: `golden_{component}_{name}`
+
+CALLS: Final = "golden_executable_calls"
+DURATION: Final = "golden_executable_duration"

@@ -1,0 +1,193 @@
+"""What the standard `OTEL_*` variables ask for.
+
+An empty variable is one that is not set, as OpenTelemetry has it. It also says to go on with a default where a value is
+not understood; here that is an error, since whoever set the variable would look for their telemetry in vain.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final, Literal
+from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
+
+from agent_resolver.telemetry.errors import InvalidVariable
+from agent_resolver.telemetry.name import SERVICE, SERVICE_NAME
+
+Exporter = Literal["otlp", "console"]
+Environment = Mapping[str, str]
+
+SAMPLERS: Final = (
+    "always_on",
+    "always_off",
+    "traceidratio",
+    "parentbased_always_on",
+    "parentbased_always_off",
+    "parentbased_traceidratio",
+)
+_DISABLED: Final = "OTEL_SDK_DISABLED"
+_OTLP: Final = "OTEL_EXPORTER_OTLP"
+_PROTOCOL: Final = "http/protobuf"
+_DEFAULT_ENDPOINT: Final = "http://localhost:4318"
+_MAX_CHARACTERS: Final = 8_192
+_MAX_PAIRS: Final = 128
+_HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+class Signal(Struct, frozen=True, kw_only=True):
+    """Where the spans, the metrics or the logs go; nowhere, unless something is said."""
+
+    exporters: tuple[Exporter, ...] = ()
+    endpoint: str = ""
+    """The whole address that they are sent to."""
+    headers: dict[str, str] = {}
+    """What is sent with them, secrets among it."""
+    variable: str = ""
+    """The variable that asks for them."""
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What is sent where, on whose behalf, and how much of it."""
+
+    traces: Signal
+    metrics: Signal
+    logs: Signal
+    resource: dict[str, str]
+    """Who sends it."""
+    sampler: str
+    ratio: float
+    """The part of all traces that is kept, where the sampler goes by it."""
+
+    @property
+    def variable(self) -> str:
+        """A variable that asks for telemetry."""
+        return next(signal.variable for signal in (self.traces, self.metrics, self.logs) if signal.exporters)
+
+
+def read_settings(environment: Environment) -> Settings | None:
+    """What the variables ask for, or None when it is nothing.
+
+    Raises:
+        InvalidVariable: A variable asks for what there is not.
+    """
+    if environment.get(_DISABLED, "").strip().lower() == "true":
+        return None
+    traces, metrics, logs = (_signal(environment, name) for name in ("TRACES", "METRICS", "LOGS"))
+    if not (traces.exporters or metrics.exporters or logs.exporters):
+        return None
+    sampler, ratio = _sampling(environment)
+    return Settings(
+        traces=traces, metrics=metrics, logs=logs, resource=_resource(environment), sampler=sampler, ratio=ratio
+    )
+
+
+def _value(environment: Environment, variable: str) -> str:
+    text = environment.get(variable, "").strip()
+    if len(text) > _MAX_CHARACTERS:
+        problem = f"has {len(text):,} characters, {_MAX_CHARACTERS:,} are the most"
+        raise InvalidVariable(variable, problem, "give a shorter value")
+    return text
+
+
+def _either(environment: Environment, signal: str, what: str) -> tuple[str, str]:
+    """What is said for a signal, else for all of them; and the variable that says it."""
+    for variable in (f"{_OTLP}_{signal}_{what}", f"{_OTLP}_{what}"):
+        if value := _value(environment, variable):
+            return variable, value
+    return "", ""
+
+
+def _signal(environment: Environment, name: str) -> Signal:
+    exporters, variable = _exporters(environment, name)
+    if "otlp" not in exporters:
+        return Signal(exporters=exporters, variable=variable)
+    asking, protocol = _either(environment, name, "PROTOCOL")
+    if protocol not in {"", _PROTOCOL}:
+        raise InvalidVariable(asking, "asks for a protocol that is not supported", f"set it to `{_PROTOCOL}`")
+    return Signal(
+        exporters=exporters,
+        endpoint=_endpoint(environment, name),
+        headers=_headers(environment, name),
+        variable=variable,
+    )
+
+
+def _exporters(environment: Environment, name: str) -> tuple[tuple[Exporter, ...], str]:
+    variable = f"OTEL_{name}_EXPORTER"
+    text = _value(environment, variable)
+    if not text:
+        asking, endpoint = _either(environment, name, "ENDPOINT")
+        return (("otlp",) if endpoint else ()), asking
+    found: list[Exporter] = []
+    for word in (part.strip() for part in text.split(",")):
+        if word == "none" and text == "none":
+            return (), ""
+        if word not in {"otlp", "console"}:
+            hint = "set it to `otlp`, `console`, both with a comma between them, or `none`"
+            raise InvalidVariable(variable, "names an exporter that is not supported", hint)
+        found.append("otlp" if word == "otlp" else "console")
+    return tuple(dict.fromkeys(found)), variable
+
+
+def _endpoint(environment: Environment, name: str) -> str:
+    variable, address = _either(environment, name, "ENDPOINT")
+    if not address:
+        variable, address = f"{_OTLP}_ENDPOINT", _DEFAULT_ENDPOINT
+    try:
+        parts = urlsplit(address)
+        is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address:
+        hint = f"set it to an address such as `{_DEFAULT_ENDPOINT}`"
+        raise InvalidVariable(variable, "is no address that begins with http:// or https://", hint)
+    # What is said for one signal is the whole address, what is said for all of them is where theirs begin.
+    is_whole = variable != f"{_OTLP}_ENDPOINT"
+    return address if is_whole else f"{address.removesuffix('/')}/v1/{name.lower()}"
+
+
+def _headers(environment: Environment, name: str) -> dict[str, str]:
+    variable, text = _either(environment, name, "HEADERS")
+    # The SDK would write a header that it cannot read to its log, with its value.
+    pairs = _pairs(variable, text, "name=value,name=value, each value percent-encoded")
+    if not all(_HEADER.fullmatch(key) and value.isascii() and value.isprintable() for key, value in pairs.items()):
+        raise InvalidVariable(variable, "holds what cannot be a header", "percent-encode its values, in ASCII")
+    return {key.lower(): value for key, value in pairs.items()}
+
+
+def _resource(environment: Environment) -> dict[str, str]:
+    variable = "OTEL_RESOURCE_ATTRIBUTES"
+    named = _pairs(variable, _value(environment, variable), "key=value,key=value, each value percent-encoded")
+    service = _value(environment, "OTEL_SERVICE_NAME")
+    return {SERVICE_NAME: SERVICE, **named, **({SERVICE_NAME: service} if service else {})}
+
+
+def _pairs(variable: str, text: str, form: str) -> dict[str, str]:
+    found = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        key, equals, value = item.partition("=")
+        if not key.strip() or not equals:
+            raise InvalidVariable(variable, "is no list of pairs", f"write {form}")
+        found[unquote(key.strip())] = unquote(value.strip())
+    if len(found) > _MAX_PAIRS:
+        raise InvalidVariable(variable, f"has {len(found)} pairs, {_MAX_PAIRS} are the most", "leave some out")
+    return found
+
+
+def _sampling(environment: Environment) -> tuple[str, float]:
+    variable = "OTEL_TRACES_SAMPLER"
+    sampler = _value(environment, variable).lower() or "parentbased_always_on"
+    if sampler not in SAMPLERS:
+        hint = f"set it to one of: {', '.join(SAMPLERS)}"
+        raise InvalidVariable(variable, "names a sampler that is not supported", hint)
+    if not sampler.endswith("traceidratio"):
+        return sampler, 1.0
+    variable = "OTEL_TRACES_SAMPLER_ARG"
+    text = _value(environment, variable) or "1"
+    try:
+        ratio = float(text)
+    except ValueError:
+        ratio = -1.0
+    if not 0 <= ratio <= 1:
+        raise InvalidVariable(variable, "is no number from 0 to 1", "set it to the part to keep, such as `0.1`")
+    return sampler, ratio

@@ -1,0 +1,173 @@
+"""Everything that changed between two manifests has a name, and breaks somebody or not."""
+
+from typing import Any
+
+import pytest
+from msgspec import UNSET, structs
+
+from agent_resolver.core import manifest_diff as module
+from agent_resolver.core.manifest_diff import Change, ChangeKind, is_breaking, manifest_difference
+from agent_resolver.schema.manifest import Manifest, ManifestTool, manifest_digest
+
+CREATE = ManifestTool(
+    id="tickets.create",
+    type="CAPABILITY",
+    description="Open a ticket.",
+    data_classification="INTERNAL",
+    json_schema={"type": "object", "properties": {"title": {"type": "string", "maxLength": 80}}},
+    output_schema={"type": "object", "properties": {"id": {"type": "integer"}}},
+    domain="tickets",
+    tags=("tickets",),
+    required_scopes=("write:tickets",),
+    secrets=("TOKEN",),
+    cost_factor=1.5,
+)
+CLOSE = structs.replace(CREATE, id="tickets.close")
+
+
+def manifest(*tools: ManifestTool, generated_at: str = "1970-01-01T00:00:00.000Z") -> Manifest:
+    return Manifest(generated_at=generated_at, digest=manifest_digest(tools), tools=tools)
+
+
+def kinds(after: ManifestTool, before: ManifestTool = CREATE) -> list[tuple[ChangeKind, str | None, str | None]]:
+    changes = manifest_difference(manifest(before), manifest(after))
+    return [(change.kind, change.before, change.after) for change in changes]
+
+
+def edited(before: ManifestTool = CREATE, **changes: Any) -> ManifestTool:
+    return structs.replace(before, **changes)
+
+
+def test_the_same_tools_have_no_changes_whenever_and_in_whatever_order_they_were_written() -> None:
+    old = manifest(CREATE, CLOSE)
+    new = manifest(CLOSE, CREATE, generated_at="2030-01-01T00:00:00.000Z")
+
+    assert manifest_difference(old, new) == ()
+    assert not is_breaking(())
+
+
+def test_a_tool_that_comes_breaks_nobody_and_one_that_goes_does() -> None:
+    (gone,) = manifest_difference(manifest(CREATE, CLOSE), manifest(CREATE))
+    (come,) = manifest_difference(manifest(CREATE), manifest(CREATE, CLOSE))
+
+    assert (gone.tool, gone.kind, gone.is_breaking) == ("tickets.close", ChangeKind.TOOL_REMOVED, True)
+    assert (come.tool, come.kind, come.is_breaking) == ("tickets.close", ChangeKind.TOOL_ADDED, False)
+    assert is_breaking([come, gone])
+
+
+@pytest.mark.parametrize(
+    ("after", "expected", "breaks"),
+    [
+        (edited(type="BLUEPRINT"), (ChangeKind.TYPE_CHANGED, "CAPABILITY", "BLUEPRINT"), True),
+        (
+            edited(data_classification="RESTRICTED"),
+            (ChangeKind.CLASSIFICATION_RAISED, "INTERNAL", "RESTRICTED"),
+            True,
+        ),
+        (edited(data_classification="PUBLIC"), (ChangeKind.CLASSIFICATION_LOWERED, "INTERNAL", "PUBLIC"), False),
+        (
+            edited(required_scopes=("write:tickets", "admin")),
+            (ChangeKind.SCOPES_ADDED, None, "admin"),
+            True,
+        ),
+        (edited(required_scopes=()), (ChangeKind.SCOPES_REMOVED, "write:tickets", None), False),
+        (edited(is_idempotent=True), (ChangeKind.IDEMPOTENCY_GAINED, None, None), False),
+        (edited(allow_outbound=True), (ChangeKind.OUTBOUND_GAINED, None, None), True),
+        (
+            edited(needs_approval=True, approver_role="approver"),
+            (ChangeKind.APPROVAL_ADDED, None, None),
+            True,
+        ),
+        (edited(secrets=("OTHER", "TOKEN")), (ChangeKind.SECRETS_ADDED, None, "OTHER"), True),
+        (edited(secrets=()), (ChangeKind.SECRETS_REMOVED, "TOKEN", None), False),
+        (edited(description="Other."), (ChangeKind.LABEL_CHANGED, '"Open a ticket."', '"Other."'), False),
+        (edited(tags=("tickets", "new")), (ChangeKind.LABEL_CHANGED, '["tickets"]', '["tickets","new"]'), False),
+        (edited(maintainer="Team"), (ChangeKind.LABEL_CHANGED, None, '"Team"'), False),
+        (edited(cost_factor=2.0), (ChangeKind.LABEL_CHANGED, "1.5", "2.0"), False),
+        (edited(examples=({"title": "x"},)), (ChangeKind.LABEL_CHANGED, None, '[{"title":"x"}]'), False),
+    ],
+)
+def test_each_change_of_a_tool_has_its_kind(after: ManifestTool, expected: tuple[Any, ...], *, breaks: bool) -> None:
+    assert kinds(after) == [expected]
+    assert is_breaking(manifest_difference(manifest(CREATE), manifest(after))) is breaks
+
+
+@pytest.mark.parametrize(
+    ("before", "expected", "breaks"),
+    [
+        (edited(is_idempotent=True), ChangeKind.IDEMPOTENCY_LOST, True),
+        (edited(allow_outbound=True), ChangeKind.OUTBOUND_LOST, False),
+        (edited(needs_approval=True, approver_role="approver"), ChangeKind.APPROVAL_REMOVED, False),
+    ],
+)
+def test_a_change_that_is_taken_back_has_another_kind(
+    before: ManifestTool, expected: ChangeKind, *, breaks: bool
+) -> None:
+    assert kinds(CREATE, before) == [(expected, None, None)]
+    assert is_breaking(manifest_difference(manifest(before), manifest(CREATE))) is breaks
+
+
+def test_another_role_for_approvers_breaks_those_who_had_the_old_one() -> None:
+    before = edited(needs_approval=True, approver_role="lead")
+    after = edited(needs_approval=True, approver_role="security")
+
+    assert kinds(after, before) == [(ChangeKind.APPROVER_CHANGED, "lead", "security")]
+
+
+def test_changes_of_schemas_say_where_and_what() -> None:
+    shorter = {"type": "object", "properties": {"title": {"type": "string", "maxLength": 40}}}
+    (change,) = manifest_difference(manifest(CREATE), manifest(edited(json_schema=shorter)))
+
+    assert change == Change(
+        tool="tickets.create",
+        kind=ChangeKind.INPUT_CHANGED,
+        is_breaking=True,
+        path="$.title",
+        keyword="maxLength",
+        before="80",
+        after="40",
+        why="values that were within bounds are refused",
+    )
+    assert str(change) == (
+        "tickets.create: input-changed $.title maxLength 80 → 40 (breaking: values that were within bounds are refused)"
+    )
+
+
+def test_an_output_that_is_not_described_any_more_may_be_anything() -> None:
+    bare = structs.replace(CREATE, output_schema=UNSET)
+
+    assert is_breaking(manifest_difference(manifest(CREATE), manifest(bare)))
+    assert not is_breaking(manifest_difference(manifest(bare), manifest(CREATE)))
+    assert {change.kind for change in manifest_difference(manifest(CREATE), manifest(bare))} == {
+        ChangeKind.OUTPUT_CHANGED
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (None, None, "t: scopes-added"),
+        (None, "a", "t: scopes-added + a"),
+        ("a", None, "t: scopes-added - a"),
+        ("a", "b", "t: scopes-added a → b"),
+        (None, "x" * 80, f"t: scopes-added + {'x' * 59}…"),
+    ],
+)
+def test_a_change_is_told_in_one_short_line(before: str | None, after: str | None, expected: str) -> None:
+    change = Change(
+        tool="t", kind=ChangeKind.SCOPES_ADDED, is_breaking=False, before=before, after=after, why="so it is"
+    )
+
+    assert change.what == expected
+    assert str(change) == f"{expected} (compatible: so it is)"
+
+
+def test_every_kind_says_what_it_means_save_those_that_schemas_say() -> None:
+    assert module._WHY.keys() == {*ChangeKind} - {ChangeKind.INPUT_CHANGED, ChangeKind.OUTPUT_CHANGED}
+    assert not module._BREAKING.keys() & module._COMPATIBLE.keys()
+
+
+def test_scopes_in_another_order_are_no_change() -> None:
+    first, second = edited(required_scopes=("a", "b")), edited(required_scopes=("b", "a"))
+
+    assert kinds(second, first) == []

@@ -1,0 +1,156 @@
+"""The pages about capabilities, calls, the inbox and the manifest have every word that the program has for them."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import get_args
+
+import pytest
+
+from agent_resolver.core.approval import LIFETIME_MINUTES, AnswerCode
+from agent_resolver.core.manifest_diff import _BREAKING, _COMPATIBLE, ChangeKind
+from agent_resolver.project import secret as project_secret
+from agent_resolver.registry import certificate, declaration, isolated, pipeline, secret, subset, tool_schema
+from agent_resolver.registry.capability import capability
+from agent_resolver.registry.inbox import MAX_WORDS, Inbox
+from agent_resolver.registry.isolated_message import MAX_LINE
+from agent_resolver.registry.memory import FixedClock, MemoryPendingActions, MemorySecrets
+from agent_resolver.registry.outcome import FailureCode
+from agent_resolver.registry.pipeline import Pipeline
+from agent_resolver.registry.unsafe import UnsafeCode
+from agent_resolver.schema.pending import PendingState, PendingType
+from agent_resolver.server.inbox import inbox_tools
+from tests.docs.page import ROOT, code_spans, prose
+
+
+def rows(page: str, heading: str) -> Iterator[list[str]]:
+    """The rows of the first table below a heading."""
+    lines = iter([line for _, line in prose(ROOT / "docs" / f"{page}.md")])
+    assert any(line.lstrip("#") == f" {heading}" for line in lines), heading
+    table = [next(line for line in lines if line.startswith("|"))]
+    for line in lines:
+        if not line.startswith("|"):
+            break
+        table.append(line)
+    yield from ([cell.strip() for cell in line.strip("|").split(" | ")] for line in table[2:])
+
+
+def words(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def text(page: str) -> str:
+    return (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+
+
+# Capabilities ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_construct_that_is_refused_has_its_row() -> None:
+    assert [words(row[0])[0] for row in rows("capabilities", "What is refused")] == list(UnsafeCode)
+
+
+def test_every_word_of_a_declaration_has_its_row_and_its_default() -> None:
+    parameters = list(inspect.signature(capability).parameters.values())[1:]
+    expected = [
+        (each.name, "required" if each.default is each.empty else f"`{each.default!r}`".replace("'", '"'))
+        for each in parameters
+    ]
+
+    assert [(words(row[0])[0], row[1]) for row in rows("capabilities", "What is declared")] == expected
+
+
+@pytest.mark.parametrize(
+    ("page", "limit"),
+    [
+        ("capabilities", tool_schema.MAX_BYTES),
+        ("capabilities", tool_schema.MAX_PATTERN),
+        ("capabilities", subset.MAX_DEPTH),
+        ("capabilities", declaration._MAX_DESCRIPTION),
+        ("capabilities", isolated._AT_ONCE),
+        ("capabilities", MAX_LINE),
+        ("calls", pipeline._MAX_KEY),
+        ("calls", secret._SHORTEST),
+        ("calls", secret._SHORTEST_LINE),
+        ("secrets", project_secret._MAX_BYTES),
+        ("file-formats", tool_schema.MAX_BYTES),
+        ("file-formats", MAX_LINE),
+        ("file-formats", pipeline._MAX_KEY),
+        ("file-formats", MAX_WORDS),
+        ("file-formats", project_secret._MAX_BYTES),
+    ],
+)
+def test_every_limit_is_told(page: str, limit: int) -> None:
+    assert re.search(rf"\b{limit:,}\b", text(page))
+
+
+def test_every_variable_that_an_isolated_process_sees_is_named() -> None:
+    assert set(isolated._PASSED_ON) <= {span for _, span in code_spans(ROOT / "docs" / "capabilities.md")}
+
+
+# Calls ----------------------------------------------------------------------------------------------------------------
+
+
+def test_every_step_has_its_row() -> None:
+    steps = re.findall(r"^ +(\d+)\. ", Pipeline.run.__doc__ or "", re.MULTILINE)
+
+    assert [row[0].partition(".")[0] for row in rows("calls", "The steps")] == steps
+
+
+def test_every_code_has_its_step_and_its_remedy() -> None:
+    codes = {code.value for code in FailureCode}
+    by_step = {word for row in rows("calls", "The steps") for word in words(row[2])}
+    waits = {f"{kind}_REQUIRED" for kind in get_args(PendingType)}
+    page = text("calls").partition("What to do, by code.")[2]
+
+    assert codes <= by_step
+    assert by_step - codes <= waits
+    assert {code for code in codes if f"| [`{code}`](reason-codes.md#{code.lower()}) |" not in page} == set()
+    assert {code for code in waits if f"`{code}`" not in page} == set()
+
+
+# The inbox ------------------------------------------------------------------------------------------------------------
+
+
+def test_every_type_of_what_waits_has_its_row() -> None:
+    assert {words(row[0])[0] for row in rows("inbox", "Inbox")} == set(get_args(PendingType))
+
+
+def test_every_refusal_of_an_answer_has_its_row() -> None:
+    assert [words(row[0])[0] for row in rows("inbox", "Why an answer is refused")] == list(AnswerCode)
+
+
+def test_every_priority_has_its_time() -> None:
+    told = {words(row[0])[0]: int(row[1].split()[0]) for row in rows("inbox", "How long it waits")}
+
+    assert told == LIFETIME_MINUTES
+
+
+def test_every_state_is_explained() -> None:
+    told = re.findall(r"^\| `([a-z]+)` \|", text("inbox"), re.MULTILINE)
+
+    assert set(told) == set(get_args(PendingState))
+
+
+def test_every_tool_of_the_inbox_has_its_row_with_what_it_takes() -> None:
+    tools = inbox_tools(Inbox(MemoryPendingActions(), MemorySecrets(), FixedClock()))
+    told = {words(row[0])[0]: set(words(row[2])) for row in rows("inbox", "Over MCP")}
+
+    assert told == {tool.descriptor.id: set(tool.descriptor.input_schema["properties"]) for tool in tools}
+
+
+# The manifest ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_kind_of_change_has_its_class() -> None:
+    told = {words(row[0])[0]: row[1] for row in rows("manifest", "What changed")}
+
+    assert set(told) == set(ChangeKind)
+    assert {kind for kind, judged in told.items() if judged == "**breaking**"} == set(_BREAKING)
+    assert {kind for kind, judged in told.items() if judged == "compatible"} == set(_COMPATIBLE)
+
+
+def test_every_check_of_a_certificate_has_its_row() -> None:
+    checks = {check.name for check in certificate.certify([], None).checks}
+
+    assert {words(row[0])[0] for row in rows("manifest", "Certify")} == checks | {"tools-load"}

@@ -1,0 +1,172 @@
+"""What a token says of a caller: what it does not say clearly, they do not have."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_resolver.identity.claim import caller_of
+from agent_resolver.identity.errors import InvalidToken, TokenCode
+from agent_resolver.schema.caller import ANONYMOUS, Caller, local_caller
+from tests.identity.issued import claims
+
+OPTIONAL = ("scope", "scp", "scopes", "roles", "realm_access", "clearance_level", "azp", "cost_center")
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+def caller(**changes: Any) -> Caller:
+    return caller_of(claims(**changes))
+
+
+def test_everything_that_a_token_says_is_in_the_caller() -> None:
+    found = caller(
+        scope="tickets:read tickets:write",
+        realm_access={"roles": ["approver", "offline_access"]},
+        roles=["Task.Run"],
+        clearance_level="CONFIDENTIAL",
+        cost_center="CC-17",
+        azp="console",
+        client_id="ignored",
+    )
+
+    assert found == Caller(
+        id="u-17",
+        is_verified=True,
+        scopes=frozenset({"tickets:read", "tickets:write"}),
+        roles=frozenset({"approver", "offline_access", "Task.Run"}),
+        clearance="CONFIDENTIAL",
+        cost_center="CC-17",
+        app_id="console",
+        expires_at="2027-01-15T08:05:00.000Z",
+    )
+
+
+def test_a_token_that_says_nothing_gives_nothing() -> None:
+    assert caller() == Caller(id="u-17", is_verified=True, expires_at="2027-01-15T08:05:00.000Z")
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"scope": "a  b\ta"}, {"a", "b"}),
+        ({"scope": ""}, set()),
+        ({"scope": ["a", "b"]}, {"a", "b"}),
+        ({"scp": ["a", "b"]}, {"a", "b"}),
+        ({"scp": "a b"}, {"a", "b"}),
+        ({"scopes": ["a"]}, {"a"}),
+        ({"scope": "a", "scp": ["b"], "scopes": ["c"]}, {"a"}),
+        ({"scp": ["b"], "scopes": ["c"]}, {"b"}),
+        ({"scope": ["a", 7, None, "", "b c", "d\ne", "x" * 256]}, {"a"}),
+        ({"scope": "a \x1b[31m"}, {"a"}),
+        ({"scope": {"a": True}}, set()),
+        ({"scope": True}, set()),
+    ],
+)
+def test_scopes_are_told_in_several_ways(said: dict[str, Any], expected: set[str]) -> None:
+    assert caller(**said).scopes == frozenset(expected)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"realm_access": {"roles": ["a"]}}, {"a"}),
+        ({"roles": ["a"]}, {"a"}),
+        ({"realm_access": {"roles": ["a"]}, "roles": ["b"]}, {"a", "b"}),
+        ({"roles": "approver"}, set()),
+        ({"realm_access": ["approver"]}, set()),
+        ({"realm_access": {"roles": "approver"}}, set()),
+        ({"realm_access": {}}, set()),
+        ({"roles": [["approver"], {"approver": True}, 7, "", "\x07"]}, set()),
+        ({"resource_access": {"us": {"roles": ["approver"]}}}, set()),
+    ],
+)
+def test_roles_are_those_of_the_realm_and_of_the_token(said: dict[str, Any], expected: set[str]) -> None:
+    assert caller(**said).roles == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("PUBLIC", "PUBLIC"),
+        ("internal", "INTERNAL"),
+        ("Confidential", "CONFIDENTIAL"),
+        ("RESTRICTED", "RESTRICTED"),
+        ("secret", "PUBLIC"),
+        (" RESTRICTED", "PUBLIC"),
+        ("\u0131NTERNAL", "PUBLIC"),
+        ("", "PUBLIC"),
+        (3, "PUBLIC"),
+        (["RESTRICTED"], "PUBLIC"),
+        (None, "PUBLIC"),
+    ],
+)
+def test_a_clearance_that_nobody_knows_clears_for_nothing(said: object, expected: str) -> None:
+    assert caller(clearance_level=said).clearance == expected
+
+
+@pytest.mark.parametrize("value", [7, ["CC-17"], "x" * 256, "a\nb", ""])
+def test_what_is_no_name_is_left_out(value: object) -> None:
+    found = caller(cost_center=value, azp=value, client_id="console")
+
+    assert (found.cost_center, found.app_id) == ("", "console")
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "",
+        " ",
+        "x" * 256,
+        "a\nb",
+        "a\x00",
+        "\x1b[31mu-17",
+        "u-17\u202e",
+        "\ud800",
+        " u-17",
+        "u-17 ",
+        7,
+        ["u-17"],
+        {},
+        True,
+    ],
+)
+def test_a_subject_is_printable_and_bounded(subject: object) -> None:
+    with pytest.raises(InvalidToken) as caught:
+        caller(sub=subject)
+
+    assert caught.value.code is TokenCode.INVALID_CLAIM
+
+
+@pytest.mark.parametrize("subject", ["local:u-17", "local:", "LOCAL:u-17", "anonymous", "Anonymous", "anonymous:1"])
+def test_a_subject_cannot_pass_for_somebody_without_a_token(subject: str) -> None:
+    with pytest.raises(InvalidToken) as caught:
+        caller(sub=subject)
+
+    assert caught.value.code is TokenCode.INVALID_CLAIM
+
+
+@pytest.mark.parametrize(
+    "subject", ["u-17", "x" * 255, "f:17:u-17", "auth0|17", "u-17@example.com", "ю-17", "localhost"]
+)
+def test_other_subjects_are_taken_as_they_are(subject: str) -> None:
+    assert caller(sub=subject).id == subject
+
+
+def test_nobody_is_somebody_that_no_issuer_can_name() -> None:
+    assert Caller(id="anonymous", is_verified=False, scopes=frozenset(), clearance="PUBLIC") == ANONYMOUS
+    assert local_caller("u-17").id.startswith("local:")
+
+
+@given(st.dictionaries(st.sampled_from(OPTIONAL), JSON))
+def test_whatever_else_a_token_says_the_caller_is_sound(said: dict[str, Any]) -> None:
+    found = caller(**said)
+
+    assert found.is_verified
+    assert found.scopes is not None
+    assert all(name.isprintable() and 0 < len(name) <= 255 for name in (*found.scopes, *found.roles))
+    assert len(found.app_id) <= 255

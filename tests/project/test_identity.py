@@ -1,0 +1,113 @@
+"""Who is asking, by the settings of a project and the token that was given."""
+
+import asyncio
+import getpass
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_resolver.identity.errors import InvalidToken, MissingToken, TokenCode, UnusableIdentity
+from agent_resolver.identity.verifier import Verifier
+from agent_resolver.project.identity import caller_of, caller_or_anonymous, user_name, verifier_of
+from agent_resolver.project.project import Project
+from agent_resolver.schema.caller import ANONYMOUS, Caller, local_caller
+from agent_resolver.storage import OversizeFile, UnreadableFile
+
+ISSUER = "https://login.example.com"
+CONFIGURED = (f"identity.issuer={ISSUER}", "identity.audience=agents")
+
+
+def opened(folder: Path, *flags: str) -> Project:
+    return Project(str(folder / "agents.md"), str(folder / "mcp.index.json"), environment={}, flags=flags)
+
+
+def caller(project: Project, token_file: Path | None = None, **environment: str) -> Caller:
+    return asyncio.run(caller_of(project, str(token_file) if token_file else None, environment))
+
+
+def test_without_an_issuer_it_is_whoever_sits_here(tmp_path: Path) -> None:
+    project = opened(tmp_path)
+
+    assert caller(project) == local_caller(getpass.getuser())
+    assert caller(project, AGENT_TOKEN=" ") == local_caller(user_name())
+    assert verifier_of(project) is None
+
+
+def test_whoever_has_no_name_is_known_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody() -> str:
+        raise KeyError("getpwuid(): uid not found")
+
+    monkeypatch.setattr(getpass, "getuser", nobody)
+
+    assert user_name() == str(os.getuid())
+
+
+def test_a_token_that_nobody_could_verify_is_not_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("canary.token.x\n")
+
+    for given, source in (({"AGENT_TOKEN": "canary.token.x"}, "AGENT_TOKEN"), ({}, "`--token-file`")):
+        with pytest.raises(UnusableIdentity) as caught:
+            caller(opened(tmp_path), None if given else tmp_path / "token", **given)
+        assert str(caught.value) == f"{source} gives a token, and no issuer is set that could vouch for it"
+        assert "identity.issuer" in caught.value.hint
+        assert "canary" not in f"{caught.value!r}{caught.value.hint}"
+
+
+def test_with_an_issuer_and_no_token_one_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(MissingToken) as caught:
+        caller(opened(tmp_path, *CONFIGURED), AGENT_TOKEN="")
+
+    assert str(caught.value) == f"{ISSUER} vouches for callers here, and no token was given"
+    assert caught.value.hint == "set AGENT_TOKEN, or name a file that holds the token with `--token-file`"
+
+
+def test_a_server_that_is_told_with_each_request_begins_with_nobody(tmp_path: Path) -> None:
+    project = opened(tmp_path, *CONFIGURED)
+
+    assert asyncio.run(caller_or_anonymous(project, None, {})) is ANONYMOUS
+    assert not ANONYMOUS.is_verified
+    assert asyncio.run(caller_or_anonymous(opened(tmp_path), None, {})) == local_caller(user_name())
+
+
+@pytest.mark.parametrize(("there", "missing"), [("issuer", "audience"), ("audience", "issuer")])
+def test_one_half_of_the_settings_is_refused(tmp_path: Path, there: str, missing: str) -> None:
+    with pytest.raises(UnusableIdentity) as caught:
+        caller(opened(tmp_path, f"identity.{there}=https://a.example"))
+
+    assert str(caught.value) == f"`identity.{there}` is set, and `identity.{missing}` is not"
+    assert caught.value.hint.startswith(f"set `identity.{missing}` too: ")
+
+
+def test_an_issuer_that_could_be_forged_on_the_way_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnusableIdentity, match="neither an `https` address"):
+        verifier_of(opened(tmp_path, "identity.issuer=http://login.example.com", "identity.audience=agents"))
+
+
+def test_the_settings_say_what_a_token_is_held_against(tmp_path: Path) -> None:
+    verifier = verifier_of(opened(tmp_path, *CONFIGURED))
+
+    assert isinstance(verifier, Verifier)
+    assert (verifier.issuer, verifier.audience) == (ISSUER, "agents")
+
+
+@pytest.mark.parametrize("content", [b"", b" \n", b"\xff\xfe", "tökén".encode()])
+def test_a_file_without_a_token_is_told(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "token").write_bytes(content)
+
+    with pytest.raises(InvalidToken) as caught:
+        caller(opened(tmp_path, *CONFIGURED), tmp_path / "token", AGENT_TOKEN="not.looked.at")
+    assert caught.value.code is TokenCode.MALFORMED
+    assert str(caught.value) == f"`{tmp_path / 'token'}` holds no token"
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(b"x" * 100_000)
+    project = opened(tmp_path, *CONFIGURED)
+
+    with pytest.raises(UnreadableFile):
+        caller(project, tmp_path / "missing")
+    with pytest.raises(UnreadableFile):
+        caller(project, tmp_path)
+    with pytest.raises(OversizeFile):
+        caller(project, tmp_path / "large")

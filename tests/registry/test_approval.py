@@ -1,0 +1,437 @@
+"""A call that takes an approval, from the question to the one time that it passes."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from agent_resolver.registry import Done, Failed, FailureCode, Outcome, Pending, Rules, ToolFailure
+from agent_resolver.registry.errors import AnswerRefused
+from agent_resolver.registry.inbox import Inbox
+from agent_resolver.registry.port import PendingActions
+from agent_resolver.registry.tool import CallContext
+from agent_resolver.schema import digest
+from agent_resolver.schema.caller import Caller, local_caller
+from agent_resolver.schema.classification import CLASSIFICATION_RANK, Classification
+from agent_resolver.schema.pending import PendingAction, Priority
+from tests.registry.sample import TRACE, MemoryTool, Work, echo, raising
+from tests.registry.stage import NOW, Stage, answering, code_of, in_memory, in_state_file, run
+
+CLOSE = "tickets.close"
+ADA = Caller(id="ada", is_verified=True, clearance="RESTRICTED", roles=frozenset({"approver"}))
+BOB = structs.replace(ADA, id="bob")
+GRACE = Caller(id="grace", is_verified=True, roles=frozenset({"approver"}))
+EVE = Caller(id="eve", is_verified=True, roles=frozenset({"auditor"}))
+LOCAL = local_caller("lin")
+
+
+@pytest.fixture(params=["memory", "state file"])
+def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
+    """Both places where things are kept."""
+    if request.param == "memory":
+        yield in_memory()
+        return
+    with in_state_file(tmp_path / "state.db") as made:
+        yield made
+
+
+def tool(classification: Classification = "RESTRICTED", work: Work = echo, **more: Any) -> MemoryTool:
+    fields = {name: more.pop(name) for name in ("rate_limit_per_minute", "timeout_seconds") if name in more}
+    tool_id = more.pop("tool_id", CLOSE)
+    return MemoryTool(tool_id, work, rules=Rules(classification=classification, needs_approval=True, **more), **fields)
+
+
+def asked(stage: Stage, by: Caller = ADA, arguments: dict[str, Any] | None = None, **more: Any) -> Pending:
+    outcome = stage.call(CLOSE, by, arguments, **more)
+    assert isinstance(outcome, Pending), outcome
+    assert outcome.code == "APPROVAL_REQUIRED"
+    return outcome
+
+
+# The question ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_question_says_who_asks_for_what_until_when_and_whom_it_takes(stage: Stage) -> None:
+    stage.add(tool(approver_role="closer", priority="P2"))
+
+    outcome = asked(stage, arguments={"ticket": 7})
+
+    assert outcome == Pending(
+        trace_id=TRACE,
+        id=outcome.id,
+        type="APPROVAL",
+        code="APPROVAL_REQUIRED",
+        message="ada asks to call tickets.close (RESTRICTED)",
+        remedy=f"once `agent inbox approve {outcome.id}` is done, make the same call under the same trace",
+        expires_at="2026-03-01T12:15:00.000Z",
+    )
+    (action,) = stage.actions()
+    assert action == PendingAction(
+        id=outcome.id,
+        type="APPROVAL",
+        subject=CLOSE,
+        message=outcome.message,
+        asked_at=NOW,
+        binding=action.binding,
+        expires_at="2026-03-01T12:15:00.000Z",
+        requester="ada",
+        trace_id=TRACE,
+        arguments=digest({"ticket": 7}),
+        classification="RESTRICTED",
+        role="closer",
+    )
+
+
+@pytest.mark.parametrize(("priority", "minutes"), [("P1", 5), ("P2", 15), ("P3", 30), ("P4", 60)])
+def test_a_question_lives_as_long_as_its_priority_says(stage: Stage, priority: Priority, minutes: int) -> None:
+    stage.add(tool(priority=priority))
+    question = asked(stage)
+
+    stage.clock.forward(minutes - 1 / 60_000)
+    assert stage.show(question.id).state(stage.clock.now()) == "open"
+    stage.clock.forward(1 / 60_000)
+    assert stage.show(question.id).state(stage.clock.now()) == "expired"
+
+
+def test_asking_again_is_the_same_question(stage: Stage) -> None:
+    stage.add(tool())
+    first = asked(stage)
+    stage.clock.forward(10)
+
+    assert asked(stage) == first
+    assert len(stage.actions()) == 1
+
+
+# One call, once -------------------------------------------------------------------------------------------------------
+
+
+def test_once_approved_the_same_call_passes_once(stage: Stage) -> None:
+    stage.add(close := tool())
+    first = asked(stage, arguments={"ticket": 7})
+    assert stage.decide(first.id, "approved", GRACE) == "approved"
+    stage.clock.forward(1)
+
+    done = stage.call(CLOSE, ADA, {"ticket": 7})
+    second = asked(stage, arguments={"ticket": 7})
+
+    assert done == Done(trace_id=TRACE, result={"ticket": 7})
+    assert close.calls == 1
+    assert second.id != first.id
+    assert stage.show(first.id).used_at == "2026-03-01T12:01:00.000Z"
+    assert stage.decide(second.id, "approved", GRACE) == "approved"
+    assert code_of(stage.call(CLOSE, ADA, {"ticket": 7})) == "DONE"
+    assert close.calls == 2
+
+
+def test_everything_that_happens_to_an_approval_is_recorded(stage: Stage) -> None:
+    stage.add(tool())
+    question = asked(stage, arguments={"ticket": 7})
+    stage.decide(question.id, "approved", GRACE, "change 4711")
+    stage.call(CLOSE, ADA, {"ticket": 7})
+
+    call = {"caller": "ada", "trace": TRACE, "tool": CLOSE}
+    assert stage.records() == [
+        ("action.asked", {**call, "action": question.id, "type": "APPROVAL"}),
+        ("call.pending", {**call, "pending": question.id}),
+        (
+            "action.approved",
+            {
+                "caller": "grace",
+                "verified": True,
+                "trace": TRACE,
+                "action": question.id,
+                "type": "APPROVAL",
+                "tool": CLOSE,
+            },
+        ),
+        ("call.started", {**call, "arguments": digest({"ticket": 7})}),
+        ("call.done", {**call, "result": digest({"ticket": 7})}),
+    ]
+    kept = stage.show(question.id)
+    assert (kept.answered_by, kept.reason) == ("grace", "change 4711")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        (CLOSE, ADA, {"ticket": 8}, TRACE),
+        (CLOSE, ADA, {"ticket": 7, "why": None}, TRACE),
+        (CLOSE, ADA, {"ticket": "7"}, TRACE),
+        (CLOSE, ADA, {"ticket": 7.5}, TRACE),
+        (CLOSE, ADA, {}, TRACE),
+        (CLOSE, ADA, {"ticket": 7}, "1" * 32),
+        (CLOSE, BOB, {"ticket": 7}, TRACE),
+        ("tickets.delete", ADA, {"ticket": 7}, TRACE),
+    ],
+)
+def test_an_approval_is_good_for_one_tool_one_set_of_arguments_one_trace_and_one_caller(
+    stage: Stage, other: tuple[str, Caller, dict[str, Any], str]
+) -> None:
+    stage.add(close := tool(), delete := tool(tool_id="tickets.delete"))
+    question = asked(stage, arguments={"ticket": 7})
+    stage.decide(question.id, "approved", GRACE)
+
+    outcome = stage.call(*other)
+
+    assert code_of(outcome) == "APPROVAL_REQUIRED"
+    assert isinstance(outcome, Pending)
+    assert outcome.id != question.id
+    assert (close.calls, delete.calls) == (0, 0)
+    assert code_of(stage.call(CLOSE, ADA, {"ticket": 7})) == "DONE"
+
+
+def test_the_order_of_arguments_does_not_matter(stage: Stage) -> None:
+    stage.add(tool())
+    question = asked(stage, arguments={"a": 1, "b": {"c": 2, "d": 3}})
+    stage.decide(question.id, "approved", GRACE)
+
+    assert code_of(stage.call(CLOSE, ADA, {"b": {"d": 3, "c": 2}, "a": 1})) == "DONE"
+
+
+def test_two_of_the_same_call_at_once_run_once(stage: Stage) -> None:
+    async def slow(arguments: dict[str, Any]) -> Any:
+        await asyncio.sleep(0)
+        return arguments
+
+    stage.add(close := tool(work=slow))
+    question = asked(stage)
+    stage.decide(question.id, "approved", GRACE)
+    context = CallContext(run="run-1", trace_id=TRACE, caller=ADA)
+
+    async def both() -> list[Outcome]:
+        return list(await asyncio.gather(*(stage.registry.call(CLOSE, {}, context) for _ in range(5))))
+
+    codes = sorted(map(code_of, run(both())))
+
+    assert close.calls == 1
+    assert codes.count("DONE") == 1
+    assert set(codes) <= {"DONE", "ALREADY_RUNNING", "APPROVAL_REQUIRED"}
+
+
+def test_an_approved_call_that_fails_has_used_its_approval(stage: Stage) -> None:
+    stage.add(close := tool(work=raising(ToolFailure(FailureCode.TOOL_ERROR, "It is closed", ""))))
+    question = asked(stage)
+    stage.decide(question.id, "approved", GRACE)
+
+    assert code_of(stage.call(CLOSE, ADA)) == "TOOL_ERROR"
+    assert asked(stage).id != question.id
+    assert close.calls == 1
+
+
+def test_what_keeps_an_approved_call_from_running_does_not_use_its_approval(stage: Stage) -> None:
+    stage.add(close := tool(secrets=("KEY",), rate_limit_per_minute=1))
+    question = asked(stage)
+    stage.decide(question.id, "approved", GRACE)
+
+    assert code_of(stage.call(CLOSE, ADA)) == "SECRET_REQUIRED"
+    assert code_of(stage.call(CLOSE, ADA)) == "SECRET_REQUIRED"
+    stage.secrets.values["KEY"] = "there"
+    assert code_of(stage.call(CLOSE, ADA)) == "DONE"
+    again = asked(stage)
+    stage.decide(again.id, "approved", GRACE)
+    assert code_of(stage.call(CLOSE, ADA)) == "RATE_LIMITED"
+    assert stage.show(again.id).state(stage.clock.now()) == "approved"
+    assert close.calls == 1
+
+
+def test_a_call_with_a_key_tells_its_result_again_without_a_second_approval(stage: Stage) -> None:
+    stage.add(close := tool())
+    question = asked(stage, key="key-1")
+    stage.decide(question.id, "approved", GRACE)
+
+    first = stage.call(CLOSE, ADA, key="key-1")
+    again = stage.call(CLOSE, ADA, key="key-1")
+
+    assert isinstance(first, Done)
+    assert again == first
+    assert close.calls == 1
+    # Under no key or another one it is another call.
+    assert code_of(stage.call(CLOSE, ADA)) == "APPROVAL_REQUIRED"
+    assert code_of(stage.call(CLOSE, ADA, key="key-2")) == "APPROVAL_REQUIRED"
+
+
+def test_a_restricted_call_that_was_interrupted_is_made_again_only_when_somebody_else_says_so(stage: Stage) -> None:
+    async def never(_: dict[str, Any]) -> Any:
+        await asyncio.Event().wait()
+
+    stage.add(close := tool(work=never, timeout_seconds=0.01))
+    stage.decide(asked(stage, key="key-1").id, "approved", GRACE)
+    assert code_of(stage.call(CLOSE, ADA, key="key-1")) == "TIMEOUT"
+    assert code_of(stage.call(CLOSE, ADA, key="key-1")) == "OUTCOME_UNKNOWN"
+    (question,) = stage.listed()
+    assert (question.type, question.classification, question.role) == ("CLARIFICATION", "RESTRICTED", "approver")
+
+    refused = {by.id: stage.answer(question.id, "retry", by) for by in (ADA, EVE, LOCAL)}
+
+    assert refused == {"ada": "OWN_CALL", "eve": "MISSING_ROLE", "local:lin": "UNVERIFIED_APPROVER"}
+    assert code_of(stage.call(CLOSE, ADA, key="key-1")) == "OUTCOME_UNKNOWN"
+    assert close.calls == 1
+    assert stage.answer(question.id, "retry", GRACE) == "answered"
+    assert code_of(stage.call(CLOSE, ADA, key="key-1")) == "TIMEOUT"
+    assert close.calls == 2
+
+
+# Who may answer -------------------------------------------------------------------------------------------------------
+
+
+def test_whoever_asks_for_a_restricted_call_cannot_approve_it_and_can_take_it_back(stage: Stage) -> None:
+    stage.add(close := tool())
+    question = asked(stage)
+
+    assert stage.decide(question.id, "approved", ADA) == "OWN_CALL"
+    assert stage.show(question.id).is_open
+    assert stage.decide(question.id, "rejected", ADA) == "rejected"
+
+    outcome = stage.call(CLOSE, ADA)
+    assert isinstance(outcome, Failed)
+    assert (outcome.code, outcome.message) == (FailureCode.APPROVAL_REJECTED, "ada rejected this call")
+    assert close.calls == 0
+
+
+@pytest.mark.parametrize("classification", CLASSIFICATION_RANK)
+def test_below_restricted_whoever_asks_may_approve(stage: Stage, classification: Classification) -> None:
+    stage.add(tool(classification))
+    question = asked(stage)
+
+    expected = "OWN_CALL" if classification == "RESTRICTED" else "approved"
+    assert stage.decide(question.id, "approved", ADA) == expected
+
+
+@pytest.mark.parametrize("classification", CLASSIFICATION_RANK)
+@pytest.mark.parametrize("by", [LOCAL, local_caller("kim"), Caller(id="anonymous")])
+def test_somebody_whom_nobody_vouches_for_cannot_approve_a_restricted_call(
+    stage: Stage, classification: Classification, by: Caller
+) -> None:
+    stage.add(tool(classification))
+    question = asked(stage, LOCAL)
+
+    expected = "UNVERIFIED_APPROVER" if classification == "RESTRICTED" else "approved"
+    assert stage.decide(question.id, "approved", by) == expected
+    assert stage.records()[-1][1].get("verified", False) is False
+
+
+def test_a_role_is_needed(stage: Stage) -> None:
+    stage.add(tool("INTERNAL", approver_role="closer"))
+    question = asked(stage)
+
+    for by in (GRACE, EVE, ADA):
+        assert stage.decide(question.id, "approved", by) == "MISSING_ROLE"
+    assert stage.show(question.id).is_open
+    assert stage.decide(question.id, "approved", structs.replace(EVE, roles=frozenset({"closer"}))) == "approved"
+
+
+def test_a_refused_answer_leaves_no_trace_in_what_waits_or_in_the_records(stage: Stage) -> None:
+    stage.add(tool())
+    question = asked(stage)
+    before = stage.actions(), stage.records()
+
+    for by in (ADA, EVE, LOCAL):
+        stage.decide(question.id, "approved", by)
+    stage.answer(question.id, "approved", GRACE)
+
+    assert (stage.actions(), stage.records()) == before
+
+
+# Too late, twice, at once ---------------------------------------------------------------------------------------------
+
+
+def test_what_expired_before_anybody_answered_takes_no_answer_and_is_asked_anew(stage: Stage) -> None:
+    stage.add(tool(priority="P1"))
+    question = asked(stage)
+    stage.clock.forward(5)
+
+    assert stage.decide(question.id, "approved", GRACE) == "EXPIRED"
+    assert stage.decide(question.id, "rejected", ADA) == "EXPIRED"
+    anew = asked(stage)
+    assert anew.id != question.id
+    assert anew.expires_at == "2026-03-01T12:10:00.000Z"
+    assert stage.decide(anew.id, "approved", GRACE) == "approved"
+    assert code_of(stage.call(CLOSE, ADA)) == "DONE"
+
+
+def test_what_expired_after_it_was_approved_does_not_pass(stage: Stage) -> None:
+    stage.add(close := tool(priority="P1"))
+    question = asked(stage)
+    stage.clock.forward(4)
+    stage.decide(question.id, "approved", GRACE)
+    stage.clock.forward(1)
+
+    assert asked(stage).id != question.id
+    assert close.calls == 0
+
+
+def test_no_is_no_however_long_ago_and_only_for_this_trace(stage: Stage) -> None:
+    stage.add(tool(priority="P1"))
+    question = asked(stage)
+    assert stage.decide(question.id, "rejected", GRACE, "not before the release") == "rejected"
+
+    for _ in range(2):
+        outcome = stage.call(CLOSE, ADA)
+        assert isinstance(outcome, Failed)
+        assert (outcome.code, outcome.message, outcome.remedy) == (
+            FailureCode.APPROVAL_REJECTED,
+            "grace rejected this call: not before the release",
+            "a call under another trace asks anew",
+        )
+        stage.clock.forward(10)
+    assert code_of(stage.call(CLOSE, ADA, trace="1" * 32)) == "APPROVAL_REQUIRED"
+    assert stage.records()[2][0] == "action.rejected"
+
+
+@pytest.mark.parametrize("first", ["approved", "rejected"])
+@pytest.mark.parametrize("second", ["approved", "rejected"])
+def test_an_answer_is_given_once(stage: Stage, first: Any, second: Any) -> None:
+    stage.add(tool())
+    question = asked(stage)
+    stage.decide(question.id, first, GRACE)
+
+    for by in (GRACE, structs.replace(GRACE, id="hal"), ADA):
+        assert stage.decide(question.id, second, by) == "ALREADY_ANSWERED"
+    assert (stage.show(question.id).answer, stage.show(question.id).answered_by) == (first, "grace")
+
+
+class BothHaveRead:
+    """Lets nobody answer before two have read that it is open."""
+
+    def __init__(self, pending: PendingActions) -> None:
+        self._pending = pending
+        self._barrier = asyncio.Barrier(2)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pending, name)
+
+    async def get(self, action_id: str) -> PendingAction | None:
+        found = await self._pending.get(action_id)
+        await self._barrier.wait()
+        return found
+
+
+def test_of_two_people_who_answer_at_once_one_is_taken_and_the_other_is_told(stage: Stage) -> None:
+    stage.add(tool())
+    question = asked(stage)
+
+    async def both() -> list[PendingAction | BaseException]:
+        pending: Any = BothHaveRead(stage.pending)
+        inbox = Inbox(pending, stage.secrets, stage.clock)
+        hal = structs.replace(GRACE, id="hal")
+        answers = (
+            inbox.decide(question.id, "approved", answering(GRACE)),
+            inbox.decide(question.id, "rejected", answering(hal)),
+        )
+        return list(await asyncio.gather(*answers, return_exceptions=True))
+
+    taken, refused = sorted(run(both()), key=lambda each: isinstance(each, AnswerRefused))
+
+    assert isinstance(taken, PendingAction)
+    assert isinstance(refused, AnswerRefused)
+    assert (refused.refusal.code, refused.refusal.message) == (
+        "ALREADY_ANSWERED",
+        f"{question.id} was answered by somebody else a moment ago",
+    )
+    assert stage.show(question.id).answered_by == taken.answered_by
+    assert [kind for kind in stage.kinds() if kind in {"action.approved", "action.rejected"}] == [
+        f"action.{taken.answer}"
+    ]

@@ -1,0 +1,565 @@
+"""A call under a key is done once, and whoever makes it again is told what came of it."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_resolver.project.adapter import StatePorts
+from agent_resolver.registry import Done, Failed, FailureCode, Outcome, Pending, Ports, Rules, ToolFailure, ToolRegistry
+from agent_resolver.registry.call import Call
+from agent_resolver.registry.errors import NeedsAction
+from agent_resolver.registry.pipeline import Pipeline
+from agent_resolver.registry.tool import CallContext
+from agent_resolver.schema import digest
+from agent_resolver.schema.caller import Caller, local_caller
+from agent_resolver.schema.pending import PendingAction
+from agent_resolver.storage.database import Database
+from agent_resolver.storage.seal import AesSeal
+from agent_resolver.storage.trail import SqliteTrail
+from tests.registry.sample import TRACE, MemoryTool, Work, raising
+from tests.registry.stage import Stage, code_of, in_memory, in_state_file, run
+
+PAY = "bank.pay"
+ADA = local_caller("ada")
+BOB = local_caller("bob")
+GRACE = Caller(id="grace", is_verified=True, roles=frozenset({"approver"}))
+CANARY = "canary-7f3a"
+MAYBE_DONE = (
+    FailureCode.TIMEOUT,
+    FailureCode.RUNNER_ERROR,
+    FailureCode.PROTOCOL_ERROR,
+    FailureCode.SERVER_UNAVAILABLE,
+    FailureCode.OUTPUT_VALIDATION_FAILED,
+)
+
+
+@pytest.fixture(params=["memory", "state file"])
+def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
+    """Both places where things are kept."""
+    if request.param == "memory":
+        yield in_memory()
+        return
+    with in_state_file(tmp_path / "state.db") as made:
+        yield made
+
+
+class Payments(MemoryTool):
+    """Does a thing that must not be done twice; how it goes is set from outside."""
+
+    def __init__(self, **rules: Any) -> None:
+        schema = {"type": "object", "required": ["number"]}
+        super().__init__(PAY, self._pay, rules=Rules(**rules), output_schema=schema)
+        self.fails: Work | None = None
+
+    async def _pay(self, arguments: dict[str, Any]) -> Any:
+        if self.fails:
+            return await self.fails(arguments)
+        return {"number": self.calls}
+
+
+async def _nonsense(_: dict[str, Any]) -> Any:
+    return {"no": "number"}
+
+
+def failing(code: FailureCode) -> Work:
+    """Work that ends with this code."""
+    known: dict[FailureCode, Work] = {
+        FailureCode.RUNNER_ERROR: raising(ValueError("a bug")),
+        FailureCode.OUTPUT_VALIDATION_FAILED: _nonsense,
+    }
+    return known.get(code) or raising(ToolFailure(code, "it went wrong"))
+
+
+def pay(stage: Stage, key: str | None = "k", by: Caller = ADA, trace: str = TRACE, **arguments: Any) -> Outcome:
+    return stage.call(PAY, by, arguments, trace, key=key)
+
+
+def paid(number: int) -> Done:
+    return Done(trace_id=TRACE, result={"number": number})
+
+
+def questions(stage: Stage) -> list[PendingAction]:
+    return [action for action in stage.listed() if action.type == "CLARIFICATION"]
+
+
+# Done once ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_idempotent", [True, False])
+def test_under_one_key_it_is_done_once_and_the_result_told_again(stage: Stage, *, is_idempotent: bool) -> None:
+    stage.add(tool := Payments(is_idempotent=is_idempotent))
+
+    assert [pay(stage, to="acme") for _ in range(3)] == [paid(1)] * 3
+    assert tool.calls == 1
+    assert stage.kinds() == ["call.started", "call.done", "call.done", "call.done"]
+
+
+def test_whoever_asks_again_is_told_under_their_own_trace(stage: Stage) -> None:
+    stage.add(Payments())
+    pay(stage)
+
+    assert pay(stage, trace="1" * 32) == Done(trace_id="1" * 32, result={"number": 1})
+
+
+def test_without_a_key_every_call_is_another(stage: Stage) -> None:
+    stage.add(Payments())
+
+    assert [pay(stage, key=None) for _ in range(3)] == [paid(1), paid(2), paid(3)]
+
+
+def test_another_key_is_another_call(stage: Stage) -> None:
+    stage.add(Payments())
+
+    assert [pay(stage, key=key) for key in ("k", "K", "k ", "k")] == [paid(1), paid(2), paid(3), paid(1)]
+
+
+def test_another_callers_key_is_another_key(stage: Stage) -> None:
+    stage.add(Payments())
+
+    assert [pay(stage, by=by) for by in (ADA, BOB, ADA, BOB)] == [paid(1), paid(2), paid(1), paid(2)]
+
+
+def test_a_key_belongs_to_one_tool(stage: Stage) -> None:
+    stage.add(Payments(), MemoryTool())
+
+    assert pay(stage) == paid(1)
+    assert stage.call("memory.echo", ADA, {}, key="k") == Done(trace_id=TRACE, result={})
+
+
+def test_a_key_that_was_used_for_other_arguments_is_refused(stage: Stage) -> None:
+    stage.add(tool := Payments())
+    pay(stage, to="acme")
+
+    other = pay(stage, to="other")
+
+    assert code_of(other) == "KEY_REUSED"
+    assert tool.calls == 1
+    assert pay(stage, to="acme") == paid(1)
+
+
+@pytest.mark.parametrize("key", ["", "k" * 201, "\udcff", "a\nb", "\0"])
+def test_a_key_that_cannot_be_kept_is_refused(stage: Stage, key: str) -> None:
+    stage.add(tool := Payments())
+
+    assert code_of(pay(stage, key=key)) == "INPUT_VALIDATION_FAILED"
+    assert tool.calls == 0
+
+
+@pytest.mark.parametrize("key", ["k" * 200, "é 😀", "'; DROP TABLE ledger; --"])
+def test_any_other_key_is_good(stage: Stage, key: str) -> None:
+    stage.add(Payments())
+
+    assert [pay(stage, key=key) for _ in range(2)] == [paid(1)] * 2
+
+
+@pytest.mark.parametrize("result", [None, False, 0, "", [], {"é": [1.5, None, {"deep": "😀"}]}, 2**53])
+def test_any_result_is_told_again_as_it_was(stage: Stage, result: Any) -> None:
+    async def work(_: dict[str, Any]) -> Any:
+        return result
+
+    stage.add(tool := MemoryTool(work=work))
+    outcomes = [stage.call("memory.echo", ADA, {}, key="k") for _ in range(2)]
+
+    assert outcomes == [Done(trace_id=TRACE, result=result)] * 2
+    assert tool.calls == 1
+
+
+def test_what_is_refused_before_it_starts_uses_no_key_up(stage: Stage) -> None:
+    stage.add(MemoryTool(PAY, input_schema={"required": ["to"]}))
+
+    assert code_of(pay(stage)) == "INPUT_VALIDATION_FAILED"
+    assert code_of(pay(stage, to="acme")) == "DONE"
+
+
+# At the same time -----------------------------------------------------------------------------------------------------
+
+
+class Gate:
+    """Work that waits until it is let through."""
+
+    def __init__(self) -> None:
+        self.reached, self.opened = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, _: dict[str, Any]) -> Any:
+        self.reached.set()
+        await self.opened.wait()
+        return {"number": 7}
+
+
+@pytest.mark.parametrize("is_idempotent", [True, False])
+def test_of_the_same_call_at_the_same_time_one_runs(stage: Stage, *, is_idempotent: bool) -> None:
+    tool = MemoryTool(PAY, rules=Rules(is_idempotent=is_idempotent))
+    stage.add(tool)
+
+    outcomes = run(twenty_at_once(stage, tool))
+
+    assert list(map(code_of, outcomes)) == ["ALREADY_RUNNING"] * 19 + ["DONE"]
+    assert pay(stage) == paid(7)
+    assert tool.calls == 1
+
+
+async def twenty_at_once(stage: Stage, tool: MemoryTool) -> list[Outcome]:
+    """What comes of the same call, in that order, when the one that runs goes on after all others ended."""
+    tool._work = gate = Gate()
+    context = CallContext(run="r", trace_id=TRACE, caller=ADA, key="k")
+    calls = [asyncio.create_task(stage.registry.call(PAY, {}, context)) for _ in range(20)]
+    outcomes = []
+    for ended in asyncio.as_completed(calls):
+        outcomes.append(await ended)
+        if len(outcomes) == len(calls) - 1:
+            gate.opened.set()
+    return outcomes
+
+
+# Failed ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [*MAYBE_DONE, FailureCode.TOOL_ERROR])
+def test_what_is_idempotent_may_be_tried_again_after_any_failure(stage: Stage, code: FailureCode) -> None:
+    stage.add(tool := Payments(is_idempotent=True))
+    tool.fails = failing(code)
+    assert [code_of(pay(stage)) for _ in range(2)] == [code.value] * 2
+    tool.fails = None
+
+    assert pay(stage) == paid(3)
+    assert pay(stage) == paid(3)
+    assert stage.actions() == []
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        failing(FailureCode.TOOL_ERROR),
+        failing(FailureCode.NOT_CONFIGURED),
+        raising(NeedsAction("OAUTH", "bank", "Sign in")),
+    ],
+)
+def test_what_says_that_it_did_nothing_may_be_tried_again(stage: Stage, work: Work) -> None:
+    stage.add(tool := Payments())
+    tool.fails = work
+    assert not isinstance(pay(stage), Done)
+    tool.fails = None
+
+    assert pay(stage) == paid(2)
+
+
+def unknown(stage: Stage, tool: Payments, code: FailureCode = FailureCode.TIMEOUT) -> PendingAction:
+    """The question that is asked when it was interrupted."""
+    tool.fails = failing(code)
+    assert code_of(pay(stage)) == code.value
+    tool.fails = None
+    assert code_of(pay(stage)) == "OUTCOME_UNKNOWN"
+    (question,) = questions(stage)
+    return question
+
+
+@pytest.mark.parametrize("code", MAYBE_DONE)
+def test_what_may_have_been_done_is_not_tried_again_before_a_person_says_so_and_then_once(
+    stage: Stage, code: FailureCode
+) -> None:
+    stage.add(tool := Payments())
+    question = unknown(stage, tool, code)
+
+    outcome = pay(stage)
+
+    assert isinstance(outcome, Failed)
+    assert outcome.code == "OUTCOME_UNKNOWN"
+    assert outcome.remedy == f"look; then `agent inbox answer {question.id} retry`, or `done`"
+    assert tool.calls == 1
+    assert (question.subject, question.requester, question.trace_id) == (PAY, "local:ada", TRACE)
+    assert question.arguments == digest({})
+
+    assert stage.answer(question.id, "retry", BOB) == "answered"
+    assert [pay(stage) for _ in range(3)] == [paid(2)] * 3
+    assert tool.calls == 2
+    assert questions(stage) == []
+    assert stage.show(question.id).state(stage.clock.now()) == "used"
+
+
+def test_what_never_answers_may_have_been_done(stage: Stage) -> None:
+    async def never(_: dict[str, Any]) -> Any:
+        await asyncio.Event().wait()
+
+    stage.add(tool := MemoryTool(PAY, never, timeout_seconds=0.01))
+
+    assert [code_of(pay(stage)) for _ in range(3)] == ["TIMEOUT", "OUTCOME_UNKNOWN", "OUTCOME_UNKNOWN"]
+    assert tool.calls == 1
+
+
+def test_what_a_person_found_done_stays_undone_by_us(stage: Stage) -> None:
+    stage.add(tool := Payments())
+    question = unknown(stage, tool)
+    stage.answer(question.id, "done", BOB)
+
+    outcome = pay(stage)
+
+    assert isinstance(outcome, Failed)
+    assert outcome.code == "OUTCOME_UNKNOWN"
+    assert outcome.message.endswith("; local:bob says: done")
+    assert tool.calls == 1
+    assert questions(stage) == []
+
+
+def test_what_is_interrupted_once_more_is_asked_about_once_more(stage: Stage) -> None:
+    stage.add(tool := Payments())
+    first = unknown(stage, tool)
+    stage.answer(first.id, "retry", BOB)
+
+    second = unknown(stage, tool)
+
+    assert second.id != first.id
+    assert tool.calls == 2
+    stage.answer(second.id, "retry", BOB)
+    assert pay(stage) == paid(3)
+
+
+def test_an_answer_for_one_call_lets_no_other_be_tried_again(stage: Stage) -> None:
+    stage.add(tool := Payments())
+    question = unknown(stage, tool)
+    tool.fails = failing(FailureCode.TIMEOUT)
+    pay(stage, key="other")
+    tool.fails = None
+    stage.answer(question.id, "retry", BOB)
+
+    assert code_of(pay(stage, key="other")) == "OUTCOME_UNKNOWN"
+    assert tool.calls == 2
+
+
+def test_of_those_who_try_again_at_the_same_time_one_does_and_nobody_is_asked_anew(stage: Stage) -> None:
+    stage.add(tool := Payments())
+    stage.answer(unknown(stage, tool).id, "retry", BOB)
+
+    outcomes = run(twenty_at_once(stage, tool))
+
+    assert list(map(code_of, outcomes)) == ["ALREADY_RUNNING"] * 19 + ["DONE"]
+    assert tool.calls == 2
+    assert questions(stage) == []
+
+
+# With an approval -----------------------------------------------------------------------------------------------------
+
+
+def approve(stage: Stage, **arguments: Any) -> None:
+    outcome = pay(stage, **arguments)
+    assert isinstance(outcome, Pending)
+    assert stage.decide(outcome.id, "approved", GRACE) == "approved"
+
+
+@pytest.mark.parametrize("is_idempotent", [True, False])
+def test_what_was_approved_and_done_is_told_again_without_asking(stage: Stage, *, is_idempotent: bool) -> None:
+    stage.add(tool := Payments(needs_approval=True, is_idempotent=is_idempotent))
+    approve(stage)
+
+    assert [pay(stage) for _ in range(3)] == [paid(1)] * 3
+    assert tool.calls == 1
+    assert stage.listed() == []
+
+
+def test_an_approval_is_good_for_one_key(stage: Stage) -> None:
+    stage.add(tool := Payments(needs_approval=True))
+    approve(stage)
+    pay(stage)
+
+    assert code_of(pay(stage, key="other")) == "APPROVAL_REQUIRED"
+    assert code_of(pay(stage, key=None)) == "APPROVAL_REQUIRED"
+    assert tool.calls == 1
+
+
+def test_what_was_approved_and_interrupted_needs_a_person_and_no_second_approval(stage: Stage) -> None:
+    stage.add(tool := Payments(needs_approval=True))
+    approve(stage)
+    question = unknown(stage, tool)
+    stage.answer(question.id, "retry", BOB)
+
+    assert [pay(stage) for _ in range(2)] == [paid(2)] * 2
+    assert sorted(action.type for action in stage.actions()) == ["APPROVAL", "CLARIFICATION"]
+
+
+def test_what_was_approved_and_failed_takes_a_new_approval(stage: Stage) -> None:
+    stage.add(tool := Payments(needs_approval=True, is_idempotent=True))
+    approve(stage)
+    tool.fails = failing(FailureCode.TOOL_ERROR)
+    pay(stage)
+    tool.fails = None
+
+    assert code_of(pay(stage)) == "APPROVAL_REQUIRED"
+    assert tool.calls == 1
+
+
+class Late(Pipeline):
+    """Holds one call between its approval and its start."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.reached, self.opened, self.is_holding = asyncio.Event(), asyncio.Event(), False
+
+    async def rate_limit(self, call: Call) -> Failed | Pending | None:
+        if self.is_holding:
+            self.is_holding = False
+            self.reached.set()
+            await self.opened.wait()
+        return await super().rate_limit(call)
+
+
+@pytest.mark.parametrize("key", ["k", None])
+@pytest.mark.parametrize("when", ["before the first", "while the first runs"])
+def test_one_approval_never_lets_two_calls_run_however_they_overlap(stage: Stage, when: str, key: str | None) -> None:
+    """The second passes the approval on account of the first, which then fails and is forgotten."""
+    stage.add(tool := Payments(needs_approval=True, is_idempotent=True))
+    approve(stage, key=key)
+    late = ToolRegistry(stage.ports, pipeline=Late)
+    late.add(tool)
+    if stage.ports.ledger is None:
+        late._pipeline._ledger = stage.registry._pipeline._ledger
+
+    async def story() -> tuple[Outcome, Outcome]:
+        holding = late._pipeline
+        assert isinstance(holding, Late)
+        holding.is_holding = True
+        context = CallContext(run="r", trace_id=TRACE, caller=ADA, key=key)
+        gate = Gate()
+        tool.fails = _and_then(gate, failing(FailureCode.TOOL_ERROR))
+        first = second = asyncio.create_task(stage.registry.call(PAY, {}, context))
+        if when == "while the first runs":
+            await gate.reached.wait()
+        second = asyncio.create_task(late.call(PAY, {}, context))
+        await holding.reached.wait()
+        await gate.reached.wait()
+        gate.opened.set()
+        await first
+        holding.opened.set()
+        return first.result(), await second
+
+    first, second = run(story())
+
+    assert (code_of(first), code_of(second)) == ("TOOL_ERROR", "APPROVAL_REQUIRED")
+    assert tool.calls == 1
+
+
+def _and_then(first: Work, second: Work) -> Work:
+    async def both(arguments: dict[str, Any]) -> Any:
+        await first(arguments)
+        return await second(arguments)
+
+    return both
+
+
+# In the state file ----------------------------------------------------------------------------------------------------
+
+
+def opened(path: Path, key: bytes | None = None) -> tuple[Database, StatePorts, Ports]:
+    database = Database(str(path))
+    kept = StatePorts(database, key)
+    return database, kept, Ports(trail=kept, pending=kept, rate=kept, ledger=kept, seal=kept.seal)
+
+
+def test_a_thousand_calls_at_once_are_all_recorded_and_each_key_is_done_once(tmp_path: Path) -> None:
+    database, kept, ports = opened(tmp_path / "state.db", b"key")
+    effects: dict[str, int] = {}
+
+    async def work(arguments: dict[str, Any]) -> Any:
+        effects[arguments["key"]] = effects.get(arguments["key"], 0) + 1
+        await asyncio.sleep(0)
+        return {"number": effects[arguments["key"]]}
+
+    registry = ToolRegistry(ports)
+    registry.add(MemoryTool(PAY, work))
+
+    async def story() -> list[Outcome]:
+        contexts = [
+            CallContext(run=f"run-{number % 7}", trace_id=f"{number:032x}", caller=ADA, key=f"k{number % 100}")
+            for number in range(1000)
+        ]
+        return await asyncio.gather(*(registry.call(PAY, {"key": each.key}, each) for each in contexts))
+
+    outcomes = run(story())
+    kept.close()
+    faults, count, _ = SqliteTrail(database, b"key").verify()
+    records = list(SqliteTrail(database).records())
+    keys = list(database.query("SELECT state, count(*) FROM ledger GROUP BY state"))
+    database.close()
+
+    assert effects == {f"k{number}": 1 for number in range(100)}
+    assert {code_of(outcome) for outcome in outcomes} <= {"DONE", "ALREADY_RUNNING"}
+    assert all(outcome.result == {"number": 1} for outcome in outcomes if isinstance(outcome, Done))
+    assert faults == []
+    assert (len(outcomes), count) == (1000, 1100)
+    assert sum(record.kind == "call.started" for record in records) == 100
+    ended = [record.body["trace"] for record in records if record.kind in {"call.done", "call.failed"}]
+    assert sorted(ended) == [f"{number:032x}" for number in range(1000)]
+    assert keys == [("done", 100)]
+
+
+@pytest.mark.parametrize("needs_approval", [True, False])
+@pytest.mark.parametrize("code", [None, FailureCode.TIMEOUT, FailureCode.TOOL_ERROR])
+def test_a_call_without_a_key_leaves_nothing_in_the_ledger(
+    tmp_path: Path, code: FailureCode | None, *, needs_approval: bool
+) -> None:
+    with in_state_file(tmp_path / "state.db") as stage:
+        stage.add(tool := Payments(needs_approval=needs_approval))
+        if needs_approval:
+            approve(stage, key=None)
+        tool.fails = failing(code) if code else None
+
+        assert code_of(pay(stage, key=None)) == (code or "DONE")
+
+    database = Database(str(tmp_path / "state.db"))
+    assert list(database.query("SELECT * FROM ledger")) == []
+    database.close()
+
+
+@pytest.mark.parametrize("key", [None, b"a key from the environment"])
+def test_nothing_of_a_result_can_be_read_in_the_state_files(tmp_path: Path, key: bytes | None) -> None:
+    async def work(_: dict[str, Any]) -> Any:
+        return {"number": 1, CANARY: [CANARY]}
+
+    database, kept, ports = opened(tmp_path / "state.db", key)
+    registry = ToolRegistry(ports)
+    registry.add(MemoryTool(PAY, work))
+    context = CallContext(run="r", trace_id=TRACE, caller=ADA, key=f"key-{CANARY}")
+    call: Callable[[], Outcome] = lambda: run(registry.call(PAY, {CANARY: CANARY}, context))  # noqa: E731
+    first = call()
+
+    files = {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+    assert {"state.db", "state.db-wal"} < set(files)
+    assert [name for name, content in files.items() if CANARY.encode() in content] == []
+    assert call() == first == Done(trace_id=TRACE, result={"number": 1, CANARY: [CANARY]})
+    kept.close()
+    database.close()
+
+
+def test_a_result_is_told_again_by_another_process_and_not_with_another_key(tmp_path: Path) -> None:
+    outcomes = []
+    tool = Payments()
+    for key in (b"one", b"one", b"two"):
+        database, kept, ports = opened(tmp_path / "state.db", key)
+        registry = ToolRegistry(ports)
+        registry.add(tool)
+        context = CallContext(run="r", trace_id=TRACE, caller=ADA, key="k")
+        outcomes.append(run(registry.call(PAY, {}, context)))
+        kept.close()
+        database.close()
+
+    assert outcomes[:2] == [paid(1)] * 2
+    assert code_of(outcomes[2]) == "NOT_CONFIGURED"
+    assert tool.calls == 1
+
+
+def test_a_result_that_was_moved_to_another_key_is_not_told(tmp_path: Path) -> None:
+    """As by somebody who can write the state file and does not have its key."""
+    with in_state_file(tmp_path / "state.db", seal=AesSeal(b"key")) as stage:
+        stage.add(Payments())
+        pay(stage, key="a")
+        pay(stage, key="b")
+        database = Database(str(tmp_path / "state.db"))
+        with database.transaction() as connection:
+            connection.execute("UPDATE ledger SET result = (SELECT max(result) FROM ledger)")
+        database.close()
+
+        codes = sorted(code_of(pay(stage, key=key)) for key in "ab")
+
+    assert codes == ["DONE", "NOT_CONFIGURED"]

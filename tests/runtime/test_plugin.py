@@ -1,0 +1,145 @@
+"""What plugins register, and that no plan shares it with another."""
+
+from typing import Any, cast
+
+import pytest
+
+from agent_resolver.runtime.errors import EnvBuild
+from agent_resolver.runtime.plugin import PHASES, ExecutionEnv, Registrar
+from agent_resolver.runtime.resolve import resolve_local
+from agent_resolver.runtime.spec import AgentSpec, ContextPolicy
+from tests.runtime.sample import MemoryPlugin, MemoryTool, handler, registries
+
+EVERYTHING = {
+    "hooks": PHASES,
+    "actions": ["act"],
+    "effects": ["effect"],
+    "keys": ["key"],
+    "profile_keys": ["liked"],
+    "transforms": 2,
+    "tools": ["tool"],
+}
+
+
+class Registering:
+    """A plugin that does as told."""
+
+    id = "p"
+
+    def __init__(self, register: Any) -> None:
+        self._register = register
+
+    def register(self, registrar: Registrar) -> None:
+        self._register(registrar)
+
+
+def env_of(register: Any) -> ExecutionEnv:
+    registrar = Registrar()
+    registrar.take(Registering(register), counts=True)
+    return registrar.env()
+
+
+def test_everything_is_registered_with_the_name_of_its_plugin() -> None:
+    registrar = Registrar()
+    registrar.take(MemoryPlugin("p", **EVERYTHING), counts=True)
+    env = registrar.env()
+
+    assert list(env.phase_hooks) == list(PHASES)
+    assert {hook.plugin for hooks in env.phase_hooks.values() for hook in hooks} == {"p"}
+    assert {name: each.plugin for name, each in env.scheduled_actions.items()} == {"act": "p"}
+    assert {name: each.plugin for name, each in env.effects.items()} == {"effect": "p"}
+    assert [each.plugin for each in env.request_transforms] == ["p", "p"]
+    assert [(each.key, each.plugin, each.is_profile) for each in env.keys] == [
+        ("key", "p", False),
+        ("liked", "p", True),
+    ]
+    assert [(each.tool.descriptor.id, each.plugin) for each in env.tools] == [("tool", "p")]
+    assert [plugin.id for plugin in env.plugins] == ["p"]
+
+
+def test_of_a_plugin_that_does_not_count_only_what_others_rely_on_does() -> None:
+    registrar = Registrar()
+    registrar.take(MemoryPlugin("p", **EVERYTHING), counts=False)
+    env = registrar.env()
+
+    assert (dict(env.phase_hooks), env.request_transforms, env.tools) == ({}, (), ())
+    assert (list(env.scheduled_actions), list(env.effects), len(env.keys)) == (["act"], ["effect"], 2)
+    assert [plugin.id for plugin in env.plugins] == ["p"]
+
+
+@pytest.mark.parametrize(
+    ("register", "expected"),
+    [
+        (
+            lambda registrar: registrar.phase_hook("after_lunch", handler),
+            f"plugin p: there is no phase 'after_lunch'; there are {', '.join(PHASES)}",
+        ),
+        (lambda each: each.phase_hook("run_start", None), "plugin p: phase hook 'run_start' cannot be called"),
+        (lambda registrar: registrar.scheduled_action("", handler), "plugin p: action handler '' has no name"),
+        (lambda registrar: registrar.scheduled_action("x", 1), "plugin p: action handler 'x' cannot be called"),
+        (lambda registrar: registrar.effect(None, handler), "plugin p: effect handler None has no name"),
+        (lambda registrar: registrar.request_transform("x"), "plugin p: request transform cannot be called"),
+        (lambda registrar: registrar.tool("x"), "plugin p: a tool must have a descriptor, and 'x' has none"),
+        (lambda each: (each.key("x"), each.key("x")), "state key 'x' of plugin p already registered by plugin p"),
+        (lambda _: 1 / 0, "plugin p: ZeroDivisionError: division by zero"),
+        (lambda _: (_ for _ in ()).throw(SystemExit(3)), "plugin p: SystemExit: 3"),
+    ],
+)
+def test_what_cannot_be_registered_is_told_with_the_plugin(register: Any, expected: str) -> None:
+    with pytest.raises(EnvBuild) as caught:
+        env_of(register)
+
+    assert str(caught.value) == f"env build error: {expected}"
+
+
+def test_a_plugin_that_keeps_the_registrar_changes_nothing_later() -> None:
+    kept: list[Registrar] = []
+    env = env_of(kept.append)
+
+    late: list[tuple[Any, ...]] = [
+        ("phase_hook", "run_start", handler),
+        ("scheduled_action", "late", handler),
+        ("effect", "late", handler),
+        ("request_transform", handler),
+        ("key", "late"),
+        ("tool", MemoryTool("late")),
+    ]
+    for method, *arguments in late:
+        with pytest.raises(EnvBuild, match="plugin p: it registers after `register` has returned"):
+            getattr(kept[0], method)(*arguments)
+    assert (dict(env.scheduled_actions), env.tools, env.keys) == ({}, (), ())
+
+
+def test_nothing_of_an_env_can_be_changed() -> None:
+    env = env_of(lambda registrar: registrar.scheduled_action("act", handler))
+
+    for known in (env.phase_hooks, env.scheduled_actions, env.effects):
+        with pytest.raises(TypeError):
+            cast("Any", known)["x"] = 1
+    with pytest.raises(AttributeError):
+        env.tools = ()  # type: ignore[misc]
+
+
+def test_every_plan_has_an_env_of_its_own() -> None:
+    spec = AgentSpec(id="agent", model_id="m", plugin_ids=("p",), delegates=("agent",), context_policy=ContextPolicy())
+    snapshot = registries(spec, tools=["read"], plugins=[MemoryPlugin("p", **EVERYTHING)])
+
+    one, other, third = (resolve_local(snapshot, "agent") for _ in range(3))
+
+    assert one.env is not other.env
+    assert one.tools is not other.tools
+    for name in ("phase_hooks", "scheduled_actions", "effects", "keys", "tools", "request_transforms", "plugins"):
+        assert getattr(one.env, name) is not getattr(other.env, name)
+    # What is the same for both is the plugin and the tool that were registered; what plans are made of is not.
+    assert one.env.plugins[0] is other.env.plugins[0]
+    assert {id(plugin) for plugin in one.env.plugins[1:]}.isdisjoint(map(id, other.env.plugins[1:]))
+    schemas = [plan.tools["agent_run_agent"].descriptor for plan in (one, other)]
+    assert schemas[0] == schemas[1]
+    assert schemas[0] is not None
+    schemas[0].input_schema["properties"]["prompt"]["type"] = "integer"
+    assert schemas[0] != schemas[1]
+    assert (
+        schemas[1]
+        == third.tools["agent_run_agent"].descriptor
+        == resolve_local(snapshot, "agent").tools["agent_run_agent"].descriptor
+    )

@@ -1,0 +1,37 @@
+"""Who asks for something, and what they may do unless somebody says so."""
+
+import msgspec
+import pytest
+from msgspec import structs
+
+from agent_resolver.schema.caller import Caller, local_caller
+
+
+def test_of_whom_nothing_is_known_nothing_is_allowed() -> None:
+    nobody = Caller(id="somebody")
+
+    assert not nobody.is_verified
+    assert nobody.scopes == frozenset()
+    assert nobody.roles == frozenset()
+    assert nobody.clearance == "PUBLIC"
+    assert nobody.expires_at is None
+
+
+def test_whoever_sits_at_the_machine_runs_their_own_code_with_their_own_rights_and_has_no_roles() -> None:
+    ada = local_caller("ada")
+
+    assert ada == Caller(id="local:ada", is_verified=False, scopes=None, roles=frozenset(), clearance="RESTRICTED")
+
+
+def test_a_caller_does_not_change() -> None:
+    caller = Caller(id="ada")
+
+    with pytest.raises(AttributeError):
+        caller.is_verified = True  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("scopes", [None, frozenset[str](), frozenset({"read"})])
+def test_a_caller_survives_being_written_and_read(scopes: frozenset[str] | None) -> None:
+    caller = structs.replace(local_caller("ada"), scopes=scopes, expires_at="2026-01-01T00:00:00.000Z")
+
+    assert msgspec.json.decode(msgspec.json.encode(caller), type=Caller) == caller

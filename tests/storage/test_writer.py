@@ -1,0 +1,282 @@
+"""One writer does the work of many, in as few commits as it takes, and tells each of them the truth."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_resolver.storage import UnreadableFile
+from agent_resolver.storage.database import Database
+from agent_resolver.storage.writer import Writer
+
+
+class Held:
+    """Work that keeps the writer busy until it is let go."""
+
+    def __init__(self) -> None:
+        self.begun, self.released = threading.Event(), threading.Event()
+
+    def __call__(self) -> str:
+        self.begun.set()
+        assert self.released.wait(10)
+        return "held"
+
+
+class Desk:
+    """A writer, and what is needed to look over its shoulder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.database = Database(str(path))
+        self.writer = Writer(self.database)
+        self.statements: list[str] = []
+        self.database._connection.set_trace_callback(self.statements.append)
+
+    def put(self, subject: str) -> str:
+        """Work: write one row."""
+        with self.database.transaction() as connection:
+            connection.execute("INSERT INTO rate VALUES (?, 1.0)", (subject,))
+        return subject
+
+    def put_and_fail(self, subject: str, error: Exception) -> None:
+        """Work: write one row, and then fail."""
+        self.put(subject)
+        raise error
+
+    def kept(self) -> list[str]:
+        """What another connection sees."""
+        connection = sqlite3.connect(self.path)
+        rows = connection.execute("SELECT subject FROM rate ORDER BY rowid").fetchall()
+        connection.close()
+        return [subject for (subject,) in rows]
+
+    @property
+    def commits(self) -> int:
+        return self.statements.count("COMMIT")
+
+    async def together(self, *works: Callable[[], Any]) -> list[Any]:
+        """What these come to when all of them wait at the same time."""
+        held = Held()
+        first = asyncio.create_task(self.writer.do(held))
+        await asyncio.to_thread(held.begun.wait, 10)
+        tasks = [asyncio.create_task(self.writer.do(work)) for work in works]
+        await asyncio.sleep(0)
+        held.released.set()
+        assert await first == "held"
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    desk = Desk(tmp_path / "state.db")
+    yield desk
+    desk.writer.close()
+    desk.database.close()
+
+
+def test_what_was_done_is_on_the_disk_when_it_is_told(desk: Desk) -> None:
+    async def story() -> tuple[str, list[str]]:
+        return await desk.writer.do(partial(desk.put, "a")), desk.kept()
+
+    assert asyncio.run(story()) == ("a", ["a"])
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def test_a_result_may_be_anything(desk: Desk) -> None:
+    problem = ValueError("a result like any other")
+
+    async def story() -> list[Any]:
+        return [await desk.writer.do(partial(_same, each)) for each in (None, False, problem, [1])]
+
+    assert asyncio.run(story()) == [None, False, problem, [1]]
+
+
+@pytest.mark.parametrize(("count", "commits"), [(1, 1), (100, 1), (256, 1), (257, 2), (1000, 4)])
+def test_what_waits_at_the_same_time_is_one_commit_in_the_order_it_came(desk: Desk, count: int, commits: int) -> None:
+    names = [str(number) for number in range(count)]
+
+    told = asyncio.run(desk.together(*(partial(desk.put, name) for name in names)))
+
+    assert told == names
+    assert desk.kept() == names
+    assert desk.commits == 1 + commits
+
+
+def test_each_sees_what_was_written_before_it(desk: Desk) -> None:
+    def count() -> int:
+        return len(list(desk.database.query("SELECT * FROM rate")))
+
+    put = partial(desk.put, "x")
+
+    assert asyncio.run(desk.together(count, put, count, put, count)) == [0, "x", 1, "x", 2]
+
+
+def test_a_piece_that_fails_fails_alone_and_leaves_nothing(desk: Desk) -> None:
+    error = ZeroDivisionError("mine")
+    fail = partial(desk.put_and_fail, "lost", error)
+
+    told = asyncio.run(desk.together(partial(desk.put, "a"), fail, partial(desk.put, "b")))
+
+    assert told == ["a", error, "b"]
+    assert desk.kept() == ["a", "b"]
+    assert desk.commits == 2
+
+
+def test_a_statement_that_fails_fails_its_piece_alone(desk: Desk) -> None:
+    def clash() -> None:
+        desk.put("lost")
+        list(desk.database.query("INSERT INTO audit_seal VALUES (1, 0, '')"))
+
+    told = asyncio.run(desk.together(partial(desk.put, "a"), clash, partial(desk.put, "b")))
+
+    assert isinstance(told[1], UnreadableFile)
+    assert (told[0], told[2]) == ("a", "b")
+    assert desk.kept() == ["a", "b"]
+
+
+def test_a_fault_of_the_system_is_told_in_our_words(desk: Desk) -> None:
+    error = PermissionError(13, "Permission denied")
+
+    (told,) = asyncio.run(desk.together(partial(desk.put_and_fail, "lost", error)))
+
+    assert isinstance(told, UnreadableFile)
+    assert "Permission denied" in str(told)
+
+
+def test_a_full_disk_is_told_to_all_whose_work_went_with_it_and_what_comes_later_is_done(desk: Desk) -> None:
+    (pages,) = next(desk.database.query("PRAGMA page_count"))
+    list(desk.database.query(f"PRAGMA max_page_count = {pages}"))
+    works = [partial(desk.put, "before"), partial(desk.put, "x" * 100_000), partial(desk.put, "after")]
+
+    told = asyncio.run(desk.together(*works))
+
+    assert [type(outcome) for outcome in told] == [UnreadableFile] * 3
+    assert all("disk is full" in str(outcome) for outcome in told)
+    assert desk.kept() == []
+    assert asyncio.run(desk.together(partial(desk.put, "later"))) == ["later"]
+    assert desk.kept() == ["later"]
+
+
+def test_a_commit_that_fails_is_told_to_all_and_nothing_is_kept(desk: Desk) -> None:
+    """As when a row refers to one that is not there: that is looked at when all is written."""
+    desk.database._connection.execute("PRAGMA foreign_keys = ON")
+    desk.put("there")
+    with desk.database.transaction() as connection:
+        connection.execute(
+            "CREATE TABLE child (parent INTEGER REFERENCES audit_seal (id) DEFERRABLE INITIALLY DEFERRED)"
+        )
+
+    def orphan() -> None:
+        list(desk.database.query("INSERT INTO child VALUES (7)"))
+
+    told = asyncio.run(desk.together(partial(desk.put, "a"), orphan, partial(desk.put, "b")))
+
+    assert [type(outcome) for outcome in told] == [UnreadableFile] * 3
+    assert all("FOREIGN KEY constraint failed" in str(outcome) for outcome in told)
+    assert desk.kept() == ["there"]
+    assert asyncio.run(desk.together(partial(desk.put, "b"))) == ["b"]
+
+
+def test_a_file_that_another_holds_is_told_to_all(desk: Desk) -> None:
+    desk.database._connection.execute("PRAGMA busy_timeout = 1")
+    other = sqlite3.connect(desk.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    async def story() -> list[Any]:
+        tasks = [desk.writer.do(partial(desk.put, name)) for name in "ab"]
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    told = asyncio.run(story())
+    other.execute("ROLLBACK")
+    other.close()
+
+    assert all("database is locked" in str(outcome) for outcome in told)
+    assert asyncio.run(desk.together(partial(desk.put, "c"))) == ["c"]
+    assert desk.kept() == ["c"]
+
+
+def test_whoever_stops_waiting_stops_neither_their_work_nor_that_of_others(desk: Desk) -> None:
+    async def story() -> list[Any]:
+        held = Held()
+        first = asyncio.create_task(desk.writer.do(held))
+        tasks = [asyncio.create_task(desk.writer.do(partial(desk.put, name))) for name in "abc"]
+        await asyncio.to_thread(held.begun.wait, 10)
+        tasks[1].cancel()
+        first.cancel()
+        await asyncio.sleep(0)
+        held.released.set()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    told = asyncio.run(story())
+
+    assert told[0::2] == ["a", "c"]
+    assert isinstance(told[1], asyncio.CancelledError)
+    assert desk.kept() == ["a", "b", "c"]
+
+
+def test_each_event_loop_hears_of_its_own_work(desk: Desk) -> None:
+    """Loops one after the other, and several at once in threads of their own."""
+    heard: dict[str, list[str]] = {}
+
+    async def story(name: str) -> list[str]:
+        return await asyncio.gather(*(desk.writer.do(partial(desk.put, f"{name}{number}")) for number in range(50)))
+
+    def loop(name: str) -> None:
+        for _ in range(3):
+            heard.setdefault(name, []).extend(asyncio.run(story(name)))
+
+    threads = [threading.Thread(target=loop, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert heard == {name: [f"{name}{number}" for number in range(50)] * 3 for name in "abcd"}
+    assert sorted(desk.kept()) == sorted(one for told in heard.values() for one in told)
+    assert desk.commits < 600
+
+
+def test_a_loop_that_ended_meanwhile_harms_nobody(desk: Desk) -> None:
+    held = Held()
+
+    async def leave() -> None:
+        task = asyncio.create_task(desk.writer.do(held))
+        other = asyncio.create_task(desk.writer.do(partial(desk.put, "a")))
+        await asyncio.to_thread(held.begun.wait, 10)
+        task.cancel()
+        other.cancel()
+
+    asyncio.run(leave())
+    held.released.set()
+
+    assert asyncio.run(desk.writer.do(partial(desk.put, "b"))) == "b"
+    assert desk.kept() == ["a", "b"]
+
+
+def test_closing_finishes_what_waits_and_nothing_comes_after(desk: Desk) -> None:
+    async def story() -> list[Any]:
+        held = Held()
+        first = asyncio.create_task(desk.writer.do(held))
+        tasks = [asyncio.create_task(desk.writer.do(partial(desk.put, name))) for name in "ab"]
+        await asyncio.to_thread(held.begun.wait, 10)
+        held.released.set()
+        await asyncio.to_thread(desk.writer.close)
+        with pytest.raises(RuntimeError, match="the state was closed"):
+            await desk.writer.do(partial(desk.put, "late"))
+        return await asyncio.gather(first, *tasks)
+
+    assert asyncio.run(story()) == ["held", "a", "b"]
+    assert desk.kept() == ["a", "b"]
+    desk.writer.close()
+
+
+def test_a_writer_that_was_never_used_closes(desk: Desk) -> None:
+    desk.writer.close()

@@ -1,0 +1,82 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_resolver.telemetry.parent import Parent, format_parent, parse_parent, parse_trace_id
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+SPAN = "b7ad6b7169203331"
+
+
+@pytest.mark.parametrize(
+    ("text", "flags"),
+    [
+        (f"00-{TRACE}-{SPAN}-01", 1),
+        (f"00-{TRACE}-{SPAN}-00", 0),
+        (f"00-{TRACE}-{SPAN}-03", 3),
+        (f"00-{TRACE}-{SPAN}-ff", 3),
+        (f"01-{TRACE}-{SPAN}-01", 1),
+        (f"cc-{TRACE}-{SPAN}-01-what-comes-later", 1),
+    ],
+)
+def test_a_traceparent_names_a_trace_a_span_and_whether_it_is_kept(text: str, flags: int) -> None:
+    assert parse_parent(text) == Parent(int(TRACE, 16), int(SPAN, 16), flags)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        TRACE,
+        f"00-{TRACE}-{SPAN}",
+        f"00-{TRACE}-{SPAN}-1",
+        f"00-{TRACE}-{SPAN}-01-more",
+        f"00-{TRACE}-{SPAN}-01-",
+        f"00-{TRACE}-{SPAN}-01 ",
+        f"00-{TRACE}-{SPAN}-01\n",
+        f" 00-{TRACE}-{SPAN}-01",
+        f"0-{TRACE}-{SPAN}-01",
+        f"ff-{TRACE}-{SPAN}-01",
+        f"00-{TRACE.upper()}-{SPAN}-01",
+        f"00-{TRACE}-{SPAN.upper()}-01",
+        f"00-{'0' * 32}-{SPAN}-01",
+        f"00-{TRACE}-{'0' * 16}-01",
+        f"00-{TRACE[:-1]}-{SPAN}-01",
+        f"00-{TRACE[:-1]}g-{SPAN}-01",
+        f"00-{TRACE}-{SPAN}-0x",
+        f"00-{TRACE[:-1]}\N{ARABIC-INDIC DIGIT ONE}-{SPAN}-01",
+        f"01-{TRACE}-{SPAN}-01-{'a' * 500}",
+    ],
+)
+def test_what_is_no_traceparent_is_ignored(text: str) -> None:
+    assert parse_parent(text) is None
+
+
+@given(st.text(max_size=600))
+def test_no_text_breaks_it(text: str) -> None:
+    assert parse_parent(text) is None
+    assert parse_parent(f"00-{TRACE}-{SPAN}-{text}") in {None, parse_parent(f"00-{TRACE}-{SPAN}-00")} or len(text) == 2
+
+
+@given(st.integers(1, 2**128 - 1), st.integers(1, 2**64 - 1), st.integers(0, 3))
+def test_a_traceparent_that_is_written_is_read_again(trace_id: int, span_id: int, flags: int) -> None:
+    assert parse_parent(format_parent(trace_id, span_id, flags)) == Parent(trace_id, span_id, flags)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (TRACE, int(TRACE, 16)),
+        ("0" * 32, 0),
+        ("", 0),
+        ("trace", 0),
+        (TRACE.upper(), 0),
+        (TRACE[:-1], 0),
+        (f"{TRACE}0", 0),
+        (f"0x{TRACE[2:]}", 0),
+        (f"{TRACE[:-1]}\n", 0),
+        (f"{TRACE[:15]}_{TRACE[16:]}", 0),
+    ],
+)
+def test_a_trace_id_has_32_hexadecimal_digits(text: str, expected: int) -> None:
+    assert parse_trace_id(text) == expected
