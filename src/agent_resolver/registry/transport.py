@@ -3,7 +3,6 @@
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from ipaddress import ip_address
 from typing import Any, TextIO
 from urllib.parse import SplitResult, urlsplit
 
@@ -18,6 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from msgspec import Struct
 
+from agent_resolver.identity.address import is_loopback, past_any_proxy
 from agent_resolver.registry.errors import NeedsAction, ToolFailure
 from agent_resolver.registry.launch import Command, launched
 from agent_resolver.registry.mcp_connection import OpenTransport
@@ -85,15 +85,10 @@ async def _http(url: str, headers: dict[str, str], auth: httpx2.Auth | None) -> 
     # How long an answer may take is the caller's to say, who ends the request then.
     limits = httpx2.Timeout(30.0, read=None)
     async with (
-        _Http(headers=headers, auth=auth, timeout=limits, mounts=_past_any_proxy()) as client,
+        _Http(headers=headers, auth=auth, timeout=limits, mounts=past_any_proxy()) as client,
         streamable_http_client(url, http_client=client) as streams,
     ):
         yield streams
-
-
-def _past_any_proxy() -> dict[str, None]:
-    """This machine is reached directly: a proxy would see in the clear what is sent to it without TLS."""
-    return {f"all://{host}": None for host in ("localhost", "127.0.0.0/8", "[::1]")}
 
 
 class _Http(httpx2.AsyncClient):
@@ -175,14 +170,7 @@ def _address(url: str) -> SplitResult | None:
 
 def _is_private(parts: SplitResult) -> bool:
     """Whether nobody on the way can read what is sent there."""
-    return parts.scheme == "https" or _is_loopback(parts.hostname or "")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return parts.scheme == "https" or is_loopback(parts.hostname or "")
 
 
 def _authentication(
