@@ -135,6 +135,8 @@ class Database:
         # Readers go on while one process writes; a commit is on the disk when it returns.
         self._use_wal()
         self._connection.execute("PRAGMA synchronous = FULL")
+        # Every so many pages the journal is taken over into the file, while a call waits for it.
+        self._connection.execute("PRAGMA wal_autocheckpoint = 4000")
 
     def _use_wal(self) -> None:
         """Switch the journal, once in the life of the file."""

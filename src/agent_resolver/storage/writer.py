@@ -1,10 +1,10 @@
 """One writer for many: what waits while something is being written is written together, in one commit."""
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from threading import Condition, Thread
+from queue import SimpleQueue
+from threading import Lock, Thread
 from typing import Any, Final, TypeVar
 
 from agent_resolver.storage.database import Database
@@ -20,8 +20,9 @@ class Writer:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._waiting: deque[_Piece] = deque()
-        self._changed = Condition()
+        self._waiting: SimpleQueue[_Piece | None] = SimpleQueue()
+        """What is to be done; None when nothing more will come."""
+        self._lock = Lock()
         self._is_closed = False
         self._thread: Thread | None = None
 
@@ -32,22 +33,21 @@ class Writer:
             UnreadableFile: It could not be written, or what was written with it could not.
         """
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        with self._changed:
+        with self._lock:
             if self._is_closed:
                 raise RuntimeError("the state was closed")
             if self._thread is None:
                 thread = Thread(target=self._run, name="state", daemon=True)
                 thread.start()
                 self._thread = thread
-            self._waiting.append((work, done))
-            self._changed.notify()
+            self._waiting.put((work, done))
         return await done
 
     def close(self) -> None:
         """Finish what waits, and end."""
-        with self._changed:
+        with self._lock:
             self._is_closed = True
-            self._changed.notify()
+            self._waiting.put(None)
         if self._thread is not None:
             self._thread.join()
 
@@ -58,15 +58,24 @@ class Writer:
                 _tell(loop, [(done, outcome) for done, outcome in told if done.get_loop() is loop])
 
     def _next(self) -> list[_Piece]:
-        with self._changed:
-            while not (self._waiting or self._is_closed):
-                self._changed.wait()
-            return [self._waiting.popleft() for _ in range(min(_MOST, len(self._waiting)))]
+        """What waits by now, once something does; nothing at the end."""
+        batch: list[_Piece] = []
+        piece = self._waiting.get()
+        while piece is not None:
+            batch.append(piece)
+            if len(batch) == _MOST or self._waiting.empty():
+                return batch
+            piece = self._waiting.get()
+        if batch:
+            self._waiting.put(None)  # For the next look.
+        return batch
 
     def _written(self, batch: list[_Piece]) -> list[Any]:
         """What each piece of work came to; if the commit fails, that is what all of them came to."""
         try:
             with self._database.transaction():
+                if len(batch) == 1:  # Alone, a piece of work is the whole transaction.
+                    return [batch[0][0]()]
                 return [self._attempt(work) for work, _ in batch]
         except BaseException as error:  # noqa: BLE001 - whoever waits must hear of it
             return [_Problem(error)] * len(batch)
