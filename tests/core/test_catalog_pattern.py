@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_resolver.core.catalog_pattern import MAX_PATTERN, BadPattern, check_pattern, matches_catalog, parts_of
+from agent_resolver.core.catalog_pattern import MAX_PATTERN, BadPattern, check_pattern, parts_of
+from agent_resolver.core.starred import fits, fitting
 from tests.core.strategies import LAW
 
 # Thirty cases that tell this language from those that look like it: a pattern, a name, and whether it fits.
@@ -49,6 +50,14 @@ FIXTURE = [
 
 small = st.text("ab*\\", min_size=1, max_size=7).filter(lambda pattern: check_pattern(pattern) is None)
 names = st.text("ab*\\", max_size=9)
+
+
+def matches_catalog(pattern: str, name: str) -> bool:
+    """Whether the pattern fits, as plans look for it among many names and one by one."""
+    parts = parts_of(pattern)
+    is_found = list(fitting(parts, [name])) == [name]
+    assert fits(parts, name) is is_found
+    return is_found
 
 
 def test_there_are_thirty_cases() -> None:

@@ -179,7 +179,8 @@ def _line(descriptor: Descriptor) -> str:
 def _print_descriptor(descriptor: Descriptor) -> None:
     out(safe(descriptor.id))
     out(f"  Source: {safe(descriptor.source)}")
-    out(f"  Locked scopes: {safe(', '.join(descriptor.scopes)) or '(none)'}")
+    if descriptor.labels.kind == "TOOL":
+        out(f"  Locked scopes: {safe(', '.join(descriptor.scopes)) or '(none)'}")
     rules = descriptor.rules
     out(f"  Classification: {rules.classification}{', takes an approval' if rules.takes_approval else ''}")
     for label, names in (("Caller needs", rules.required_scopes), ("Secrets", rules.secrets)):

@@ -6,7 +6,7 @@ It is not the language of `forbid`, which has no escape, nor that of permission 
 from functools import lru_cache
 from typing import Final
 
-from agent_resolver.core.starred import Parts, fits
+from agent_resolver.core.starred import Parts
 
 MAX_PATTERN: Final = 256
 """How many characters a pattern may have."""
@@ -23,15 +23,6 @@ def check_pattern(pattern: str) -> str | None:
     except BadPattern as error:
         return str(error)
     return None
-
-
-def matches_catalog(pattern: str, name: str) -> bool:
-    """Whether the pattern fits the whole name.
-
-    Raises:
-        BadPattern: It is none.
-    """
-    return fits(parts_of(pattern), name)
 
 
 @lru_cache(1024)

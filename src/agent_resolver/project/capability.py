@@ -40,7 +40,10 @@ def _capabilities(name: str) -> tuple["Capability[..., Any]", ...]:
     except ResolverError:
         raise
     except (Exception, SystemExit) as error:
-        raise UnusableModule(name, f"cannot be imported: {type(error).__name__}: {error}{place_of(error)}") from error
+        # A module that is missing has no place in it to name, and what is no Python says its place itself.
+        is_missing = isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}.")
+        place = "" if is_missing or isinstance(error, SyntaxError) else place_of(error)
+        raise UnusableModule(name, f"cannot be imported: {type(error).__name__}: {error}{place}") from error
     found = capabilities_of(module)
     if not found:
         raise UnusableModule(name, "has no capabilities")

@@ -80,11 +80,13 @@ class Call:
 
 
 def place_of(error: BaseException) -> str:
-    """Where an error was raised, without what it says: that may hold arguments."""
+    """Where an error was raised, without what it says: that may hold arguments. What Python itself does is no place."""
+    code, line = None, 0
     trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith("<frozen "):
+            code, line = trace.tb_frame.f_code, trace.tb_lineno
         trace = trace.tb_next
-    if trace is None:
+    if code is None:
         return ""
-    code = trace.tb_frame.f_code
-    return f" at {os.path.basename(code.co_filename)}:{trace.tb_lineno} in {code.co_name}"  # noqa: PTH119
+    return f" at {os.path.basename(code.co_filename)}:{line} in {code.co_name}"  # noqa: PTH119
