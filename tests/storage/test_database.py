@@ -16,7 +16,7 @@ from agent_resolver.core.audit import chained, sealed
 from agent_resolver.schema.audit import AuditRecord
 from agent_resolver.schema.pending import PendingAction
 from agent_resolver.storage import UnreadableFile
-from agent_resolver.storage.database import Database
+from agent_resolver.storage.database import Busy, Database
 from agent_resolver.storage.pending import SqlitePending
 from agent_resolver.storage.trail import SqliteTrail
 
@@ -180,7 +180,7 @@ def test_a_table_that_somebody_dropped_is_told_in_our_words(path: Path) -> None:
     database.close()
 
 
-# Transactions inside of one -------------------------------------------------------------------------------------------
+# Parts of a transaction, and transactions inside of one ---------------------------------------------------------------
 
 
 def put(connection: sqlite3.Connection, *subjects: str) -> None:
@@ -198,9 +198,9 @@ def test_a_part_that_fails_leaves_the_rest_whole(path: Path) -> None:
 
     with database.transaction() as connection:
         put(connection, "before")
-        with pytest.raises(ZeroDivisionError):
-            insert_and_then(database, lambda _: put_and_fail(database))
-        with database.transaction():
+        with pytest.raises(ZeroDivisionError), database.part():
+            put_and_fail(database)
+        with database.part():
             put(connection, "part")
         put(connection, "after")
     assert not database.is_in_transaction
@@ -209,7 +209,7 @@ def test_a_part_that_fails_leaves_the_rest_whole(path: Path) -> None:
     assert ask(path, "SELECT subject FROM rate") == [("before",), ("part",), ("after",)]
 
 
-def test_a_part_is_kept_only_with_the_whole(path: Path) -> None:
+def test_a_transaction_inside_of_one_is_kept_only_with_it(path: Path) -> None:
     database = opened(path)
 
     with pytest.raises(ZeroDivisionError), database.transaction():
@@ -224,7 +224,7 @@ def test_a_statement_that_fails_in_a_part_fails_that_part_alone(path: Path) -> N
 
     with database.transaction() as connection:
         put(connection, "kept")
-        with pytest.raises(UnreadableFile, match="UNIQUE constraint failed"):
+        with pytest.raises(UnreadableFile, match="UNIQUE constraint failed"), database.part():
             insert_and_then(database, lambda connection: connection.execute("INSERT INTO audit_seal VALUES (1, 0, '')"))
     database.close()
 
@@ -235,12 +235,48 @@ def test_a_part_is_seen_by_nobody_else_before_the_whole_is_kept(path: Path) -> N
     database = opened(path)
 
     with database.transaction():
-        with database.transaction() as connection:
+        with database.part(), database.transaction() as connection:
             put(connection, "part")
         assert ask(path, "SELECT * FROM rate") == []
     database.close()
 
     assert ask(path, "SELECT subject FROM rate") == [("part",)]
+
+
+# Without waiting ------------------------------------------------------------------------------------------------------
+
+
+def test_a_transaction_that_may_not_wait_is_like_any_other_where_nobody_writes(path: Path) -> None:
+    database = opened(path)
+
+    with database.transaction_now(), database.transaction() as connection:
+        put(connection, "kept")
+    with pytest.raises(ZeroDivisionError), database.transaction_now():
+        put_and_fail(database)
+    with pytest.raises(UnreadableFile, match="UNIQUE constraint failed"), database.transaction_now():
+        database._connection.execute("INSERT INTO audit_seal VALUES (1, 0, '')")
+
+    assert ask(path, "SELECT subject FROM rate") == [("kept",)]
+
+
+def test_a_transaction_that_may_not_wait_is_refused_at_once_while_another_process_writes(path: Path) -> None:
+    database, other = opened(path), opened(path)
+
+    with other.transaction(), pytest.raises(Busy), database.transaction_now():
+        pytest.fail("it began")
+
+    assert list(database.query("PRAGMA busy_timeout")) == [(30_000,)]
+    with database.transaction_now():
+        put(database._connection, "kept")
+    assert ask(path, "SELECT subject FROM rate") == [("kept",)]
+
+
+def test_a_damaged_file_is_told_where_nobody_waits(path: Path) -> None:
+    database = opened(path)
+    database.close()
+
+    with pytest.raises(UnreadableFile, match="closed database"), database.transaction_now():
+        pytest.fail("it began")
 
 
 # A full disk ----------------------------------------------------------------------------------------------------------
@@ -273,7 +309,7 @@ def test_a_full_disk_is_told_in_our_words_and_leaves_what_was_there(path: Path) 
 def test_a_disk_that_is_full_in_a_part_ends_the_whole_and_nothing_after_it_is_kept(path: Path) -> None:
     database = full(path)
 
-    with pytest.raises(UnreadableFile, match="database or disk is full"), database.transaction():
+    with pytest.raises(UnreadableFile, match="database or disk is full"), database.transaction(), database.part():
         insert_and_then(database, lambda connection: put(connection, "x" * 100_000))
     assert not database.is_in_transaction
     database.close()

@@ -3,7 +3,9 @@
 import asyncio
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,10 +32,10 @@ class Held:
 class Desk:
     """A writer, and what is needed to look over its shoulder."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, quick_seconds: float) -> None:
         self.path = path
         self.database = Database(str(path))
-        self.writer = Writer(self.database)
+        self.writer = Writer(self.database, quick_seconds=quick_seconds)
         self.statements: list[str] = []
         self.database._connection.set_trace_callback(self.statements.append)
 
@@ -43,7 +45,7 @@ class Desk:
             connection.execute("INSERT INTO rate VALUES (?, 1.0)", (subject,))
         return subject
 
-    def put_and_fail(self, subject: str, error: Exception) -> None:
+    def put_and_fail(self, subject: str, error: BaseException) -> None:
         """Work: write one row, and then fail."""
         self.put(subject)
         raise error
@@ -71,12 +73,26 @@ class Desk:
         return await asyncio.gather(*tasks, return_exceptions=True)
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    desk = Desk(tmp_path / "state.db")
+@contextmanager
+def opened(path: Path, quick_seconds: float) -> Iterator[Desk]:
+    desk = Desk(path, quick_seconds)
     yield desk
     desk.writer.close()
     desk.database.close()
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    """Where the thread does everything."""
+    with opened(tmp_path / "state.db", 0) as desk:
+        yield desk
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> Iterator[Desk]:
+    """Where the disk is never slow."""
+    with opened(tmp_path / "state.db", 1000) as desk:
+        yield desk
 
 
 def test_what_was_done_is_on_the_disk_when_it_is_told(desk: Desk) -> None:
@@ -280,3 +296,119 @@ def test_closing_finishes_what_waits_and_nothing_comes_after(desk: Desk) -> None
 
 def test_a_writer_that_was_never_used_closes(desk: Desk) -> None:
     desk.writer.close()
+
+
+# What comes alone, on a quick disk ------------------------------------------------------------------------------------
+
+
+def test_what_comes_alone_is_done_where_it_came_from(quick: Desk) -> None:
+    async def story() -> list[Any]:
+        return [
+            await quick.writer.do(threading.get_ident),
+            await quick.writer.do(partial(quick.put, "a")),
+            quick.kept(),
+        ]
+
+    assert asyncio.run(story()) == [threading.get_ident(), "a", ["a"]]
+    assert quick.commits == 2
+
+
+def test_what_comes_together_is_one_commit_of_the_thread(quick: Desk) -> None:
+    async def story() -> list[Any]:
+        works: list[Callable[[], Any]] = [*(partial(quick.put, name) for name in "abc"), threading.get_ident]
+        return await asyncio.gather(*(quick.writer.do(work) for work in works))
+
+    *names, thread = asyncio.run(story())
+
+    assert names == quick.kept() == ["a", "b", "c"]
+    assert thread != threading.get_ident()
+    assert quick.commits == 1
+
+
+def test_the_thread_does_what_comes_after_something_slow_until_it_is_quick_again(tmp_path: Path) -> None:
+    async def story(desk: Desk) -> list[bool]:
+        works = (threading.get_ident, partial(time.sleep, 0.3), threading.get_ident, threading.get_ident)
+        return [await desk.writer.do(work) == threading.get_ident() for work in works]
+
+    with opened(tmp_path / "state.db", 0.2) as desk:
+        assert asyncio.run(story(desk)) == [True, False, False, True]
+
+
+def test_nobody_else_waits_while_another_process_writes(quick: Desk) -> None:
+    other = sqlite3.connect(quick.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    async def story() -> list[Any]:
+        put = asyncio.create_task(quick.writer.do(partial(quick.put, "a")))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        is_waiting = not put.done()
+        other.execute("COMMIT")
+        return [is_waiting, await put]
+
+    assert asyncio.run(story()) == [True, "a"]
+    assert list(quick.database.query("PRAGMA busy_timeout")) == [(30_000,)]
+    other.close()
+
+
+def test_what_comes_alone_waits_for_what_is_being_written(quick: Desk) -> None:
+    held = Held()
+
+    async def story() -> list[Any]:
+        first = asyncio.gather(quick.writer.do(held), quick.writer.do(partial(quick.put, "a")))
+        await asyncio.to_thread(held.begun.wait, 10)
+        alone = asyncio.create_task(quick.writer.do(partial(quick.put, "b")))
+        await asyncio.sleep(0.01)
+        is_waiting = not alone.done()
+        held.released.set()
+        return [is_waiting, *await first, await alone]
+
+    assert asyncio.run(story()) == [True, "held", "a", "b"]
+    assert quick.kept() == ["a", "b"]
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("mine"), KeyboardInterrupt()])
+def test_what_fails_alone_is_told_and_leaves_nothing(quick: Desk, error: BaseException) -> None:
+    with pytest.raises(type(error)) as caught:
+        asyncio.run(quick.writer.do(partial(quick.put_and_fail, "lost", error)))
+
+    assert caught.value is error
+    assert quick.kept() == []
+    assert asyncio.run(quick.writer.do(partial(quick.put, "b"))) == "b"
+
+
+def test_a_damaged_file_is_told_in_our_words(quick: Desk) -> None:
+    quick.database.close()
+
+    with pytest.raises(UnreadableFile, match="closed database"):
+        asyncio.run(quick.writer.do(partial(quick.put, "a")))
+
+
+def test_whoever_stops_waiting_at_once_does_not_stop_their_work(quick: Desk) -> None:
+    async def story() -> bool:
+        task = asyncio.create_task(quick.writer.do(partial(quick.put, "a")))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return task.cancelled()
+
+    assert asyncio.run(story())
+    assert quick.kept() == ["a"]
+
+
+def test_closing_finishes_what_came_a_moment_ago(quick: Desk) -> None:
+    async def story() -> str:
+        task = asyncio.create_task(quick.writer.do(partial(quick.put, "a")))
+        asyncio.get_running_loop().call_soon(quick.writer.close)
+        return await task
+
+    async def closed_in_the_same_moment() -> None:
+        coroutine = quick.writer.do(partial(quick.put, "a"))
+        coroutine.send(None)
+        quick.writer.close()
+        assert quick.kept() == ["a"]
+        coroutine.close()
+
+    asyncio.run(closed_in_the_same_moment())
+    with pytest.raises(RuntimeError, match="the state was closed"):
+        asyncio.run(story())

@@ -88,20 +88,29 @@ _MIGRATIONS: Final = (
 """Each script brings the schema from one version to the next; they are only ever added to."""
 
 
+class Busy(Exception):
+    """Another process writes at this moment."""
+
+
 @contextmanager
 def written_at_once(connection: sqlite3.Connection) -> Iterator[None]:
-    """A transaction: all or nothing, with no other writer in between; inside of one, a part that can fail alone."""
-    is_part = connection.in_transaction
-    connection.execute("SAVEPOINT part" if is_part else "BEGIN IMMEDIATE")
+    """A transaction: all or nothing, with no other writer in between."""
+    connection.execute("BEGIN IMMEDIATE")
+    with _kept(connection, "COMMIT", "ROLLBACK"):
+        yield
+
+
+@contextmanager
+def _kept(connection: sqlite3.Connection, end: str, *undo: str) -> Iterator[None]:
+    """What was begun is ended, or undone when it fails."""
     try:
         yield
-        connection.execute("RELEASE part" if is_part else "COMMIT")
+        connection.execute(end)
     except BaseException:
         # After some faults SQLite has rolled back by itself.
         if connection.in_transaction:
-            connection.execute("ROLLBACK TO part" if is_part else "ROLLBACK")
-            if is_part:
-                connection.execute("RELEASE part")
+            for statement in undo:
+                connection.execute(statement)
         raise
 
 
@@ -135,8 +144,6 @@ class Database:
         # Readers go on while one process writes; a commit is on the disk when it returns.
         self._use_wal()
         self._connection.execute("PRAGMA synchronous = FULL")
-        # Every so many pages the journal is taken over into the file, while a call waits for it.
-        self._connection.execute("PRAGMA wal_autocheckpoint = 4000")
 
     def _use_wal(self) -> None:
         """Switch the journal, once in the life of the file."""
@@ -171,13 +178,49 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All of it or nothing, with no other writer in between.
+        """All of it or nothing, with no other writer in between; inside of another one, it belongs to that.
 
         Raises:
             UnreadableFile: The file is damaged, the disk is full, or another process does not let go of it.
         """
+        if self._connection.in_transaction:
+            yield self._connection
+            return
         with self._in_our_words(), written_at_once(self._connection):
             yield self._connection
+
+    @contextmanager
+    def transaction_now(self) -> Iterator[None]:
+        """The same, without waiting for another process.
+
+        Raises:
+            Busy: One writes at this moment.
+            UnreadableFile: The file is damaged, or the disk is full.
+        """
+        with self._in_our_words():
+            self._connection.execute("PRAGMA busy_timeout = 0")
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:  # The rest says why.
+                    raise Busy from None
+                raise
+            finally:
+                self._connection.execute(f"PRAGMA busy_timeout = {_WAIT_SECONDS * 1000}")
+            with _kept(self._connection, "COMMIT", "ROLLBACK"):
+                yield
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        """A part of a transaction that can fail alone.
+
+        Raises:
+            UnreadableFile: As of a transaction.
+        """
+        with self._in_our_words():
+            self._connection.execute("SAVEPOINT part")
+            with _kept(self._connection, "RELEASE part", "ROLLBACK TO part", "RELEASE part"):
+                yield
 
     @property
     def is_in_transaction(self) -> bool:

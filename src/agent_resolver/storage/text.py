@@ -2,14 +2,24 @@
 
 from typing import Any
 
+import msgspec
+
 
 def in_utf8(value: Any) -> Any:  # noqa: ANN401 - a JSON value
     """The value as it can be kept: a path or an argument may hold bytes that are no text."""
+    try:
+        msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return _escaped(value)
+    return value
+
+
+def _escaped(value: Any) -> Any:  # noqa: ANN401
     match value:
         case str():
             return value.encode(errors="backslashreplace").decode()
         case dict():
-            return {in_utf8(key): in_utf8(member) for key, member in value.items()}
+            return {_escaped(key): _escaped(member) for key, member in value.items()}
         case list() | tuple():
-            return [in_utf8(member) for member in value]
+            return [_escaped(member) for member in value]
     return value

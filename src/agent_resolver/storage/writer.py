@@ -5,23 +5,38 @@ from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
 from threading import Lock, Thread
+from time import perf_counter
 from typing import Any, Final, TypeVar
 
-from agent_resolver.storage.database import Database
+from agent_resolver.storage.database import Busy, Database
 
 Result = TypeVar("Result")
 _Piece = tuple[Callable[[], Any], "asyncio.Future[Any]"]
 _MOST: Final = 256
 """How many pieces of work go into one commit."""
+_QUICK_SECONDS: Final = 0.002
+"""How long a write may take that an event loop does itself."""
 
 
 class Writer:
-    """A thread that does the work of all callers on one connection; it is on the disk when they hear of it."""
+    """Does the work of all callers on one connection; it is on the disk when they hear of it.
 
-    def __init__(self, database: Database) -> None:
+    A piece of work that comes alone is done where it came from: on a quick disk, handing it to another thread and back
+    would take as long again. What comes together is done by a thread, in one commit, and so is everything while another
+    process writes or the disk is slow.
+    """
+
+    def __init__(self, database: Database, *, quick_seconds: float = _QUICK_SECONDS) -> None:
+        """A writer of this database; with no quick seconds, the thread does everything."""
         self._database = database
+        self._turn = Lock()
+        """Held while somebody uses the database."""
+        self._quick_seconds = quick_seconds
+        self._is_quick = quick_seconds > 0
+        self._coming: dict[asyncio.AbstractEventLoop, list[_Piece]] = {}
+        """What came since each event loop last looked."""
         self._waiting: SimpleQueue[_Piece | None] = SimpleQueue()
-        """What is to be done; None when nothing more will come."""
+        """What the thread is to do; None when nothing more will come."""
         self._lock = Lock()
         self._is_closed = False
         self._thread: Thread | None = None
@@ -32,30 +47,75 @@ class Writer:
         Raises:
             UnreadableFile: It could not be written, or what was written with it could not.
         """
-        done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Result] = loop.create_future()
         with self._lock:
             if self._is_closed:
                 raise RuntimeError("the state was closed")
-            if self._thread is None:
-                thread = Thread(target=self._run, name="state", daemon=True)
-                thread.start()
-                self._thread = thread
-            self._waiting.put((work, done))
+            coming = self._coming.setdefault(loop, [])
+            coming.append((work, done))
+            if len(coming) == 1:
+                # By then, whoever else wants to write at this moment has come too.
+                loop.call_soon(self._begin, loop)
         return await done
 
     def close(self) -> None:
         """Finish what waits, and end."""
         with self._lock:
             self._is_closed = True
+            for loop in list(self._coming):
+                self._hand_over(self._coming.pop(loop))
             self._waiting.put(None)
         if self._thread is not None:
             self._thread.join()
 
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        with self._lock:
+            pieces = self._coming.pop(loop, [])
+        if len(pieces) == 1 and self._is_quick and self._waiting.empty() and self._is_done_here(pieces[0]):
+            return
+        with self._lock:
+            self._hand_over(pieces)
+
+    def _is_done_here(self, piece: _Piece) -> bool:
+        """Whether the piece could be done at once, which nobody else was in the way of."""
+        if not self._turn.acquire(blocking=False):
+            return False
+        work, done = piece
+        start = perf_counter()
+        outcome: Any
+        try:
+            with self._database.transaction_now():
+                outcome = work()
+        except Busy:
+            return False
+        except BaseException as error:  # noqa: BLE001 - whoever waits must hear of it
+            outcome = _Problem(error)
+        finally:
+            self._is_quick = perf_counter() - start <= self._quick_seconds
+            self._turn.release()
+        _tell([(done, outcome)])
+        return True
+
+    # The thread -------------------------------------------------------------------------------------------------------
+
+    def _hand_over(self, pieces: list[_Piece]) -> None:
+        if self._thread is None and pieces:
+            thread = Thread(target=self._run, name="state", daemon=True)
+            thread.start()
+            self._thread = thread
+        for piece in pieces:
+            self._waiting.put(piece)
+
     def _run(self) -> None:
         while batch := self._next():
-            told = list(zip([done for _, done in batch], self._written(batch), strict=True))
-            for loop in {done.get_loop() for done, _ in told}:
-                _tell(loop, [(done, outcome) for done, outcome in told if done.get_loop() is loop])
+            told: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
+            for (_, done), outcome in zip(batch, self._written(batch), strict=True):
+                told.setdefault(done.get_loop(), []).append((done, outcome))
+            for loop, outcomes in told.items():
+                # Nobody waits in a loop that is closed, or closes this very moment.
+                with suppress(RuntimeError):
+                    loop.call_soon_threadsafe(_tell, outcomes)
 
     def _next(self) -> list[_Piece]:
         """What waits by now, once something does; nothing at the end."""
@@ -72,17 +132,21 @@ class Writer:
 
     def _written(self, batch: list[_Piece]) -> list[Any]:
         """What each piece of work came to; if the commit fails, that is what all of them came to."""
-        try:
-            with self._database.transaction():
-                if len(batch) == 1:  # Alone, a piece of work is the whole transaction.
-                    return [batch[0][0]()]
-                return [self._attempt(work) for work, _ in batch]
-        except BaseException as error:  # noqa: BLE001 - whoever waits must hear of it
-            return [_Problem(error)] * len(batch)
+        with self._turn:
+            start = perf_counter()
+            try:
+                with self._database.transaction():
+                    if len(batch) == 1:  # Alone, a piece of work is the whole transaction.
+                        return [batch[0][0]()]
+                    return [self._attempt(work) for work, _ in batch]
+            except BaseException as error:  # noqa: BLE001 - whoever waits must hear of it
+                return [_Problem(error)] * len(batch)
+            finally:
+                self._is_quick = perf_counter() - start <= self._quick_seconds
 
     def _attempt(self, work: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever it returns
         try:
-            with self._database.transaction():
+            with self._database.part():
                 return work()
         except Exception as error:
             # A full disk takes with it what was written before; what came after would be kept on its own.
@@ -98,16 +162,11 @@ class _Problem:
         self.error = error
 
 
-def _tell(loop: asyncio.AbstractEventLoop, outcomes: list[tuple["asyncio.Future[Any]", Any]]) -> None:
-    def tell() -> None:
-        for done, outcome in outcomes:
-            if done.cancelled():
-                continue
-            if isinstance(outcome, _Problem):
-                done.set_exception(outcome.error)
-            else:
-                done.set_result(outcome)
-
-    # Nobody waits in a loop that is closed, or closes this very moment.
-    with suppress(RuntimeError):
-        loop.call_soon_threadsafe(tell)
+def _tell(outcomes: list[tuple["asyncio.Future[Any]", Any]]) -> None:
+    for done, outcome in outcomes:
+        if done.cancelled():
+            continue
+        if isinstance(outcome, _Problem):
+            done.set_exception(outcome.error)
+        else:
+            done.set_result(outcome)
