@@ -130,6 +130,22 @@ def test_an_output_that_is_closed_already_is_no_traceback(project: Path, command
     assert done.stderr == b""
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no such device")  # noqa: PTH110
+@pytest.mark.parametrize("command", [line for line in COMMANDS if line[0] not in {"--version", "--help"}], ids=" ".join)
+def test_an_output_that_cannot_be_written_is_said_in_words(project: Path, command: list[str]) -> None:
+    line = [sys.executable, "-m", "agent_resolver"]
+    subprocess.run([*line, "resolve"], check=True, capture_output=True)
+
+    with open("/dev/full", "wb") as full:  # noqa: PTH123
+        done = subprocess.run([*line, *command], stdout=full, stderr=subprocess.PIPE, check=False)
+
+    if "github" in command:  # There is nothing to print.
+        assert (done.returncode, done.stderr) == (0, b"")
+    else:
+        assert done.returncode == 1
+        assert done.stderr == b"error: The output cannot be written: No space left on device\n"
+
+
 READERS = {"validate", "discover", "resolve", "verify", "why", "tree", "diff", "workspace", "schema"}
 SLOW_TO_IMPORT = """
 import sys

@@ -1,6 +1,7 @@
 """`agent://name` and `agent://folder/name`: names in a table, never paths on a disk."""
 
 import re
+from functools import lru_cache
 from typing import Final, Literal
 from urllib.parse import quote, unquote_to_bytes
 
@@ -29,6 +30,7 @@ def agent_uri(*segments: str) -> str:
     return SCHEME + "/".join(quote(segment, safe="") for segment in segments)
 
 
+@lru_cache(256)
 def parse_uri(text: str) -> AgentUri:
     """What a client asks for.
 

@@ -20,6 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def entry() -> NoReturn:
     """Run the `agent` command as a process of its own."""
+    _open_streams()
     try:
         code = main()
     except SystemExit as stop:  # argparse ends `--help` and usage errors like this.
@@ -28,3 +29,11 @@ def entry() -> NoReturn:
     sys.stderr.flush()
     # Taking a million values apart takes longer than making them, and the system does it for nothing.
     os._exit(code)
+
+
+def _open_streams() -> None:
+    """Open what the process was started without: the next file would be taken for its input or its output."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))

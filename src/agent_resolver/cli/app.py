@@ -91,9 +91,13 @@ def run(arguments: Sequence[str]) -> int:
             raise
         extra = "serve" if arguments[:1] == ["serve"] else "tools"
         return _report(Usage(f"This command needs `{error.name}`", f"pip install 'agent-resolver[{extra}]'"), options)
-    except BrokenPipeError:
-        # Whoever read the output has seen enough. Closing it again at exit must not complain.
+    except OSError as error:
+        # Closing the output again at exit must not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # There, whoever read it has seen enough.
+            # What may go wrong with a file is seen to where it is used: without a name, it is the output.
+            what = "The output cannot be written" if error.filename is None else f"`{error.filename}` cannot be used"
+            err(f"error: {what}: {error.strerror or error}")
         return 1
     except KeyboardInterrupt:
         err("Interrupted")

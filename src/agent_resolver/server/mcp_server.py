@@ -28,6 +28,11 @@ _INSTRUCTIONS: Final = (
 class AgentServer(Server[Any]):
     """A server that tells clients of both eras that it tells them of changes."""
 
+    @property
+    def server_info_stamp(self) -> dict[str, Any]:
+        """Who answers, as every answer says; the SDK would copy it member by member each time."""
+        return {"name": NAME, "version": __version__}
+
     def get_capabilities(
         self,
         notification_options: NotificationOptions | None = None,

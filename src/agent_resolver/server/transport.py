@@ -3,19 +3,17 @@
 import logging
 import signal
 import socket
-import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
-from anyio import to_thread
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 
 from agent_resolver.server.mcp_server import AgentServer
 from agent_resolver.server.notice import Notices
+from agent_resolver.server.stdio import own_wire
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -30,22 +28,15 @@ Beside = Callable[[], Coroutine[Any, Any, None]]
 """What runs as long as the server does."""
 
 
-class _Input(anyio.AsyncFile[str]):
-    """Lines, of which the next need not be waited for when the server ends."""
-
-    async def readline(self) -> str:
-        return await to_thread.run_sync(self.wrapped.readline, abandon_on_cancel=True)
-
-
 async def serve_stdio(server: AgentServer, beside: Beside) -> None:
     """Serve the one client at the other end of stdin and stdout, until it closes them or somebody interrupts."""
-    lines = _Input(TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace"))
     try:
-        async with anyio.create_task_group() as group, stdio_server(lines) as (read, write):
-            group.start_soon(beside)
-            group.start_soon(_when_interrupted, group.cancel_scope.cancel)
-            await server.run(read, write, server.create_initialization_options())
-            group.cancel_scope.cancel()
+        with own_wire() as wire:
+            async with anyio.create_task_group() as group, stdio_server(*wire) as (read, write):
+                group.start_soon(beside)
+                group.start_soon(_when_interrupted, group.cancel_scope.cancel)
+                await server.run(read, write, server.create_initialization_options())
+                group.cancel_scope.cancel()
     except* BrokenPipeError:
         pass  # A client that no longer reads has gone as well.
 
