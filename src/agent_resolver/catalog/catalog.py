@@ -330,7 +330,7 @@ class Catalog:
         )
         if cursor and not rows:
             raise BadCursor("it was not given by this server")  # A page that is the last one comes without any.
-        total = self.total
+        total = self._total
         if is_strict:
             total = int(self._index.rows(f"SELECT count(*) FROM agent WHERE {_STRICT}")[0][0])  # noqa: S608 - fixed
         agents = tuple(map(listed, rows[:limit]))

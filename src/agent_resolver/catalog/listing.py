@@ -47,8 +47,7 @@ class Verdict(Struct, frozen=True):
 
 def listed(row: tuple[Any, ...]) -> Listed:
     """An agent of a row of `COLUMNS`."""
-    *facts, capabilities = row
-    return Listed(*facts, _words.decode(capabilities))  # type: ignore[call-arg]  # the columns are its fields
+    return Listed(*row[:-1], _words.decode(row[-1]))  # type: ignore[call-arg]  # the columns are its fields
 
 
 def write_agent(connection: sqlite3.Connection, address: Address, entry: Entry, verdict: Verdict) -> None:

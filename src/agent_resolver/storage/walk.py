@@ -43,14 +43,13 @@ def _look(
     """The folders to look into next; the files go to `found`."""
     for entry in entries:
         name = entry.name
-        if entry.is_dir(follow_symlinks=False):
-            if not name.startswith(".") and name not in _NOT_SEARCHED:
-                yield entry.path, f"{prefix}{name}/"
-        elif name.endswith(suffix) and entry.is_file(follow_symlinks=False):
+        if name.endswith(suffix) and entry.is_file(follow_symlinks=False):
             try:
-                found[f"{prefix}{name}"] = identity(entry.stat(follow_symlinks=False))
+                found[prefix + name] = identity(entry.stat(follow_symlinks=False))
             except FileNotFoundError:
                 continue  # Gone since it was listed.
+        elif entry.is_dir(follow_symlinks=False) and not name.startswith(".") and name not in _NOT_SEARCHED:
+            yield entry.path, f"{prefix}{name}/"
 
 
 def identity(found: os.stat_result) -> Identity:
