@@ -48,7 +48,7 @@ def _goal(result: Result) -> str:
 
 
 def _figure(value: float, unit: str) -> str:
-    return f"{value:,.1f} {unit}"
+    return f"{value:,.1f} {unit}" if abs(value) >= 10 else f"{value:.2g} {unit}"  # noqa: PLR2004 - two digits tell enough
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
