@@ -161,6 +161,18 @@ def test_a_call_that_comes_to_nothing_says_why_and_exits_with_1(
     assert run("audit", "verify").code == 0
 
 
+@pytest.mark.parametrize(
+    ("tool", "hint"),
+    [("raw.ecko", "did you mean `raw.echo`?"), ("nothing", "list the tools with `agent tools list`")],
+)
+def test_a_tool_that_is_misspelt_is_hinted_at(governed: Path, run: Run, tool: str, hint: str) -> None:
+    shown, called = run("tools", "show", tool), run("tools", "call", tool, "{}")
+
+    assert f"hint: {hint}\n" in shown.stderr
+    assert f"hint: {hint}\n" in called.stderr
+    assert json.loads(run("tools", "call", tool, "{}", "--json").stdout)["remedy"] == hint
+
+
 def test_words_of_a_server_never_steer_the_terminal(governed: Path, run: Run) -> None:
     ran = run("tools", "call", "raw.fail-in-colour", "{}", "--config", 'tools.admit=["raw.fail-in-colour"]')
 

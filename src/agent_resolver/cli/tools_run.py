@@ -18,7 +18,7 @@ from agent_resolver.cli.option import project_of
 from agent_resolver.cli.output import err, out, out_json, safe
 from agent_resolver.project.identity import caller_of
 from agent_resolver.project.tools import OpenTools, open_tools
-from agent_resolver.registry import CallContext, Descriptor, Done, Failed, Outcome, Pending
+from agent_resolver.registry import CallContext, Descriptor, Done, Failed, FailureCode, Outcome, Pending
 from agent_resolver.registry.errors import ToolFailure
 from agent_resolver.schema import Issue
 from agent_resolver.schema.caller import ANONYMOUS
@@ -26,7 +26,7 @@ from agent_resolver.schema.issue import errors
 from agent_resolver.schema.json_tree import parse_json
 from agent_resolver.schema.source import Unreadable, decode
 from agent_resolver.schema.tree import plain
-from agent_resolver.schema.walker import walk
+from agent_resolver.schema.walker import suggestion, walk
 
 _MAX_ARGUMENT_BYTES = 4 * 1024 * 1024
 
@@ -58,7 +58,9 @@ def run_show(options: argparse.Namespace) -> int:
         found = tools.registry.get(options.id)
         if found is None:
             _err_problems(tools)
-            raise Refusal(f"Unknown tool: {options.id}", "list the tools with `agent tools list`")
+            raise Refusal(
+                f"Unknown tool: {options.id}", _near(tools, options.id) or "list the tools with `agent tools list`"
+            )
         if options.json:
             out_json(found)
         else:
@@ -80,6 +82,8 @@ def run_call(options: argparse.Namespace) -> int:
         # What a tool prints is not its result.
         with redirect_stdout(sys.stderr):
             outcome = await _call(tools, options.id, arguments, context)
+        if isinstance(outcome, Failed) and outcome.code is FailureCode.UNKNOWN_TOOL:
+            outcome = structs.replace(outcome, remedy=_near(tools, options.id) or outcome.remedy)
         if options.json:
             out_json(outcome)
         elif isinstance(outcome, Done):
@@ -136,6 +140,11 @@ async def _call(tools: OpenTools, tool_id: str, arguments: dict[str, Any], conte
     if problem is None:
         return await tools.registry.call(tool_id, arguments, context)
     return await tools.registry.unavailable(tool_id, problem, context)
+
+
+def _near(tools: OpenTools, tool_id: str) -> str:
+    """A hint at the tool that somebody may have meant."""
+    return suggestion(tool_id, [descriptor.id for descriptor in tools.registry.list()])
 
 
 def _arguments(text: str) -> dict[str, Any]:
