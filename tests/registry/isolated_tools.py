@@ -56,6 +56,12 @@ def tell(request: Order, context: CallContext) -> Answer:
     return Answer(words=" ".join(map(str, told)))
 
 
+@isolated("wonder")
+def wonder(request: Order, context: CallContext) -> Answer:
+    """Ask a person for another word."""
+    return Answer(words=f"{request.words} {context.ask('Which word?')}")
+
+
 @isolated("look")
 def look(request: Order) -> Answer:
     """Tell everything that this process can find out about its surroundings."""

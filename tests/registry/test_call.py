@@ -279,7 +279,8 @@ def test_different_things_to_wait_for_are_different_actions() -> None:
         NeedsAction("SECRET", "acme", "Set A"),
         NeedsAction("SECRET", "acme", "Set B"),
         NeedsAction("SECRET", "other", "Set A"),
-        NeedsAction("APPROVAL", "acme", "Set A"),
+        NeedsAction("OAUTH", "acme", "Set A"),
+        NeedsAction("CLARIFICATION", "acme", "Set A"),
     ]
     tools = [MemoryTool(f"memory.{number}", raising(needed)) for number, needed in enumerate(needs)]
     registry = holding(*tools, pending=actions)
@@ -287,7 +288,7 @@ def test_different_things_to_wait_for_are_different_actions() -> None:
     for tool in tools:
         call(registry, tool.descriptor.id)
 
-    assert len(actions.actions) == 4
+    assert len(actions.actions) == 5
 
 
 def test_a_result_that_breaks_the_promise_of_its_schema_is_a_failure() -> None:

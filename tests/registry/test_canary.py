@@ -172,7 +172,7 @@ TOOLS = [
     SayingTool("raises-4", raises(lambda said: ExceptionGroup(said, [ValueError(said), Odd(said)]))),
     SayingTool("raises-5", raises(TimeoutError)),
     *(SayingTool(f"fails-{code}", says_failure(code)) for code in FailureCode),
-    *(SayingTool(f"needs-{kind}", needs(kind)) for kind in ("APPROVAL", "CLARIFICATION", "OAUTH", "SECRET")),
+    *(SayingTool(f"needs-{kind}", needs(kind)) for kind in ("CLARIFICATION", "OAUTH", "SECRET")),
     *(SayingTool(tool_id, echoing, rules=rules) for tool_id, rules in OWN_RULES.items()),
 ]
 

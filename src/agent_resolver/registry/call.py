@@ -37,8 +37,9 @@ class Call:
     def __init__(self, tool_id: str, arguments: dict[str, Any], context: CallContext) -> None:
         self.tool_id = tool_id
         self.arguments = arguments
-        # A tool that calls another hands on its context, and its secrets are its own.
-        self.context = structs.replace(context, secrets={}) if context.secrets else context
+        # A tool that calls another hands on its context, and its secrets and answers are its own.
+        has_more = context.secrets or context.answers
+        self.context = structs.replace(context, secrets={}, answers={}) if has_more else context
         self.entry: Entry
         self.digest = ""
         """Of the arguments."""

@@ -80,6 +80,7 @@ async def _ending(request: Request, answers: int) -> Ending:
         is_compensation=request.is_compensation,
         progress=progress,
         secrets={name: Secret(name, value) for name, value in request.secrets.items()},
+        answers=request.answers,
     )
     try:
         return Finished(result=await _load(request).run_here(request.arguments, context))

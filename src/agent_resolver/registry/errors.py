@@ -14,7 +14,7 @@ from agent_resolver.core.approval import AnswerRefusal
 from agent_resolver.registry.outcome import FailureCode
 from agent_resolver.registry.unsafe import Unsafe
 from agent_resolver.schema import ResolverError
-from agent_resolver.schema.pending import PendingType
+from agent_resolver.schema.pending import Need
 
 
 class ToolIdConflict(ResolverError):
@@ -57,7 +57,7 @@ class ToolFailure(ResolverError):
 class NeedsAction(ResolverError):
     """A tool cannot start before a person has done something."""
 
-    def __init__(self, kind: PendingType, subject: str, message: str, *, needs: str = "") -> None:
+    def __init__(self, kind: Need, subject: str, message: str, *, needs: str = "") -> None:
         super().__init__(message)
         self.kind = kind
         self.subject = subject

@@ -119,6 +119,7 @@ class Isolated:
             parent=context.parent,
             is_compensation=context.is_compensation,
             secrets={name: secret.reveal() for name, secret in context.secrets.items() if name in self._secrets},
+            answers=dict(context.answers),
         )
 
     def _start(self) -> "tuple[subprocess.Popen[bytes], int]":

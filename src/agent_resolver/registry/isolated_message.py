@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from agent_resolver.registry.outcome import FailureCode
 from agent_resolver.schema.caller import Caller
-from agent_resolver.schema.pending import PendingType
+from agent_resolver.schema.pending import Need
 
 MAX_LINE: Final = 8 * 1024 * 1024
 """How long a line may be, in bytes."""
@@ -29,6 +29,7 @@ class Request(Struct, frozen=True, kw_only=True):
     parent: str | None
     is_compensation: bool
     secrets: dict[str, str]
+    answers: dict[str, str]
 
 
 class Progressed(Struct, frozen=True, kw_only=True, tag="progressed"):
@@ -56,7 +57,7 @@ class Refused(Struct, frozen=True, kw_only=True, tag="refused"):
 class Needed(Struct, frozen=True, kw_only=True, tag="needed"):
     """A person has to do something first."""
 
-    kind: PendingType
+    kind: Need
     subject: str
     message: str
     needs: str

@@ -333,6 +333,8 @@ class Pipeline:
         except ToolFailure as failure:
             return call.failed_like(failure)
         except NeedsAction as needed:
+            if needed.kind == "CLARIFICATION":
+                return await self._clarified(call, str(needed))
             return await self._questions.need(call, needed)
         except (Exception, SystemExit, asyncio.CancelledError) as error:
             if _is_being_cancelled():
@@ -343,6 +345,18 @@ class Pipeline:
             # Its kind and its place are enough to find it.
             message = f"{call.tool_id} failed: {type(error).__name__}{place_of(error)}"
             return call.failed(FailureCode.RUNNER_ERROR, message, _LOOK_FIRST)
+
+    async def _clarified(self, call: Call, question: str) -> Outcome:
+        """Run the tool again with the answer to its question, or wait for one."""
+        if question in call.context.answers:
+            message = f"{call.tool_id} asks again what was answered"
+            return call.failed(FailureCode.TOOL_ERROR, message, "let it take the answer: `context.ask`")
+        call.digest = call.digest or digest(call.arguments)
+        action = await self._questions.clarification(call, question)
+        if action.answer is None:
+            return pending_of(action, call)
+        call.context = structs.replace(call.context, answers={**call.context.answers, question: action.answer})
+        return await self.invoke(call)
 
     def output(self, call: Call, done: Done) -> Outcome:
         """Whether the result follows the schema."""

@@ -11,7 +11,7 @@ from agent_resolver.registry.secret import redacted
 from agent_resolver.registry.tool import Rules
 from agent_resolver.schema import digest
 from agent_resolver.schema.classification import CLASSIFICATION_RANK
-from agent_resolver.schema.pending import PendingAction
+from agent_resolver.schema.pending import PendingAction, PendingType
 
 RETRY: Final = "retry"
 """The answer that lets an interrupted call be made again."""
@@ -27,11 +27,11 @@ class Questions:
 
     async def newest_approval(self, call: Call) -> tuple[PendingAction | None, int]:
         """The last question whether this very call may be made, and how many there were."""
-        return await self._pending.newest(_approval_binding(call))
+        return await self._pending.newest(_binding_of_call("APPROVAL", call))
 
     async def approval(self, call: Call, count: int) -> Pending:
         """Ask whether this very call may be made."""
-        rules, now, binding = call.entry.descriptor.rules, self._clock.now(), _approval_binding(call)
+        rules, now, binding = call.entry.descriptor.rules, self._clock.now(), _binding_of_call("APPROVAL", call)
         action = PendingAction(
             id=_id(binding, count),
             type="APPROVAL",
@@ -69,6 +69,29 @@ class Questions:
             newest = await self._ask(call, action)
         return pending_of(newest, call)
 
+    async def clarification(self, call: Call, question: str) -> PendingAction:
+        """Ask what a tool wants to know in this very call; what it deals with decides who may answer."""
+        (message,) = redacted([question], call.secrets)
+        binding = _binding_of_call("CLARIFICATION", call, message)
+        newest, count = await self._pending.newest(binding)
+        if newest is not None:
+            return newest
+        rules = call.entry.descriptor.rules
+        action = PendingAction(
+            id=_id(binding, count),
+            type="CLARIFICATION",
+            subject=call.tool_id,
+            message=message,
+            asked_at=self._clock.now(),
+            binding=binding,
+            requester=call.context.caller.id,
+            trace_id=call.context.trace_id,
+            arguments=call.digest,
+            classification=rules.classification,
+            role=rules.approver_role,
+        )
+        return await self._ask(call, action)
+
     async def interrupted(self, call: Call, key: str, rules: Rules) -> PendingAction:
         """Ask whether what was interrupted under this key was done.
 
@@ -104,7 +127,7 @@ def pending_of(action: PendingAction, call: Call) -> Pending:
     """The outcome of a call that waits."""
     remedies = {
         "APPROVAL": f"once `agent inbox approve {action.id}` is done, make the same call under the same trace",
-        "CLARIFICATION": f"`agent inbox answer {action.id} TEXT`, then make the same call",
+        "CLARIFICATION": f"`agent inbox answer {action.id} TEXT`, then make the same call under the same trace",
     }
     return Pending(
         trace_id=call.context.trace_id,
@@ -117,8 +140,8 @@ def pending_of(action: PendingAction, call: Call) -> Pending:
     )
 
 
-def _approval_binding(call: Call) -> str:
-    return digest(["APPROVAL", call.tool_id, call.digest, call.context.trace_id, call.context.caller.id])
+def _binding_of_call(kind: PendingType, call: Call, *more: str) -> str:
+    return digest([kind, call.tool_id, call.digest, call.context.trace_id, call.context.caller.id, *more])
 
 
 def _id(binding: str, count: int) -> str:

@@ -5,6 +5,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import UNSET, Struct, UnsetType
 
+from agent_resolver.registry.errors import NeedsAction
 from agent_resolver.registry.secret import Secret
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.classification import Classification
@@ -93,6 +94,18 @@ class CallContext(Struct, frozen=True, kw_only=True):
     progress: Progress = _no_progress
     secrets: Mapping[str, Secret] = {}
     """The secrets that the tool declared, and no others."""
+    answers: Mapping[str, str] = {}
+    """What people answered to the tool's questions."""
+
+    def ask(self, question: str) -> str:
+        """What a person answers to a question, which must be the same in every attempt at the call.
+
+        Raises:
+            NeedsAction: Nobody has answered yet: the call waits, and starts from its beginning once somebody has.
+        """
+        if question not in self.answers:
+            raise NeedsAction("CLARIFICATION", "", question)
+        return self.answers[question]
 
 
 class Tool(Protocol):

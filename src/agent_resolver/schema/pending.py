@@ -7,6 +7,8 @@ from msgspec import Struct
 from agent_resolver.schema.classification import Classification
 
 PendingType = Literal["APPROVAL", "CLARIFICATION", "OAUTH", "SECRET"]
+Need = Literal["CLARIFICATION", "OAUTH", "SECRET"]
+"""What a tool can wait for by itself; whether it may be called at all is asked before."""
 PendingState = Literal["open", "expired", "approved", "rejected", "answered", "used"]
 Priority = Literal["P1", "P2", "P3", "P4"]
 """How urgent it is; what is urgent expires soon."""
