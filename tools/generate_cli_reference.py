@@ -153,7 +153,7 @@ that no agent of the catalog has.
 
 Exits 0 if every mentioned agent exists, 1 if not; 2 if a file cannot be read.""",
     "plan": """\
-Prints what an agent would be made of, and runs nothing.
+Prints what an agent would be made of, and runs nothing. It needs the extra `tools`.
 
 Exits 0; 1 if the agent is unknown or cannot be made.""",
     "serve": """\
@@ -218,8 +218,8 @@ read.""",
 [Checks the tools](manifest.md#certify) of the project's own code, all of them to the end, and says of each check what
 it found. With `--out` the same is written as JSON, also if a check failed.
 
-Exits 0 if every check passed or had nothing to look at; 1 if one failed, or if a module cannot be used; 2 if a file
-cannot be read or written.""",
+Exits 0 if every check passed or had nothing to look at; 1 if one failed, if there are no tools, or if a module cannot
+be used; 2 if a file cannot be read or written.""",
     "inbox list": """\
 Prints [what waits](inbox.md) in the state of the project: its id, its state, its type, the tool, and what is asked.
 What waits for a secret that is there by now is [answered by that](inbox.md#answered-by-being-there). No token is
@@ -250,12 +250,12 @@ empty or too long.""",
 Prints one line per record: its position, its time, its run (eight digits) and place in the run, its
 [kind](audit.md#what-is-recorded), and what it says. With `--json` the records in full, with their hashes.
 
-Exits 0, also if there is no record.""",
+Exits 0, also if there is no record; 1 if no run or trace fits, or several runs do; 2 if there is no state file.""",
     "audit verify": """\
 Computes every hash of the [trail](audit.md) anew. If the trail is sealed with a key, the key must be set.
 
-Exits 0 if all of it holds, 1 if anything was changed, removed, added or reordered, or if the root is not the one
-given.""",
+Exits 0 if all of it holds; 1 if anything was changed, removed, added or reordered, or if it never had the root that is
+given; 2 if that is no root.""",
     "config show": """\
 Prints every [setting](configuration.md), the defaults included, and where each came from: `default`, `agent.toml` with
 line and column, a variable, or `--config`. A password in an address is not shown.

@@ -8,7 +8,7 @@ KNOWN = {"agent://architect", "agent://team/architect", "agent://code%20reviewer
 
 
 def dangling(text: str) -> list[Dangling]:
-    return list(dangling_mentions(text, KNOWN.__contains__))
+    return list(dangling_mentions(text, lambda uri: uri.name in KNOWN and uri.version in {None, "1.0.0"}))
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,15 @@ def test_every_dangling_mention_is_named_with_its_place() -> None:
         "No agent `agent",
         "Malformed agent URI",
     ]
+
+
+def test_a_mention_of_another_version_leads_nowhere() -> None:
+    [found] = dangling("@o:agent://architect?version=9.9.9.")
+
+    assert (found.uri, found.message) == (
+        "agent://architect?version=9.9.9",
+        "No agent `agent://architect?version=9.9.9`",
+    )
 
 
 def test_a_megabyte_of_almost_mentions_takes_no_time() -> None:

@@ -170,7 +170,7 @@ def test_when_the_first_goes_the_next_one_takes_its_address(tmp_path: Path, make
     assert catalog.definition(AgentUri("agent://x")).content == "1"
 
     first.unlink()
-    assert catalog.refresh().uris == {"agent://x", "agent://b/x"}
+    assert catalog.refresh().uris == {"agent://x", "agent://a/x", "agent://b/x"}
     assert catalog.definition(AgentUri("agent://x")).content == "2"
     assert uris(catalog) == ["agent://x"]
     assert not catalog.findings()

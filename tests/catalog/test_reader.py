@@ -163,6 +163,43 @@ def test_broken_yaml_is_served_with_a_warning_at_its_place() -> None:
     assert "check --fix" in found.issues[0].hint
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [
+        " name: a\ndescription: d\nmodel: x\n",
+        "\tname: a\n\tdescription: d\n\tmodel: x\n",
+        "name:a\ndescription: d\nmodel: x\n",
+        "name:a\ndescription:d\nmodel:x\n",
+        "name: a\ndescription: d\nmodel : x\nother : y: z\n",
+        "name: a\n'description': d\n\"model\": x\nother words: y: z\n",
+        "name: a\ndescription: d\nmodel: x\nrequires:\n  mcp:\n   - category: b\n     x: y\n    - category: c\n",
+    ],
+)
+def test_slips_of_the_usual_kinds_are_served_with_a_warning_at_a_place(broken: str) -> None:
+    found = entry(broken)
+
+    assert (found.name, found.description, found.model) == ("a", "d", "x")
+    assert [issue.code for issue in found.issues] == [IssueCode.FRONT_MATTER_REPAIRED]
+    assert found.issues[0].line > 1
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    ["1.10", "0x1F", "0o17", "017", "1e3", "1e16", "1e+16", ".5", "5.", "+1", "-0", ".nan", "-.inf", "9" * 300],
+)
+def test_a_number_that_json_writes_otherwise_is_kept_as_the_file_spells_it(spelling: str) -> None:
+    found = entry(f"name: a\nx: {spelling}\ny: [{{z: {spelling}}}]\n")
+
+    assert found.front_matter == {"name": "a", "x": spelling, "y": [{"z": spelling}]}
+
+
+def test_any_other_number_is_kept_as_a_number() -> None:
+    found = entry("name: a\nx: [1, -2, 1.5, 18446744073709551616, true, TRUE, null, ~]\n")
+
+    assert found.front_matter["x"] == [1, -2, 1.5, 2**64, True, True, None, None]
+    assert [type(each) for each in found.front_matter["x"][:3]] == [int, int, float]
+
+
 def test_a_line_separator_is_served_with_a_warning() -> None:
     found = entry("name: a\ndescription: one\u2028two\n")
 

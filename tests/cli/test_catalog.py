@@ -195,6 +195,48 @@ def test_a_folder_that_a_client_loads_by_itself_is_warned_about(empty: Path, run
 
     assert ran.code == 0
     assert ran.stderr.startswith("warning: Claude Code loads `.claude/agents` whole by itself")
+    assert run("catalog", "list", "--root", ".claude").stderr == ran.stderr
+
+
+def test_derived_capabilities_are_marked_in_listings(empty: Path, run: Run) -> None:
+    stated = "---\nname: stated\ndescription: Reviews Python\ncapabilities: [python]\n---\n"
+    write(empty / "agents", {"stated.md": stated, "derived.md": "---\ndescription: Reviews Python\n---\n"})
+
+    for command in (["list"], ["search", "reviews"]):
+        found = document(run("catalog", *command, "--json"))
+        assert {each["name"]: (each["capabilities"], each["capabilitiesDerived"]) for each in found} == {
+            "derived": (["python"], True),
+            "stated": (["python"], False),
+        }
+
+
+def test_a_fallback_that_is_not_there_is_reported_whoever_names_it(agents: Path, run: Run) -> None:
+    write(agents, {"standing.md": "---\nname: standing\nfallbacks: [architect, ghost]\n---\n"})
+    found = document(run("catalog", "check", "--json"))["findings"]
+
+    assert [(each["file"], each["path"]) for each in found if each["code"] == "unknown-agent"] == [
+        ("agents/roles.yaml", "roles.lead"),
+        ("agents/standing.md", "fallbacks"),
+    ]
+
+
+def test_show_follows_the_format_of_the_address_unless_an_option_says_otherwise(agents: Path, run: Run) -> None:
+    markdown = run("catalog", "show", "architect").stdout
+    as_json = run("catalog", "show", "architect", "--json").stdout
+
+    assert markdown == FILES["architect.md"]
+    assert run("catalog", "show", "agent://architect?format=json").stdout == as_json
+    assert run("catalog", "show", "agent://architect?format=markdown").stdout == markdown
+    assert run("catalog", "show", "agent://architect?format=json", "--format", "markdown").stdout == markdown
+    assert run("catalog", "show", "agent://architect?format=markdown", "--json").stdout == as_json
+
+
+def test_lint_asks_for_the_version_that_a_mention_names(agents: Path, run: Run) -> None:
+    write(agents.parent, {"plan.md": "@o:agent://team/reviewer?version=1.10 @o:agent://team/reviewer?version=1.1\n"})
+    ran = run("catalog", "lint", "plan.md", "--json")
+
+    assert ran.code == 1
+    assert [each["uri"] for each in document(ran)["dangling"]] == ["agent://team/reviewer?version=1.1"]
 
 
 # Repairs --------------------------------------------------------------------------------------------------------------
@@ -217,6 +259,38 @@ def test_a_repair_changes_the_lines_that_are_broken_and_no_other_byte(empty: Pat
     after = json.loads(run("catalog", "show", "broken", "--json").stdout)
     assert {key for key in after if after[key] != before[key]} == {"digest"}
     assert run("catalog", "check", "--fix").stderr == ""
+
+
+def test_a_repair_keeps_every_key_a_key(empty: Path, run: Run) -> None:
+    write(
+        empty / "agents",
+        {
+            "a.md": '---\nname: a\n"description": Reviews code: all of it\nallowed tools: x: y\n---\n',
+            "b.md": '---\n name: b\ndescription: "c" and "d"\nmodel:opus\n---\n',
+        },
+    )
+    before = document(run("catalog", "list", "--json"))
+
+    assert run("catalog", "check", "--fix", "--strict").code == 0
+    assert contents(empty / "agents") == {
+        "a.md": b'---\nname: a\n"description": "Reviews code: all of it"\nallowed tools: "x: y"\n---\n',
+        "b.md": b'---\nname: b\ndescription: "\\"c\\" and \\"d\\""\nmodel: opus\n---\n',
+    }
+    after = document(run("catalog", "list", "--json"))
+    assert [(each["name"], each["description"], each["model"]) for each in before] == [
+        ("a", "Reviews code: all of it", None),
+        ("b", '"c" and "d"', "opus"),
+    ]
+    about_the_bytes = {"digest", "size", "tokens"}
+    for old, new in zip(before, after, strict=True):
+        assert {key for key in old if old[key] != new[key]} <= about_the_bytes
+
+
+def test_a_file_without_a_name_is_repaired_too(empty: Path, run: Run) -> None:
+    write(empty / "agents", {"nameless.md": "---\ndescription: a: b\n---\n"})
+    run("catalog", "check", "--fix")
+
+    assert contents(empty / "agents") == {"nameless.md": b'---\ndescription: "a: b"\n---\n'}
 
 
 def test_without_fix_nothing_is_written(empty: Path, run: Run) -> None:

@@ -63,10 +63,107 @@ def test_a_folder_without_anything_is_told_what_to_do(
 
     wrong = failing(run("doctor", "--json"))
 
-    assert wrong["agent file"] == ("`./agents.md` does not exist", "run `agent validate`")
-    assert wrong["index"] == ("`./mcp.index.json` does not exist", "run `agent validate`")
-    assert wrong["lock"] == ("`./agents.md` does not exist", "run `agent resolve`")
-    assert set(wrong) == {"agent file", "index", "lock"}
+    other = "check the path, or name another file with"
+    assert wrong == {
+        "agent file": ("`./agents.md` does not exist", f"{other} `--agents`"),
+        "index": ("`./mcp.index.json` does not exist", f"{other} `--index`"),
+        "lock": ("not looked at: it is made of the agent file and the index", "see to these first"),
+    }
+
+
+PLANNED = """\
+[models.default]
+provider = "local"
+upstream_model = "small-1"
+
+[providers.local]
+adapter = "scripted"
+"""
+
+
+@pytest.fixture
+def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with an agent to plan, and nothing to lock."""
+    project = tmp_path / "project"
+    (project / "agents").mkdir(parents=True)
+    (project / "agents" / "helper.md").write_text("---\nname: helper\nmodel: default\n---\n")
+    (project / "agent.toml").write_text(PLANNED)
+    monkeypatch.chdir(project)
+    return project
+
+
+def test_a_project_that_only_plans_needs_no_agent_file_index_or_lock(planned: Path, run: Run) -> None:
+    ran = run("doctor")
+
+    assert (ran.code, ran.stderr) == (0, "")
+    assert ran.stdout.splitlines()[2:] == [
+        f"✓ settings: {planned}/agent.toml, 3 value(s) set",
+        "✓ agent file: not needed: there is no `./agents.md`, and nothing that asks for one",
+        f"✓ state: {planned}/.agent/state.db, nothing recorded yet",
+        "✓ references: every model, provider, plugin and delegate is there",
+    ]
+
+
+def test_neither_does_a_folder_of_agents_alone(planned: Path, run: Run) -> None:
+    (planned / "agent.toml").unlink()
+
+    assert failing(run("doctor", "--json")) == {}
+
+
+@pytest.mark.parametrize("asked", [("--agents", "other.md"), ("--lock", "other.lock")], ids=" ".join)
+def test_an_agent_file_that_somebody_asks_for_must_be_there(planned: Path, run: Run, asked: tuple[str, str]) -> None:
+    assert set(failing(run("doctor", "--json", *asked))) == {"agent file", "index", "lock"}
+
+
+def test_a_lock_without_its_agent_file_is_told(governed: Path, run: Run) -> None:
+    (governed / "agent.toml").write_text("")
+    (governed / "agents.md").unlink()
+
+    wrong = failing(run("doctor", "--json"))
+
+    assert set(wrong) == {"agent file", "lock"}
+
+
+@pytest.mark.parametrize(
+    ("constraints", "forbids"),
+    [("", "nothing"), ("constraints:\n  actions:\n    forbid: [b*, a]\n", "b*, a")],
+    ids=["nothing", "two patterns"],
+)
+def test_an_agent_file_that_asks_for_no_servers_needs_no_lock(
+    planned: Path, run: Run, constraints: str, forbids: str
+) -> None:
+    (planned / "agents.md").write_text(f"---\nname: helper\n{constraints}---\n")
+
+    ran = run("doctor")
+
+    assert ran.code == 0
+    assert f"✓ agent file: without `requires`, so it needs no lock; forbids {forbids}\n" in ran.stdout
+    assert "lock:" not in ran.stdout
+
+
+def test_an_agent_file_that_asks_for_no_servers_is_checked_all_the_same(planned: Path, run: Run) -> None:
+    (planned / "agents.md").write_text("---\nname: helper\nconstraints:\n  actions:\n    forbidd: []\n---\n")
+
+    assert failing(run("doctor", "--json"))["agent file"][0] == "constraints.actions.forbidd: Unknown key"
+
+
+def test_an_index_is_looked_at_without_an_agent_file_too(planned: Path, run: Run) -> None:
+    asked = failing(run("doctor", "--json", "--index", "other.json"))
+    (planned / "mcp.index.json").write_text("{}")
+    there = failing(run("doctor", "--json"))
+
+    assert list(asked) == list(there) == ["index"]
+    assert asked["index"][0] == "`other.json` does not exist"
+
+
+def test_every_fault_of_an_agent_file_is_told_once(governed: Path, run: Run) -> None:
+    (governed / "agents.md").write_text("---\nname: tester\n---\n")
+
+    ran = run("doctor")
+
+    assert ran.code == 1
+    assert "✗ agent file: version: Required; requires: Required\n  hint: run `agent validate`\n" in ran.stdout
+    assert ran.stdout.count("version: Required") == 1
 
 
 def test_a_folder_that_nobody_trusts_starts_nothing(untrusted: Path, run: Run) -> None:
@@ -100,7 +197,10 @@ def test_every_server_is_tried_and_the_ones_that_fail_are_named(write: Callable[
     ran = run("doctor", "--json", "--trust")
 
     assert names(ran)[-2:] == ["server broken@1.0.0", "server raw@1.0.0"]
-    assert failing(ran)["server broken@1.0.0"][0] == "broken closed the connection"
+    assert failing(ran)["server broken@1.0.0"] == (
+        "broken closed the connection",
+        "`agent tools list --verbose` shows what the server says",
+    )
 
 
 def test_a_missing_secret_is_told(write: Callable[..., Path], run: Run) -> None:
@@ -125,7 +225,9 @@ def test_a_server_that_is_called_needs_no_trust_unless_it_gets_a_secret(write: C
     with_secret = run("doctor", "--json")
 
     assert "trust" not in failing(without)
-    assert failing(without)["server raw@1.0.0"][0].startswith("raw cannot be reached: ")
+    finding, hint = failing(without)["server raw@1.0.0"]
+    assert finding.startswith("raw cannot be reached: ")
+    assert hint == "start it, and check its `endpoint` or `launch` in the index"
     assert failing(with_secret)["trust"][0].endswith("its settings send secrets of this machine to servers")
     assert "server raw@1.0.0" not in names(with_secret)
 
@@ -184,4 +286,14 @@ def test_without_the_extra_the_doctor_says_so_and_looks_at_the_rest(governed: Pa
     assert checks["extra `tools`"]["finding"] == "missing: jsonschema_rs, mcp"
     assert checks["extra `tools`"]["hint"] == "pip install 'agent-resolver[tools]'"
     assert checks["lock"]["ok"]
-    assert not any(name.startswith("server") for name in checks)
+    assert checks["servers"]["finding"] == "not looked at without the extra `tools`"
+
+
+def test_without_the_extra_whatever_needs_it_says_how_to_install_it(planned: Path) -> None:
+    (planned / "agent.toml").write_text(f'{PLANNED}[tools]\nmodules = ["tickets"]\n')
+
+    done = script(WITHOUT_EXTRA, "doctor", "--json", "--trust")
+    wrong = failing(Ran(("doctor",), done.returncode, done.stdout, done.stderr))
+
+    assert list(wrong) == ["extra `tools`", "capabilities", "references"]
+    assert {hint for _, hint in wrong.values()} == {"pip install 'agent-resolver[tools]'"}

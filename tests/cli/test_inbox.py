@@ -238,6 +238,7 @@ def test_whoever_has_a_token_answers_under_its_name(run: Run, monkeypatch: pytes
     assert ran.stdout.startswith("✓ 3f9a1c20b7de approved by grace\n")
     (record,) = json.loads(run("audit", "show", "--json").stdout)
     assert (record["kind"], record["body"]["caller"], record["body"]["verified"]) == ("action.approved", "grace", True)
+    assert record["body"]["arguments"] == APPROVAL.arguments
 
 
 # Refused --------------------------------------------------------------------------------------------------------------
@@ -270,7 +271,9 @@ def test_an_answer_that_is_not_taken_ends_with_1_and_changes_nothing(
     assert f"\nhint: {hint}" in ran.stderr
     assert as_json.code == 1
     assert json.loads(as_json.stdout)["error"]["message"].startswith(words)
-    assert kinds(folder) == []
+    assert json.loads(run("inbox", "show", APPROVAL.id, "--json").stdout)["answer"] is None
+    # What does not wait has nothing to record.
+    assert kinds(folder) == ([] if "absent" in command else ["action.refused"] * 2)
 
 
 @pytest.mark.parametrize(
@@ -289,6 +292,20 @@ def test_a_token_alone_is_not_enough(run: Run, monkeypatch: pytest.MonkeyPatch, 
 
     assert ran.code == 1
     assert ran.stderr.startswith(f"error: {words}")
+    (record,) = json.loads(run("audit", "show", "--json").stdout)
+    assert (record["kind"], record["body"]) == (
+        "action.refused",
+        {
+            "caller": by.id,
+            "verified": True,
+            "trace": TRACE,
+            "action": APPROVAL.id,
+            "type": "APPROVAL",
+            "tool": "tickets.close",
+            "arguments": "sha256-0",
+            "code": words.partition(":")[0],
+        },
+    )
 
 
 def test_with_an_issuer_and_without_a_token_nobody_answers(run: Run, folder: Path) -> None:
@@ -327,7 +344,7 @@ def test_a_secret_is_not_typed_in_and_is_settled_when_it_is_there(
     monkeypatch.setenv("NOTES_KEY", "hunter2")
     assert run("inbox", "list").stderr == "Nothing waits\n"
     assert "77aa77aa77aa answered SECRET\n" in run("inbox", "show", SECRET.id).stdout
-    assert kinds(folder) == ["action.settled"]
+    assert kinds(folder) == ["action.refused", "action.settled"]
     assert all(b"hunter2" not in path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 

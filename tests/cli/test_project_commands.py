@@ -13,6 +13,7 @@ from agent_resolver.storage.trail import SqliteTrail
 from tests.conftest import Ran, Run
 
 Snapshot = Callable[[object], None]
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
 @pytest.fixture(autouse=True)
@@ -166,7 +167,106 @@ def test_audit_show_takes_a_run_and_a_number(project: Path, run: Run) -> None:
     assert positions("--run", "4f1c0a9e", "--last", "2") == ["2", "4"]
     assert positions("--last", "0") == []
     assert positions("--last", "999999999999999999") == ["1", "2", "3", "4"]
-    assert positions("--run", "absent") == []
+
+
+@pytest.mark.parametrize("begun", ["4f1c0a9e", "4f1c", "4"])
+def test_audit_show_takes_the_beginning_of_a_run(project: Path, run: Run, begun: str) -> None:
+    recorded(project)
+
+    shown, as_json = run("audit", "show", "--run", begun), run("audit", "show", "--run", begun, "--json")
+
+    assert [line.split(" ")[0] for line in shown.stdout.splitlines()] == ["1", "2", "4"]
+    assert {record["run"] for record in json.loads(as_json.stdout)} == {"4f1c0a9e"}
+
+
+def test_audit_show_takes_the_run_as_it_prints_it(project: Path, run: Run) -> None:
+    recorded(project)
+    printed = run("audit", "show", "--last", "2").stdout.split(" ")[2].partition(".")[0]
+
+    assert printed == "77aa00bb"
+    assert run("audit", "show", "--run", printed).stdout.startswith("3 ")
+
+
+@pytest.mark.parametrize("last", [[], ["--last", "1"]])
+def test_audit_show_of_a_run_that_is_none_is_refused(project: Path, run: Run, last: list[str]) -> None:
+    recorded(project)
+
+    ran, as_json = run("audit", "show", "--run", "absent", *last), run("audit", "show", "--run", "absent", "--json")
+
+    assert (ran.code, ran.stdout) == (1, "")
+    assert ran.stderr == (
+        "error: No run has an id that begins with absent\nhint: `agent audit show` prints every run\n"
+    )
+    assert (as_json.code, json.loads(as_json.stdout)["success"]) == (1, False)
+
+
+def test_audit_show_names_a_few_of_the_runs_that_begin_alike(project: Path, run: Run) -> None:
+    names = ("ab", "abc1", "abc2", "abc3", "abc4")
+    database = Database(str(project / ".agent" / "state.db"))
+    for name in names:
+        SqliteTrail(database).append(name, "call.done", {}, "2026-01-31T10:00:00.000Z")
+    database.close()
+
+    ran = run("audit", "show", "--run", "abc")
+
+    assert (ran.code, ran.stdout) == (1, "")
+    assert ran.stderr == (
+        "error: Several runs begin with abc: abc1, abc2, abc3 and 1 more\nhint: give more of the id\n"
+    )
+    # A whole id is never a beginning.
+    assert run("audit", "show", "--run", "ab").stdout.startswith("1 ")
+
+
+def traced(project: Path) -> None:
+    """Two runs that took part in one trace, and a record of another."""
+    database = Database(str(project / ".agent" / "state.db"))
+    for name, trace in (("aa", TRACE), ("bb", "0" * 32), ("bb", TRACE), ("cc", None)):
+        SqliteTrail(database).append(name, "call.done", {"trace": trace} if trace else {}, "2026-01-31T10:00:00.000Z")
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--trace", TRACE], [1, 3]),
+        (["--trace", f" {TRACE.upper()}\n"], [1, 3]),
+        (["--trace", TRACE, "--last", "1"], [3]),
+        (["--trace", TRACE, "--last", "0"], []),
+        (["--trace", TRACE, "--run", "b"], [3]),
+        (["--trace", "0" * 32], [2]),
+    ],
+)
+def test_audit_show_has_the_records_of_one_trace(
+    project: Path, run: Run, options: list[str], expected: list[int]
+) -> None:
+    traced(project)
+
+    shown, as_json = run("audit", "show", *options), run("audit", "show", *options, "--json")
+
+    assert [int(line.split(" ")[0]) for line in shown.stdout.splitlines()] == expected
+    assert [record["position"] for record in json.loads(as_json.stdout)] == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (["--trace", "f" * 32], 1, f"error: No record has the trace {'f' * 32}\nhint: "),
+        (["--trace", TRACE, "--run", "cc"], 1, f"error: No record of run cc has the trace {TRACE}\nhint: "),
+        (["--trace", TRACE[:12]], 2, "error: `--trace` takes 32 hexadecimal digits\nhint: "),
+        (["--trace", ""], 2, "error: `--trace` takes 32 hexadecimal digits\nhint: "),
+        (["--trace", TRACE[:-1] + "g"], 2, "error: `--trace` takes 32 hexadecimal digits\nhint: "),
+    ],
+)
+def test_audit_show_of_a_trace_that_is_none_is_refused(
+    project: Path, run: Run, options: list[str], code: int, words: str
+) -> None:
+    traced(project)
+
+    ran, as_json = run("audit", "show", *options), run("audit", "show", *options, "--json")
+
+    assert (ran.code, ran.stdout) == (code, "")
+    assert ran.stderr.startswith(words)
+    assert (as_json.code, json.loads(as_json.stdout)["success"]) == (code, False)
 
 
 @pytest.mark.parametrize("command", ["show", "verify"])
@@ -230,14 +330,33 @@ def test_audit_verify_against_a_root_that_was_noted_down(project: Path, run: Run
     assert f"  - the trail never had the root {root}:" in refused.stderr
 
 
-@pytest.mark.parametrize("root", ["0", os.fsdecode(b"\xff")])
-def test_audit_verify_against_a_root_that_never_was(project: Path, run: Run, root: str) -> None:
+def test_audit_verify_against_a_root_that_never_was(project: Path, run: Run) -> None:
     recorded(project)
 
-    ran = run("audit", "verify", "--root", root)
+    ran = run("audit", "verify", "--root", "0" * 64)
 
     assert ran.code == 1
     assert "the trail never had the root" in ran.stderr
+
+
+def test_audit_verify_forgives_how_a_root_was_copied(project: Path, run: Run) -> None:
+    recorded(project)
+    root = json.loads(run("audit", "verify", "--json").stdout)["root"]
+
+    assert run("audit", "verify", "--root", f" {root.upper()}\n").code == 0
+
+
+@pytest.mark.parametrize("root", ["", " ", "0" * 12, "0" * 63, "0" * 65, "g" * 64, "\u0660" * 64, os.fsdecode(b"\xff")])
+def test_audit_verify_against_what_is_no_root_is_not_asked(project: Path, run: Run, root: str) -> None:
+    recorded(project)
+
+    ran, as_json = run("audit", "verify", "--root", root), run("audit", "verify", "--root", root, "--json")
+
+    assert (ran.code, ran.stdout) == (2, "")
+    assert ran.stderr == (
+        "error: `--root` takes 64 hexadecimal digits\nhint: give the whole root, as `agent audit verify` printed it\n"
+    )
+    assert (as_json.code, json.loads(as_json.stdout)["success"]) == (2, False)
 
 
 def test_audit_verify_with_the_key_that_the_settings_name(
@@ -361,6 +480,7 @@ NO_TEXT = os.fsdecode(b"\xff")
         (["audit", "show", "--last", "٣"], 2, "argument --last: expected"),
         (["audit", "show", "--last", "99999999999999999999"], 2, "argument --last: expected"),
         (["audit", "show", "--run", NO_TEXT], 2, "argument --run: no run has an id like that"),
+        (["audit", "show", "--run", ""], 2, "argument --run: no run has an id like that"),
         (["audit", "show", "--config", "state.url=agents.md"], 1, "The state cannot be kept with agents.md"),
         (["audit", "show", "--config", "state.url=sqlite:///agents.md"], 2, "file is not a database"),
         (

@@ -102,6 +102,21 @@ def test_code_runs_only_in_a_trusted_folder(tools: ToolProject, run: Run) -> Non
     assert "is not trusted" in run("tools", "certify").stderr
 
 
+@pytest.mark.parametrize("more", [(), ("--agents", "nowhere/agents.md")], ids=" ".join)
+def test_without_tools_nothing_is_certified(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran, as_json = run(*COMMAND, *more, "--out", "report.json"), run(*COMMAND, *more, "--json")
+
+    assert (ran.code, ran.stdout, as_json.code) == (1, "", 1)
+    assert ran.stderr == (
+        "error: There are no tools to certify\nhint: name modules in `[tools] modules` of agent.toml\n"
+    )
+    assert json.loads(as_json.stdout)["error"]["message"] == "There are no tools to certify"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_a_check_did_not_cover_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     check = Check(name="examples-round-trip", status="passed", note="only validated: billing.charge", findings=())
 

@@ -72,6 +72,25 @@ def test_without_a_new_manifest_the_code_is_compared(tools: ToolProject, run: Ru
     assert [change["kind"] for change in document["changes"]] == ["tool-added"]
 
 
+@pytest.mark.parametrize(
+    ("declared", "change"),
+    [
+        ("isolated=False", "✗ breaking    tickets.close: isolation-lost"),
+        ("read_only=True", "✗ breaking    tickets.close: read-only-gained"),
+        ("timeout_seconds=5", "✗ breaking    tickets.close: timeout-lowered 60.0 → 5.0"),
+        ("timeout_seconds=90", "✓ compatible  tickets.close: timeout-raised 60.0 → 90.0"),
+        ("rate_limit_per_minute=5", "✗ breaking    tickets.close: rate-limit-lowered + 5.0"),
+        ('priority="P1"', "✗ breaking    tickets.close: priority-raised P4 → P1"),
+        ('approver_role="lead"', "✗ breaking    tickets.close: approver-changed approver → lead"),
+    ],
+)
+def test_what_decides_over_calls_is_compared(tools: ToolProject, run: Run, declared: str, change: str) -> None:
+    tools.offer(SOURCE.replace('"RESTRICTED", ', f'"RESTRICTED", {declared}, '))
+    ran = run("tools", "diff", "old", "--trust")
+
+    assert [line.strip() for line in ran.stdout.splitlines()[1:-2]] == [change]
+
+
 def test_a_manifest_that_is_missing_is_a_usage_error(tools: ToolProject, run: Run) -> None:
     ran = run("tools", "diff", "nowhere.json", "old")
 

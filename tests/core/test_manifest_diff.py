@@ -78,6 +78,11 @@ def test_a_tool_that_comes_breaks_nobody_and_one_that_goes_does() -> None:
             (ChangeKind.APPROVAL_ADDED, None, None),
             True,
         ),
+        (edited(is_read_only=True), (ChangeKind.READ_ONLY_GAINED, None, None), True),
+        (edited(is_isolated=True), (ChangeKind.ISOLATION_GAINED, None, None), False),
+        (edited(timeout_seconds=5.0), (ChangeKind.TIMEOUT_LOWERED, "60.0", "5.0"), True),
+        (edited(timeout_seconds=90.5), (ChangeKind.TIMEOUT_RAISED, "60.0", "90.5"), False),
+        (edited(rate_limit_per_minute=30.0), (ChangeKind.RATE_LIMIT_LOWERED, None, "30.0"), True),
         (edited(secrets=("OTHER", "TOKEN")), (ChangeKind.SECRETS_ADDED, None, "OTHER"), True),
         (edited(secrets=()), (ChangeKind.SECRETS_REMOVED, "TOKEN", None), False),
         (edited(description="Other."), (ChangeKind.LABEL_CHANGED, '"Open a ticket."', '"Other."'), False),
@@ -97,7 +102,9 @@ def test_each_change_of_a_tool_has_its_kind(after: ManifestTool, expected: tuple
     [
         (edited(is_idempotent=True), ChangeKind.IDEMPOTENCY_LOST, True),
         (edited(allow_outbound=True), ChangeKind.OUTBOUND_LOST, False),
-        (edited(needs_approval=True, approver_role="approver"), ChangeKind.APPROVAL_REMOVED, False),
+        (edited(is_read_only=True), ChangeKind.READ_ONLY_LOST, True),
+        (edited(is_isolated=True), ChangeKind.ISOLATION_LOST, True),
+        (edited(needs_approval=True, approver_role="approver"), ChangeKind.APPROVAL_REMOVED, True),
     ],
 )
 def test_a_change_that_is_taken_back_has_another_kind(
@@ -112,6 +119,78 @@ def test_another_role_for_approvers_breaks_those_who_had_the_old_one() -> None:
     after = edited(needs_approval=True, approver_role="security")
 
     assert kinds(after, before) == [(ChangeKind.APPROVER_CHANGED, "lead", "security")]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected", "breaks"),
+    [
+        (UNSET, "P1", (ChangeKind.PRIORITY_RAISED, "P4", "P1"), True),
+        ("P1", "P2", (ChangeKind.PRIORITY_LOWERED, "P1", "P2"), False),
+        ("P3", UNSET, (ChangeKind.PRIORITY_LOWERED, "P3", "P4"), False),
+    ],
+)
+def test_less_time_for_an_approval_breaks_somebody_and_more_does_not(
+    before: Any, after: Any, expected: tuple[Any, ...], *, breaks: bool
+) -> None:
+    approved = edited(needs_approval=True, approver_role="approver")
+    old, new = (edited(approved, priority=each) for each in (before, after))
+
+    assert kinds(new, old) == [expected]
+    assert is_breaking(manifest_difference(manifest(old), manifest(new))) is breaks
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (30.0, 10.0, (ChangeKind.RATE_LIMIT_LOWERED, "30.0", "10.0")),
+        (10.0, 30.0, (ChangeKind.RATE_LIMIT_RAISED, "10.0", "30.0")),
+        (10.0, UNSET, (ChangeKind.RATE_LIMIT_RAISED, "10.0", None)),
+    ],
+)
+def test_no_limit_is_the_highest_limit(before: Any, after: Any, expected: tuple[Any, ...]) -> None:
+    old, new = (edited(rate_limit_per_minute=each) for each in (before, after))
+
+    assert kinds(new, old) == [expected]
+
+
+def test_a_manifest_that_leaves_a_key_out_means_its_default() -> None:
+    approved = edited(needs_approval=True, approver_role="approver")
+
+    assert kinds(edited(approved, timeout_seconds=60.0, priority="P4"), approved) == []
+
+
+OTHER: dict[str, Any] = {
+    "id": "tickets.other",
+    "type": "BLUEPRINT",
+    "description": "Other.",
+    "data_classification": "PUBLIC",
+    "json_schema": {"type": "object"},
+    "output_schema": UNSET,
+    "domain": "other",
+    "subdomain": "other",
+    "tags": ("other",),
+    "maintainer": "Other",
+    "required_scopes": ("other",),
+    "allow_outbound": True,
+    "is_idempotent": True,
+    "is_read_only": True,
+    "is_isolated": True,
+    "cost_factor": 2.0,
+    "timeout_seconds": 5.0,
+    "rate_limit_per_minute": 5.0,
+    "needs_approval": False,
+    "approver_role": "other",
+    "priority": "P1",
+    "secrets": ("OTHER",),
+    "examples": ({"title": "other"},),
+}
+
+
+@pytest.mark.parametrize("name", ManifestTool.__struct_fields__)
+def test_nothing_that_a_manifest_says_changes_unseen(name: str) -> None:
+    approved = edited(needs_approval=True, approver_role="approver")
+
+    assert kinds(edited(approved, **{name: OTHER[name]}), approved)
 
 
 def test_changes_of_schemas_say_where_and_what() -> None:

@@ -76,7 +76,7 @@ def test_every_limit_of_a_catalog_is_in_its_table() -> None:
         "fallbacks": role.MAX_FALLBACKS,
         "page": catalog.MAX_PAGE,
         "words": listing._MOST_WORDS,
-        "definitions": catalog._CACHED_DEFINITIONS,
+        "definitions": catalog.CACHED_DEFINITIONS,
         "MiB of definitions": catalog._CACHED_BYTES // 2**20,
     }
 

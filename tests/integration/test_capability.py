@@ -384,9 +384,10 @@ async def test_an_approval_on_the_command_line_is_the_same_and_the_trail_names_b
     assert anew["id"] != asked["id"]
     trace = asked["traceId"]
     trail = [(kind, body["caller"]) for kind, body in records(guarded) if body.get("trace") == trace]
-    assert trail[:5] == [
+    assert trail[:6] == [
         ("action.asked", "ada"),
         ("call.pending", "ada"),
+        ("action.refused", "ada"),
         ("action.approved", "grace"),
         ("call.started", "ada"),
         ("call.done", "ada"),

@@ -126,6 +126,14 @@ def test_once_approved_the_same_call_passes_once(stage: Stage) -> None:
     assert close.calls == 2
 
 
+def test_a_call_that_takes_no_approval_starts_without_one(stage: Stage) -> None:
+    stage.add(MemoryTool(CLOSE))
+
+    stage.call(CLOSE, ADA)
+
+    assert "approval" not in stage.records()[0][1]
+
+
 def test_everything_that_happens_to_an_approval_is_recorded(stage: Stage) -> None:
     stage.add(tool())
     question = asked(stage, arguments={"ticket": 7})
@@ -133,8 +141,9 @@ def test_everything_that_happens_to_an_approval_is_recorded(stage: Stage) -> Non
     stage.call(CLOSE, ADA, {"ticket": 7})
 
     call = {"caller": "ada", "trace": TRACE, "tool": CLOSE}
+    arguments = digest({"ticket": 7})
     assert stage.records() == [
-        ("action.asked", {**call, "action": question.id, "type": "APPROVAL"}),
+        ("action.asked", {**call, "action": question.id, "type": "APPROVAL", "arguments": arguments}),
         ("call.pending", {**call, "pending": question.id}),
         (
             "action.approved",
@@ -145,9 +154,10 @@ def test_everything_that_happens_to_an_approval_is_recorded(stage: Stage) -> Non
                 "action": question.id,
                 "type": "APPROVAL",
                 "tool": CLOSE,
+                "arguments": arguments,
             },
         ),
-        ("call.started", {**call, "arguments": digest({"ticket": 7})}),
+        ("call.started", {**call, "arguments": arguments, "approval": question.id}),
         ("call.done", {**call, "result": digest({"ticket": 7})}),
     ]
     kept = stage.show(question.id)
@@ -323,16 +333,16 @@ def test_a_role_is_needed(stage: Stage) -> None:
     assert stage.decide(question.id, "approved", structs.replace(EVE, roles=frozenset({"closer"}))) == "approved"
 
 
-def test_a_refused_answer_leaves_no_trace_in_what_waits_or_in_the_records(stage: Stage) -> None:
+def test_a_refused_answer_changes_nothing_of_what_waits(stage: Stage) -> None:
     stage.add(tool())
     question = asked(stage)
-    before = stage.actions(), stage.records()
+    before = stage.actions()
 
     for by in (ADA, EVE, LOCAL):
         stage.decide(question.id, "approved", by)
     stage.answer(question.id, "approved", GRACE)
 
-    assert (stage.actions(), stage.records()) == before
+    assert stage.actions() == before
 
 
 # Too late, twice, at once ---------------------------------------------------------------------------------------------
@@ -378,7 +388,8 @@ def test_no_is_no_however_long_ago_and_only_for_this_trace(stage: Stage) -> None
         )
         stage.clock.forward(10)
     assert code_of(stage.call(CLOSE, ADA, trace="1" * 32)) == "APPROVAL_REQUIRED"
-    assert stage.records()[2][0] == "action.rejected"
+    kind, body = stage.records()[2]
+    assert (kind, body["arguments"]) == ("action.rejected", digest({}))
 
 
 @pytest.mark.parametrize("first", ["approved", "rejected"])
@@ -415,7 +426,7 @@ def test_of_two_people_who_answer_at_once_one_is_taken_and_the_other_is_told(sta
 
     async def both() -> list[PendingAction | BaseException]:
         pending: Any = BothHaveRead(stage.pending)
-        inbox = Inbox(pending, stage.secrets, stage.clock)
+        inbox = Inbox(pending, stage.secrets, stage.clock, trail=stage.ports.trail)
         hal = structs.replace(GRACE, id="hal")
         answers = (
             inbox.decide(question.id, "approved", answering(GRACE)),
@@ -432,6 +443,5 @@ def test_of_two_people_who_answer_at_once_one_is_taken_and_the_other_is_told(sta
         f"{question.id} was answered by somebody else a moment ago",
     )
     assert stage.show(question.id).answered_by == taken.answered_by
-    assert [kind for kind in stage.kinds() if kind in {"action.approved", "action.rejected"}] == [
-        f"action.{taken.answer}"
-    ]
+    assert stage.kinds()[2:] == [f"action.{taken.answer}", "action.refused"]
+    assert stage.records()[3][1]["caller"] in {"grace", "hal"} - {taken.answered_by}

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,8 +10,10 @@ from msgspec import structs
 
 from agent_resolver.core.admission import AdmissionCode, Refused
 from agent_resolver.registry import Done, Failed, FailureCode, NeedsAction, Pending, Rules, ToolFailure
-from agent_resolver.registry.memory import FixedClock, MemoryPendingActions, MemoryRate, MemoryTrail
-from tests.registry.sample import CONTEXT, TRACE, MemoryTool, call, holding, raising
+from agent_resolver.registry.memory import FixedClock, MemoryPendingActions, MemoryRate, MemoryTrail, OpenSeal
+from agent_resolver.registry.tool import Labels
+from tests.registry.sample import CONTEXT, TRACE, MemoryTool, Work, call, holding, raising
+from tests.registry.stage import code_of, in_memory
 
 NOTE = {
     "type": "object",
@@ -22,6 +25,10 @@ NOTE = {
     "required": ["name"],
     "additionalProperties": False,
 }
+
+
+class Panic(BaseException):
+    """What a library raises that is written in another language."""
 
 
 class Clock:
@@ -244,6 +251,10 @@ def test_a_foreseen_failure_keeps_its_code_and_words() -> None:
         SystemExit("enough"),
         TimeoutError("of something that the tool waited for"),
         ExceptionGroup("two at once", [ValueError("a"), ValueError("b")]),
+        Panic("canary"),
+        KeyboardInterrupt("by itself"),
+        GeneratorExit("by itself"),
+        BaseExceptionGroup("two at once", [ValueError("a"), Panic("b")]),
     ],
 )
 def test_a_bug_of_a_tool_is_a_failure_of_its_call_and_of_nothing_else(error: BaseException) -> None:
@@ -255,6 +266,140 @@ def test_a_bug_of_a_tool_is_a_failure_of_its_call_and_of_nothing_else(error: Bas
     assert code is FailureCode.RUNNER_ERROR
     assert re.fullmatch(rf"memory.echo failed: {type(error).__name__} at sample.py:\d+ in fail", message)
     assert [kind for _, kind, _ in trail.records] == ["call.started", "call.failed"]
+
+
+@pytest.mark.parametrize(("is_idempotent", "again"), [(True, "RUNNER_ERROR"), (False, "OUTCOME_UNKNOWN")])
+def test_after_a_bug_its_key_is_not_stuck(is_idempotent: bool, again: str) -> None:  # noqa: FBT001
+    tool = MemoryTool(work=raising(Panic()), rules=Rules(is_idempotent=is_idempotent))
+    stage = in_memory().add(tool)
+
+    codes = [code_of(stage.call("memory.echo", CONTEXT.caller, key="k")) for _ in range(2)]
+
+    assert codes == ["RUNNER_ERROR", again]
+
+
+class BrokenSeal(OpenSeal):
+    """A place for the key that cannot be written."""
+
+    def close(self, content: bytes, purpose: str) -> bytes:  # noqa: ARG002 - the port
+        raise OSError("no space left")
+
+
+def test_what_breaks_after_the_tool_ran_leaves_no_call_without_an_end() -> None:
+    stage = in_memory(seal=BrokenSeal()).add(MemoryTool())
+
+    with pytest.raises(OSError, match="no space left"):
+        stage.call("memory.echo", CONTEXT.caller, key="k")
+
+    assert stage.kinds() == ["call.started", "call.failed"]
+    assert code_of(stage.call("memory.echo", CONTEXT.caller, key="k")) == "OUTCOME_UNKNOWN"
+
+
+def test_a_call_whose_loop_ends_is_left_to_the_next_process() -> None:
+    trail, reached = MemoryTrail(), []
+
+    async def never(_: dict[str, Any]) -> Any:
+        reached.append(True)
+        await asyncio.Event().wait()
+
+    async def story() -> None:
+        waiting = asyncio.create_task(holding(MemoryTool(work=never), trail=trail).call("memory.echo", {}, CONTEXT))
+        while not reached:  # noqa: ASYNC110 - it says so
+            await asyncio.sleep(0)
+        assert not waiting.done()
+
+    asyncio.run(story())
+
+    assert [kind for _, kind, _ in trail.records] == ["call.started"]
+
+
+# What a tool may say --------------------------------------------------------------------------------------------------
+
+ANY: Any = None
+NONSENSE: dict[str, Callable[[], BaseException]] = {
+    "a code that is none": lambda: ToolFailure("MY_CODE", "no", "r"),  # type: ignore[arg-type]
+    "no code": lambda: ToolFailure(ANY, "no", "r"),
+    "no message": lambda: ToolFailure(FailureCode.TOOL_ERROR, ANY),
+    "no remedy": lambda: ToolFailure(FailureCode.TOOL_ERROR, "no", ANY),
+    "bytes": lambda: ToolFailure(FailureCode.TOOL_ERROR, b"no"),  # type: ignore[arg-type]
+    "a kind that is none": lambda: NeedsAction("FOO", "acme", "Do it"),  # type: ignore[arg-type]
+    "an approval": lambda: NeedsAction("APPROVAL", "acme", "Do it"),  # type: ignore[arg-type]
+    "no subject": lambda: NeedsAction("OAUTH", ANY, "Do it"),
+    "no words": lambda: NeedsAction("OAUTH", "acme", ANY),
+    "half a character": lambda: NeedsAction("OAUTH", "acme", "half a character: \ud800"),
+    "a secret that is no text": lambda: NeedsAction("OAUTH", "acme", "Do it", needs=ANY),
+    "a secret that is no name": lambda: NeedsAction("OAUTH", "acme", "Do it", needs="s3cr3t/with-odd chars"),
+    "a failure that is half made": lambda: HalfMade("canary"),
+}
+
+
+class HalfMade(ToolFailure):
+    """Forgets what it is made of."""
+
+    def __init__(self, words: str) -> None:
+        Exception.__init__(self, words)
+
+
+def saying(make: Callable[[], BaseException]) -> Work:
+    async def fail(_: dict[str, Any]) -> Any:
+        raise make()
+
+    return fail
+
+
+@pytest.mark.parametrize("kind", NONSENSE)
+def test_nonsense_is_a_bug_of_the_tool_and_is_recorded(kind: str) -> None:
+    stage = in_memory().add(MemoryTool(work=saying(NONSENSE[kind])))
+
+    outcome = stage.call("memory.echo", CONTEXT.caller, key="k")
+
+    assert code_of(outcome) == "RUNNER_ERROR"
+    assert stage.kinds() == ["call.started", "call.failed"]
+    assert stage.actions() == []
+    assert "canary" not in str(outcome)
+
+
+def test_a_code_may_be_given_by_its_name() -> None:
+    outcome = call(holding(MemoryTool(work=saying(lambda: ToolFailure("TOOL_ERROR", "no", "r")))))  # type: ignore[arg-type]
+
+    assert failed(outcome) == (FailureCode.TOOL_ERROR, "no", "r")
+
+
+def test_a_failure_without_a_remedy_names_whoever_can_help() -> None:
+    outcome = call(holding(MemoryTool(work=raising(ToolFailure(FailureCode.TOOL_ERROR, "It is closed")))))
+
+    assert failed(outcome) == (FailureCode.TOOL_ERROR, "It is closed", "ask whoever wrote the tool")
+
+
+def test_words_that_cannot_be_written_are_told_as_far_as_they_can() -> None:
+    outcome = call(holding(MemoryTool(work=raising(ToolFailure(FailureCode.TOOL_ERROR, "no file caf\udce9", "look")))))
+
+    assert failed(outcome) == (FailureCode.TOOL_ERROR, "no file caf?", "look")
+
+
+OWN = {
+    "INPUT_VALIDATION_FAILED",
+    "NOT_CONFIGURED",
+    "SERVER_UNAVAILABLE",
+    "PROTOCOL_ERROR",
+    "TIMEOUT",
+    "TOOL_ERROR",
+    "RUNNER_ERROR",
+    "OUTPUT_VALIDATION_FAILED",
+}
+
+
+@pytest.mark.parametrize("code", FailureCode)
+@pytest.mark.parametrize(("kind", "more"), [("CAPABILITY", set[str]()), ("TOOL", {"UNKNOWN_TOOL", "UNAUTHORIZED"})])
+def test_a_tool_does_not_speak_for_the_pipeline(kind: Any, more: set[str], code: FailureCode) -> None:
+    trail = MemoryTrail()
+    tool = MemoryTool(work=raising(ToolFailure(code, "It says so", "do this")), labels=Labels(kind=kind))
+
+    outcome = call(holding(tool, trail=trail))
+
+    told = code if code in OWN | more else FailureCode.TOOL_ERROR
+    assert failed(outcome) == (told, "It says so", "do this")
+    assert trail.records[-1][2]["code"] == told
 
 
 def test_what_waits_for_a_person_is_one_action_however_often_it_is_asked() -> None:
@@ -301,6 +446,13 @@ def test_a_result_that_breaks_the_promise_of_its_schema_is_a_failure() -> None:
     assert outcome.code is FailureCode.OUTPUT_VALIDATION_FAILED
     assert outcome.details == ('count: the value is not of type "integer"',)
     assert isinstance(call(holding(tool), count=3), Done)
+
+
+def test_the_formats_of_somebody_else_s_schema_are_remarks() -> None:
+    promise = {"type": "object", "properties": {"at": {"type": "string", "format": "date"}}}
+    tool = MemoryTool(input_schema=promise, output_schema=promise)
+
+    assert isinstance(call(holding(tool), at="whenever"), Done)
 
 
 def test_a_result_that_is_no_json_is_a_failure_and_is_recorded() -> None:

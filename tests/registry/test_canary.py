@@ -6,6 +6,7 @@ nowhere else. A secret comes back nowhere.
 
 import asyncio
 import base64
+import html
 import io
 import logging
 import sqlite3
@@ -40,7 +41,7 @@ IN_VALUES: Final = "canary-value-51f0c2"
 IN_NAMES: Final = "canary-name-e8a714"
 NUMBER: Final = 730_199_245_518
 IN_KEYS: Final = "canary-key-0b9d36"
-IN_SECRETS: Final = "canary-secret-4c7e/21+a"
+IN_SECRETS: Final = "canary-secret-4c7e/21+a<'&\\"
 
 ARGUMENTS: Final = {
     "text": IN_VALUES,
@@ -88,6 +89,9 @@ def everything(arguments: dict[str, Any], context: CallContext) -> list[str]:
         base64.b64encode(raw).decode(),
         base64.b64encode(b"user:" + raw).decode(),
         raw.hex(),
+        html.escape(secret),
+        repr(secret),
+        repr(raw),
         repr(context),
     ]
 
@@ -121,6 +125,10 @@ def needs(kind: Any) -> Say:
     return ask
 
 
+def needs_by_value(arguments: dict[str, Any], context: CallContext) -> Any:
+    raise NeedsAction("OAUTH", "acme", "Sign in", needs=everything(arguments, context)[1])
+
+
 async def for_ever(arguments: dict[str, Any], context: CallContext) -> Any:
     held = everything(arguments, context)
     await context.progress(1, None, of_the_secret(arguments, context))
@@ -134,6 +142,10 @@ class Odd(Exception):
     def __init__(self, said: str) -> None:
         super().__init__(said, [said], {said: said})
         self.add_note(said)
+
+
+class Panic(BaseException):
+    """An error that is no exception."""
 
 
 def echoing(arguments: dict[str, Any], context: CallContext) -> Any:
@@ -171,6 +183,8 @@ TOOLS = [
     *(SayingTool(f"raises-{number}", raises(make)) for number, make in enumerate((KeyError, Odd, OSError, SystemExit))),
     SayingTool("raises-4", raises(lambda said: ExceptionGroup(said, [ValueError(said), Odd(said)]))),
     SayingTool("raises-5", raises(TimeoutError)),
+    *(SayingTool(f"panics-{number}", raises(make)) for number, make in enumerate((Panic, KeyboardInterrupt))),
+    SayingTool("names", needs_by_value),
     *(SayingTool(f"fails-{code}", says_failure(code)) for code in FailureCode),
     *(SayingTool(f"needs-{kind}", needs(kind)) for kind in ("CLARIFICATION", "OAUTH", "SECRET")),
     *(SayingTool(tool_id, echoing, rules=rules) for tool_id, rules in OWN_RULES.items()),
@@ -280,6 +294,8 @@ def forms(canary: str) -> Iterator[bytes]:
     yield canary.encode("utf-16-le")
     yield quote(canary, safe="").encode()
     yield raw.hex().encode()
+    yield html.escape(canary).encode()
+    yield repr(raw)[2:-1].encode()
     for before in range(3):
         yield base64.b64encode(b"x" * before + raw)[4:-4]
 

@@ -4,17 +4,31 @@ import asyncio
 import inspect
 import threading
 from collections.abc import AsyncIterator
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
 from types import ModuleType
 from typing import Annotated, Any
+from uuid import UUID
 
 import pytest
 from msgspec import Meta, Struct, structs
 from pydantic import BaseModel, Field
 
-from agent_resolver.registry import CallContext, Done, Failed, FailureCode, Secret, Tool, ToolFailure, ToolRegistry
+from agent_resolver.registry import (
+    CallContext,
+    Done,
+    Failed,
+    FailureCode,
+    Pending,
+    Ports,
+    Secret,
+    Tool,
+    ToolFailure,
+    ToolRegistry,
+)
 from agent_resolver.registry.capability import Capability, capabilities_of, capability
 from agent_resolver.registry.errors import UnsafeCapability
+from agent_resolver.registry.memory import MemoryPendingActions, MemoryRate
 from agent_resolver.registry.unsafe import UnsafeCode
 from tests.registry.declared import CONTEXT, Answer, Question, Words, answer, declare
 
@@ -76,6 +90,7 @@ def test_a_capability_is_a_tool_with_all_that_was_declared() -> None:
         "priority": "P2",
         "is_idempotent": True,
         "secrets": ("TOKEN",),
+        "is_isolated": False,
     }
     assert structs.asdict(found.labels) == {
         "kind": "CAPABILITY",
@@ -241,7 +256,7 @@ def test_an_example_that_only_follows_the_schema_is_refused() -> None:
     class Appointment(Struct):
         """When to meet."""
 
-        at: Annotated[datetime, Meta(description="When.", examples=["2024-01-01T00:00:00Z"], tz=True)]
+        at: Annotated[datetime, Meta(description="When.", examples=["2024-01-01T00:00:00Z"])]
 
     async def meet(request: Appointment) -> Answer:
         """Meet."""
@@ -411,6 +426,15 @@ def test_a_default_is_filled_in() -> None:
     assert call(declare()).result == {"words": "none"}
 
 
+def test_a_function_that_raises_what_a_future_cannot_carry_fails_all_the_same() -> None:
+    def stop(_: Question) -> Answer:
+        """End an iteration that there is none of."""
+        raise StopIteration
+
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        asyncio.run(declare(stop).invoke({"words": "x"}, CONTEXT))
+
+
 def test_a_function_that_is_not_async_runs_in_a_thread() -> None:
     def where(request: Question) -> Answer:
         """Tell the thread."""
@@ -455,11 +479,99 @@ def test_arguments_that_only_follow_the_schema_are_refused_with_their_place() ->
         """Meet."""
         return Answer(words=str(request.at))
 
-    outcome = call(declare(meet, examples=[{"at": "2024-01-01T00:00:00Z"}]), at="canary-7")
+    tool = declare(meet, examples=[{"at": "2024-01-01T00:00:00Z"}])
+    outcome = call(tool, at="canary-7")
 
     assert isinstance(outcome, Failed)
     assert outcome.code is FailureCode.INPUT_VALIDATION_FAILED
-    assert outcome.message.endswith("tests.echo: at: Invalid RFC3339 encoded datetime")
+    assert outcome.message == "The arguments do not follow the schema of tests.echo"
+    assert outcome.details == ("at: Invalid RFC3339 encoded datetime",)
+    with pytest.raises(ToolFailure, match=r"tests\.echo: at: Invalid RFC3339 encoded datetime$"):
+        asyncio.run(tool.invoke({"at": "canary-7"}, CONTEXT))
+
+
+class Booking(Struct):
+    """What to book."""
+
+    day: Annotated[date, Meta(description="When.", examples=["2024-01-01"])]
+    room: Annotated[UUID, Meta(description="Where.", examples=["7f31830c-e122-11f1-afbf-02fc00000001"])]
+
+
+class Price(BaseModel):
+    """What to pay, at least and at most."""
+
+    low: Annotated[Decimal, Field(description="A price.", examples=["1.50"])]
+    high: Annotated[Decimal, Field(description="A price.", examples=["2.50"])]
+
+
+async def book(request: Booking) -> Answer:
+    """Book a room."""
+    return Answer(words=str(request.day))
+
+
+async def pay(request: Price) -> Answer:
+    """Pay."""
+    return Answer(words=str(request.low))
+
+
+@pytest.mark.parametrize(
+    ("function", "example", "wrong", "faults"),
+    [
+        (
+            book,
+            {"day": "2024-01-01", "room": "7f31830c-e122-11f1-afbf-02fc00000001"},
+            {"day": "canary-7", "room": "canary-8"},
+            ('day: the value is not a "date"', 'room: the value is not a "uuid"'),
+        ),
+        (
+            pay,
+            {"low": "1.50", "high": "2.50"},
+            {"low": "canary-7", "high": "canary-8"},
+            ("high: decimal_parsing", "low: decimal_parsing"),
+        ),
+    ],
+)
+def test_nobody_is_asked_to_approve_what_the_function_could_not_take(
+    function: Any, example: Any, wrong: Any, faults: tuple[str, ...]
+) -> None:
+    pending, rate = MemoryPendingActions(), MemoryRate()
+    registry = ToolRegistry(Ports(pending=pending, rate=rate))
+    registry.add(declare(function, examples=[example], approval=True, rate_limit_per_minute=1))
+
+    async def story() -> tuple[Any, Any]:
+        refused = await registry.call("tests.echo", wrong, CONTEXT)
+        assert await pending.all() == []
+        return refused, await registry.call("tests.echo", example, CONTEXT)
+
+    refused, asked = asyncio.run(story())
+
+    assert (refused.code, refused.details) == (FailureCode.INPUT_VALIDATION_FAILED, faults)
+    assert isinstance(asked, Pending)
+
+
+class Stubborn(Struct, frozen=True):
+    """It has code of its own, which a set runs."""
+
+    words: Words
+
+    def __hash__(self) -> int:
+        raise LookupError(self.words)
+
+
+class Crowd(Struct):
+    """A set of them."""
+
+    members: Annotated[frozenset[Stubborn], Meta(description="All of them.")]
+
+
+def test_a_class_that_fails_on_its_own_is_a_fault_too() -> None:
+    async def gather(request: Crowd) -> Answer:
+        """Gather them."""
+        return Answer(words=str(len(request.members)))
+
+    outcome = call(declare(gather, examples=[{"members": []}]), members=[{"words": "canary-7"}])
+
+    assert (outcome.code, outcome.details) == (FailureCode.INPUT_VALIDATION_FAILED, ("(arguments): LookupError",))
 
 
 def test_a_result_that_is_another_is_refused() -> None:

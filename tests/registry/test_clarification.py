@@ -76,6 +76,8 @@ def test_the_call_waits_for_the_answer_and_then_has_it(stage: Stage) -> None:
         *("call.started", "action.asked", "call.pending", "call.started", "call.pending"),
         *("action.answered", "call.started", "call.done"),
     ]
+    about = [body["arguments"] for kind, body in stage.records() if kind in {"action.asked", "action.answered"}]
+    assert about == [question.arguments] * 2
 
 
 def test_one_question_may_follow_from_the_answer_to_another(stage: Stage) -> None:

@@ -9,7 +9,7 @@ from msgspec import structs
 from agent_resolver.registry import FailureCode, NeedsAction, Rules, ToolFailure
 from agent_resolver.registry.errors import AnswerRefused
 from agent_resolver.registry.inbox import Inbox
-from agent_resolver.registry.memory import MemorySecrets
+from agent_resolver.registry.memory import MemorySecrets, MemoryTrail
 from agent_resolver.schema.caller import Caller, local_caller
 from agent_resolver.schema.pending import PendingAction
 from tests.registry.sample import TRACE, MemoryTool, raising
@@ -23,10 +23,17 @@ GRACE = Caller(id="grace", is_verified=True, roles=frozenset({"approver"}))
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
     """Both places where things are kept."""
     if request.param == "memory":
-        yield in_memory()
+        yield recording(in_memory())
         return
     with in_state_file(tmp_path / "state.db") as made:
-        yield made
+        yield recording(made)
+
+
+def recording(stage: Stage) -> Stage:
+    """The stage, with an inbox that records what it refuses."""
+    ports = stage.ports
+    stage.inbox = Inbox(ports.pending, stage.secrets, stage.clock, trail=ports.trail, only_verified=ports.only_verified)
+    return stage
 
 
 def question(stage: Stage, **changes: object) -> PendingAction:
@@ -102,7 +109,7 @@ def test_a_question_is_answered_in_words_once_and_that_is_recorded_without_the_w
         "local:ada",
         "2026-03-01T12:03:00.000Z",
     )
-    assert stage.records() == [
+    assert stage.records()[:1] == [
         (
             "action.answered",
             {
@@ -133,7 +140,53 @@ def test_each_kind_takes_its_own_kind_of_answer(stage: Stage) -> None:
             "SECRET": "ANSWERED_BY_READINESS",
         }
     assert all(action.is_open for action in stage.actions())
+    assert stage.kinds() == ["action.refused"] * 9
+
+
+def test_who_was_refused_and_why_is_recorded(stage: Stage) -> None:
+    question(
+        stage, type="APPROVAL", classification="RESTRICTED", role="approver", requester="grace", arguments="sha256-0"
+    )
+
+    for by in (GRACE, structs.replace(GRACE, id="eve", roles=frozenset()), ADA):
+        stage.decide("a1", "approved", by)
+    stage.answer("a1", "yes", GRACE)
+
+    about = {"trace": TRACE, "action": "a1", "type": "APPROVAL", "tool": "notes", "arguments": "sha256-0"}
+    assert stage.records() == [
+        ("action.refused", {"caller": "grace", "verified": True, **about, "code": "OWN_CALL"}),
+        ("action.refused", {"caller": "eve", "verified": True, **about, "code": "MISSING_ROLE"}),
+        ("action.refused", {"caller": "local:ada", "verified": False, **about, "code": "UNVERIFIED_APPROVER"}),
+        ("action.refused", {"caller": "grace", "verified": True, **about, "code": "NOT_A_QUESTION"}),
+    ]
+
+
+def test_an_answer_to_nothing_is_refused_without_a_record(stage: Stage) -> None:
+    assert stage.decide("absent", "approved", GRACE) == stage.answer("absent", "yes", ADA) == "UNKNOWN_ACTION"
     assert stage.records() == []
+
+
+class FullTrail(MemoryTrail):
+    """A trail that takes nothing more."""
+
+    async def append(self, *_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+
+def test_a_refusal_that_cannot_be_recorded_is_not_told(stage: Stage) -> None:
+    question(stage, type="APPROVAL")
+    inbox = Inbox(stage.pending, stage.secrets, stage.clock, trail=FullTrail())
+
+    with pytest.raises(OSError, match="No space left"):
+        run(inbox.answer("a1", "yes", answering(ADA)))
+
+
+def test_without_a_trail_a_refusal_is_told_all_the_same(stage: Stage) -> None:
+    question(stage, type="APPROVAL")
+    inbox = Inbox(stage.pending, stage.secrets, stage.clock)
+
+    with pytest.raises(AnswerRefused):
+        run(inbox.answer("a1", "yes", answering(ADA)))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +200,7 @@ def test_each_kind_takes_its_own_kind_of_answer(stage: Stage) -> None:
     ],
 )
 def test_where_there_is_an_issuer_it_must_vouch_for_whoever_answers(caller: Caller, expected: str) -> None:
-    stage = in_memory(only_verified=True)
+    stage = recording(in_memory(only_verified=True))
     question(stage)
     question(stage, id="a2", type="APPROVAL", role="approver")
 
@@ -155,6 +208,11 @@ def test_where_there_is_an_issuer_it_must_vouch_for_whoever_answers(caller: Call
     assert stage.decide("a2", "approved", caller) == expected.replace("answered", "approved")
     # Whoever may not answer does not learn what there is to answer either.
     assert stage.answer("absent", "yes", caller) == expected.replace("answered", "UNKNOWN_ACTION")
+    is_refused = expected == "UNAUTHORIZED"
+    assert [(body["action"], body.get("code")) for _, body in stage.records()] == [
+        ("a1", expected if is_refused else None),
+        ("a2", expected if is_refused else None),
+    ]
 
 
 def test_a_token_that_expired_is_none_where_there_is_no_issuer_either() -> None:
@@ -199,7 +257,7 @@ def test_showing_it_settles_it_too_and_answering_it_then_is_too_late(stage: Stag
 
     assert stage.answer("a1", "there", ADA) == "ALREADY_ANSWERED"
     assert stage.show("a1").answer == "ready"
-    assert stage.kinds() == ["action.settled"]
+    assert stage.kinds() == ["action.settled", "action.refused"]
 
 
 def test_signing_in_is_settled_in_the_same_way(stage: Stage) -> None:

@@ -100,6 +100,45 @@ def test_progress_comes_out_bounded() -> None:
     assert told == [(1, 2, "half"), (2, 2, "x" * 1000)]
 
 
+COUNTING = '''
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from agent_resolver.registry import CallContext
+from agent_resolver.registry.capability import capability
+
+
+class Amount(Struct):
+    """How much there is."""
+
+    of: Annotated[int, Meta(description="A number.", examples=[1])] = 1
+
+
+@capability("counting.count", isolated=True, examples=[{}])
+async def count(request: Amount, context: CallContext) -> Amount:
+    """Count what cannot be counted."""
+    await context.progress(float("nan"), 1)
+    await context.progress(float("inf"), 1)
+    await context.progress(1, float("inf"), "endless")
+    return request
+'''
+
+
+def test_what_is_no_number_is_no_progress_and_stops_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "counting_what_is_not.py").write_text(COUNTING)
+    monkeypatch.syspath_prepend(str(folder))
+    from counting_what_is_not import count  # type: ignore[import-not-found]
+
+    told: list[tuple[float, float | None, str | None]] = []
+
+    async def progress(done: float, total: float | None = None, message: str | None = None) -> None:
+        told.append((done, total, message))
+
+    assert invoke(count, structs.replace(CONTEXT, progress=progress)) == {"of": 1}
+    assert told == [(1, None, "endless")]
+
+
 def test_arguments_may_be_larger_than_a_pipe() -> None:
     assert invoke(tools.size, words="x" * 3_000_000) == {"words": "3000000"}
 

@@ -12,10 +12,12 @@ from agent_resolver.registry import Done, Failed, FailureCode, Outcome, Pending,
 from agent_resolver.registry.call import Call
 from agent_resolver.registry.errors import NeedsAction
 from agent_resolver.registry.pipeline import Pipeline
+from agent_resolver.registry.port import Start
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema import digest
 from agent_resolver.schema.caller import Caller, local_caller
 from agent_resolver.schema.pending import PendingAction
+from agent_resolver.storage import UnreadableFile
 from agent_resolver.storage.database import Database
 from agent_resolver.storage.seal import AesSeal
 from agent_resolver.storage.trail import SqliteTrail
@@ -563,3 +565,42 @@ def test_a_result_that_was_moved_to_another_key_is_not_told(tmp_path: Path) -> N
         codes = sorted(code_of(pay(stage, key=key)) for key in "ab")
 
     assert codes == ["DONE", "NOT_CONFIGURED"]
+
+
+def test_a_start_that_cannot_be_written_does_not_make_the_call_that_runs_an_interrupted_one(tmp_path: Path) -> None:
+    database = Database(str(tmp_path / "state.db"))
+    kept = StatePorts(database, None)
+    start = Start(
+        key="k",
+        tool=PAY,
+        arguments="a",
+        is_idempotent=True,
+        caller="ada",
+        trace_id=TRACE,
+        uses=None,
+        at="2026-01-01T00:00:00.000Z",
+        record=None,
+    )
+
+    is_readable = True
+    look = kept._ledger.look
+
+    def unreadable_now_and_then(call: Any, **more: Any) -> Any:
+        if not is_readable:
+            raise UnreadableFile(database.path, "cannot be read")
+        return look(call, **more)
+
+    kept._ledger.look = unreadable_now_and_then  # type: ignore[method-assign]
+
+    async def story() -> list[str]:
+        nonlocal is_readable
+        begun = await kept.start(start)
+        is_readable = False
+        with pytest.raises(UnreadableFile):
+            await kept.start(start)
+        is_readable = True
+        return [begun.state, (await kept.start(start)).state]
+
+    assert run(story()) == ["started", "running"]
+    kept.close()
+    database.close()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from agent_resolver.registry import Descriptor, Labels, Rules, ToolIdConflict
 from agent_resolver.registry.manifest import manifest_of
@@ -54,13 +55,18 @@ def test_everything_that_is_declared_is_told() -> None:
             descriptor(
                 "tickets.create",
                 output_schema={"type": "object"},
+                rate_limit_per_minute=30,
+                timeout_seconds=5,
+                hints={"readOnlyHint": True},
                 rules=Rules(
                     required_scopes=("b", "a"),
                     classification="RESTRICTED",
                     needs_approval=True,
                     approver_role="lead",
+                    priority="P1",
                     is_idempotent=True,
                     secrets=("TOKEN", "KEY"),
+                    is_isolated=True,
                 ),
                 labels={
                     "subdomain": "life",
@@ -77,15 +83,36 @@ def test_everything_that_is_declared_is_told() -> None:
     assert (tool.data_classification, tool.output_schema, tool.subdomain) == ("RESTRICTED", {"type": "object"}, "life")
     assert (tool.required_scopes, tool.secrets) == (("a", "b"), ("KEY", "TOKEN"))
     assert (tool.tags, tool.maintainer, tool.cost_factor) == (("tickets", "connector"), "Support", 2.0)
-    assert (tool.needs_approval, tool.approver_role) == (True, "lead")
-    assert (tool.allow_outbound, tool.is_idempotent) == (True, True)
+    assert (tool.needs_approval, tool.approver_role, tool.priority) == (True, "lead", "P1")
+    assert (tool.allow_outbound, tool.is_idempotent, tool.is_read_only, tool.is_isolated) == (True, True, True, True)
+    assert (tool.timeout_seconds, tool.rate_limit_per_minute) == (5.0, 30.0)
     assert tool.examples == ({"title": "x"},)
 
 
 def test_who_would_approve_is_told_only_where_somebody_must() -> None:
-    (tool,) = manifest_of([descriptor("tickets.create", rules=Rules(approver_role="lead"))]).tools
+    (tool,) = manifest_of([descriptor("tickets.create", rules=Rules(approver_role="lead", priority="P1"))]).tools
 
-    assert tool.approver_role == ""
+    assert (tool.approver_role, tool.priority) == ("", UNSET)
+
+
+def test_what_is_restricted_takes_an_approval_though_its_rules_leave_that_out() -> None:
+    (tool,) = manifest_of([descriptor("tickets.create", rules=Rules(classification="RESTRICTED"))]).tools
+
+    assert (tool.needs_approval, tool.approver_role) == (True, "approver")
+
+
+def test_defaults_are_left_out_however_they_are_written() -> None:
+    approved = descriptor("tickets.create", rules=Rules(needs_approval=True, priority="P4"), timeout_seconds=60)
+    (tool,) = manifest_of([approved]).tools
+
+    assert (tool.timeout_seconds, tool.priority) == (UNSET, UNSET)
+
+
+def test_whole_numbers_are_read_back_with_the_digest_that_they_were_written_with() -> None:
+    numbers = descriptor("tickets.create", labels={"cost_factor": 2}, rate_limit_per_minute=30, timeout_seconds=5)
+    manifest = manifest_of([numbers])
+
+    assert parse_manifest(to_json(manifest)) == manifest
 
 
 def test_tools_are_sorted_and_those_of_locked_servers_are_left_out() -> None:

@@ -4,6 +4,7 @@ The first table has what the rights of a caller alone decide. The second has wha
 first lets through; for everybody else no approval changes anything.
 """
 
+import asyncio
 from itertools import chain, combinations
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from msgspec import structs
 
 from agent_resolver.core.admission import AdmissionCode, Refused
-from agent_resolver.registry import FailureCode, Pending, Ports, Rules, ToolFailure, ToolRegistry
+from agent_resolver.registry import Failed, FailureCode, Outcome, Pending, Ports, Rules, ToolFailure, ToolRegistry
 from agent_resolver.registry.memory import MemoryLedger, MemoryRate, MemorySecrets
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.caller import Caller, local_caller
@@ -188,6 +189,116 @@ def test_what_an_approval_adds_to_them(caller: str, approval: str) -> None:
         assert all(after[each.id] == (stage.clock.now() if cell == "ok" else each.used_at) for each in before)
         if isinstance(outcome, Pending):
             assert (outcome.id in {each.id for each in before}) != is_new
+
+
+# When the rules change ------------------------------------------------------------------------------------------------
+
+CHANGES = {
+    "stricter": (Rules(classification="CONFIDENTIAL", needs_approval=True), Rules(classification="RESTRICTED")),
+    "another role": (Rules(needs_approval=True), Rules(needs_approval=True, approver_role="officer")),
+    "looser": (Rules(classification="RESTRICTED"), Rules(classification="CONFIDENTIAL", needs_approval=True)),
+}
+ADA = structs.replace(ABLE, id="ada")
+
+
+def changed(stage: Stage, rules: Rules) -> MemoryTool:
+    """The tool in its next version."""
+    stage.registry.withdraw("memory")
+    stage.add(tool := MemoryTool("tickets.close", rules=rules))
+    return tool
+
+
+@pytest.mark.parametrize("is_approved", ["never", "before", "after"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_an_approval_counts_only_if_it_was_asked_of_those_who_may_give_it_now(change: str, is_approved: str) -> None:
+    before, after = CHANGES[change]
+    stage = in_memory().add(MemoryTool("tickets.close", rules=before))
+    asked = stage.call("tickets.close", ADA, ARGUMENTS)
+    assert isinstance(asked, Pending)
+    if is_approved == "before":
+        assert stage.decide(asked.id, "approved", APPROVER) == "approved"
+    tool = changed(stage, after)
+    if is_approved == "after":
+        assert stage.decide(asked.id, "approved", APPROVER) == "approved"
+
+    outcome = stage.call("tickets.close", ADA, ARGUMENTS)
+
+    asks_anew = change != "looser"
+    assert tool.calls == (not asks_anew and is_approved != "never")
+    assert code_of(outcome) == ("DONE" if tool.calls else "APPROVAL_REQUIRED")
+    assert [(each.classification, each.role) for each in stage.actions()] == [
+        (rules.classification, rules.approver_role) for rules in ((before, after) if asks_anew else (before,))
+    ]
+
+
+def test_whoever_nobody_vouches_for_does_not_approve_what_has_become_restricted() -> None:
+    before, after = CHANGES["stricter"]
+    stage, ada = in_memory().add(MemoryTool("tickets.close", rules=before)), local_caller("ada")
+    first = stage.call("tickets.close", ada, ARGUMENTS)
+    assert isinstance(first, Pending)
+    tool = changed(stage, after)
+
+    assert stage.decide(first.id, "approved", ada) == "approved"
+    second = stage.call("tickets.close", ada, ARGUMENTS)
+    assert isinstance(second, Pending)
+    assert stage.decide(second.id, "approved", ada) == "UNVERIFIED_APPROVER"
+    assert stage.decide(second.id, "approved", APPROVER) == "approved"
+    assert tool.calls == 0
+    assert code_of(stage.call("tickets.close", ada, ARGUMENTS)) == "DONE"
+
+
+def test_what_was_interrupted_under_weaker_rules_is_approved_anew_before_it_goes_on() -> None:
+    before, after = CHANGES["stricter"]
+    late = raising(ToolFailure(FailureCode.TIMEOUT, "too late", "look"))
+    stage = in_memory().add(MemoryTool("tickets.close", late, rules=before))
+    asked = stage.call("tickets.close", ADA, ARGUMENTS, key="k")
+    assert isinstance(asked, Pending)
+    stage.decide(asked.id, "approved", APPROVER)
+    assert code_of(stage.call("tickets.close", ADA, ARGUMENTS, key="k")) == "TIMEOUT"
+    tool = changed(stage, after)
+
+    assert code_of(stage.call("tickets.close", ADA, ARGUMENTS, key="k")) == "APPROVAL_REQUIRED"
+    assert tool.calls == 0
+
+
+def test_what_was_rejected_stays_rejected() -> None:
+    before, after = CHANGES["stricter"]
+    stage = in_memory().add(MemoryTool("tickets.close", rules=before))
+    asked = stage.call("tickets.close", ADA, ARGUMENTS)
+    assert isinstance(asked, Pending)
+    stage.decide(asked.id, "rejected", APPROVER)
+    changed(stage, after)
+
+    assert code_of(stage.call("tickets.close", ADA, ARGUMENTS)) == "APPROVAL_REJECTED"
+
+
+@pytest.mark.parametrize(("key", "same"), [("k", "key"), (None, "trace")])
+def test_a_call_that_is_on_its_way_says_under_what_to_ask_again(key: str | None, same: str) -> None:
+    release = asyncio.Event()
+
+    async def wait(_: dict[str, Any]) -> Any:
+        await release.wait()
+
+    async def story() -> Outcome:
+        context = CallContext(run="run-1", trace_id=TRACE, caller=ADA, key=key)
+        first = asyncio.create_task(stage.registry.call("tickets.close", ARGUMENTS, context))
+        while "call.started" not in stage.kinds():  # noqa: ASYNC110 - it is recorded
+            await asyncio.sleep(0)
+        second = await stage.registry.call("tickets.close", ARGUMENTS, context)
+        release.set()
+        assert code_of(await first) == "DONE"
+        return second
+
+    stage = in_memory().add(MemoryTool("tickets.close", wait, rules=Rules(needs_approval=True)))
+    asked = stage.call("tickets.close", ADA, ARGUMENTS, key=key)
+    assert isinstance(asked, Pending)
+    stage.decide(asked.id, "approved", APPROVER)
+
+    outcome = run(story())
+
+    assert isinstance(outcome, Failed)
+    assert outcome.code is FailureCode.ALREADY_RUNNING
+    assert outcome.remedy == f"ask again under the same {same} once it ended"
 
 
 # The order of the steps -----------------------------------------------------------------------------------------------

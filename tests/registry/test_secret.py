@@ -2,11 +2,13 @@
 
 import base64
 import copy
+import html
 import json
 import pickle
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, quote_plus
+from xml.sax.saxutils import escape, quoteattr
 
 import msgspec
 import pytest
@@ -22,6 +24,7 @@ from tests.registry.sample import MemoryTool
 from tests.registry.stage import Stage, code_of, in_memory
 
 VALUE = 's3cr3t/with +odd="chars" é'
+ODD = "<it's> & \\'back\\' \"both\"\x7fq"
 SECRET = Secret("KEY", VALUE)
 ADA = local_caller("ada")
 
@@ -99,6 +102,15 @@ FORMS: dict[str, Callable[[str], str]] = {
     "hexadecimal": lambda value: value.encode().hex(),
     "hexadecimal in capitals": lambda value: value.encode().hex().upper(),
     "without the spaces around it": str.strip,
+    "in HTML": html.escape,
+    "in HTML without its quotes": lambda value: html.escape(value, quote=False),
+    "in an attribute of XML": quoteattr,
+    "in XML without any quotes": lambda value: escape(value, {'"': "&quot;", "'": "&apos;"}),
+    "in HTML with numbers": lambda value: escape(value, {'"': "&#34;", "'": "&#39;"}),
+    "as Python writes it": repr,
+    "as Python writes it among quotes": lambda value: repr(f'it\'s "{value}"'),
+    "as Python writes its bytes": lambda value: repr(value.encode()),
+    "as Python writes its bytes among quotes": lambda value: repr(f'it\'s "{value}"'.encode()),
 }
 
 
@@ -109,7 +121,9 @@ def traces(value: str) -> list[str]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("value", [VALUE, "plain-token-1234", " spaces around ", "ключ-от-всего", "line one\nline two"])
+@pytest.mark.parametrize(
+    "value", [VALUE, "plain-token-1234", " spaces around ", "ключ-от-всего", "line one\nline two", ODD]
+)
 def test_a_secret_is_masked_in_every_form(value: str, form: str) -> None:
     said = FORMS[form](value)
 
@@ -334,6 +348,10 @@ def fail(context: CallContext) -> Any:
     raise ToolFailure(FailureCode.TOOL_ERROR, f"acme refused {reveal(context)}", f"is {quote(reveal(context))} right?")
 
 
+def need_by_value(context: CallContext) -> Any:
+    raise NeedsAction("OAUTH", "acme", "Sign in", needs=context.secrets["OTHER"].reveal().replace("-", "_"))
+
+
 def need(context: CallContext) -> Any:
     raise NeedsAction("OAUTH", f"acme {reveal(context)}", f"Sign in with {reveal(context)}")
 
@@ -375,6 +393,56 @@ def test_a_secret_in_what_a_tool_asks_for_is_masked_and_kept_nowhere() -> None:
     assert outcome.message == f"Sign in with {MASK}"
     (action,) = stage.actions()
     assert (action.subject, action.message) == (f"acme {MASK}", f"Sign in with {MASK}")
+
+
+def test_a_secret_that_is_named_by_its_value_is_kept_nowhere() -> None:
+    stage = stage_with(Peeking("a.one", "OTHER", say=need_by_value))
+    stage.secrets.values["OTHER"] = "other_value"
+
+    outcome = stage.call("a.one", ADA)
+
+    assert isinstance(outcome, Failed)
+    assert (outcome.code, outcome.message) == (
+        FailureCode.RUNNER_ERROR,
+        "a.one needs a secret, and does not say its name",
+    )
+    assert stage.actions() == []
+    assert "other_value" not in f"{outcome} {stage.records()}"
+
+
+ROOMY = {"type": "object", "properties": {"n": {"type": "string"}}}
+TIGHT = {"integer": {"type": "integer"}, "short": {"type": "string", "maxLength": 8}, "one": {"enum": ["12345678", 1]}}
+
+
+@pytest.mark.parametrize("kind", TIGHT)
+def test_a_secret_where_there_is_no_room_for_its_mask_is_no_result(kind: str) -> None:
+    tool = Peeking("a.one", "PIN", say=lambda context: {"n": show(context.secrets["PIN"].reveal())})
+    show = int if kind == "integer" else str
+    schema = {"type": "object", "properties": {"n": TIGHT[kind]}}
+    tool.descriptor = msgspec.structs.replace(tool.descriptor, output_schema=schema)
+    stage = in_memory().add(tool)
+    stage.secrets.values["PIN"] = "12345678"
+
+    outcome = stage.call("a.one", ADA)
+
+    assert isinstance(outcome, Failed)
+    assert (outcome.code, outcome.message) == (
+        FailureCode.OUTPUT_VALIDATION_FAILED,
+        "a.one gave a secret where its schema has no room for the mask",
+    )
+    assert [detail.partition(":")[0] for detail in outcome.details] == ["n"]
+    assert "12345678" not in str(outcome)
+    assert stage.kinds() == ["call.started", "call.failed"]
+
+
+def test_a_secret_where_there_is_room_for_its_mask_is_masked() -> None:
+    tool = Peeking("a.one", "KEY", say=lambda context: {"n": reveal(context)})
+    tool.descriptor = msgspec.structs.replace(tool.descriptor, output_schema=ROOMY)
+
+    outcome = stage_with(tool).call("a.one", ADA)
+
+    assert isinstance(outcome, Done)
+    assert outcome.result == {"n": MASK}
 
 
 def test_a_secret_in_what_is_told_on_the_way_is_masked() -> None:

@@ -86,6 +86,42 @@ def test_a_pattern_that_could_go_back_for_ever_is_checked_at_once() -> None:
         assert not shape.is_valid({"text": "a" * 64 + "!"})
 
 
+FORMATS = {
+    "date": (["2024-02-29"], ["2023-02-29", "2024-1-1", "2024-01-01T00:00:00", "soon"]),
+    "date-time": (
+        ["2024-01-01T10:00:00Z", "2024-01-01T10:00:00.5+05:30", "2024-01-01T10:00:00"],
+        ["2024-01-01", "2024-01-01T25:00:00Z", "2024-01-01T10:00:00ZZ", "soon"],
+    ),
+    "time": (["10:00:00Z", "10:00:00.000001-01:00", "10:00:00"], ["10:00", "25:00:00", "10:00:00ZZ", "soon"]),
+    "duration": (
+        ["PT1H", "P1W", "P1Y35DT1H", "-P399DT86399.5S", "PT0.000001S", "PT61S"],
+        ["P", "PT", "P1DT", "PT1.5H", "P-1D", "1:00:00", "PT\u0661S", "P1D\n", "soon"],
+    ),
+    "uuid": (["7f31830c-e122-11f1-afbf-02fc00000001"], ["7f31830c", "soon"]),
+    "decimal": (["1.50", "-1E+9", "0"], ["1,5", "", "soon"]),
+    "email": (["ada@example.com"], ["ada"]),
+    "of-nobody": (["anything"], []),
+}
+
+
+@pytest.mark.parametrize(("name", "follow", "do_not"), [(name, *texts) for name, texts in FORMATS.items()])
+def test_a_text_must_follow_its_format(name: str, follow: list[str], do_not: list[str]) -> None:
+    shape = compiled({"properties": {"text": {"format": name}}})
+
+    assert [text for text in follow if not shape.is_valid({"text": text})] == []
+    assert [text for text in do_not if shape.is_valid({"text": text})] == []
+    assert shape.is_valid({"text": 5})
+
+
+def test_every_text_that_breaks_its_format_is_told() -> None:
+    shape = compiled({"properties": {"day": {"format": "date"}, "long": {"format": "duration"}}})
+
+    assert faults_of(shape, {"day": "x", "long": "y"}, "arguments") == (
+        'day: the value is not a "date"',
+        'long: the value is not a "duration"',
+    )
+
+
 def test_deep_values_are_a_fault_and_no_crash() -> None:
     deep: dict[str, Any] = {}
     for _ in range(100_000):
@@ -103,6 +139,8 @@ def test_deep_values_are_a_fault_and_no_crash() -> None:
         ({"enum": ["a"]}, CANARY),
         ({"const": "a"}, CANARY),
         ({"pattern": "^z$"}, CANARY),
+        ({"format": "date"}, CANARY),
+        ({"format": "duration"}, CANARY),
         ({"minLength": 99}, CANARY),
         ({"maxLength": 1}, CANARY),
         ({"not": {}}, CANARY),

@@ -5,7 +5,7 @@ import dataclasses
 import enum
 import math
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import (
     Annotated,
@@ -112,6 +112,10 @@ SAFE = {
     "a level": Level,
     "an instant": datetime,
     "a day": date,
+    "a time of day": time,
+    "a time span": timedelta,
+    "one object or many": Inner | list[Inner],
+    "words or objects in a list": list[str | Inner],
     "an exact number": Decimal,
     "an id": UUID,
     "a number or words": int | str,
@@ -200,6 +204,10 @@ REFUSED: dict[str, tuple[Any, Found]] = {
     "an object or a mapping": (Inner | dict[str, int], [("request.field", UnsafeCode.UNDISCRIMINATED_UNION)]),
     "two objects, one with a tag": (Cat | Inner, [("request.field", UnsafeCode.UNDISCRIMINATED_UNION)]),
     "two dataclasses": (Plain | Keys, [("request.field", UnsafeCode.UNDISCRIMINATED_UNION)]),
+    "two lists of objects": (list[Inner] | list[Plain], [("request.field", UnsafeCode.UNDISCRIMINATED_UNION)]),
+    "an instant with an offset": (Annotated[datetime, Meta(tz=True)], [("request.field", UnsafeCode.VALIDATOR)]),
+    "an instant without one": (Annotated[datetime, Meta(tz=False)], [("request.field", UnsafeCode.VALIDATOR)]),
+    "a time with an offset": (Annotated[time, Meta(tz=True)], [("request.field", UnsafeCode.VALIDATOR)]),
     "itself": (Loop, [("request.field.inner[]", UnsafeCode.RECURSIVE_TYPE)]),
     "a name that is not there": (Lost, [("request.field", UnsafeCode.UNRESOLVED_ANNOTATION)]),
     "two kinds of lists": (list[int] | set[str], [("request", UnsafeCode.UNSUPPORTED_TYPE)]),
@@ -405,6 +413,13 @@ def test_an_example_that_its_own_field_refuses_is_named(example: Any) -> None:
     assert unsafe(msgspec.defstruct("Request", [("field", field)])) == [("request.field", UnsafeCode.INVALID_EXAMPLE)]
 
 
+@pytest.mark.parametrize("annotation", [date, datetime, time, timedelta, Decimal, UUID, datetime | None])
+def test_an_example_that_does_not_follow_the_format_of_its_field_is_named(annotation: Any) -> None:
+    field = Annotated[annotation, Meta(description="A field.", examples=["soon"])]
+
+    assert unsafe(msgspec.defstruct("Request", [("field", field)])) == [("request.field", UnsafeCode.INVALID_EXAMPLE)]
+
+
 def test_examples_deep_inside_are_checked() -> None:
     class Deep(Struct):
         """One deep, one in a union, one in a mapping."""
@@ -446,6 +461,13 @@ def test_a_pattern_that_only_python_understands_is_refused() -> None:
     field = Annotated[str, Meta(description="A word.", examples=["x"], pattern="x\\Z")]
 
     assert unsafe(msgspec.defstruct("Request", [("field", field)])) == [("request", UnsafeCode.INVALID_SCHEMA)]
+
+
+@pytest.mark.parametrize("pattern", ["(?P<a>x)", "(?i)^x$"])
+def test_a_pattern_with_groups_of_python_s_own_is_refused(pattern: str) -> None:
+    field = Annotated[str, Meta(description="A word.", examples=["x"], pattern=pattern)]
+
+    assert unsafe(msgspec.defstruct("Request", [("field", field)])) == [("request.field", UnsafeCode.INVALID_SCHEMA)]
 
 
 def test_a_schema_that_is_too_large_is_refused() -> None:

@@ -5,7 +5,7 @@ import enum
 import math
 import warnings
 from collections.abc import Callable
-from datetime import date
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -15,6 +15,7 @@ import pydantic
 import pytest
 from msgspec import Struct
 from pydantic import (
+    UUID4,
     AfterValidator,
     BaseModel,
     BeforeValidator,
@@ -121,6 +122,14 @@ SAFE = {
     "one of two objects": Annotated[Cat | Dog, Field(discriminator="kind")],
     "many of two objects": list[Annotated[Cat | Dog, Discriminator("kind")]],
     "a name for a type": TypeAliasType("Names", list[str]),
+    "a number above nothing, or nothing": Annotated[int | None, Field(gt=0)],
+    "a number with a name and bounds": Annotated[TypeAliasType("Count", int), Field(ge=0, multiple_of=2)],
+    "a ratio": Annotated[float, Field(gt=0, le=1)],
+    "numbers above nothing": list[Annotated[int, Field(gt=0)]],
+    "a few words": Annotated[list[str] | None, Field(max_length=3)],
+    "a mapping with something in it": Annotated[dict[str, int], annotated_types.Len(0, 9)],
+    "one object or many": Inner | list[Other],
+    "one of two objects, or words": list[Annotated[Cat | Dog, Field(discriminator="kind")] | str],
     "a plain dataclass": Plain,
     "a dataclass of its own": Own,
 }
@@ -183,6 +192,59 @@ REFUSED: dict[str, tuple[Any, Found]] = {
         list[Annotated[Annotated[Cat, Tag("cat")] | Annotated[Dog, Tag("dog")], Field(discriminator=BY_FUNCTION)]],
         [("request.field[]", UnsafeCode.VALIDATOR)],
     ),
+    "two lists of objects": (list[Inner] | list[Other], [("request.field", UnsafeCode.UNDISCRIMINATED_UNION)]),
+    "two tuples of objects": (tuple[Inner] | tuple[Other], [("request.field", UnsafeCode.UNDISCRIMINATED_UNION)]),
+    "two lists of objects with names": (
+        TypeAliasType("Some", list[Inner]) | TypeAliasType("Others", list[Other]),
+        [("request.field", UnsafeCode.UNDISCRIMINATED_UNION)],
+    ),
+    "two lists of lists of objects": (
+        list[list[Inner | None]] | tuple[set[str] | list[Other], ...],
+        [("request.field", UnsafeCode.UNDISCRIMINATED_UNION)],
+    ),
+    "a day after another": (
+        Annotated[date, Field(gt=date(2020, 1, 1))],
+        [("request.field", UnsafeCode.VALIDATOR)],
+    ),
+    "a day after another, said elsewhere": (
+        list[Annotated[date, annotated_types.Ge(date(2020, 1, 1))]],
+        [("request.field[]", UnsafeCode.VALIDATOR)],
+    ),
+    "a short time": (Annotated[timedelta, Field(le=timedelta(hours=1))], [("request.field", UnsafeCode.VALIDATOR)]),
+    "an instant with an offset": (
+        Annotated[datetime, annotated_types.Timezone(...)],
+        [("request.field", UnsafeCode.VALIDATOR)],
+    ),
+    "an exact number with a bound": (Annotated[Decimal, Field(lt=9)], [("request.field", UnsafeCode.VALIDATOR)]),
+    "an exact number in steps": (
+        Annotated[Decimal, Field(multiple_of=0.5)],
+        [("request.field", UnsafeCode.VALIDATOR)],
+    ),
+    "an exact number within bounds": (
+        Annotated[Decimal, annotated_types.Interval(gt=0)],
+        [("request.field", UnsafeCode.VALIDATOR)],
+    ),
+    "an exact number with few digits": (
+        Annotated[Decimal, Field(max_digits=3)],
+        [("request.field", UnsafeCode.VALIDATOR)],
+    ),
+    "an exact number with no places": (
+        Annotated[Decimal, Field(decimal_places=0)],
+        [("request.field", UnsafeCode.VALIDATOR)],
+    ),
+    "a number or words, with a bound": (
+        Annotated[int | str, Field(gt=3)],
+        [("request.field", UnsafeCode.VALIDATOR), ("request.field", UnsafeCode.INVALID_SCHEMA)],
+    ),
+    "a number or words, with a length": (
+        Annotated[int | str, Field(max_length=3)],
+        [("request.field", UnsafeCode.VALIDATOR)],
+    ),
+    "a number or words, with a pattern": (
+        Annotated[int | str, Field(pattern="^x")],
+        [("request.field", UnsafeCode.VALIDATOR)],
+    ),
+    "a random id": (UUID4, [("request.field", UnsafeCode.VALIDATOR)]),
     "itself": (Loop, [("request.field.inner[]", UnsafeCode.RECURSIVE_TYPE)]),
     "a name that is not there": (Lost, [("request.field.words", UnsafeCode.UNRESOLVED_ANNOTATION)]),
     "a model without fields of its own": (RootModel[int], [("request.field", UnsafeCode.NOT_AN_OBJECT)]),
@@ -491,6 +553,101 @@ class ValidatedOwn:
         return value
 
 
+@dataclasses.dataclass
+class PlainHooked:
+    """A plain dataclass that is read in its own way, and has a schema of its own."""
+
+    words: Words
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        return handler(source)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> Any:
+        return handler(core_schema)
+
+
+@pydantic.dataclasses.dataclass
+class OwnHooked:
+    """A dataclass of pydantic's that is read in its own way."""
+
+    words: Words
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        return handler(source)
+
+
+@dataclasses.dataclass
+class PlainValidated:
+    """A plain dataclass with a validator."""
+
+    words: Words
+
+    @field_validator("words")
+    @classmethod
+    def check(cls, value: str) -> str:
+        return value
+
+
+@dataclasses.dataclass
+class PlainConfigured:
+    """A plain dataclass that takes more fields, and changes values."""
+
+    __pydantic_config__ = ConfigDict(extra="allow", str_to_upper=True)
+
+    words: Words
+
+
+class HookedLevel(enum.StrEnum):
+    """It is read in its own way."""
+
+    LOW = "low"
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        return handler(source)
+
+
+INSIDE: dict[str, tuple[Any, Found]] = {
+    "a plain dataclass that is read in its own way": (
+        PlainHooked,
+        [("request.field", UnsafeCode.VALIDATOR), ("request.field", UnsafeCode.SCHEMA_OVERRIDE)],
+    ),
+    "a dataclass of its own that is read in its own way": (OwnHooked, [("request.field", UnsafeCode.VALIDATOR)]),
+    "a plain dataclass with a validator": (PlainValidated, [("request.field", UnsafeCode.VALIDATOR)]),
+    "a plain dataclass with settings": (
+        PlainConfigured,
+        [("request.field", UnsafeCode.OPEN_OBJECT), ("request.field", UnsafeCode.TRANSFORM)],
+    ),
+    "an enumeration that is read in its own way": (HookedLevel, [("request.field", UnsafeCode.VALIDATOR)]),
+}
+
+
+@pytest.mark.parametrize(("annotation", "expected"), INSIDE.values(), ids=INSIDE.keys())
+def test_what_a_class_inside_has_pydantic_do_is_refused(annotation: Any, expected: Found) -> None:
+    found = unsafe(model(annotation))
+
+    assert [each for each in found if each[1] is not UnsafeCode.INVALID_EXAMPLE] == expected
+
+
+@dataclasses.dataclass
+class OldHooked:
+    """A plain dataclass that is read in its own way as in the first pydantic."""
+
+    words: Words
+
+    @classmethod
+    def __get_validators__(cls) -> Any:
+        yield cls
+
+
+@pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince20")
+def test_what_a_class_inside_had_the_first_pydantic_do_is_refused() -> None:
+    assert unsafe(model(OldHooked))[0] == ("request.field", UnsafeCode.VALIDATOR)
+
+
 DOES_MORE: dict[str, tuple[Any, Found]] = {
     "a field validator": (FieldChecked, [("request.words", UnsafeCode.VALIDATOR)]),
     "a model validator": (ModelChecked, [("request", UnsafeCode.VALIDATOR)]),
@@ -536,6 +693,13 @@ DOES_MORE: dict[str, tuple[Any, Found]] = {
 @pytest.mark.parametrize(("annotation", "expected"), DOES_MORE.values(), ids=DOES_MORE.keys())
 def test_what_a_class_does_besides_its_schema_is_refused(annotation: Any, expected: Found) -> None:
     assert unsafe(annotation) == expected
+
+
+@pytest.mark.parametrize("annotation", [date, datetime, timedelta, UUID])
+def test_an_example_that_does_not_follow_the_format_of_its_field_is_named(annotation: Any) -> None:
+    request = pydantic.create_model("Request", field=(annotation, Field(description="d", examples=["soon"])))
+
+    assert unsafe(request) == [("request.field", UnsafeCode.INVALID_EXAMPLE)]
 
 
 @pytest.mark.parametrize("default", [math.nan, math.inf, Inner(words="x"), Arbitrary(), frozenset({1, 2}), len])

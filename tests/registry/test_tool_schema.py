@@ -66,6 +66,69 @@ def test_bounds_that_are_booleans_are_none_of_this_dialect(key: str) -> None:
     assert [each.code for each in unsafe_schema(schema, ())] == [UnsafeCode.INVALID_SCHEMA]
 
 
+def field(**keywords: Any) -> dict[str, Any]:
+    return {"$schema": DIALECT, "type": "object", "properties": {"a": {"type": "string", **keywords}}}
+
+
+@pytest.mark.parametrize("keyword", ["gt", "nullable", "maxDigits"])
+def test_a_keyword_that_nobody_knows_is_refused_at_its_place(keyword: str) -> None:
+    found = list(unsafe_schema(field(**{keyword: 3}), ("request",)))
+
+    assert [(each.path, each.code) for each in found] == [("request.a", UnsafeCode.INVALID_SCHEMA)]
+    assert f"`{keyword}`" in found[0].message
+
+
+def test_keywords_that_only_say_more_may_be_there() -> None:
+    assert list(unsafe_schema(field(title="A", readOnly=True, **{"x-order": 1, "$comment": "c"}), ())) == []
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(?P<a>x)",
+        "(?P<a>x)(?P=a)",
+        "(?i)^a$",
+        "(?i:a)",
+        "(?#why)a",
+        "(?>a)",
+        "(?(1)a|b)",
+        "a++b",
+        "a{2,3}+",
+        "[a](?s).",
+    ],
+)
+def test_a_pattern_that_ecma_262_does_not_know_is_refused_at_its_place(pattern: str) -> None:
+    found = [(each.path, each.code) for each in unsafe_schema(field(pattern=pattern), ("request",))]
+
+    assert found[0] == ("request.a", UnsafeCode.INVALID_SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "^(?:a|b)$",
+        "^(?=a)(?!b).",
+        "(?<=a)b",
+        "(?<!a)b",
+        "(?<year>[0-9]{4})",
+        r"\(\?P",
+        "[(?P]",
+        r"[\](?P]",
+        r"\++",
+        "[*+]+",
+    ],
+)
+def test_a_pattern_of_ecma_262_is_one(pattern: str) -> None:
+    assert list(unsafe_schema(field(pattern=pattern), ())) == []
+
+
+@pytest.mark.parametrize(("name", "example"), [("date", "2024-02-30"), ("uuid", "x"), ("duration", "1 h")])
+def test_an_example_or_a_default_must_follow_the_format(name: str, example: str) -> None:
+    found = list(unsafe_schema(field(format=name, examples=[example], default=example), ()))
+
+    assert [each.code for each in found] == [UnsafeCode.INVALID_EXAMPLE, UnsafeCode.INVALID_DEFAULT]
+
+
 def test_a_schema_is_never_fetched() -> None:
     schema = {"$schema": DIALECT, "type": "object", "properties": {"a": {"$ref": "https://example.com/schema"}}}
 

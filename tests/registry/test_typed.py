@@ -5,10 +5,12 @@ import math
 import os
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
+from uuid import UUID
 
 import msgspec
 import pydantic
@@ -18,6 +20,7 @@ from hypothesis import strategies as st
 from msgspec import Meta, Struct
 from pydantic import BaseModel, Field
 
+from agent_resolver.registry.kind import Undecodable
 from agent_resolver.registry.shape import compiled
 from agent_resolver.registry.typed import Typed, typed
 
@@ -246,6 +249,33 @@ def test_a_refusal_never_tells_the_value(annotation: Any) -> None:
         assert "canary" not in str(caught.value)
 
 
+class Purchase(Struct):
+    """A list of days."""
+
+    days: Annotated[list[date], Meta(description="Days.", examples=[[]])]
+
+
+def test_a_place_inside_of_a_list_is_told_as_in_a_schema() -> None:
+    with pytest.raises(Undecodable) as caught:
+        safe(Purchase).decode({"days": ["2024-01-01", "0000-01-01"]})
+
+    assert caught.value.faults == ("days.1: Invalid RFC3339 encoded date",)
+
+
+class Prices(BaseModel):
+    """Two exact numbers."""
+
+    low: Annotated[Decimal, Field(description="A price.", examples=["1.50"])]
+    high: Annotated[Decimal, Field(description="A price.", examples=["2.50"])]
+
+
+def test_all_faults_that_pydantic_finds_are_told() -> None:
+    with pytest.raises(Undecodable) as caught:
+        safe(Prices).decode({"low": "canary-7", "high": "canary-8"})
+
+    assert caught.value.faults == ("high: decimal_parsing", "low: decimal_parsing")
+
+
 class Tuples(Struct):
     """A result with a tuple."""
 
@@ -370,3 +400,62 @@ def test_what_the_schema_accepts_can_be_decoded(shaped: Shaped, data: st.DataObj
         request = safe(annotation)
         if compiled(request.schema).is_valid(arguments):
             assert isinstance(request.decode(arguments), annotation)
+
+
+OFFSETS = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+WORDS: dict[Any, "st.SearchStrategy[Any]"] = {
+    date: st.dates(),
+    datetime: st.datetimes(timezones=st.none() | OFFSETS),
+    time: st.times(timezones=st.none() | st.just(UTC)),
+    timedelta: st.timedeltas(),
+    Decimal: st.decimals(allow_nan=False, allow_infinity=False),
+    UUID: st.uuids(),
+}
+
+
+def both(annotation: Any, example: Any) -> list[Any]:
+    """A class with one field, in both languages."""
+    struct = msgspec.defstruct("Request", [("a", Annotated[annotation, Meta(description="d", examples=[example])])])
+    return [struct, pydantic.create_model("Request", a=(annotation, Field(description="d", examples=[example])))]
+
+
+@pytest.mark.parametrize("annotation", WORDS)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_what_is_written_as_a_string_follows_its_format_and_is_read_again(annotation: Any, data: st.DataObject) -> None:
+    value = data.draw(WORDS[annotation])
+    for made in both(annotation, msgspec.to_builtins(value)):
+        request, result = safe(made), safe(made, "output")
+        written = result.encode(made(a=value))
+        assert compiled(result.schema).is_valid(written)
+        assert compiled(request.schema).is_valid(written)
+        assert request.decode(written).a == value
+
+
+def places_of_faults(request: Typed, arguments: dict[str, Any]) -> list[str]:
+    try:
+        request.decode(arguments)
+    except Undecodable as error:
+        return [fault.partition(": ")[0] for fault in error.faults]
+    return []
+
+
+@pytest.mark.parametrize("annotation", WORDS)
+@settings(max_examples=25, deadline=None)
+@given(text=st.text(max_size=5))
+def test_a_text_that_is_none_is_refused_by_the_format_or_with_its_place(annotation: Any, text: str) -> None:
+    for made in both(annotation, msgspec.to_builtins(EXAMPLES[annotation])):
+        request = safe(made)
+        if compiled(request.schema).is_valid({"a": text}):
+            places = places_of_faults(request, {"a": text})
+            assert places == ["a"] or isinstance(request.decode({"a": text}).a, annotation)
+
+
+EXAMPLES: dict[Any, Any] = {
+    date: date(2024, 1, 1),
+    datetime: datetime(2024, 1, 1, tzinfo=UTC),
+    time: time(10),
+    timedelta: timedelta(hours=1),
+    Decimal: Decimal("1.50"),
+    UUID: UUID(int=1),
+}

@@ -1,17 +1,24 @@
 """The inbox as tools: the same five commands, the same rules, and whoever calls is whoever answers."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from msgspec import structs
 
+from agent_resolver.project.project import Project
+from agent_resolver.project.tools import open_tools
 from agent_resolver.registry import Done, Failed, FailureCode, Pending, Rules
-from agent_resolver.schema.caller import Caller, local_caller
+from agent_resolver.registry.errors import AnswerRefused
+from agent_resolver.registry.inbox import Inbox
+from agent_resolver.schema.caller import ANONYMOUS, Caller, local_caller
 from agent_resolver.schema.classification import Classification
+from agent_resolver.schema.pending import PendingAction
 from agent_resolver.server.inbox import inbox_tools
+from agent_resolver.storage.trail import SqliteTrail
 from tests.registry.sample import TRACE, MemoryTool
-from tests.registry.stage import NOW, Stage, code_of, in_memory
+from tests.registry.stage import NOW, Stage, code_of, in_memory, run
 
 ADA = Caller(id="ada", is_verified=True, clearance="RESTRICTED", roles=frozenset({"approver"}))
 GRACE = Caller(id="grace", is_verified=True, clearance="INTERNAL", roles=frozenset({"approver"}))
@@ -23,6 +30,8 @@ UNVERIFIED = "is not verified, and a RESTRICTED call takes an approver that an i
 def staged(classification: Classification = "RESTRICTED", **more: Any) -> Stage:
     """A registry that has the inbox beside a tool that takes an approval and one that lacks a secret."""
     stage = in_memory(**more)
+    ports = stage.ports
+    stage.inbox = Inbox(ports.pending, stage.secrets, stage.clock, trail=ports.trail, only_verified=ports.only_verified)
     stage.add(
         MemoryTool("tickets.close", rules=Rules(classification=classification, needs_approval=True)),
         MemoryTool("notes.read", rules=Rules(secrets=("KEY",))),
@@ -152,7 +161,28 @@ def test_who_may_answer_is_decided_by_the_same_rules(tool_id: str, by: Caller, w
     assert (code, message) == (FailureCode.TOOL_ERROR, words)
     assert remedy
     assert stage.show(action_id).is_open
-    assert stage.kinds()[-2:] == ["call.started", "call.failed"]
+    assert stage.kinds()[-3:] == ["call.started", "action.refused", "call.failed"]
+    body = stage.records()[-2][1]
+    assert (body["caller"], body["action"], body["code"]) == (by.id, action_id, words.partition(":")[0])
+
+
+def test_the_tools_of_a_project_record_what_the_inbox_refuses(tmp_path: Path) -> None:
+    required = "{mcp: [{category: crm, permissions: [read]}]}"
+    (tmp_path / "agents.md").write_text(f"---\nname: a\nversion: 1.0.0\nrequires: {required}\n---\n")
+    project = Project(str(tmp_path / "agents.md"), "mcp.index.json", environment={})
+    waiting = PendingAction(id="a1", type="APPROVAL", subject="tickets.close", message="May it?", asked_at=NOW)
+
+    async def answered() -> None:
+        async with open_tools(project, caller=LOCAL, is_governed=False) as tools:
+            await project.ports.ask(waiting)
+            with pytest.raises(AnswerRefused):
+                await tools.inbox.answer("a1", "yes", tools.context)
+
+    run(answered())
+    kinds = [record.kind for record in SqliteTrail(project.database).records()]
+    project.close()
+
+    assert kinds == ["action.refused"]
 
 
 def test_whoever_asked_takes_it_back() -> None:
@@ -228,8 +258,20 @@ def test_words_are_kept_as_they_are(text: str) -> None:
     assert result(stage, "reject", id=asked(stage), reason=text)["reason"] == text
 
 
-def test_whoever_is_cleared_for_nothing_sees_nothing_of_the_inbox() -> None:
-    outcome = staged().call("inbox_list", Caller(id="mallory", is_verified=True), {})
+@pytest.mark.parametrize("tool_id", ["list", "show", "approve", "reject", "answer"])
+def test_without_an_issuer_whoever_comes_from_anywhere_sees_nothing_of_the_inbox(tool_id: str) -> None:
+    stage = staged()
+    action_id = asked(stage)
+    arguments = {"list": {}, "answer": {"id": action_id, "text": "yes"}}.get(tool_id, {"id": action_id})
 
-    assert isinstance(outcome, Failed)
-    assert outcome.code is FailureCode.CLEARANCE_TOO_LOW
+    assert refusal(stage, tool_id, ANONYMOUS, **arguments)[0] is FailureCode.CLEARANCE_TOO_LOW
+
+
+def test_with_an_issuer_an_approver_needs_no_clearance() -> None:
+    stage = staged(only_verified=True)
+    approver = structs.replace(GRACE, clearance="PUBLIC")
+    action_id = asked(stage)
+
+    assert [each["id"] for each in result(stage, "list", approver)["actions"]] == [action_id]
+    assert result(stage, "approve", approver, id=action_id)["answeredBy"] == "grace"
+    assert code_of(stage.call("tickets.close", ADA)) == "DONE"

@@ -3,7 +3,7 @@
 import json
 import shutil
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from mcp.shared.memory import create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 
+from agent_resolver.server.watch import keep_up
 from tests.server.conftest import (
     ERAS,
     INITIALIZE,
@@ -26,8 +27,10 @@ from tests.server.conftest import (
     MODERN,
     Address,
     Serve,
+    Served,
     over_http,
     over_stdio,
+    requiring,
     write_agent,
     write_index,
 )
@@ -35,6 +38,7 @@ from tests.server.conftest import (
 pytestmark = pytest.mark.anyio
 
 PATIENCE_SECONDS = 20.0
+INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
 class Heard:
@@ -197,6 +201,123 @@ async def test_a_folder_that_is_replaced_by_another_is_watched_on(agents: Path, 
             await heard.until("agent://deep")
 
 
+@asynccontextmanager
+async def watched(folders: Sequence[Path], *servers: Served) -> AsyncIterator[None]:
+    """Servers in this process that keep up with the disk."""
+    async with anyio.create_task_group() as group:
+        for served in servers:
+            group.start_soon(keep_up, served.catalog.refresh, list(map(str, folders)), [], served.notices)
+        yield
+        group.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_of_two_servers_over_one_folder_the_clients_of_both_hear_of_each_change(
+    serve: Serve, agents: Path, mode: str
+) -> None:
+    one, other = serve(agents), serve(agents)
+    wanted = ["agent://first", "agent://ready"]
+    async with (
+        watched([agents], one, other),
+        hearing(one.server, mode, *wanted) as (_, heard),
+        hearing(other.server, mode, *wanted) as (_, also_heard),
+    ):
+        await heard.first(agents)
+        await also_heard.first(agents)
+        for number in range(3):
+            write_agent(agents, "ready", requiring("data"), body=f"Edit {number}.")
+            await heard.until("agent://ready", "list", seconds=5)
+            await also_heard.until("agent://ready", "list", seconds=5)
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_client_that_reads_an_edit_first_keeps_nobody_from_hearing_of_it(
+    serve: Serve, agents: Path, mode: str
+) -> None:
+    served = serve(agents)
+    async with (
+        watched([agents], served),
+        hearing(served.server, mode, "agent://first", "agent://ready") as (_, heard),
+        Client(served.server, mode=mode) as other,
+    ):
+        await heard.first(agents)
+        write_agent(agents, "ready", requiring("data"), body="Edited.")
+        assert "Edited." in (await other.read_resource("agent://ready")).model_dump_json()
+        await heard.until("agent://ready", "list", seconds=5)
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_root_that_goes_while_it_is_served_keeps_no_other_from_being_served(
+    serve: Serve, agents: Path, tmp_path: Path, mode: str
+) -> None:
+    write_agent(tmp_path / "lost", "one")
+    served = serve(agents, tmp_path / "lost", page_size=100)
+    wanted = ["agent://first", "agent://one", "agent://ready", "agent://new"]
+    async with (
+        watched([agents, tmp_path / "lost"], served),
+        hearing(served.server, mode, *wanted) as (client, heard),
+    ):
+        await heard.first(agents)
+        shutil.rmtree(tmp_path / "lost")
+        write_agent(agents, "ready", requiring("data"), body="Edited.")
+        assert "Edited." in (await client.read_resource("agent://ready")).model_dump_json()
+        with pytest.raises(MCPError, match="Resource not found"):
+            await client.read_resource("agent://one")
+        await heard.until("agent://one", "agent://ready")
+
+        write_agent(agents, "new")
+        await heard.until("agent://new")
+        assert {"new", "ready"} <= (await listing(client)).keys()
+
+        write_agent(tmp_path / "lost", "one")
+        await heard.until("agent://one")
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_strict_server_says_nothing_of_agents_that_it_hides(serve: Serve, agents: Path, mode: str) -> None:
+    served = serve(agents, strict=True)
+    async with (
+        watched([agents], served),
+        hearing(served.server, mode, "agent://first", "agent://lacking", "agent://ready") as (_, heard),
+    ):
+        await heard.first(agents)
+        write_agent(agents, "lacking", requiring("weather"), body="Edited.")
+        write_agent(agents, "ready", requiring("data"), body="Edited.")
+        assert "agent://lacking" not in await heard.until("agent://ready")
+
+        write_agent(agents, "lacking", requiring("data"))
+        await heard.until("agent://lacking")
+
+
+async def test_a_client_that_shook_hands_and_asked_for_nothing_hears_that_the_list_changed(
+    serve: Serve, agents: Path
+) -> None:
+    served = serve(agents)
+    with closing(Heard()) as heard:
+        async with Client(served.server, mode=LEGACY, message_handler=heard.on_message) as client:
+            await client.read_resource("agent://ready")
+            await served.notices.tell(["agent://ready"])
+            assert await heard.until("list") == ["list"]
+
+
+async def test_a_stream_is_told_of_an_address_as_it_spells_it(serve: Serve, agents: Path) -> None:
+    served = serve(agents)
+    async with (
+        hearing(served.server, MODERN, "AGENT://re%61dy", "agent://ready?format=markdown", "file:///x") as (_, heard),
+        hearing(served.server, MODERN, "agent://ready") as (_, plainly_heard),
+    ):
+        await served.notices.tell(["agent://ready", "agent://lacking"])
+        assert await heard.until("list") == ["AGENT://re%61dy", "agent://ready?format=markdown", "list"]
+        assert await plainly_heard.until("list") == ["agent://ready", "list"]
+
+
+async def test_a_stream_of_too_many_agents_is_refused(serve: Serve, agents: Path) -> None:
+    async with Client(serve(agents).server, mode=MODERN) as client:
+        with pytest.raises(MCPError, match="At most 1000"):
+            async with client.listen(resource_subscriptions=[f"agent://nobody-{number}" for number in range(1001)]):
+                pass
+
+
 async def test_whoever_unsubscribes_hears_of_that_agent_no_longer(serve: Serve, agents: Path) -> None:
     served = serve(agents)
     async with hearing(served.server, LEGACY, "agent://ready", "agent://lacking") as (client, heard):
@@ -240,6 +361,7 @@ async def test_a_client_that_is_gone_is_forgotten(serve: Serve, agents: Path) ->
     assert served.notices._connections == {}
     assert served.notices._bus._listeners == {}
     assert served.notices.listen._streams == set()
+    assert served.notices.listen._spellings == {}
 
 
 async def test_a_client_that_has_stopped_to_read_keeps_no_other_from_hearing(serve: Serve, agents: Path) -> None:
@@ -250,9 +372,11 @@ async def test_a_client_that_has_stopped_to_read_keeps_no_other_from_hearing(ser
         hearing(served.server, LEGACY, "agent://ready") as (_, heard),
     ):
         group.start_soon(served.server.run, server_read, server_write, served.server.create_initialization_options())
-        for message in (INITIALIZE, {"jsonrpc": "2.0", "id": 1, "method": "resources/list"}):
+        await write.send(SessionMessage(types.jsonrpc_message_adapter.validate_python(INITIALIZE)))
+        await read.receive()
+        for message in (INITIALIZED, {"jsonrpc": "2.0", "id": 1, "method": "resources/list"}):
             await write.send(SessionMessage(types.jsonrpc_message_adapter.validate_python(message)))
-            await read.receive()
+        await read.receive()
         assert len(served.notices._connections) == 2
 
         for _ in range(3):

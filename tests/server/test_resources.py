@@ -401,6 +401,47 @@ async def test_the_templates_name_the_addresses(serve: Serve, agents: Path, mode
 
 
 @pytest.mark.parametrize("mode", ERAS)
+async def test_paths_and_versions_are_completed(serve: Serve, tmp_path: Path, mode: str) -> None:
+    for folder in ("east", "west"):
+        write_agent(tmp_path / "agents" / folder, "clerk")
+    write_agent(tmp_path / "agents", "foo: 1")
+    template = types.ResourceTemplateReference(type="ref/resource", uri="agent://{+path}{?format,version}")
+
+    async def completed(client: Client, argument: str, value: str, **given: str) -> list[str]:
+        return (await client.complete(template, {"name": argument, "value": value}, given or None)).completion.values
+
+    async with Client(serve(tmp_path / "agents").server, mode=mode) as client:
+        paths = await completed(client, "path", "")
+        west, east = await completed(client, "path", "WEST/"), await completed(client, "path", "east/c")
+        versions = [
+            await completed(client, "version", "", path="west/clerk"),
+            await completed(client, "version", "1.", name="clerk"),
+            await completed(client, "version", "2", name="clerk"),
+            await completed(client, "version", "", name="nobody"),
+            await completed(client, "version", ""),
+        ]
+        for path in paths:
+            assert (await client.read_resource(f"agent://{path}")).contents
+
+    assert paths == ["clerk", "east/clerk", "foo%3A%201", "west/clerk"]
+    assert (west, east) == (["west/clerk"], ["east/clerk"])
+    assert versions == [["1.0.0"], ["1.0.0"], [], [], []]
+
+
+async def test_no_more_definitions_are_kept_than_the_catalog_keeps_and_it_says_how_it_did(
+    serve: Serve, agents: Path
+) -> None:
+    served = serve(agents)
+    async with Client(served.server, mode=LEGACY) as client:  # A newer client keeps answers itself.
+        for number in (*range(43), 0, 42, 42):
+            await client.read_resource(f"agent://agent-{number:02}")
+        meta = (await client.list_resource_templates()).meta or {}
+
+    counted = meta["agent-resolver/cache"]
+    assert counted == {"hits": 2, "misses": 44, "evictions": 24, "count": 20, "bytes": counted["bytes"]}
+
+
+@pytest.mark.parametrize("mode", ERAS)
 async def test_names_and_formats_are_completed(serve: Serve, agents: Path, mode: str) -> None:
     for number in range(120):
         write_agent(agents, f"zone-{number:03}")

@@ -324,3 +324,51 @@ def test_every_agent_of_others_is_served(start: Start) -> None:
         definition = process.ask("resources/read", uri=agent_listed["uri"])["result"]["contents"][0]
         assert json.loads(definition["text"])["name"] == agent_listed["name"]
         assert str(folder) not in definition["text"]
+
+
+# Which agent file governs ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_what_the_project_s_agent_file_forbids_is_closed_without_tools_of_too(
+    start: Start,
+    tmp_path: Path,
+    is_elsewhere: bool,  # noqa: FBT001
+) -> None:
+    (tmp_path / "agent.toml").write_text('[tools]\nmodules = ["notes"]\n')
+    (tmp_path / "notes.py").write_text(NOTES)
+    (tmp_path / "agents.md").write_text("---\nname: a\nconstraints: { actions: { forbid: [notes.echo] } }\n---\n")
+    (tmp_path / "elsewhere").mkdir()
+    ran = agent(tmp_path, "serve", "--trust", "--print-config", "claude-code")
+    entry = entry_of("claude-code", ran.stdout)
+    script = Path(sys.executable).parent / entry["command"]
+    where = tmp_path / "elsewhere" if is_elsewhere else tmp_path
+    process = start(line=["env", "-C", str(where), str(script), *entry["args"]])
+
+    tools = [tool["name"] for tool in process.ask("tools/list")["result"]["tools"]]
+    refused = process.ask("tools/call", name="notes.echo", arguments={"text": "x"})["result"]
+    assert "inbox_list" in tools  # It has found the project.
+    assert "notes.echo" not in tools
+    assert refused["structuredContent"]["code"] == "FORBIDDEN_ACTION"
+
+
+def test_a_server_of_the_lock_that_is_not_there_is_named_and_looked_for_again(governed: Path, start: Start) -> None:
+    index = json.loads((governed / "mcp.index.json").read_text())
+    launch = index[0]["launch"]
+    gate = "import os, sys; os.path.exists('open') or sys.exit(1); os.execv(sys.argv[1], sys.argv[1:])"
+    launch["args"] = ["-c", gate, launch["command"], *launch["args"]]
+    launch["command"] = sys.executable
+    (governed / "mcp.index.json").write_text(json.dumps(index))
+    assert agent(governed, "resolve").returncode == 0
+    process = start("--root", "agents", "--tools-of", "agents.md", "--trust")
+
+    def call() -> Any:
+        return process.ask("tools/call", name="raw.echo", arguments={"text": "x"})["result"]["structuredContent"]
+
+    assert call()["code"] == "SERVER_UNAVAILABLE"
+    assert "list_agents" in [tool["name"] for tool in process.ask("tools/list")["result"]["tools"]]
+    (governed / "open").touch()
+    assert eventually(lambda: call() == {"text": "x"}, 30)
+    assert "raw.echo" in [tool["name"] for tool in process.ask("tools/list")["result"]["tools"]]
+    _, _, errors = process.end()
+    assert errors.startswith("warning: raw@1.0.0 is not there: ")

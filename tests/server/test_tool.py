@@ -12,6 +12,7 @@ from mcp import Client
 from agent_resolver.core.admission import AdmissionCode, Refused
 from agent_resolver.registry import CallContext, FailureCode, Pending, Ports, Rules, ToolFailure
 from agent_resolver.registry.memory import MemoryTrail
+from agent_resolver.registry.tool import Labels
 from agent_resolver.schema.caller import ANONYMOUS, Caller
 from agent_resolver.server.inbox import inbox_tools
 from agent_resolver.server.tool import CALLER_KEY, caller_of_request
@@ -19,6 +20,7 @@ from tests.registry.sample import MemoryTool
 from tests.registry.stage import code_of, in_memory
 from tests.server.conftest import ERAS, Serve
 from tests.server.watched import PARENT, SPAN, TRACE, Watched, below, failure, meta, refusal
+from tests.telemetry.sample import Watched as WatchedCalls
 
 CLOSED: dict[str, Any] = {
     "type": "object",
@@ -168,6 +170,74 @@ async def test_a_tool_that_fails_says_so_as_a_result_and_nothing_that_it_did_not
     assert "canary" not in json.dumps(told)
 
 
+class Panic(BaseException):
+    """What a library raises that is written in another language."""
+
+
+@pytest.mark.parametrize("mode", ERAS)
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (Panic("canary"), "RUNNER_ERROR"),
+        (KeyboardInterrupt("canary"), "RUNNER_ERROR"),
+        (ToolFailure(FailureCode.KEY_REUSED, "It says so", "do this"), "TOOL_ERROR"),
+    ],
+)
+@pytest.mark.anyio
+async def test_whatever_a_tool_raises_the_server_goes_on(
+    serve: Serve, mode: str, error: BaseException, code: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def fail(_: dict[str, Any]) -> object:
+        raise error
+
+    tool = MemoryTool(work=fail, rules=Rules(is_idempotent=True))
+    async with Client(serve(tools=[tool, MemoryTool("memory.other")]).server, mode=mode) as client:
+        told = [failure(await client.call_tool("memory.echo", {}, meta=meta(key="k"))) for _ in range(2)]
+        other = await client.call_tool("memory.other", {"a": 1})
+
+    assert [each["code"] for each in told] == [code, code]
+    assert other.structured_content == {"a": 1}
+    assert "canary" not in f"{told}{capfd.readouterr()}"
+
+
+@pytest.mark.parametrize("mode", ERAS)
+@pytest.mark.anyio
+async def test_a_capability_that_says_it_is_unknown_is_no_error_of_the_protocol(serve: Serve, mode: str) -> None:
+    async def fail(_: dict[str, Any]) -> object:
+        raise ToolFailure(FailureCode.UNKNOWN_TOOL, "No such ticket", "list them")
+
+    tool = MemoryTool(work=fail, labels=Labels(kind="CAPABILITY"))
+    async with Client(serve(tools=[tool]).server, mode=mode) as client:
+        told = failure(await client.call_tool("memory.echo", {}))
+
+    assert (told["code"], told["message"]) == ("TOOL_ERROR", "No such ticket")
+
+
+class Endless(MemoryTool):
+    """A tool that does not know how far it is."""
+
+    async def invoke(self, arguments: dict[str, Any], context: CallContext) -> Any:
+        await context.progress(float("nan"), 1, "lost")
+        await context.progress(float("inf"), 1, "lost")
+        await context.progress(1, float("inf"), "endless")
+        return await super().invoke(arguments, context)
+
+
+@pytest.mark.parametrize("mode", ERAS)
+@pytest.mark.anyio
+async def test_what_is_no_number_is_no_progress(serve: Serve, mode: str) -> None:
+    heard: list[tuple[float, float | None, str | None]] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, total, message))
+
+    async with Client(serve(tools=[Endless()]).server, mode=mode) as client:
+        told = await client.call_tool("memory.echo", {"a": 1}, progress_callback=hear)
+
+    assert told.structured_content == {"a": 1}
+    assert heard == [(1, None, "endless")]
+
+
 # Traces ---------------------------------------------------------------------------------------------------------------
 
 PARENTS: dict[str, tuple[Any, str | None]] = {
@@ -266,6 +336,48 @@ async def test_where_somebody_watches_the_client_is_told_the_place_of_the_call_i
     assert told["traceparent"] == f"00-{TRACE}-{'1' * 16}-01"
 
 
+def said_of(parent: object, state: object) -> Any:
+    """What a call carries that belongs below a span of others."""
+    return {**below(parent), "tracestate": state}
+
+
+STATES: dict[str, tuple[Any, str | None]] = {
+    "valid": ("rojo=00f067aa0ba902b7,congo=t61rcWkgMzE", "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"),
+    "blanks": (" a=b , ,\tc@d=e f ", "a=b,c@d=e f"),
+    "malformed": ("a=b,C=d", None),
+    "twice": ("a=b,a=c", None),
+    "empty": ("", None),
+    "number": (5, None),
+}
+
+
+@pytest.mark.parametrize("mode", ERAS)
+@pytest.mark.parametrize("kind", STATES)
+@pytest.mark.anyio
+async def test_what_others_say_of_a_trace_is_handed_on(serve: Serve, mode: str, kind: str) -> None:
+    given, kept = STATES[kind]
+    async with Client(serve(tools=[MemoryTool()]).server, mode=mode) as client:
+        told = (await client.call_tool("memory.echo", {}, meta=said_of(PARENT, given))).meta
+        alone = (await client.call_tool("memory.echo", {}, meta=said_of(None, given))).meta
+
+    assert (told or {}).get("tracestate") == kept
+    assert "tracestate" not in (alone or {})
+
+
+@pytest.mark.parametrize("mode", ERAS)
+@pytest.mark.anyio
+async def test_what_others_say_of_a_trace_is_in_the_span_of_the_call(serve: Serve, mode: str) -> None:
+    watched = WatchedCalls()
+    long = ",".join(f"k{number}={'v' * 100}" for number in range(10))
+    served = serve(tools=[MemoryTool()], ports=Ports(telemetry=watched.telemetry))
+    async with Client(served.server, mode=mode) as client:
+        for state in ("rojo=1,congo=2", long, "a=b,C=d"):
+            await client.call_tool("memory.echo", {}, meta=said_of(PARENT, state))
+
+    states = [span.context.trace_state.to_header() for span in watched.spans if span.context]
+    assert states == ["rojo=1,congo=2", ",".join(long.split(",")[:4]), ""]
+
+
 # Keys -----------------------------------------------------------------------------------------------------------------
 
 
@@ -299,6 +411,7 @@ async def test_a_key_that_is_none_is_told_to_the_model(serve: Serve, mode: str, 
         told = failure(await client.call_tool("memory.echo", {}, meta=meta(key=key)))
 
     assert (told["code"], tool.calls) == ("INPUT_VALIDATION_FAILED", 0)
+    assert told["remedy"] == "give another one, or none"
 
 
 @pytest.mark.parametrize("mode", ERAS)

@@ -249,11 +249,11 @@ def test_a_part_is_seen_by_nobody_else_before_the_whole_is_kept(path: Path) -> N
 def test_a_transaction_that_may_not_wait_is_like_any_other_where_nobody_writes(path: Path) -> None:
     database = opened(path)
 
-    with database.transaction_now(), database.transaction() as connection:
+    with database.whole(may_wait=False), database.transaction() as connection:
         put(connection, "kept")
-    with pytest.raises(ZeroDivisionError), database.transaction_now():
+    with pytest.raises(ZeroDivisionError), database.whole(may_wait=False):
         put_and_fail(database)
-    with pytest.raises(UnreadableFile, match="UNIQUE constraint failed"), database.transaction_now():
+    with pytest.raises(UnreadableFile, match="UNIQUE constraint failed"), database.whole(may_wait=False):
         database._connection.execute("INSERT INTO audit_seal VALUES (1, 0, '')")
 
     assert ask(path, "SELECT subject FROM rate") == [("kept",)]
@@ -262,11 +262,11 @@ def test_a_transaction_that_may_not_wait_is_like_any_other_where_nobody_writes(p
 def test_a_transaction_that_may_not_wait_is_refused_at_once_while_another_process_writes(path: Path) -> None:
     database, other = opened(path), opened(path)
 
-    with other.transaction(), pytest.raises(Busy), database.transaction_now():
+    with other.transaction(), pytest.raises(Busy), database.whole(may_wait=False):
         pytest.fail("it began")
 
     assert list(database.query("PRAGMA busy_timeout")) == [(30_000,)]
-    with database.transaction_now():
+    with database.whole(may_wait=False):
         put(database._connection, "kept")
     assert ask(path, "SELECT subject FROM rate") == [("kept",)]
 
@@ -275,8 +275,20 @@ def test_a_damaged_file_is_told_where_nobody_waits(path: Path) -> None:
     database = opened(path)
     database.close()
 
-    with pytest.raises(UnreadableFile, match="closed database"), database.transaction_now():
+    with pytest.raises(UnreadableFile, match="closed database"), database.whole(may_wait=False):
         pytest.fail("it began")
+
+
+@pytest.mark.parametrize("may_wait", [True, False])
+def test_what_an_interruption_left_open_is_undone_before_anything_else(path: Path, may_wait: bool) -> None:  # noqa: FBT001
+    database = opened(path)
+    database._connection.execute("BEGIN IMMEDIATE")
+    put(database._connection, "lost")
+
+    with database.whole(may_wait=may_wait):
+        put(database._connection, "kept")
+
+    assert ask(path, "SELECT subject FROM rate") == [("kept",)]
 
 
 # A full disk ----------------------------------------------------------------------------------------------------------

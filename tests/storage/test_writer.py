@@ -313,16 +313,40 @@ def test_what_comes_alone_is_done_where_it_came_from(quick: Desk) -> None:
     assert quick.commits == 2
 
 
-def test_what_comes_together_is_one_commit_of_the_thread(quick: Desk) -> None:
+def test_what_comes_together_is_one_commit_of_the_thread_but_for_the_first(quick: Desk) -> None:
+    def put(name: str) -> tuple[str, int]:
+        return quick.put(name), threading.get_ident()
+
     async def story() -> list[Any]:
-        works: list[Callable[[], Any]] = [*(partial(quick.put, name) for name in "abc"), threading.get_ident]
-        return await asyncio.gather(*(quick.writer.do(work) for work in works))
+        return await asyncio.gather(*(quick.writer.do(partial(put, name)) for name in "abcd"))
 
-    *names, thread = asyncio.run(story())
+    told = asyncio.run(story())
 
-    assert names == quick.kept() == ["a", "b", "c"]
-    assert thread != threading.get_ident()
-    assert quick.commits == 1
+    assert [name for name, _ in told] == quick.kept() == ["a", "b", "c", "d"]
+    assert [thread == threading.get_ident() for _, thread in told] == [True, False, False, False]
+    assert quick.commits == 2
+
+
+def test_whoever_does_one_piece_after_the_other_lets_others_have_their_turn(quick: Desk) -> None:
+    async def story() -> list[str]:
+        seen: list[str] = []
+
+        async def write(name: str) -> None:
+            for _ in range(3):
+                await quick.writer.do(partial(quick.put, name))
+                seen.append(name)
+
+        await asyncio.gather(write("a"), write("b"))
+        return seen
+
+    assert asyncio.run(story()) != ["a"] * 3 + ["b"] * 3
+
+
+def test_what_is_long_is_done_by_the_thread(quick: Desk) -> None:
+    async def story() -> int:
+        return await quick.writer.do(threading.get_ident, is_long=True)
+
+    assert asyncio.run(story()) != threading.get_ident()
 
 
 def test_the_thread_does_what_comes_after_something_slow_until_it_is_quick_again(tmp_path: Path) -> None:
@@ -355,7 +379,7 @@ def test_what_comes_alone_waits_for_what_is_being_written(quick: Desk) -> None:
     held = Held()
 
     async def story() -> list[Any]:
-        first = asyncio.gather(quick.writer.do(held), quick.writer.do(partial(quick.put, "a")))
+        first = asyncio.gather(quick.writer.do(held, is_long=True), quick.writer.do(partial(quick.put, "a")))
         await asyncio.to_thread(held.begun.wait, 10)
         alone = asyncio.create_task(quick.writer.do(partial(quick.put, "b")))
         await asyncio.sleep(0.01)
@@ -396,19 +420,43 @@ def test_whoever_stops_waiting_at_once_does_not_stop_their_work(quick: Desk) -> 
     assert quick.kept() == ["a"]
 
 
-def test_closing_finishes_what_came_a_moment_ago(quick: Desk) -> None:
-    async def story() -> str:
-        task = asyncio.create_task(quick.writer.do(partial(quick.put, "a")))
-        asyncio.get_running_loop().call_soon(quick.writer.close)
-        return await task
+def test_what_an_interruption_left_open_is_not_joined(quick: Desk) -> None:
+    """As when a signal raises right after a transaction has begun."""
+    quick.database._connection.execute("BEGIN IMMEDIATE")
+    quick.put("lost")
 
-    async def closed_in_the_same_moment() -> None:
-        coroutine = quick.writer.do(partial(quick.put, "a"))
-        coroutine.send(None)
-        quick.writer.close()
-        assert quick.kept() == ["a"]
-        coroutine.close()
+    async def story() -> list[str]:
+        alone = await quick.writer.do(partial(quick.put, "a"))
+        return [alone, *await asyncio.gather(*(quick.writer.do(partial(quick.put, name)) for name in "bc"))]
 
-    asyncio.run(closed_in_the_same_moment())
+    assert asyncio.run(story()) == quick.kept() == ["a", "b", "c"]
+
+
+def test_closing_waits_for_what_a_loop_in_another_thread_is_doing(quick: Desk) -> None:
+    held = Held()
+
+    def loop() -> None:
+        asyncio.run(quick.writer.do(lambda: (held(), quick.put("a"))))
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    assert held.begun.wait(10)
+    closing = threading.Thread(target=quick.writer.close)
+    closing.start()
+    closing.join(0.05)
+    is_waiting = closing.is_alive()
+    held.released.set()
+    closing.join(10)
+    thread.join(10)
+
+    assert is_waiting
+    assert not closing.is_alive()
+    assert quick.kept() == ["a"]
+
+
+def test_nothing_is_done_once_it_is_closed(quick: Desk) -> None:
+    quick.writer.close()
+
     with pytest.raises(RuntimeError, match="the state was closed"):
-        asyncio.run(story())
+        asyncio.run(quick.writer.do(partial(quick.put, "late")))
+    assert quick.kept() == []

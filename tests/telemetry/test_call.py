@@ -6,7 +6,16 @@ from msgspec import structs
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import INVALID_SPAN, SpanKind, StatusCode, get_current_span
+from opentelemetry.trace import (
+    INVALID_SPAN,
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    StatusCode,
+    TraceState,
+    get_current_span,
+    use_span,
+)
 
 from agent_resolver.core.admission import AdmissionCode
 from agent_resolver.registry import ToolRegistry
@@ -174,6 +183,23 @@ def test_a_parent_of_another_trace_wins_and_the_trace_of_the_call_is_told() -> N
     assert ids(watched.span)[::2] == (OTHER_TRACE, SPAN)
     assert (watched.span.attributes or {})["golden.trace_id"] == TRACE
     assert watched.lines[0]["trace_id"] == OTHER_TRACE
+
+
+@pytest.mark.parametrize(("around", "state"), [(TRACE, "a=b,c=d"), (OTHER_TRACE, "")])
+def test_what_others_say_of_the_trace_is_handed_on(around: str, state: str) -> None:
+    watched = Watched()
+    said = SpanContext(int(around, 16), 1, is_remote=True, trace_state=TraceState([("a", "b"), ("c", "d")]))
+
+    with use_span(NonRecordingSpan(said)):
+        outer = watched.telemetry.begin("memory.echo", ECHO, context(f"00-{TRACE}-{SPAN}-01"))
+        watched.call(parent=f"00-{TRACE}-{SPAN}-01")
+        watched.telemetry.end(outer, DONE)
+
+    for span in watched.spans:
+        assert ids(span)[::2] == (TRACE, SPAN)
+        assert span.parent is not None
+        assert span.context is not None
+        assert span.parent.trace_state.to_header() == span.context.trace_state.to_header() == state
 
 
 @pytest.mark.parametrize("parent", ["", "canary", f"00-{TRACE}-{SPAN}", f"00-{'0' * 32}-{SPAN}-01"])

@@ -16,20 +16,25 @@ from agent_resolver.catalog.entry import Definition, Entry
 from agent_resolver.catalog.errors import BadCursor, BadLimit, UnknownAgent, UnusableRoot
 from agent_resolver.catalog.index import CatalogIndex
 from agent_resolver.catalog.listing import (
+    ADDRESSES,
     COLUMNS,
+    NOTHING,
+    RESOLVES,
     Listed,
+    Told,
     Verdict,
+    digests,
     listed,
-    listing_digest,
     match_all,
     match_any,
     remove_agents,
+    told,
     write_agent,
 )
 from agent_resolver.catalog.naming import Named, addresses
 from agent_resolver.catalog.reader import read_entry
 from agent_resolver.catalog.role import ROLES_FILE, Role, parse_roles, with_role
-from agent_resolver.catalog.uri import AgentUri, agent_uri
+from agent_resolver.catalog.uri import SCHEME, AgentUri, agent_uri
 from agent_resolver.schema import Issue, IssueCode, Severity
 from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES
 from agent_resolver.storage import FileError, read_bounded
@@ -40,8 +45,12 @@ Key = tuple[int, str]
 """The root and the path below it of an agent file."""
 MAX_PAGE: Final = 100
 DEFAULT_PAGE: Final = 20
-_STRICT: Final = "status <> 'unresolved'"
-_CACHED_DEFINITIONS: Final = 20
+CACHED_DEFINITIONS: Final = 20
+_PATHS: Final = (
+    f"(SELECT substr(uri, {len(SCHEME) + 1}) AS name, status FROM agent"  # noqa: S608 - a fixed number
+    f" UNION SELECT substr(also, {len(SCHEME) + 1}), status FROM agent WHERE also IS NOT NULL)"
+)
+"""Every address without its scheme."""
 _CACHED_BYTES: Final = 8 * 1024 * 1024
 _TRIES: Final = 3
 """How often a file is looked for that changes whenever it is."""
@@ -68,10 +77,12 @@ class Query(Struct, frozen=True, kw_only=True):
 
 
 class Changes(Struct, frozen=True):
-    """What a look at the disk found."""
+    """What is otherwise than it was at the last look."""
 
     uris: frozenset[str] = frozenset()
-    """The agents that came, went, or are defined otherwise now."""
+    """The addresses of agents that came, went, or are defined otherwise now."""
+    strict: frozenset[str] = frozenset()
+    """Those of them that a strict catalog has or had."""
 
 
 class Judge(Struct, frozen=True):
@@ -97,9 +108,15 @@ class Catalog:
         self.roots = tuple(roots)
         self._index = index
         self._judge = judge
-        self._definitions: Cache[str, tuple[Identity, Definition]] = Cache(_CACHED_DEFINITIONS, _CACHED_BYTES)
+        self._definitions: Cache[str, tuple[Identity, Definition]] = Cache(CACHED_DEFINITIONS, _CACHED_BYTES)
         self._known_version = -1
-        self._listing, self._total = "", 0
+        self._listing, self._strict_listing, self._total = "", "", 0
+        self._seen: str | None = None
+        """The digest of what clients could see at the last look of `refresh`; None before the first."""
+        self._told: Told | None = None
+        """The same, address by address, once somebody may want to know what changed."""
+        self._gone: set[str] = set()
+        """The roots that cannot be used any more."""
         self._known_roles: dict[str, Role] = {}
         self._roles_seen: list[Identity | None] = []
         self._role_files: dict[str, str] = {}
@@ -122,27 +139,47 @@ class Catalog:
         Args:
             judge: Who tells from now on whether agent files resolve; None where nobody can.
 
+        Returns:
+            What changed since it was called last, whoever noticed first; nothing the first time.
+
         Raises:
-            UnusableRoot: A folder cannot be read.
+            UnusableRoot: A folder cannot be read the first time; one that goes later is taken as empty.
         """
         if judge != "same":
             self._judge = judge
-        return self._mended(self._refresh)
+        self._mended(self._refresh)
+        return self._mended(self._changes)
 
-    def _refresh(self) -> Changes:
+    def _changes(self) -> Changes:
+        seen = self._index.meta("shown")
+        if self._seen is None:
+            self._seen = seen  # To note every address takes time, which a server has once it serves.
+            return Changes()
+        if self._told is not None and seen == self._told.digest:
+            return Changes()
+        before, after = self._told, told(self._index.each(ADDRESSES))
+        if before is None:
+            # Another process has been at it before anything was noted: then anything may have changed.
+            before = after if after.digest == self._seen else NOTHING
+        self._told, self._seen = after, after.digest
+        changed = before.changed(after)
+        return Changes(changed, frozenset(uri for uri in changed if before.has(uri) or after.has(uri)))
+
+    def _refresh(self) -> None:
         scanned = self._scan()
         roles = self._roles()
         basis = self._basis(roles)
         state = sha256(msgspec.json.encode([basis, scanned], order="deterministic")).hexdigest()
         if self._index.meta("state") == state:
-            return Changes()
+            return
         found = {(root, path): seen for root, files in enumerate(scanned) for path, seen in files.items()}
         self._known_version = -1
         with self._index.transaction() as connection:
             # Only now nobody else writes: another process may have been faster.
             if self._index.meta("state") == state:
-                return Changes()
-            before = _stated(connection)
+                return
+            if self._told is None and self._index.meta("shown") == self._seen:
+                self._told = told(self._index.each(ADDRESSES))
             # Another version may read the same file otherwise.
             is_same_reader = self._index.meta("reader") == __version__
             rows = self._index.rows("SELECT root, path, mtime, size, inode FROM file")
@@ -152,12 +189,8 @@ class Catalog:
             names = self._write_files(connection, read, [key for key in known if key not in found])
             is_same_basis = self._index.meta("basis") == basis
             self._write_agents(connection, names if is_same_basis else None, roles)
-            facts = {"reader": __version__, "basis": basis, "state": state, "listing": listing_digest(connection)}
+            facts = {"reader": __version__, "basis": basis, "state": state, **digests(connection)}
             connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", facts.items())
-            after = _stated(connection)
-        changed = {uri for uri in before.keys() | after.keys() if before.get(uri) != after.get(uri)}
-        longer = dict(self._index.rows("SELECT uri, also FROM agent WHERE also IS NOT NULL"))
-        return Changes(frozenset(changed | {longer[uri] for uri in changed if uri in longer}))
 
     def _mended(self, action: Callable[[], Value]) -> Value:
         """What the action gives; where the index is damaged or cannot be used, there is another one first."""
@@ -175,7 +208,7 @@ class Catalog:
         found: list[dict[str, Identity]] = []
         taken: set[str] = set()
         for root in self.roots:
-            files = self._files(root)
+            files = self._files_or_nothing(root)
             if len(self.roots) > 1:
                 place = os.path.realpath(root)
                 real = {path: place if os.path.isfile(root) else f"{place}/{path}" for path in files}
@@ -183,6 +216,23 @@ class Catalog:
                 taken.update(real.values())
             found.append(files)
         return found
+
+    def _files_or_nothing(self, root: str) -> dict[str, Identity]:
+        """The files of a root, none where it went after the first look: the other roots go on."""
+        try:
+            files = self._files(root)
+        except UnusableRoot as error:
+            if self._seen is None:
+                raise
+            self._left_out.append(Finding(root, _left_out(str(error))))
+            if root not in self._gone:
+                import logging
+
+                logging.getLogger(__name__).warning("%s", error)
+            self._gone.add(root)
+            return {}
+        self._gone.discard(root)
+        return files
 
     def _files(self, root: str) -> dict[str, Identity]:
         unreadable: list[OSError] = []
@@ -272,7 +322,7 @@ class Catalog:
         for address in addresses([Named(*row[:4]) for row in rows], self.roots):
             key, encoded = entries[address.file]
             entry = with_role(_entry_decoder.decode(encoded), roles)
-            write_agent(connection, address, entry, self._verdict(key, entry))
+            write_agent(connection, address, key[1], entry, self._verdict(key, entry))
 
     def _verdict(self, key: Key, entry: Entry) -> Verdict:
         if not entry.requires or self._judge is None:
@@ -300,7 +350,7 @@ class Catalog:
         """Notice when another process has brought the index up to date."""
         version = self._index.version
         if version != self._known_version:
-            self._listing = self._index.meta("listing")
+            self._listing, self._strict_listing = self._index.meta("listing"), self._index.meta("strict")
             self._total = int(self._index.rows("SELECT count(*) FROM agent")[0][0])
             # An address may be another file's now, and a file may have another role.
             self._definitions.clear()
@@ -317,8 +367,9 @@ class Catalog:
         return self._mended(lambda: self._page(cursor, most, is_strict))
 
     def _page(self, cursor: str | None, limit: int, is_strict: bool) -> Page:  # noqa: FBT001 - private
-        listing = f"{self.listing}{' strict' if is_strict else ''}"
-        condition = _STRICT if is_strict else "1"
+        self._look()
+        listing = f"{self._strict_listing} strict" if is_strict else self._listing
+        condition = RESOLVES if is_strict else "1"
         after: list[Any] = []
         if cursor:
             last = decode_cursor(cursor, listing)
@@ -332,7 +383,7 @@ class Catalog:
             raise BadCursor("it was not given by this server")  # A page that is the last one comes without any.
         total = self._total
         if is_strict:
-            total = int(self._index.rows(f"SELECT count(*) FROM agent WHERE {_STRICT}")[0][0])  # noqa: S608 - fixed
+            total = int(self._index.rows(f"SELECT count(*) FROM agent WHERE {RESOLVES}")[0][0])  # noqa: S608 - fixed
         agents = tuple(map(listed, rows[:limit]))
         return Page(agents, total, encode_cursor(listing, agents[-1].uri) if len(rows) > limit else None)
 
@@ -343,7 +394,7 @@ class Catalog:
             BadLimit: The limit is not one of 1 to `MAX_PAGE`.
         """
         most = -1 if limit is None else _checked(limit)
-        conditions, values = [_STRICT if is_strict else "1"], []
+        conditions, values = [RESOLVES if is_strict else "1"], []
         if query.capability is not None:
             conditions.append("file IN (SELECT file FROM capability WHERE capability = ?)")
             values.append(query.capability.casefold())
@@ -375,13 +426,16 @@ class Catalog:
         """Whether an agent has this address."""
         return self._mended(lambda: self._row(AgentUri(uri))) is not None
 
-    def completions(self, start: str, limit: int = MAX_PAGE, *, is_strict: bool = False) -> tuple[tuple[str, ...], int]:
-        """The names that start like this, and how many there are."""
-        return self._mended(lambda: self._completions(start, limit, _STRICT if is_strict else "1"))
+    def completions(
+        self, start: str, limit: int = MAX_PAGE, *, is_path: bool = False, is_strict: bool = False
+    ) -> tuple[tuple[str, ...], int]:
+        """The names, or the addresses without their scheme, that start like this, and how many there are."""
+        words = _PATHS if is_path else "agent"
+        return self._mended(lambda: self._completions(start, limit, words, RESOLVES if is_strict else "1"))
 
-    def _completions(self, start: str, limit: int, shown: str) -> tuple[tuple[str, ...], int]:
+    def _completions(self, start: str, limit: int, words: str, shown: str) -> tuple[tuple[str, ...], int]:
         pattern = start.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
-        where = f"FROM (SELECT DISTINCT name FROM agent WHERE name LIKE ? ESCAPE '\\' AND {shown})"  # noqa: S608 - fixed
+        where = f"FROM (SELECT DISTINCT name FROM {words} WHERE name LIKE ? ESCAPE '\\' AND {shown})"  # noqa: S608 - fixed
         rows = self._index.rows(f"SELECT name {where} ORDER BY name LIMIT ?", [pattern, limit])
         names = tuple(row[0] for row in rows)
         return names, int(self._index.rows(f"SELECT count(*) {where}", [pattern])[0][0]) if names else 0
@@ -394,11 +448,13 @@ class Catalog:
         Raises:
             UnknownAgent: No agent has that address, or not at that version.
         """
-        if is_strict and self._mended(lambda: self._is_unresolved(uri)):
-            raise UnknownAgent(uri.name)
         self._mended(self._look)
         cached = self._definitions.get(uri.name, lambda kept: self._identity(kept[1].file) == kept[0])
-        return _at_version(cached[1] if cached else self._mended(lambda: self._load(uri)), uri)
+        found = cached[1] if cached else self._mended(lambda: self._load(uri))
+        # Only now: what was edited may have been judged anew.
+        if is_strict and self._mended(lambda: self._is_unresolved(uri)):
+            raise UnknownAgent(uri.name)
+        return _at_version(found, uri)
 
     def _load(self, uri: AgentUri) -> Definition:
         for _ in range(_TRIES):
@@ -425,7 +481,7 @@ class Catalog:
         return identity_of(os.path.realpath(path) if path in self.roots else path)
 
     def _is_unresolved(self, uri: AgentUri) -> bool:
-        question = f"SELECT 1 FROM agent WHERE (uri = ? OR also = ?) AND NOT ({_STRICT})"  # noqa: S608 - fixed words
+        question = f"SELECT 1 FROM agent WHERE (uri = ? OR also = ?) AND NOT ({RESOLVES})"  # noqa: S608 - fixed words
         return bool(self._index.rows(question, [uri.name, uri.name]))
 
     def _row(self, uri: AgentUri) -> tuple[Any, ...] | None:
@@ -454,7 +510,10 @@ class Catalog:
         clashes = dict(self._index.rows("SELECT file, clashes_with FROM agent WHERE clashes_with IS NOT NULL"))
         uris = dict(self._index.rows("SELECT file, uri FROM agent"))
         for file, _, _, entry, issue in rows:
-            noticed = _entry_decoder.decode(entry).issues if entry else ()
+            noticed: tuple[Issue, ...] = ()
+            if entry:
+                found = _entry_decoder.decode(entry)
+                noticed = (*found.issues, *(_unknown(name, "fallbacks") for name in self._absent(found.fallbacks)))
             if issue:
                 noticed = (_issue_decoder.decode(issue),)
             yield from (Finding(paths[file], each) for each in noticed)
@@ -466,9 +525,12 @@ class Catalog:
         roles = self._roles()
         yield from self._role_issues
         for role in sorted(roles.values(), key=lambda role: role.name):
-            for name in (role.primary, *role.fallbacks):
-                if self._row(AgentUri(agent_uri(name))) is None:
-                    yield Finding(self._role_files[role.primary], _unknown(role.name, name))
+            for name in self._absent((role.primary, *role.fallbacks)):
+                yield Finding(self._role_files[role.primary], _unknown(name, "roles", role.name))
+
+    def _absent(self, names: Sequence[str]) -> Iterator[str]:
+        """The names that no agent has."""
+        return (name for name in names if self._row(AgentUri(agent_uri(name))) is None)
 
     @property
     def refused(self) -> int:
@@ -513,9 +575,9 @@ def _checked(limit: int) -> int:
     return limit
 
 
-def _unknown(role: str, name: str) -> Issue:
+def _unknown(name: str, *at: str) -> Issue:
     return Issue(
-        at=("roles", role),
+        at=at,
         code=IssueCode.UNKNOWN_AGENT,
         message=f"No agent is called `{name}`",
         severity=Severity.WARNING,
@@ -530,10 +592,6 @@ def _clash(first: str, uri: str) -> Issue:
         severity=Severity.WARNING,
         hint="give one of them another name",
     )
-
-
-def _stated(connection: sqlite3.Connection) -> dict[str, tuple[Any, ...]]:
-    return {row[0]: row[1:] for row in connection.execute(f"SELECT {COLUMNS} FROM agent")}  # noqa: S608 - fixed words
 
 
 def _at_version(definition: Definition, uri: AgentUri) -> Definition:

@@ -1,6 +1,7 @@
 """Folders whose agent files a client loads whole by itself, so that serving them saves nothing."""
 
 import os
+from collections.abc import Iterator
 from typing import Final
 
 _EAGER: Final = {
@@ -14,7 +15,14 @@ _EAGER: Final = {
 }
 
 
-def eager_client(root: str) -> str | None:
-    """The client that loads this folder, or one below it, whole by itself."""
+def eager_folders(root: str) -> Iterator[tuple[str, str]]:
+    """Each folder that a client loads whole by itself, of this root or below it, with the client."""
     place = f"{os.path.realpath(root).replace(os.sep, '/')}/"
-    return next((client for folder, client in _EAGER.items() if f"/{folder}/" in place), None)
+    for folder, client in _EAGER.items():
+        above, below = folder.split("/")
+        inner = os.path.join(root, below)
+        if f"/{folder}/" in place:
+            yield root, client
+        # No folder whose name begins with a dot is searched, unless it is the root itself.
+        elif place.endswith(f"/{above}/") and os.path.isdir(inner) and not os.path.islink(inner):
+            yield inner, client

@@ -28,7 +28,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     requires: bool = False
     """Whether the resolver has something to do for it."""
     front_matter: dict[str, Any]
-    """Every key as it is in the file, known or not."""
+    """Every key as it is in the file, known or not; a number that JSON would write otherwise is a text."""
     digest: str
     size: int
     tokens: int

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from agent_resolver.storage.database import written_at_once
 
-_SCHEMA: Final = 1
+_SCHEMA: Final = 2
 _APPLICATION: Final = 0x41_47_52_43
 """Marks a database as an index of ours; any other is somebody else's, and stays as it is."""
 _WAIT_SECONDS: Final = 30
@@ -42,7 +42,9 @@ _TABLES: Final = """
         tokens INTEGER NOT NULL,
         status TEXT NOT NULL,
         reason TEXT NOT NULL,
-        capabilities TEXT NOT NULL
+        capabilities TEXT NOT NULL,
+        is_derived INTEGER NOT NULL,
+        shown INTEGER NOT NULL
     );
     CREATE INDEX agent_in_order ON agent (name, uri);
     CREATE INDEX agent_by_also ON agent (also);
@@ -120,6 +122,10 @@ class CatalogIndex:
             return self._connection.execute(sql, tuple(parameters)).fetchall()
         except UnicodeEncodeError:
             return []  # No row holds text that is not Unicode.
+
+    def each(self, sql: str) -> Iterator[Any]:
+        """The rows of a question that has many, one at a time."""
+        return self._connection.execute(sql)
 
     def meta(self, key: str) -> str:
         """A value about the index as a whole."""

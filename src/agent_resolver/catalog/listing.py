@@ -7,14 +7,17 @@ from hashlib import sha256
 from typing import Any, Final, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from agent_resolver.catalog.entry import Entry
 from agent_resolver.catalog.naming import Address
 
 Status = Literal["resolved", "unresolved", "not-required"]
 
-COLUMNS: Final = "uri, name, description, model, role, digest, size, tokens, status, reason, capabilities"
+COLUMNS: Final = "uri, name, description, model, role, digest, size, tokens, status, reason, is_derived, capabilities"
+RESOLVES: Final = "status <> 'unresolved'"
+"""Holds for the agents of a strict listing."""
+ADDRESSES: Final = f"SELECT uri, also, shown, {RESOLVES} FROM agent ORDER BY uri"  # noqa: S608 - fixed words
 _WORD = re.compile(r"\w+")
 _MOST_WORDS: Final = 16
 _words = msgspec.json.Decoder(tuple[str, ...])
@@ -35,6 +38,8 @@ class Listed(Struct, frozen=True):
     """Whether its `requires` resolve."""
     reason: str
     """Why they do not."""
+    is_derived: bool
+    """Whether the capabilities were read out of the description."""
     capabilities: tuple[str, ...]
 
 
@@ -45,17 +50,40 @@ class Verdict(Struct, frozen=True):
     reason: str = ""
 
 
+class Told(Struct, frozen=True):
+    """What clients can see of the agents, in short."""
+
+    digest: str
+    shown: dict[str, int]
+    """A number for each address under which an agent is found: another one means that something is otherwise."""
+    hidden: frozenset[str]
+    """The addresses that are not there for a strict client."""
+
+    def changed(self, after: "Told") -> frozenset[str]:
+        """The addresses that came, went or give something else."""
+        addresses = self.shown.keys() | after.shown.keys()
+        return frozenset(uri for uri in addresses if self.shown.get(uri) != after.shown.get(uri))
+
+    def has(self, uri: str) -> bool:
+        """Whether a strict client sees something there."""
+        return uri in self.shown and uri not in self.hidden
+
+
+NOTHING: Final = Told("", {}, frozenset())
+
+
 def listed(row: tuple[Any, ...]) -> Listed:
     """An agent of a row of `COLUMNS`."""
-    return Listed(*row[:-1], _words.decode(row[-1]))  # type: ignore[call-arg]  # the columns are its fields
+    return Listed(*row[:-2], bool(row[-2]), _words.decode(row[-1]))  # type: ignore[call-arg]  # the columns are its fields
 
 
-def write_agent(connection: sqlite3.Connection, address: Address, entry: Entry, verdict: Verdict) -> None:
-    """Write the rows of one agent, which has none."""
+def write_agent(connection: sqlite3.Connection, address: Address, path: str, entry: Entry, verdict: Verdict) -> None:
+    """Write the rows of one agent, which has none; `path` is below its root."""
     connection.execute(
-        f"INSERT INTO agent (file, also, clashes_with, {COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608
+        f"INSERT INTO agent (file, shown, also, clashes_with, {COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608
         (
             address.file,
+            _shown(address.uri, path, entry, verdict),
             address.also,
             address.clashes_with,
             address.uri,
@@ -68,6 +96,7 @@ def write_agent(connection: sqlite3.Connection, address: Address, entry: Entry, 
             entry.tokens,
             verdict.status,
             verdict.reason,
+            entry.is_derived,
             msgspec.json.encode(entry.capabilities),
         ),
     )
@@ -92,12 +121,41 @@ def remove_agents(connection: sqlite3.Connection, files: Iterable[int]) -> None:
     connection.executemany("DELETE FROM words WHERE rowid = ?", parameters)
 
 
-def listing_digest(connection: sqlite3.Connection) -> str:
-    """A digest of all that listings depend on."""
+def _shown(uri: str, path: str, entry: Entry, verdict: Verdict) -> int:
+    """A number for all that clients can see of an agent, in listings and in its definition."""
+    # The digest of the file stands for its front matter.
+    said = (uri, path, verdict, structs.replace(entry, front_matter={}, issues=()))
+    return int.from_bytes(sha256(msgspec.json.encode(said)).digest()[:8], signed=True)
+
+
+def digests(connection: sqlite3.Connection) -> dict[str, str]:
+    """Of all that a listing depends on, of all that a strict one does, and of all that clients can see."""
+    return {
+        "listing": _listing_digest(connection, "1"),
+        "strict": _listing_digest(connection, RESOLVES),
+        "shown": told(connection.execute(ADDRESSES)).digest,
+    }
+
+
+def _listing_digest(connection: sqlite3.Connection, condition: str) -> str:
     digest = sha256()
-    for row in connection.execute(f"SELECT {COLUMNS} FROM agent ORDER BY name, uri"):  # noqa: S608 - fixed words
+    question = f"SELECT {COLUMNS} FROM agent WHERE {condition} ORDER BY name, uri"  # noqa: S608 - fixed words
+    for row in connection.execute(question):
         digest.update(msgspec.json.encode(row))
     return digest.hexdigest()
+
+
+def told(rows: Iterable[tuple[str, str | None, int, int]]) -> Told:
+    """What clients can see, from rows of `ADDRESSES`."""
+    digest = sha256()
+    shown: dict[str, int] = {}
+    hidden = []
+    for row in rows:
+        digest.update(msgspec.json.encode(row))
+        found = [uri for uri in row[:2] if uri]
+        shown.update(dict.fromkeys(found, row[2]))
+        hidden += [] if row[3] else found
+    return Told(digest.hexdigest(), shown, frozenset(hidden))
 
 
 def match_all(text: str) -> str:

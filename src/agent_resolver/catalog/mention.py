@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from agent_resolver.catalog.errors import MalformedUri
-from agent_resolver.catalog.uri import parse_uri
+from agent_resolver.catalog.uri import AgentUri, parse_uri
 from agent_resolver.schema.source import Lines
 
 _MENTION = re.compile(r"@[\w.-]+:(agent://[^\s<>\"'`)\]}|]*)")
@@ -23,8 +23,8 @@ class Dangling(Struct, frozen=True):
     message: str
 
 
-def dangling_mentions(text: str, has: Callable[[str], bool]) -> Iterator[Dangling]:
-    """Every mention of an agent that does not exist, in the order of the text."""
+def dangling_mentions(text: str, has: Callable[[AgentUri], bool]) -> Iterator[Dangling]:
+    """Every mention of an agent that does not exist, or not at that version, in the order of the text."""
     lines = Lines(text)
     for found in _MENTION.finditer(text):
         uri = found.group(1).rstrip(_TRAILING)
@@ -34,9 +34,9 @@ def dangling_mentions(text: str, has: Callable[[str], bool]) -> Iterator[Danglin
             yield Dangling(plainer, *lines.place(found.start()), reason)
 
 
-def _reason(uri: str, has: Callable[[str], bool]) -> str:
+def _reason(uri: str, has: Callable[[AgentUri], bool]) -> str:
     """Why a mention leads nowhere, or nothing."""
     try:
-        return "" if has(parse_uri(uri).name) else f"No agent `{uri}`"
+        return "" if has(parse_uri(uri)) else f"No agent `{uri}`"
     except MalformedUri as error:
         return str(error)

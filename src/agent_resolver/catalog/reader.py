@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any, Final
 
+import msgspec
 from msgspec import structs
 
 from agent_resolver.catalog.capability import derived_capabilities
@@ -13,7 +14,7 @@ from agent_resolver.schema import Issue, IssueCode, Severity
 from agent_resolver.schema.conflict import conflict_issue
 from agent_resolver.schema.front_matter import split
 from agent_resolver.schema.source import Unreadable, decode, unreadable
-from agent_resolver.schema.tree import Mapping, Node, Scalar, Sequence, located, plain
+from agent_resolver.schema.tree import Mapping, Node, Scalar, Sequence, located
 from agent_resolver.schema.yaml_tree import parse_yaml
 
 _MAX_NAME: Final = 200
@@ -30,7 +31,7 @@ def read_entry(raw: bytes, stem: str) -> Entry | Issue | None:
         name, noticed = _name(tree, stem)
     except Unreadable as stop:
         return stop.issue
-    front_matter: dict[str, Any] = plain(tree)
+    front_matter: dict[str, Any] = _kept(tree)
     said = {item.key: item.value for item in tree.items}
     description = _text(said.get("description"))
     capabilities = _words(said.get("capabilities"))
@@ -77,9 +78,8 @@ def _opens_late(text: str) -> bool:
 
 def _tree(front_matter: str) -> tuple[Mapping, list[Issue]]:
     """The front matter, repaired where it is no YAML."""
-    issues: list[Issue] = []
     try:
-        tree: Node = parse_yaml(front_matter, line=2)
+        return _with_keys(front_matter), []
     except Unreadable as stop:
         if conflict := conflict_issue(front_matter.encode()):
             # What a person has to settle is not repaired.
@@ -87,14 +87,30 @@ def _tree(front_matter: str) -> tuple[Mapping, list[Issue]]:
         if stop.issue.code is IssueCode.LIMIT:
             raise
         issue = structs.replace(stop.issue, severity=Severity.WARNING, code=IssueCode.FRONT_MATTER_REPAIRED)
-        issues.append(structs.replace(issue, hint="`agent catalog check --fix` puts quotes round the value"))
         try:
-            tree = parse_yaml(repaired(front_matter), line=2)
+            tree = _with_keys(repaired(front_matter))
         except Unreadable:
             raise stop from None
+        return tree, [structs.replace(issue, hint="`agent catalog check --fix` repairs it")]
+
+
+def _with_keys(front_matter: str) -> Mapping:
+    tree = parse_yaml(front_matter, line=2)
     if not isinstance(tree, Mapping):
         raise unreadable(IssueCode.FRONT_MATTER, "Front matter must have keys", (2, 1))
-    return tree, issues
+    return tree
+
+
+def _kept(node: Node) -> Any:  # noqa: ANN401 - a JSON value is any of six types
+    """The value without its positions; a number that JSON would write otherwise is the text of the file."""
+    match node:
+        case Mapping():
+            return {item.key: _kept(item.value) for item in node.items}
+        case Sequence():
+            return [_kept(item) for item in node.items]
+        case Scalar(value=int() | float() as number, source=source) if not isinstance(number, bool):
+            return number if {str(number), msgspec.json.encode(number).decode()} == {source} else source
+    return node.value
 
 
 def _name(tree: Mapping, stem: str) -> tuple[str, list[Issue]]:

@@ -5,10 +5,13 @@ import re
 from typing import Final
 
 from agent_resolver.schema.source import Unreadable
+from agent_resolver.schema.tree import Mapping, Node
 from agent_resolver.schema.yaml_tree import parse_yaml
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
-_KEY = re.compile(r"([ \t]*)([A-Za-z_][\w.-]*):(?![^ \t\r\n])")
+_KEY = re.compile(r"""([ \t]*)("(?:[^"\\\r\n]|\\[^\r\n])*"|'(?:[^'\r\n]|'')*'|[A-Za-z_][\w.-]*)[ \t]*:(?![^ \t\r\n])""")
+_WORDS_AS_KEY = re.compile(r"()([\w$/~](?:[^:#\r\n]|:(?=[^ \t\r\n])|(?<=[^ \t])#)*):(?![^ \t\r\n])")
+"""A key that holds blanks; only at the margin, since prose that is pushed in looks the same."""
 _ITEM = re.compile(r"([ \t]*)-(?![^ \t\r\n])")
 _MARGIN = re.compile(r"[ \t]*")
 _LINE_SEPARATORS = re.compile("[\x85\u2028\u2029]")
@@ -16,42 +19,60 @@ _BLOCK_SCALARS: Final = ("|", ">")
 _USUAL_KEYS: Final = frozenset(
     "name description model version capabilities tools tags color role fallbacks useWhen use_when requires".split()  # noqa: SIM905
 )
+_TIGHT_KEY = re.compile(rf"({'|'.join(sorted(_USUAL_KEYS))}):(?=[^ \t\r\n])")
+"""A usual key with no blank behind its colon; any other may be a text such as `http://`."""
 _SLIP: Final = 3
 """So many spaces before a key are a slip; more of them, or tabs, may be prose, so that only usual keys count there."""
 _MOST_LINES: Final = 2000
 """Longer front matter is no slip of a person, and each line takes a look of its own."""
-_MOST_LEVELS: Final = 3
+_MOST_LEVELS: Final = 4
 
 
 def repaired(front_matter: str) -> str:
-    """The same front matter as YAML that says what was meant, as far as that is plain.
+    """The same front matter as YAML with keys that says what was meant, as far as that is plain.
 
-    1. It is cut where a key starts a line.
-    2. A part that is YAML by itself stays as it is.
-    3. Any other is cut again where a key is pushed in by mistake, below one that has its value on its own line.
-    4. In what is no YAML even so, the value becomes one quoted string, or a list of quoted strings where each line
-       starts with `-`, or a text whose lines are pushed in; below a key without a value all this happens again.
+    1. If the first key is pushed in, it goes to the margin, with all lines before the first key there.
+    2. All is cut where a key starts a line; no line that does is ever part of the value before.
+    3. A part that is YAML by itself stays as it is.
+    4. Any other is cut again where a key is pushed in by mistake, below one that has its value on its own line.
+    5. In what is no YAML even so, the value becomes one quoted string, or a list whose items stand below each other,
+       or a text whose lines are pushed in; below a key without a value, and in an item, all this happens again.
 
-    A line that no rule fits stays, so that the parser can say where it is.
+    A line that no rule fits stays, so that the parser can say where it is. No word is ever left out.
     """
-    return _repaired(front_matter, 1)
+    return front_matter if _has_keys(front_matter) else _repaired(front_matter, 1)
 
 
 def _repaired(front_matter: str, level: int) -> str:
     lines = _LINE.findall(_LINE_SEPARATORS.sub(" ", front_matter))
-    if len(lines) > _MOST_LINES or _is_yaml(front_matter):
+    if len(lines) > _MOST_LINES:
         return front_matter
     blocks: list[list[str]] = []
-    for line in lines:
-        if not blocks or (_margin(line) == "" and _KEY.match(line)):
+    for line in _from_margin(lines):
+        spaced = _TIGHT_KEY.sub(r"\1: ", line, count=1) if _TIGHT_KEY.match(line) else line
+        if not blocks or _starts_at_margin(spaced):
             blocks.append([])
-        blocks[-1].append(line)
+        blocks[-1].append(spaced)
     return "".join(_mended(block, level) for block in blocks)
+
+
+def _from_margin(lines: list[str]) -> list[str]:
+    """The lines, with those before the first key at the margin moved there if they start with a key."""
+    first = next((line for line in lines if not _is_aside(line)), "")
+    margin = _margin(first)
+    if not margin or not (_key(first) or _TIGHT_KEY.match(first.lstrip(" \t"))):
+        return lines
+    end = next((number for number, line in enumerate(lines) if _starts_at_margin(line)), len(lines))
+    return [*_cut(lines[:end], len(margin)), *lines[end:]]
+
+
+def _starts_at_margin(line: str) -> bool:
+    return _margin(line) == "" and _key(line) is not None
 
 
 def _mended(block: list[str], level: int) -> str:
     whole = "".join(block)
-    if not _KEY.match(block[0]) or _is_yaml(whole):
+    if not _key(block[0]) or _is_yaml(whole):
         return whole
     return "".join(_mended_part(part, level) for part in _parts(block))
 
@@ -71,7 +92,7 @@ def _is_pushed_in(line: str) -> bool:
     if key is None:
         return False
     margin = key.group(1)
-    return key.group(2) in _USUAL_KEYS or ("\t" not in margin and len(margin) <= _SLIP)
+    return key.group(2).strip("\"'") in _USUAL_KEYS or ("\t" not in margin and len(margin) <= _SLIP)
 
 
 def _mended_part(part: list[str], level: int) -> str:
@@ -84,7 +105,7 @@ def _mended_part(part: list[str], level: int) -> str:
 
 def _mended_key(part: list[str], level: int) -> str:
     whole = "".join(part)
-    key = _KEY.match(part[0])
+    key = _key(part[0])
     if key is None or _is_yaml(whole):
         return whole
     value, below = _value(part[0]), part[1:]
@@ -96,7 +117,10 @@ def _mended_key(part: list[str], level: int) -> str:
         return f"{key.group()} {_quoted(text)}{_line_break(part[-1])}"
     if lines and all(map(_ITEM.match, lines)):
         return part[0] + _list(below)
-    return part[0] + _nested(below, _margin(lines[0]), level) if lines and level < _MOST_LEVELS else whole
+    if not lines or level == _MOST_LEVELS:
+        return whole
+    is_list = _ITEM.match(lines[0])
+    return part[0] + (_long_list(below, level) if is_list else _nested(below, _margin(lines[0]), level))
 
 
 def _text(below: list[str]) -> str:
@@ -111,14 +135,58 @@ def _text(below: list[str]) -> str:
 def _nested(below: list[str], first: str, level: int) -> str:
     """The lines below a key that has keys of its own, repaired as if they stood alone."""
     margin = first if first and "\t" not in first else "  "
-    alone = "".join(line[min(len(first), len(_margin(line))) :] if line.strip() else line for line in below)
-    return "".join(margin + line if line.strip() else line for line in _LINE.findall(_repaired(alone, level + 1)))
+    return "".join(_pushed_in(_mended_alone(_cut(below, len(first)), level), margin))
+
+
+def _mended_alone(lines: list[str], level: int) -> str:
+    alone = "".join(lines)
+    return alone if _is_yaml(alone) else _repaired(alone, level + 1)
+
+
+def _cut(lines: list[str], width: int) -> list[str]:
+    """The lines, each nearer to the margin by so many blanks, as far as it has them."""
+    return [line[min(width, len(_margin(line))) :] if line.strip() else line for line in lines]
+
+
+def _pushed_in(text: str, margin: str) -> list[str]:
+    return [margin + line if line.strip() else line for line in _LINE.findall(text)]
 
 
 def _list(below: list[str]) -> str:
     first = next(_margin(line) for line in below if not _is_aside(line))
     margin = "  " if "\t" in first else first
     return "".join(line if _is_aside(line) else _item(line, margin) for line in below)
+
+
+def _long_list(below: list[str], level: int) -> str:
+    """Items of several lines, all at the margin of the first, and each repaired as if it stood alone."""
+    start = next(number for number, line in enumerate(below) if not _is_aside(line))
+    first = _margin(below[start])
+    margin = "  " if "\t" in first else first
+    items: list[list[str]] = []
+    width = 0
+    for line in below[start:]:
+        if _ITEM.match(line) and (not items or len(_margin(line)) < width):
+            items.append([])
+            width = _width(line)
+        items[-1].append(line)
+    return "".join([*below[:start], *(_long_item(item, margin, level) for item in items)])
+
+
+def _width(line: str) -> int:
+    """How far to the right an item has its text."""
+    dash = len(_margin(line)) + 1
+    return dash + max(1, len(_margin(line[dash:])))
+
+
+def _long_item(item: list[str], margin: str, level: int) -> str:
+    width = _width(item[0])
+    if not item[0][width:].strip():
+        return f"{margin}-{_line_break(item[0])}" + "".join(
+            _pushed_in(_mended_alone(_cut(item[1:], width), level), f"{margin}  ")
+        )
+    first, *more = _pushed_in(_mended_alone([item[0][width:], *_cut(item[1:], width)], level), f"{margin}  ")
+    return f"{margin}- {first.lstrip(' ')}" + "".join(more)
 
 
 def _item(line: str, margin: str) -> str:
@@ -129,8 +197,12 @@ def _item(line: str, margin: str) -> str:
 
 def _value(line: str) -> str:
     """What stands beside a key."""
-    key = _KEY.match(line)
+    key = _key(line)
     return line[key.end() :].strip() if key else ""
+
+
+def _key(line: str) -> re.Match[str] | None:
+    return _KEY.match(line) or _WORDS_AS_KEY.match(line)
 
 
 def _has_block_scalar(line: str) -> bool:
@@ -152,16 +224,30 @@ def _line_break(line: str) -> str:
 
 
 def _is_yaml(text: str) -> bool:
+    return _tree(text) is not None
+
+
+def _has_keys(text: str) -> bool:
+    return isinstance(_tree(text), Mapping)
+
+
+def _tree(text: str) -> Node | None:
     try:
-        parse_yaml(text)
+        return parse_yaml(text)
     except Unreadable:
-        return False
-    return True
+        return None
 
 
 def _quoted(value: str) -> str:
+    """The text as YAML; quotes round all of it are not part of it, unless the first is closed before the end."""
     for quote in "\"'":
-        if len(value) > 1 and value[0] == value[-1] == quote:
+        if len(value) > 1 and value[0] == value[-1] == quote and not _is_closed_within(value[1:-1], quote):
             return json.dumps(value[1:-1], ensure_ascii=False)
     is_not_closed = value.startswith('"') and value.count('"') == 1
     return json.dumps(value[is_not_closed:], ensure_ascii=False)
+
+
+def _is_closed_within(inside: str, quote: str) -> bool:
+    """Whether the first quote inside ends a quotation: a word behind it is one that it opens, or `it's`."""
+    _, found, behind = inside.partition(quote)
+    return bool(found) and not re.match(r"\w", behind)

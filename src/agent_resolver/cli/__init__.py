@@ -4,6 +4,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 __all__ = ["entry", "main"]
@@ -25,8 +26,9 @@ def entry() -> NoReturn:
         code = main()
     except SystemExit as stop:  # argparse ends `--help` and usage errors like this.
         code = int(stop.code or 0)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(ValueError):  # Code of the project has closed it.
+            stream.flush()
     # Taking a million values apart takes longer than making them, and the system does it for nothing.
     os._exit(code)
 
@@ -35,5 +37,10 @@ def _open_streams() -> None:
     """Open what the process was started without: the next file would be taken for its input or its output."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            nothing = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nothing, number)
+            if nothing == number:
+                os.set_inheritable(number, True)  # noqa: FBT003 - it takes no name
+            else:
+                os.close(nothing)
             setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))

@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Final
 
@@ -83,7 +84,8 @@ def run(arguments: Sequence[str]) -> int:
     options = build_parser(asked or COMMANDS).parse_args(arguments)
     try:
         code: int = options.run(options)
-        sys.stdout.flush()
+        with suppress(ValueError):  # Code of the project has closed it.
+            sys.stdout.flush()
     except ResolverError as error:
         return _report(error, options)
     except ModuleNotFoundError as error:

@@ -2,45 +2,59 @@
 
 import argparse
 import os
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent_resolver.cli.errors import Usage
+from agent_resolver.cli.errors import Refusal, Usage
 from agent_resolver.cli.option import Commands, add_agents, add_command, add_group, add_json, add_project, project_of
 from agent_resolver.cli.output import err, out, out_json, safe
+from agent_resolver.schema.audit import AuditRecord
 from agent_resolver.storage.database import Database
 from agent_resolver.storage.trail import SqliteTrail
 
 if TYPE_CHECKING:
     from agent_resolver.project.project import Project
 
-_MAX_DIGITS = 18
+_MAX_DIGITS: Final = 18
+_ROOT_DIGITS: Final = 64
+_TRACE_DIGITS: Final = 32
+_MOST_NAMES: Final = 3
+"""How many runs are named when several fit."""
 
+_EXAMPLES = """\
+  agent audit show --last 20                              what was decided and done
+  agent audit verify                                      is the record of it whole?
+"""
 _SHOW_EXAMPLES = """\
   agent audit show --last 20
-  agent audit show --run 4f1c0a... --json
+  agent audit show --run 4f1c0a9e --json
+  agent audit show --trace 4bf92f3577b34da6a3ce929d0e0e4736
 """
 _VERIFY_EXAMPLES = """\
   agent audit verify
-  agent audit verify --root 9f2b...   fail unless the trail ends in this root
+  agent audit verify --root "$(cat noted.txt)"   fail unless the trail once ended in this root
 """
 
 
 def add_to(commands: Commands) -> None:
     """Declare the commands."""
-    group = add_group(commands, "audit", "show and verify the audit trail")
+    group = add_group(commands, "audit", "show and verify the audit trail", _EXAMPLES)
     show = add_command(group, "show", "print the records of the trail", _SHOW_EXAMPLES)
     show.add_argument(
         "--run",
         dest="run_id",
         type=_text,
         metavar="ID",
-        help="only the records of this run",
+        help="only the records of this run; the beginning of its id is enough",
     )
+    show.add_argument("--trace", metavar="ID", help="only the records of this trace, 32 hexadecimal digits")
     show.add_argument("--last", type=_count, metavar="N", help="only the last N records")
     verify = add_command(group, "verify", "find any record that was changed, removed or reordered", _VERIFY_EXAMPLES)
-    verify.add_argument("--root", metavar="HEX", help="the sealed root that was noted down earlier")
+    verify.add_argument(
+        "--root", metavar="HEX", help="a sealed root that was noted down earlier: fail unless the trail had it"
+    )
     for parser, run in ((show, run_show), (verify, run_verify)):
         add_agents(parser)
         add_project(parser)
@@ -50,9 +64,11 @@ def add_to(commands: Commands) -> None:
 
 def run_show(options: argparse.Namespace) -> int:
     """Print the records, oldest first."""
+    hint = "`agent audit show --json` has the trace of each record"
+    trace = None if options.trace is None else _hexadecimal("--trace", options.trace, _TRACE_DIGITS, hint)
     project = project_of(options)
     try:
-        records = list(SqliteTrail(state_of(project)).records(options.run_id, options.last))
+        records = _chosen(SqliteTrail(state_of(project)), options.run_id, trace, options.last)
     finally:
         project.close()
     if options.json:
@@ -66,9 +82,11 @@ def run_show(options: argparse.Namespace) -> int:
 
 def run_verify(options: argparse.Namespace) -> int:
     """Recompute the whole chain."""
+    hint = "give the whole root, as `agent audit verify` printed it"
+    noted = "" if options.root is None else _hexadecimal("--root", options.root, _ROOT_DIGITS, hint)
     project = project_of(options)
     try:
-        faults, count, root = SqliteTrail(state_of(project), project.key).verify(options.root or "")
+        faults, count, root = SqliteTrail(state_of(project), project.key).verify(noted)
     finally:
         project.close()
     if options.json:
@@ -90,8 +108,40 @@ def state_of(project: "Project") -> Database:
     return project.database
 
 
+def _chosen(trail: SqliteTrail, run: str | None, trace: str | None, last: int | None) -> list[AuditRecord]:
+    if run is None and trace is None:
+        return list(trail.records(last=last))
+    chosen = list(trail.records()) if run is None else _of_run(trail, run)
+    if trace is not None:
+        chosen = [record for record in chosen if record.body.get("trace") == trace]
+        if not chosen:
+            message = f"No record {'' if run is None else f'of run {run} '}has the trace {trace}"
+            raise Refusal(message, "`agent audit show` prints every record")
+    return chosen if last is None else chosen[max(0, len(chosen) - last) :]
+
+
+def _of_run(trail: SqliteTrail, run: str) -> list[AuditRecord]:
+    """The records of the one run whose id is, or begins with, what was given."""
+    if exact := list(trail.records(run)):
+        return exact
+    names = sorted({record.run for record in trail.records() if record.run.startswith(run)})
+    if not names:
+        raise Refusal(f"No run has an id that begins with {run}", "`agent audit show` prints every run")
+    if len(names) > 1:
+        more = "" if len(names) <= _MOST_NAMES else f" and {len(names) - _MOST_NAMES} more"
+        raise Refusal(f"Several runs begin with {run}: {', '.join(names[:_MOST_NAMES])}{more}", "give more of the id")
+    return list(trail.records(names[0]))
+
+
+def _hexadecimal(option: str, given: str, count: int, hint: str) -> str:
+    digits = given.strip().lower()
+    if not re.fullmatch(f"[0-9a-f]{{{count}}}", digits):
+        raise Usage(f"`{option}` takes {count} hexadecimal digits", hint)
+    return digits
+
+
 def _text(argument: str) -> str:
-    if not argument.isprintable():  # Nor are bytes that are no UTF-8.
+    if not (argument and argument.isprintable()):  # Bytes that are no UTF-8 are not printable either.
         raise argparse.ArgumentTypeError("no run has an id like that")
     return argument
 

@@ -17,11 +17,11 @@ _SEARCH = """\
 _SHOW = """\
   agent catalog show code-reviewer
   agent catalog show agent://team/code-reviewer --json
-  agent catalog show code-reviewer --format markdown
+  agent catalog show 'agent://code-reviewer?format=json'
 """
 _CHECK = """\
   agent catalog check                name every warning, with its place
-  agent catalog check --fix          put quotes where YAML needs them
+  agent catalog check --fix          put quotes and indents where YAML needs them
 """
 _STATS = """\
   agent catalog stats
@@ -31,9 +31,16 @@ _LINT = """\
 """
 
 
+_EXAMPLES = """\
+  agent catalog list                                      every agent below ./agents, or the roots of agent.toml
+  agent catalog search "review python code"
+  agent catalog check                                     name every warning, with its place
+"""
+
+
 def add_to(commands: Commands) -> None:
     """Declare the commands."""
-    group = add_group(commands, "catalog", "look at the agents of folders of agent files")
+    group = add_group(commands, "catalog", "look at the agents of folders of agent files", _EXAMPLES)
     parser = _add(group, "list", "list the agents by name", _LIST)
     _add_filters(parser)
     parser = _add(group, "search", "find agents by words, the best first", _SEARCH)
@@ -42,7 +49,7 @@ def add_to(commands: Commands) -> None:
     _add_filters(parser)
     parser = _add(group, "show", "show one agent, whole", _SHOW)
     parser.add_argument("agent", metavar="AGENT", help="a name, or an agent:// address")
-    parser.add_argument("--format", choices=("json", "markdown"), default="markdown", help="(default: markdown)")
+    parser.add_argument("--format", choices=("json", "markdown"), help="(default: that of the address, else markdown)")
     parser = _add(group, "check", "name what is wrong with the agent files", _CHECK)
     parser.add_argument("--fix", action="store_true", help="repair front matter that is no YAML, where that is plain")
     parser.add_argument("--strict", action="store_true", help="exit 1 for warnings too")

@@ -5,9 +5,11 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from agent_resolver.catalog.catalog import MAX_PAGE, Catalog, Finding, Query
-from agent_resolver.catalog.eager import eager_client
+from agent_resolver.catalog.eager import eager_folders
+from agent_resolver.catalog.entry import Entry
 from agent_resolver.catalog.errors import MalformedUri, UnknownAgent, UnusableRoot
 from agent_resolver.catalog.listing import Listed
 from agent_resolver.catalog.mention import dangling_mentions
@@ -50,8 +52,8 @@ def opened(options: argparse.Namespace, *, may_be_empty: bool = False) -> Iterat
             "There are no agent files: neither `./agents` nor `./agents.md` exists", "name a folder with `--root`"
         )
     for root in roots:
-        if client := eager_client(root):
-            err(f"warning: {client} loads `{root}` whole by itself; move the files to a folder it does not know")
+        for folder, client in eager_folders(root):
+            err(f"warning: {client} loads `{folder}` whole by itself; move the files to a folder it does not know")
     index = options.index or INDEX
     if options.index and not os.path.exists(index):
         raise Usage(f"`{index}` does not exist", "check the path, or leave `--index` out")
@@ -112,11 +114,17 @@ def _show(catalog: Catalog, options: argparse.Namespace) -> int:
     except UnknownAgent as error:
         names, _ = catalog.completions("")
         raise Refusal(str(error), suggestion(options.agent, names) or "`agent catalog list` lists them") from None
-    if options.json or options.format == "json":
+    if options.json or (options.format or _format_of(options.agent, uri)) == "json":
         out_json(definition.to_dict())
     else:
         sys.stdout.write(definition.raw.decode(errors="replace"))
     return 0
+
+
+def _format_of(text: str, uri: AgentUri) -> str:
+    """The format that an address asks for; else the file itself."""
+    question = text.partition("?")[2].split("&") if "://" in text else []
+    return uri.format if any(part.startswith("format=") for part in question) else "markdown"
 
 
 def _check(catalog: Catalog, options: argparse.Namespace) -> int:
@@ -148,13 +156,19 @@ def _fix(found: Finding) -> bool:
     """Repair the front matter of a file; whether that could be done."""
     if found.issue.code is not IssueCode.FRONT_MATTER_REPAIRED:
         return False
-    text = decode(read_bounded(found.path, MAX_AGENT_FILE_BYTES))
+    raw = read_bounded(found.path, MAX_AGENT_FILE_BYTES)
+    text = decode(raw)
     document = split(text)
     if isinstance(document, Issue):
         return False
-    mended = text.replace(document.front_matter, repaired(document.front_matter), 1).encode()
-    after = read_entry(mended, "")
-    if after is None or isinstance(after, Issue) or any(i.code is found.issue.code for i in after.issues):
+    start = len(text.splitlines(keepends=True)[0])
+    end = start + len(document.front_matter)
+    mended = f"{text[:start]}{repaired(document.front_matter)}{text[end:]}".encode()
+    stem = os.path.basename(found.path).removesuffix(".md")
+    before, after = read_entry(raw, stem), read_entry(mended, stem)
+    if not (isinstance(before, Entry) and isinstance(after, Entry)) or after.front_matter != before.front_matter:
+        return False
+    if any(issue.code is found.issue.code for issue in after.issues):
         return False
     return write_atomic(found.path, [mended])
 
@@ -184,6 +198,17 @@ def _stats(catalog: Catalog, options: argparse.Namespace) -> int:
     return 0
 
 
+def _is_found(catalog: Catalog, uri: AgentUri) -> bool:
+    """Whether an address leads to an agent, at the version that it asks for."""
+    if uri.version is None:
+        return catalog.has(uri.name)
+    try:
+        catalog.definition(uri)
+    except UnknownAgent:
+        return False
+    return True
+
+
 def _lint(catalog: Catalog, options: argparse.Namespace) -> int:
     names = sorted(agent.name for agent in catalog.search(Query(), None))
     found = []
@@ -192,7 +217,7 @@ def _lint(catalog: Catalog, options: argparse.Namespace) -> int:
             text = decode(read_bounded(path, MAX_AGENT_FILE_BYTES))
         except Unreadable as stop:
             raise Refusal(f"`{path}` cannot be read: {stop.issue.message}", stop.issue.hint) from None
-        found += [(path, each) for each in dangling_mentions(text, catalog.has)]
+        found += [(path, each) for each in dangling_mentions(text, partial(_is_found, catalog))]
     if options.json:
         documents = [{"file": path, "uri": d.uri, "line": d.line, "column": d.column} for path, d in found]
         out_json({"success": not found, "dangling": documents})
@@ -214,6 +239,7 @@ def listed_document(agent: Listed) -> dict[str, object]:
         "model": agent.model,
         "role": agent.role,
         "capabilities": agent.capabilities,
+        "capabilitiesDerived": agent.is_derived,
         "digest": agent.digest,
         "size": agent.size,
         "tokens": agent.tokens,

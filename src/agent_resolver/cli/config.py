@@ -15,7 +15,7 @@ _EXAMPLES = """\
 
 def add_to(commands: Commands) -> None:
     """Declare the commands."""
-    group = add_group(commands, "config", "show the settings of a project")
+    group = add_group(commands, "config", "show the settings of a project", _EXAMPLES)
     parser = add_command(group, "show", "print every effective setting and where it came from", _EXAMPLES)
     add_agents(parser)
     add_project(parser)

@@ -3,13 +3,14 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from agent_resolver._version import __version__
+from agent_resolver.cli.input import AGENT_FILE
 from agent_resolver.cli.option import Commands, add_command, add_governed, add_json, project_of
 from agent_resolver.cli.output import out, out_json, safe
 from agent_resolver.project.errors import UntrustedFolder
@@ -18,6 +19,7 @@ from agent_resolver.schema.caller import ANONYMOUS
 from agent_resolver.storage.trail import SqliteTrail
 
 if TYPE_CHECKING:
+    from agent_resolver.project.config import Config
     from agent_resolver.project.project import Project
 
 _EXAMPLES = """\
@@ -25,7 +27,12 @@ _EXAMPLES = """\
   agent doctor --json
 """
 
-_EXTRAS = {"tools": ("cryptography", "joserfc", "jsonschema_rs", "mcp")}
+_EXTRAS: Final = {"tools": ("cryptography", "joserfc", "jsonschema_rs", "mcp")}
+_HINTS: Final = {
+    "run `agent doctor`": "start it, and check its `endpoint` or `launch` in the index",
+    "add `--verbose` to see what the server says": "`agent tools list --verbose` shows what the server says",
+}
+"""What to say instead of hints that lead here, or are for other commands."""
 
 
 class Check(Struct, frozen=True):
@@ -49,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     """Look at everything, and say what to do about what is wrong."""
     project = project_of(options)
     try:
-        checks = list(_checks(project))
+        checks = list(_checks(project, options))
     finally:
         project.close()
     if options.json:
@@ -62,57 +69,109 @@ def run(options: argparse.Namespace) -> int:
     return 0 if all(check.ok for check in checks) else 1
 
 
-def _checks(project: "Project") -> Iterator[Check]:
+def _checks(project: "Project", options: argparse.Namespace) -> Iterator[Check]:
     python = ".".join(map(str, sys.version_info[:3]))
+    tools = _extra("tools")
     yield Check("agent", ok=True, finding=f"version {__version__} on Python {python}")
-    yield from map(_extra, sorted(_EXTRAS))
+    yield tools
     yield _tried("settings", lambda: _settings(project), "correct agent.toml")
-    modules = _modules(project)
-    if modules:
-        yield _tried("capabilities", lambda: _capabilities(project), "correct `[tools] modules` in agent.toml")
-    if project.has_agent or not modules:
-        yield from _governing(project)
+    config = _config(project)
+    if config.tools.modules:
+        yield from _given(tools, "capabilities", lambda: [_capabilities(project)])
+    yield from _governing(project, options)
     yield _tried("state", lambda: _state(project), "run `agent audit verify`")
-    if _extra("tools").ok:
-        yield from _references(project)
+    if config.models or config.pools:
+        yield from _given(tools, "references", lambda: _references(project))
     if _holds(project):
         trust = _trust(project)
         yield trust
-        if trust.ok and _extra("tools").ok:
-            yield from _servers(project)
+        if trust.ok:
+            yield from _given(tools, "servers", lambda: _servers(project))
 
 
-def _governing(project: "Project") -> Iterator[Check]:
-    yield _tried("agent file", lambda: f"{project.agent.name}@{project.agent.version}", "run `agent validate`")
-    yield _tried("index", lambda: f"{len(project.servers)} server(s)", "run `agent validate`")
-    yield _tried("lock", lambda: f"{len(project.lockfile.servers)} server(s) locked, verified", "run `agent resolve`")
+def _config(project: "Project") -> "Config":
+    """The settings; where they are refused, which has a line of its own, the defaults."""
+    from agent_resolver.project.config import Config
 
-
-def _modules(project: "Project") -> tuple[str, ...]:
     try:
-        return project.config.tools.modules
+        return project.config
     except ResolverError:
-        return ()
+        return Config()
 
 
-def _capabilities(project: "Project") -> str:
+def _given(extra: Check, name: str, look: Callable[[], Iterable[Check]]) -> Iterable[Check]:
+    """What can be seen only where an extra is installed."""
+    if extra.ok:
+        return look()
+    return [Check(name, ok=False, finding=f"not looked at without the {extra.name}", hint=extra.hint)]
+
+
+def _governing(project: "Project", options: argparse.Namespace) -> Iterator[Check]:
+    """The agent file, the index and the lock, as far as the project needs them."""
+    if not _is_governed(project, options):
+        none = f"not needed: there is no `{AGENT_FILE}`, and nothing that asks for one"
+        yield Check("agent file", ok=True, finding=none)
+        if options.index or os.path.exists(project.index_path):
+            yield _index(project)
+        return
+    if _is_unlocked(project):
+        yield _tried("agent file", lambda: f"without `requires`, so it needs no lock; forbids {_forbidden(project)}")
+        return
+    agent = _tried("agent file", lambda: f"{project.agent.name}@{project.agent.version}", option="--agents")
+    index = _index(project)
+    yield from (agent, index)
+    if agent.ok and index.ok:
+        verified = "server(s) locked, verified"
+        yield _tried("lock", lambda: f"{len(project.lockfile.servers)} {verified}", "run `agent resolve`")
+    else:
+        unseen = "not looked at: it is made of the agent file and the index"
+        yield Check("lock", ok=False, finding=unseen, hint="see to these first")
+
+
+def _is_governed(project: "Project", options: argparse.Namespace) -> bool:
+    """Whether there should be an agent file: a project of capabilities, or of agents to plan or serve, needs none."""
+    is_other = project.config_path or os.path.isdir(os.path.join(project.root, "agents"))
+    is_asked = options.agents != AGENT_FILE or options.lock
+    return bool(is_asked or project.has_agent or os.path.exists(project.lock_path) or not is_other)
+
+
+def _is_unlocked(project: "Project") -> bool:
+    """Whether the agent file asks for no servers, in a project that has something without them."""
+    config = _config(project)
+    try:
+        return bool(config.tools.modules or config.models or config.pools) and not project.has_requirements
+    except ResolverError:
+        return False  # Whoever reads it next says why it cannot be read.
+
+
+def _forbidden(project: "Project") -> str:
+    return ", ".join(project.limits.forbid) or "nothing"
+
+
+def _index(project: "Project") -> Check:
+    return _tried("index", lambda: f"{len(project.servers)} server(s)", option="--index")
+
+
+def _capabilities(project: "Project") -> Check:
     from agent_resolver.project.capability import load_capabilities
 
-    return f"{len(load_capabilities(project))} in {', '.join(project.config.tools.modules)}"
+    modules = ", ".join(project.config.tools.modules)
+    hint = "correct `[tools] modules` in agent.toml"
+    return _tried("capabilities", lambda: f"{len(load_capabilities(project))} in {modules}", hint)
 
 
 def _references(project: "Project") -> Iterator[Check]:
-    """Every reference of agents, models and pools that leads nowhere, in a project that names models."""
+    """Every reference of agents, models and pools that leads nowhere."""
     try:
-        found = _dangling(project) if project.config.models or project.config.pools else None
+        found = _dangling(project)
     except UntrustedFolder:
         return  # The capabilities have said so.
     except ResolverError as error:
         yield Check("references", ok=False, finding=str(error), hint=getattr(error, "hint", ""))
         return
-    if found == []:
+    if not found:
         yield Check("references", ok=True, finding="every model, provider, plugin and delegate is there")
-    for each in found or ():
+    for each in found:
         yield Check("references", ok=False, finding=each, hint="correct the agent file, or agent.toml")
 
 
@@ -137,12 +196,16 @@ def _extra(name: str) -> Check:
     return Check(f"extra `{name}`", ok=False, finding=f"missing: {', '.join(missing)}", hint=hint)
 
 
-def _tried(name: str, look: Callable[[], str], hint: str) -> Check:
+def _tried(name: str, look: Callable[[], str], hint: str = "run `agent validate`", option: str = "") -> Check:
     try:
         return Check(name, ok=True, finding=look())
     except ResolverError as error:
-        lines = [str(error), *map(str, getattr(error, "differences", ())), *map(str, getattr(error, "issues", ()))]
-        return Check(name, ok=False, finding="; ".join(dict.fromkeys(lines)), hint=getattr(error, "hint", "") or hint)
+        faults = [*map(str, getattr(error, "differences", ())), *map(str, getattr(error, "issues", ()))]
+        # The errors of some files are the faults and nothing else.
+        lines = faults if str(error) == "\n".join(faults) else [str(error), *faults]
+        if option and getattr(error, "missing", False):
+            hint = f"check the path, or name another file with `{option}`"
+        return Check(name, ok=False, finding="; ".join(lines), hint=getattr(error, "hint", "") or hint)
 
 
 def _settings(project: "Project") -> str:
@@ -190,7 +253,7 @@ def _servers(project: "Project") -> list[Check]:
         async with open_tools(project, caller=ANONYMOUS) as tools:
             offered = tools.registry.list()
             return [
-                Check(f"server {name}", ok=False, finding=str(problem), hint=getattr(problem, "remedy", ""))
+                Check(f"server {name}", ok=False, finding=str(problem), hint=_remedy(problem))
                 if (problem := tools.servers.problems.get(name))
                 else Check(f"server {name}", ok=True, finding=f"{_count(offered, name)} tool(s) open to the agent")
                 for name in tools.servers.names()
@@ -200,6 +263,11 @@ def _servers(project: "Project") -> list[Check]:
         return asyncio.run(look())
     except ResolverError as error:
         return [Check("servers", ok=False, finding=str(error), hint=getattr(error, "hint", ""))]
+
+
+def _remedy(problem: ResolverError) -> str:
+    remedy = getattr(problem, "remedy", "")
+    return _HINTS.get(remedy, remedy)
 
 
 def _count(offered: tuple[object, ...], server: str) -> int:

@@ -5,6 +5,11 @@ from importlib import import_module
 
 from agent_resolver.cli.option import Commands, add_agents, add_command, add_group, add_json, add_project, add_token
 
+_EXAMPLES = """\
+  agent inbox list                                        what waits for a person
+  agent inbox approve 3f9a1c20b7de --reason "agreed in change 4711"
+  agent inbox answer 3f9a1c20b7de retry
+"""
 _LIST_EXAMPLES = """\
   agent inbox list
   agent inbox list --all --json
@@ -27,7 +32,7 @@ _ANSWER_EXAMPLES = """\
 
 def add_to(commands: Commands) -> None:
     """Declare the commands."""
-    group = add_group(commands, "inbox", "list and answer what waits for a person")
+    group = add_group(commands, "inbox", "list and answer what waits for a person", _EXAMPLES)
     listing = add_command(group, "list", "list what waits, oldest first", _LIST_EXAMPLES)
     listing.add_argument("--all", action="store_true", help="also what was answered, used or has expired")
     show = add_command(group, "show", "show one waiting thing whole", _SHOW_EXAMPLES)

@@ -113,7 +113,8 @@ def _with_inbox(options: argparse.Namespace, work: Work, *, needs_caller: bool =
 
 async def _session(project: Project, token_file: str | None, work: Work, *, needs_caller: bool) -> None:
     caller = await caller_of(project, token_file, project.environment) if needs_caller else ANONYMOUS
-    inbox = Inbox(project.ports, project.secrets, SystemClock(), only_verified=project.has_issuer)
+    ports = project.ports
+    inbox = Inbox(ports, project.secrets, SystemClock(), trail=ports, only_verified=project.has_issuer)
     await work(inbox, CallContext(run=secrets.token_hex(16), trace_id=secrets.token_hex(16), caller=caller))
 
 

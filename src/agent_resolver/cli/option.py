@@ -27,11 +27,9 @@ def add_command(commands: Commands, name: str, summary: str, examples: str) -> a
     return parser
 
 
-def add_group(commands: Commands, name: str, summary: str) -> Commands:
+def add_group(commands: Commands, name: str, summary: str, examples: str) -> Commands:
     """A command that only has commands below it."""
-    parser = commands.add_parser(
-        name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", allow_abbrev=False
-    )
+    parser = add_command(commands, name, summary, examples)
     return parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
 
@@ -109,16 +107,25 @@ def workspace_of(options: argparse.Namespace, *others: str) -> tuple[str, str]:
 
 
 def project_of(options: argparse.Namespace) -> "Project":
-    """The project that the options name."""
+    """The project that the options name; without an agent file here, that of the nearest `agent.toml` above."""
     from agent_resolver.project.project import Project
+    from agent_resolver.project.where import find_config
 
+    index = getattr(options, "index", None) or INDEX
+    is_named = options.agents != AGENT_FILE
+    if not is_named and not os.path.lexists(AGENT_FILE) and (settings := find_config(".")):
+        root = os.path.relpath(os.path.dirname(settings))
+        if os.path.lexists(os.path.join(root, AGENT_FILE)):
+            options.agents = os.path.normpath(os.path.join(root, AGENT_FILE))
+            index = os.path.normpath(os.path.join(root, INDEX)) if index == INDEX else index
     return Project(
         options.agents,
-        getattr(options, "index", None) or INDEX,
+        index,
         lock_path=getattr(options, "lock", None),
         environment=os.environ,
         flags=tuple(options.settings),
         trusts=getattr(options, "trust", False),
+        is_agent_named=is_named,
     )
 
 

@@ -24,6 +24,7 @@ def add_to(commands: Commands) -> None:
     parser = add_command(commands, "serve", "serve the agents over MCP, each loaded when it is asked for", _EXAMPLES)
     add_root(parser)
     add_index(parser)
+    parser.add_argument("--project", metavar="DIR", help="serve as if started in this folder (default: this one)")
     parser.add_argument("--http", metavar="HOST:PORT", type=_address, help="serve Streamable HTTP there, at /mcp")
     parser.add_argument(
         "--allow-host",

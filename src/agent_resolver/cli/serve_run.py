@@ -6,10 +6,10 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -18,9 +18,10 @@ from agent_resolver.catalog.listing import Verdict
 from agent_resolver.cli.catalog_run import opened
 from agent_resolver.cli.errors import Refusal, Usage
 from agent_resolver.cli.input import AGENT_FILE, INDEX
-from agent_resolver.cli.option import project_of
+from agent_resolver.cli.option import folder_of, project_of
 from agent_resolver.cli.output import err
-from agent_resolver.registry import CallContext, Descriptor, Ports, ToolRegistry
+from agent_resolver.project.where import find_config
+from agent_resolver.registry import CallContext, Descriptor, Outcome, Ports, ToolRegistry
 from agent_resolver.schema import InvalidInput
 from agent_resolver.schema.caller import ANONYMOUS, Caller
 
@@ -34,6 +35,10 @@ _NO_INDEX = Judge("", lambda _: Verdict("unresolved", "there is no index"))
 
 def run(options: argparse.Namespace) -> int:
     """Print the settings for a client, or serve until the client goes or somebody interrupts."""
+    if options.project:
+        os.chdir(folder_of(options.project))
+    if options.lock and not options.tools_of:
+        raise Usage("`--lock` names the lock of an agent file", "name that with `--tools-of`")
     if options.print_config:
         return _print_config(options)
     import gc
@@ -56,6 +61,7 @@ async def _serve(options: argparse.Namespace) -> None:
     from agent_resolver.server.mcp_server import agent_server
     from agent_resolver.server.notice import Notices
     from agent_resolver.server.resource import AgentResources
+    from agent_resolver.server.stdio import own_wire
     from agent_resolver.server.tool import RegistryTools, caller_of_request
     from agent_resolver.server.transport import serve_http, serve_stdio
     from agent_resolver.server.twin import Twins
@@ -64,6 +70,8 @@ async def _serve(options: argparse.Namespace) -> None:
     index = options.index or INDEX
     page_size = options.page_size or catalog_settings(os.environ, options.settings)[0].page_size
     async with AsyncExitStack() as stack:
+        # Before any code of the project runs, and until all of it has ended.
+        wire = None if options.http else stack.enter_context(own_wire())
         project = _project(options)
         stack.callback(project.close)
         catalog = stack.enter_context(opened(options, may_be_empty=bool(project.config.tools.modules)))
@@ -72,21 +80,21 @@ async def _serve(options: argparse.Namespace) -> None:
             offer.registry.add(tool)
         notices = Notices()
         resources = AgentResources(catalog, page_size=page_size, is_strict=options.strict)
-        tools = RegistryTools(offer.registry, offer.context, caller_of_request, offer.manifest)
+        tools = RegistryTools(offer.registry, offer.context, caller_of_request, offer.manifest, offer.call)
         server = agent_server(resources, tools, notices)
         folders, files = catalog.watched
         beside = partial(keep_up, partial(_refresh, catalog, index), folders, [*files, index], notices)
         # What is there now stays: looking through it again and again for garbage would only cost time.
         gc.freeze()
-        if options.http:
+        if wire is None:
             listening = stack.enter_context(_listener(*options.http))
             url = _url(options.http[0], listening.getsockname()[1])
             authentication = _authentication(offer, url, options.allow_host)
-            tools_too = f" and {offer.own} tool(s)" if offer.own else ""
+            tools_too = f" and {offer.count} tool(s)" if offer.count else ""
             err(f"Serving {catalog.total} agent(s){tools_too} at {url}")
             await serve_http(server, listening, options.allow_host, notices, beside, authentication=authentication)
         else:
-            await serve_stdio(server, beside)
+            await serve_stdio(server, beside, wire)
 
 
 def _refresh(catalog: Catalog, index: str) -> Changes:
@@ -121,12 +129,14 @@ class _Offer(Struct, frozen=True):
     registry: ToolRegistry
     context: CallContext
     manifest: dict[str, str] | None = None
-    own: int = 0
-    """How many tools the project's own code offers."""
+    call: Callable[[str, dict[str, Any], CallContext], Awaitable[Outcome]] | None = None
+    count: int = 0
+    """How many tools the project's own code and its lock offer."""
 
 
 def _project(options: argparse.Namespace) -> "Project":
-    options.agents = options.tools_of or AGENT_FILE
+    # In this form it is told from one that nobody named, and so must be there.
+    options.agents = os.path.normpath(options.tools_of) if options.tools_of else AGENT_FILE
     return project_of(options)
 
 
@@ -141,10 +151,13 @@ async def _offered(project: "Project", options: argparse.Namespace, stack: Async
         return _Offer(project, registry, CallContext(run=secrets.token_hex(16), trace_id="", caller=caller))
     opening = open_tools(project, caller=caller, is_governed=bool(options.tools_of))
     tools = await stack.enter_async_context(opening)
+    for server, problem in sorted(tools.servers.problems.items()):
+        err(f"warning: {server} is not there: {problem}")
+    count = len(tools.registry.list())
     for tool in inbox_tools(tools.inbox):
         tools.registry.add(tool)
     manifest = _checked_manifest(project, tools.capabilities)
-    return _Offer(project, tools.registry, tools.context, manifest, len(tools.capabilities))
+    return _Offer(project, tools.registry, tools.context, manifest, tools.servers.call, count)
 
 
 async def _caller(project: "Project", options: argparse.Namespace) -> Caller:
@@ -191,7 +204,7 @@ def _print_config(options: argparse.Namespace) -> int:
     roots = [
         os.path.abspath(root) for root in catalog_roots(options.roots, *catalog_settings(os.environ, options.settings))
     ]
-    if not roots:
+    if not roots and not find_config("."):
         raise Usage("There are no agent files to serve", "name a folder with `--root`")
     command = ["agent", "serve", *(word for root in roots for word in ("--root", root)), *_options(options)]
     url = _url(*options.http) if options.http else None
@@ -201,8 +214,15 @@ def _print_config(options: argparse.Namespace) -> int:
 
 def _options(options: argparse.Namespace) -> Iterator[str]:
     """The options that a client has to start the server with, wherever it does so."""
-    index = options.index or (INDEX if os.path.exists(INDEX) else None)
-    for name, path in (("--index", index), ("--tools-of", options.tools_of), ("--lock", options.lock)):
+    if settings := find_config("."):
+        yield from ("--project", os.path.dirname(settings))
+    paths = {
+        "--index": options.index or (INDEX if os.path.exists(INDEX) else None),
+        "--tools-of": options.tools_of,
+        "--lock": options.lock,
+        "--token-file": options.token_file,
+    }
+    for name, path in paths.items():
         if path:
             yield from (name, os.path.abspath(path))
     if options.page_size:

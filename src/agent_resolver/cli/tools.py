@@ -13,6 +13,11 @@ from agent_resolver.cli.option import (
     add_project,
 )
 
+_EXAMPLES = """\
+  agent tools list                                        what the lock and the code offer
+  agent tools call notes.read_note '{"name": "welcome"}'
+  agent tools certify                                     are the tools of the code fit to be offered?
+"""
 _LIST_EXAMPLES = """\
   agent tools list
   agent tools list --tag connector
@@ -35,7 +40,7 @@ It lists the tools that the project's own code offers, not those of locked serve
 _DIFF_EXAMPLES = """\
   agent tools diff tools.manifest.json             what the code changed
   agent tools diff ../main ./                      two folders: their tools.manifest.json
-  agent tools diff old.json new.json --json | jq '.changes[] | select(.is_breaking)'
+  agent tools diff old.json new.json --json | jq '.changes[] | select(.isBreaking)'
 
 A change of an input is compatible when all that was valid stays valid, one of an output when all that may come was
 possible before. What cannot be judged counts as breaking.
@@ -53,7 +58,7 @@ _CERTIFY_EXAMPLES = """\
 
 def add_to(commands: Commands) -> None:
     """Declare the commands."""
-    group = add_group(commands, "tools", "list, show, call and certify the tools of an agent")
+    group = add_group(commands, "tools", "list, show, call and certify the tools of an agent", _EXAMPLES)
     listing = add_command(group, "list", "list the tools that the agent may call", _LIST_EXAMPLES)
     show = add_command(group, "show", "show what a tool takes and where it comes from", _SHOW_EXAMPLES)
     call = add_command(group, "call", "call a tool and print its result", _CALL_EXAMPLES)

@@ -43,6 +43,8 @@ def _certificate(project: "Project") -> Certificate:
             Finding(tool=error.capability_id, code=each.code, path=each.path, message=each.message)
             for each in error.faults
         )
+    if not tools:
+        raise Refusal("There are no tools to certify", "name modules in `[tools] modules` of agent.toml")
     return certify(tools, committed_manifest(manifest_path(project)))
 
 

@@ -18,7 +18,7 @@ from agent_resolver.cli.option import project_of
 from agent_resolver.cli.output import err, out, out_json, safe
 from agent_resolver.project.identity import caller_of
 from agent_resolver.project.tools import OpenTools, open_tools
-from agent_resolver.registry import CallContext, Descriptor, Done, Failed, FailureCode, Outcome, Pending
+from agent_resolver.registry import Descriptor, Done, Failed, FailureCode, Pending
 from agent_resolver.registry.errors import ToolFailure
 from agent_resolver.schema import Issue
 from agent_resolver.schema.caller import ANONYMOUS
@@ -81,7 +81,7 @@ def run_call(options: argparse.Namespace) -> int:
         context = structs.replace(tools.context, trace_id=trace_id, key=options.key, progress=_progress)
         # What a tool prints is not its result.
         with redirect_stdout(sys.stderr):
-            outcome = await _call(tools, options.id, arguments, context)
+            outcome = await tools.servers.call(options.id, arguments, context)
         if isinstance(outcome, Failed) and outcome.code is FailureCode.UNKNOWN_TOOL:
             outcome = structs.replace(outcome, remedy=_near(tools, options.id) or outcome.remedy)
         if options.json:
@@ -131,15 +131,6 @@ async def _progress(done: float, total: float | None = None, message: str | None
     """Show how far a tool is, to a person who watches."""
     if sys.stderr.isatty():
         err(safe(f"{done:g}{'' if total is None else f' of {total:g}'}{f': {message}' if message else ''}"))
-
-
-async def _call(tools: OpenTools, tool_id: str, arguments: dict[str, Any], context: CallContext) -> Outcome:
-    """Call a tool; a server that is not there is the outcome of a call to one of its tools."""
-    owner = tools.servers.owner_of(tool_id)
-    problem = tools.servers.problems.get(owner) if owner else None
-    if problem is None:
-        return await tools.registry.call(tool_id, arguments, context)
-    return await tools.registry.unavailable(tool_id, problem, context)
 
 
 def _near(tools: OpenTools, tool_id: str) -> str:

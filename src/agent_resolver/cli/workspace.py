@@ -14,6 +14,9 @@ from agent_resolver.schema import InvalidLockfile, LockedServer, Lockfile, parse
 from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
 from agent_resolver.storage import FileError, read_bounded
 
+_GROUP_EXAMPLES = """\
+  agent workspace users acme-reporting          which agents use it, with which scopes?
+"""
 _EXAMPLES = """\
   agent workspace users acme-reporting          which agents use it, with which scopes?
   agent workspace users acme-reporting@3.0.0 agents
@@ -33,7 +36,7 @@ class User(Struct, frozen=True):
 
 def add_to(commands: Commands) -> None:
     """Declare the commands."""
-    group = add_group(commands, "workspace", "see what the locks below a folder say together")
+    group = add_group(commands, "workspace", "see what the locks below a folder say together", _GROUP_EXAMPLES)
     parser = add_command(group, "users", "list the agents that use a server, with the scopes each has", _EXAMPLES)
     parser.add_argument("server", metavar="SERVER", help="a server id, or id@version")
     parser.add_argument("folder", metavar="DIR", nargs="?", default=".", help="the folder to search (default: .)")

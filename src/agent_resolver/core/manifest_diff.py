@@ -1,16 +1,18 @@
 """What changed between two manifests, and whether callers and readers of each tool can go on as before."""
 
+import math
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 
+from agent_resolver.core.approval import LIFETIME_MINUTES
 from agent_resolver.core.schema_change import Side, schema_changes
 from agent_resolver.core.schema_document import Schema
 from agent_resolver.schema.classification import CLASSIFICATION_RANK
-from agent_resolver.schema.manifest import Manifest, ManifestTool
+from agent_resolver.schema.manifest import DEFAULT_PRIORITY, DEFAULT_TIMEOUT_SECONDS, Manifest, ManifestTool
 
 
 class ChangeKind(StrEnum):
@@ -24,14 +26,24 @@ class ChangeKind(StrEnum):
     IDEMPOTENCY_GAINED = "idempotency-gained"
     IDEMPOTENCY_LOST = "idempotency-lost"
     INPUT_CHANGED = "input-changed"
+    ISOLATION_GAINED = "isolation-gained"
+    ISOLATION_LOST = "isolation-lost"
     LABEL_CHANGED = "label-changed"
     OUTBOUND_GAINED = "outbound-gained"
     OUTBOUND_LOST = "outbound-lost"
     OUTPUT_CHANGED = "output-changed"
+    PRIORITY_LOWERED = "priority-lowered"
+    PRIORITY_RAISED = "priority-raised"
+    RATE_LIMIT_LOWERED = "rate-limit-lowered"
+    RATE_LIMIT_RAISED = "rate-limit-raised"
+    READ_ONLY_GAINED = "read-only-gained"
+    READ_ONLY_LOST = "read-only-lost"
     SCOPES_ADDED = "scopes-added"
     SCOPES_REMOVED = "scopes-removed"
     SECRETS_ADDED = "secrets-added"
     SECRETS_REMOVED = "secrets-removed"
+    TIMEOUT_LOWERED = "timeout-lowered"
+    TIMEOUT_RAISED = "timeout-raised"
     TOOL_ADDED = "tool-added"
     TOOL_REMOVED = "tool-removed"
     TYPE_CHANGED = "type-changed"
@@ -39,27 +51,45 @@ class ChangeKind(StrEnum):
 
 _BREAKING: Final = {
     ChangeKind.APPROVAL_ADDED: "calls that went through wait for an approval",
+    ChangeKind.APPROVAL_REMOVED: "calls go through that somebody had to approve",
     ChangeKind.APPROVER_CHANGED: "whoever approved calls may not any more",
     ChangeKind.CLASSIFICATION_RAISED: "callers without the clearance are refused",
     ChangeKind.IDEMPOTENCY_LOST: "a call that is tried again may be done twice",
+    ChangeKind.ISOLATION_LOST: "calls run in the server's own process, and reach all that it reaches",
     ChangeKind.OUTBOUND_GAINED: "data may leave for other machines, which was promised not to happen",
+    ChangeKind.PRIORITY_RAISED: "an approval has to come sooner",
+    ChangeKind.RATE_LIMIT_LOWERED: "calls that were within the limit are refused",
+    ChangeKind.READ_ONLY_GAINED: "clients may call it without asking anybody: make sure that it changes nothing",
+    ChangeKind.READ_ONLY_LOST: "it may change something, which was promised not to happen",
     ChangeKind.SCOPES_ADDED: "callers without the scope are refused",
     ChangeKind.SECRETS_ADDED: "calls wait until somebody provides the secret",
+    ChangeKind.TIMEOUT_LOWERED: "calls that were in time are given up",
     ChangeKind.TOOL_REMOVED: "callers find no such tool",
     ChangeKind.TYPE_CHANGED: "nobody can tell whether a tool of another type does the same",
 }
 _COMPATIBLE: Final = {
-    ChangeKind.APPROVAL_REMOVED: "calls go through without an approval",
     ChangeKind.CLASSIFICATION_LOWERED: "callers with less clearance may call it: make sure that they may see the data",
     ChangeKind.IDEMPOTENCY_GAINED: "a call that is tried again is done once",
+    ChangeKind.ISOLATION_GAINED: "calls run in a process of their own",
     ChangeKind.LABEL_CHANGED: "it says something else, and does the same",
     ChangeKind.OUTBOUND_LOST: "data stays on the machine",
+    ChangeKind.PRIORITY_LOWERED: "an approval may come later",
+    ChangeKind.RATE_LIMIT_RAISED: "more calls are within the limit",
     ChangeKind.SCOPES_REMOVED: "callers need less than before",
     ChangeKind.SECRETS_REMOVED: "it needs less than before",
+    ChangeKind.TIMEOUT_RAISED: "calls may take longer",
     ChangeKind.TOOL_ADDED: "nobody relied on it yet",
 }
 _WHY: Final = {**_BREAKING, **_COMPATIBLE}
 _MAX_SHOWN: Final = 60
+_FLAGS: Final = {
+    "is_idempotent": (ChangeKind.IDEMPOTENCY_GAINED, ChangeKind.IDEMPOTENCY_LOST),
+    "is_read_only": (ChangeKind.READ_ONLY_GAINED, ChangeKind.READ_ONLY_LOST),
+    "is_isolated": (ChangeKind.ISOLATION_GAINED, ChangeKind.ISOLATION_LOST),
+    "allow_outbound": (ChangeKind.OUTBOUND_GAINED, ChangeKind.OUTBOUND_LOST),
+    "needs_approval": (ChangeKind.APPROVAL_ADDED, ChangeKind.APPROVAL_REMOVED),
+}
+"""What a tool does or does not; the kind where it comes, and the one where it goes."""
 _LABELS: Final = ("description", "domain", "subdomain", "tags", "maintainer", "costFactor", "examples")
 
 
@@ -137,27 +167,47 @@ def _rules(before: ManifestTool, after: ManifestTool) -> Iterator[Change]:
         before.required_scopes,
         after.required_scopes,
     )
-    yield from _flags(
-        tool,
-        (ChangeKind.IDEMPOTENCY_GAINED, ChangeKind.IDEMPOTENCY_LOST),
-        before.is_idempotent,
-        after.is_idempotent,
-    )
-    yield from _flags(
-        tool, (ChangeKind.OUTBOUND_GAINED, ChangeKind.OUTBOUND_LOST), before.allow_outbound, after.allow_outbound
-    )
-    yield from _flags(
-        tool, (ChangeKind.APPROVAL_ADDED, ChangeKind.APPROVAL_REMOVED), before.needs_approval, after.needs_approval
-    )
-    if before.approver_role and after.approver_role:
-        yield from _changed(tool, ChangeKind.APPROVER_CHANGED, before.approver_role, after.approver_role)
+    for name, kinds in _FLAGS.items():
+        yield from _flags(tool, kinds, getattr(before, name), getattr(after, name))
+    if before.needs_approval and after.needs_approval:
+        yield from _approval(before, after)
     yield from _lists(tool, (ChangeKind.SECRETS_ADDED, ChangeKind.SECRETS_REMOVED), before.secrets, after.secrets)
+    yield from _amounts(
+        tool,
+        (ChangeKind.TIMEOUT_RAISED, ChangeKind.TIMEOUT_LOWERED),
+        DEFAULT_TIMEOUT_SECONDS,
+        before.timeout_seconds,
+        after.timeout_seconds,
+    )
+    yield from _amounts(
+        tool,
+        (ChangeKind.RATE_LIMIT_RAISED, ChangeKind.RATE_LIMIT_LOWERED),
+        math.inf,
+        before.rate_limit_per_minute,
+        after.rate_limit_per_minute,
+    )
+
+
+def _approval(before: ManifestTool, after: ManifestTool) -> Iterator[Change]:
+    yield from _changed(after.id, ChangeKind.APPROVER_CHANGED, before.approver_role, after.approver_role)
+    was, now = (each.priority or DEFAULT_PRIORITY for each in (before, after))
+    is_sooner = LIFETIME_MINUTES[now] < LIFETIME_MINUTES[was]
+    yield from _changed(after.id, ChangeKind.PRIORITY_RAISED if is_sooner else ChangeKind.PRIORITY_LOWERED, was, now)
 
 
 def _flags(tool: str, kinds: tuple[ChangeKind, ChangeKind], *sides: bool) -> Iterator[Change]:
     before, after = sides
     if before != after:
         yield _change(tool, kinds[0] if after else kinds[1])
+
+
+def _amounts(
+    tool: str, kinds: tuple[ChangeKind, ChangeKind], default: float, *sides: float | UnsetType
+) -> Iterator[Change]:
+    before, after = (default if each is UNSET else each for each in sides)
+    if before != after:
+        told = (None if math.isinf(each) else _text(each) for each in (before, after))
+        yield _change(tool, kinds[0] if after > before else kinds[1], *told)
 
 
 def _lists(

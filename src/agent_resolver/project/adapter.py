@@ -41,6 +41,8 @@ class StatePorts:
         self._rate = SqliteRate(database)
         self._clock = SystemClock()
         self._writer = Writer(database)
+        self._running: set[str] = set()
+        """The keys of calls that this process started and has not finished."""
 
     # The trail
 
@@ -74,7 +76,7 @@ class StatePorts:
 
     async def all(self) -> list[PendingAction]:
         """Every action, oldest first."""
-        return await self._writer.do(self._pending.all)
+        return await self._writer.do(self._pending.all, is_long=True)
 
     async def answer(self, answered: PendingAction, record: Record) -> bool:
         """Keep the answer of an action and record it; False when it was answered before."""
@@ -108,10 +110,15 @@ class StatePorts:
     async def start(self, start: Start) -> Begun:
         """Note that a call starts, use up what lets it, and record it, all at once; or say why it may not."""
         try:
-            return await self._writer.do(partial(self._start, start))
+            begun = await self._writer.do(partial(self._start, start))
         except Exception:
-            self._lose(start.key)
+            # A call of that key which runs is another one, that was started before.
+            if start.key not in self._running:
+                self._lose(start.key)
             raise
+        if begun.state == "started":
+            self._running.add(start.key)
+        return begun
 
     def _start(self, start: Start) -> Begun:
         call = LedgerCall(
@@ -153,6 +160,8 @@ class StatePorts:
         except Exception:
             self._lose(key)
             raise
+        finally:
+            self._running.discard(key)
 
     def _lose(self, key: str) -> None:
         """What could not be written is nothing that runs: it may be tried again, as after an interruption."""
@@ -165,7 +174,8 @@ class StatePorts:
 
     async def interrupted(self) -> list[Interrupted]:
         """Every call that started and whose process is gone."""
-        found = await self._writer.do(lambda: self._ledger.interrupted())  # noqa: PLW0108 - made by the writer alone
+        # The ledger is made by the writer alone.
+        found = await self._writer.do(lambda: self._ledger.interrupted(), is_long=True)  # noqa: PLW0108
         return [Interrupted(**structs.asdict(call)) for call in found]
 
     async def give_up(self, key: str, record: Record | None) -> bool:

@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import structs
 
+from agent_resolver.core.constraint import Limits, limits_in, limits_of
 from agent_resolver.core.difference import remedy
 from agent_resolver.core.server import Server, servers_of
 from agent_resolver.core.verify import examine
@@ -17,14 +19,18 @@ from agent_resolver.project.where import find_config, read_config
 from agent_resolver.schema import (
     AgentFile,
     InvalidAgentFile,
+    Issue,
     IssueCode,
     Lockfile,
     Severity,
     parse_index,
     read_agent_file,
 )
+from agent_resolver.schema.agent_file import Constraints, Reading
 from agent_resolver.schema.issue import errors
 from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES, MAX_INDEX_BYTES, MAX_LOCKFILE_BYTES
+from agent_resolver.schema.tree import Mapping as Tree
+from agent_resolver.schema.tree import Node, plain
 from agent_resolver.storage import UnreadableFile, read_bounded
 from agent_resolver.storage.database import Database
 
@@ -34,6 +40,8 @@ if TYPE_CHECKING:
 
 _SQLITE = "sqlite:///"
 _GOVERNING = {"constraints", "requires"}
+_OF_A_LOCK = {("requires",), ("version",)}
+"""What an agent file must say only for the sake of its lock."""
 
 
 class Project:
@@ -48,11 +56,16 @@ class Project:
         lock_path: str | None = None,
         flags: tuple[str, ...] = (),
         trusts: bool = False,
+        is_agent_named: bool = False,
     ) -> None:
-        """The project of the agent file at `agent_path`; `trusts` lets its code run this once."""
+        """The project of the agent file at `agent_path`; `trusts` lets its code run this once.
+
+        An agent file that somebody named must be there: without it, nothing would govern what it should.
+        """
         self.agent_path = agent_path
         self.index_path = index_path
         self.lock_path = lock_path or f"{agent_path.removesuffix('.md')}.lock"
+        self._is_agent_named = is_agent_named
         self.folder = os.path.dirname(os.path.realpath(agent_path))
         self.environment = environment
         self._flags = flags
@@ -79,15 +92,46 @@ class Project:
         Raises:
             InvalidAgentFile: With every error in the file.
         """
-        reading = read_agent_file(read_bounded(self.agent_path, MAX_AGENT_FILE_BYTES))
+        if self._reading.agent is None or self._agent_faults:
+            raise InvalidAgentFile(self._agent_faults)
+        return self._reading.agent
+
+    @cached_property
+    def _reading(self) -> Reading:
+        return read_agent_file(read_bounded(self.agent_path, MAX_AGENT_FILE_BYTES))
+
+    @property
+    def _agent_faults(self) -> list[Issue]:
         unknown = [
             structs.replace(issue, severity=Severity.ERROR, message="Unknown key")
-            for issue in reading.issues
+            for issue in self._reading.issues
             if issue.code is IssueCode.UNKNOWN_KEY and (issue.at[0] in _GOVERNING or issue.hint)
         ]
-        if reading.agent is None or unknown:
-            raise InvalidAgentFile([*errors(reading.issues), *unknown])
-        return reading.agent
+        return [*errors(self._reading.issues), *unknown]
+
+    @property
+    def has_requirements(self) -> bool:
+        """Whether the agent file asks for servers, and so has a lock."""
+        return "requires" in self._said
+
+    @cached_property
+    def limits(self) -> Limits:
+        """The constraints of the agent file; one that asks for no servers needs no version either.
+
+        Raises:
+            InvalidAgentFile: With every error in the file.
+        """
+        if self.has_requirements:
+            return limits_of(self.agent)
+        if faults := [issue for issue in self._agent_faults if issue.at not in _OF_A_LOCK]:
+            raise InvalidAgentFile(faults)
+        constraints = self._said.get("constraints")
+        return limits_in(msgspec.convert(plain(constraints), Constraints)) if constraints else Limits()
+
+    @property
+    def _said(self) -> dict[str, Node]:
+        tree = self._reading.tree
+        return {item.key: item.value for item in tree.items} if isinstance(tree, Tree) else {}
 
     @cached_property
     def servers(self) -> tuple[Server, ...]:
@@ -153,13 +197,14 @@ class Project:
 
     @property
     def has_agent(self) -> bool:
-        """Whether there is an agent file."""
-        return os.path.exists(self.agent_path)
+        """Whether an agent file governs the project; one that was named and is missing is an error once it is read."""
+        return self._is_agent_named or os.path.lexists(self.agent_path)
 
     @property
     def app_id(self) -> str:
         """What telemetry calls this project: its agent, else its folder."""
-        return self.agent.name if self.has_agent else os.path.basename(self.root)
+        is_named = self.has_agent and self.has_requirements
+        return self.agent.name if is_named else os.path.basename(self.root)
 
     @cached_property
     def secrets(self) -> "ProjectSecrets":

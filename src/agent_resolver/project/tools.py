@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 from msgspec import Struct
 
 from agent_resolver.core.admission import forbidden, grants_of
-from agent_resolver.core.constraint import limits_of
 from agent_resolver.project.adapter import SystemClock
 from agent_resolver.project.capability import load_capabilities
 from agent_resolver.project.config import ServerAccess
@@ -54,19 +53,22 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
 ) -> AsyncIterator[OpenTools]:
     """Verify the lock, load the project's capabilities, connect the locked servers, and close all of it again.
 
-    Only the server of `for_tool` is connected if one is named. A project of capabilities alone needs no agent file;
-    what is not governed by one gets no locked servers either.
+    Only the server of `for_tool` is connected if one is named. A project of capabilities alone needs no agent file, and
+    an agent file that asks for no servers no lock; what it forbids holds all the same. Without `is_governed` there are
+    no locked servers either.
     """
     context = CallContext(run=secrets.token_hex(16), trace_id=secrets.token_hex(16), caller=caller)
-    has_agent = is_governed and (not project.config.tools.modules or project.has_agent)
-    if has_agent:
-        project.agent  # noqa: B018 - without one there is nothing to govern, and no state to keep
+    has_modules = bool(project.config.tools.modules)
+    # Before there is any state: without an agent file, or with one that is wrong, there is nothing to keep.
+    forbid = project.limits.forbid if project.has_agent or not has_modules else ()
+    has_lock = is_governed and (not has_modules or (project.has_agent and project.has_requirements))
+    if has_lock:
+        project.agent  # noqa: B018 - read for its errors
     telemetry = open_telemetry(project.environment, app_id=project.app_id)
     ports = project.ports
     with _closing(telemetry), _errors(verbose=verbose) as errors:
-        capabilities = await _vouched_for(project, context.run, has_agent=has_agent)
+        capabilities = await _vouched_for(project, context.run, has_lock=has_lock)
         registry = ToolRegistry(_ports(project, telemetry))
-        forbid = limits_of(project.agent).forbid if has_agent else ()
         for capability in capabilities:
             _offer(registry, capability, forbid)
         await registry.recover(context)
@@ -77,9 +79,9 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
             connect_seconds=min(seconds, _CONNECT_SECONDS),
             call_seconds=seconds,
         )
-        servers = LockedServers(_uses(project) if has_agent else (), registry, ports, around)
+        servers = LockedServers(_uses(project) if has_lock else (), registry, ports, around)
         owner = servers.owner_of(for_tool) if for_tool else None
-        inbox = Inbox(ports, project.secrets, SystemClock(), only_verified=project.has_issuer)
+        inbox = Inbox(ports, project.secrets, SystemClock(), trail=ports, only_verified=project.has_issuer)
         try:
             await servers.connect(context.run, None if for_tool is None else [owner] if owner else [])
             described = tuple(capability.descriptor for capability in capabilities)
@@ -89,11 +91,11 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
             await registry.settle()
 
 
-async def _vouched_for(project: Project, run: str, *, has_agent: bool) -> list["Capability[..., Any]"]:
+async def _vouched_for(project: Project, run: str, *, has_lock: bool) -> list["Capability[..., Any]"]:
     """The project's capabilities, once its lock holds and somebody trusts what it would run."""
     ports = project.ports
     try:
-        if has_agent and (why := why_trust_is_needed(project)):
+        if has_lock and (why := why_trust_is_needed(project)):
             project.require_trust(why)
         capabilities = load_capabilities(project)
     except LockRefused as refused:
@@ -103,7 +105,7 @@ async def _vouched_for(project: Project, run: str, *, has_agent: bool) -> list["
     except UntrustedFolder as refused:
         await ports.append(run, "folder.refused", {"reason": str(refused)})
         raise
-    if has_agent:
+    if has_lock:
         hashes = [entry.hash for entry in project.lockfile.servers]
         await ports.append(run, "lock.verified", {"agent": project.lockfile.agent_name, "hashes": hashes})
     return capabilities
@@ -154,7 +156,7 @@ def _errors(*, verbose: bool) -> Iterator[TextIO]:
 def _uses(project: Project) -> list[ServerUse]:
     """Each locked server once, with the scopes of all its entries."""
     entries = project.lockfile.servers
-    grants = grants_of(entries, limits_of(project.agent).forbid, project.config.tools.admit)
+    grants = grants_of(entries, project.limits.forbid, project.config.tools.admit)
     limits = {str(server): server.rate_limit_per_minute for server in project.servers}
     by_name = {f"{entry.server_id}@{entry.version}": entry for entry in entries}
     return [

@@ -10,6 +10,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from agent_resolver.registry.declaration import Declaration, descriptor_of, unsafe_declaration
 from agent_resolver.registry.errors import ToolFailure, UnsafeCapability
 from agent_resolver.registry.isolated import Isolated, target_of
+from agent_resolver.registry.kind import Undecodable
 from agent_resolver.registry.outcome import FailureCode
 from agent_resolver.registry.shape import compiled
 from agent_resolver.registry.signature import Signature, signature_of
@@ -138,11 +139,15 @@ class Capability(Generic[Parameters, Result]):
         """
         return await self._run(arguments, context)
 
+    def faults_in(self, arguments: dict[str, Any]) -> tuple[str, ...]:
+        """What keeps arguments that follow the schema from being a value of the type, each with its place."""
+        return _faults_in(arguments, self._decode)
+
     async def run_here(self, arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401 - a JSON value
         """Do it in this process."""
         try:
             request = self._decode(arguments)
-        except ValueError as error:
+        except Undecodable as error:
             message = f"The arguments do not follow the schema of {self.descriptor.id}: {error}"
             remedy = f"see `agent tools show {self.descriptor.id}`"
             raise ToolFailure(FailureCode.INPUT_VALIDATION_FAILED, message, remedy) from None
@@ -150,7 +155,7 @@ class Capability(Generic[Parameters, Result]):
         if self._is_async:
             result = await self._function(*given)
         else:
-            result = await asyncio.to_thread(self._function, *given)
+            result = await asyncio.to_thread(_called, self._function, given)
         try:
             return self._encode(result)
         except (TypeError, ValueError, RecursionError) as error:
@@ -178,15 +183,27 @@ def _unsafe_examples(examples: Sequence[Any], request: Typed) -> list[Unsafe]:
     shape = compiled(request.schema)
     found = []
     for place, example in enumerate(examples):
-        faults = faults_of_example(shape, example)
-        if not faults:
-            try:
-                request.decode(example)
-            except ValueError as error:
-                faults = [str(error)]
+        faults = faults_of_example(shape, example) or _faults_in(example, request.decode)
         found += [Unsafe(at=("examples", place), code=UnsafeCode.INVALID_EXAMPLE, message=each) for each in faults]
     return found
 
 
+def _faults_in(arguments: dict[str, Any], decode: Callable[[dict[str, Any]], Any]) -> tuple[str, ...]:
+    try:
+        decode(arguments)
+    except Undecodable as error:
+        return error.faults
+    except Exception as error:  # noqa: BLE001 - a class may have code of its own
+        return (f"(arguments): {type(error).__name__}",)
+    return ()
+
+
 def _where(function: Callable[..., Any]) -> str:
     return f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', type(function).__name__)}"
+
+
+def _called(function: Callable[..., Any], given: tuple[Any, ...]) -> Any:  # noqa: ANN401 - whatever it returns
+    try:
+        return function(*given)
+    except StopIteration as stop:  # A future cannot carry it: whoever waits would wait for ever.
+        raise RuntimeError("it raised StopIteration") from stop

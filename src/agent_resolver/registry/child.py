@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -68,8 +69,10 @@ def _end_with(requests: int) -> None:
 
 async def _ending(request: Request, answers: int) -> Ending:
     async def progress(done: float, total: float | None = None, message: str | None = None) -> None:
-        said = message and message[:_MAX_WORDS]
-        _tell(answers, Progressed(done=done, total=total, message=said))
+        # JSON has no word for what is not finite.
+        if isfinite(done):
+            known = total if total is not None and isfinite(total) else None
+            _tell(answers, Progressed(done=done, total=known, message=message and message[:_MAX_WORDS]))
 
     context = CallContext(
         run=request.run,

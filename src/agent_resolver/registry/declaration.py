@@ -67,6 +67,7 @@ def descriptor_of(
             priority=declared.priority,
             is_idempotent=declared.idempotent,
             secrets=_once(declared.secrets),
+            is_isolated=declared.isolated,
         ),
         labels=Labels(
             kind="CAPABILITY",

@@ -9,6 +9,7 @@ ResolverError
 """
 
 from collections.abc import Sequence
+from typing import get_args
 
 from agent_resolver.core.approval import AnswerRefusal
 from agent_resolver.registry.outcome import FailureCode
@@ -46,20 +47,40 @@ class AnswerRefused(ResolverError):
 
 
 class ToolFailure(ResolverError):
-    """A foreseen failure of a tool."""
+    """A foreseen failure of a tool.
+
+    Raises:
+        TypeError: It is told in something else than words.
+        ValueError: There is no such code.
+    """
 
     def __init__(self, code: FailureCode, message: str, remedy: str = "") -> None:
+        _check_words(message, remedy)
         super().__init__(message)
-        self.code = code
-        self.remedy = remedy
+        self.code = FailureCode(code)
+        self.remedy = str(remedy) or "ask whoever wrote the tool"
 
 
 class NeedsAction(ResolverError):
-    """A tool cannot start before a person has done something."""
+    """A tool cannot start before a person has done something.
+
+    Raises:
+        TypeError: It is told in something else than words.
+        ValueError: It is nothing that a tool can wait for, or cannot be written.
+    """
 
     def __init__(self, kind: Need, subject: str, message: str, *, needs: str = "") -> None:
+        _check_words(subject, message, needs)
+        if kind not in get_args(Need):
+            raise ValueError(f"a tool can wait for {', '.join(get_args(Need))}")
+        f"{subject}{message}".encode()
         super().__init__(message)
         self.kind = kind
         self.subject = subject
         self.needs = needs
         """The secret that answers it by being there."""
+
+
+def _check_words(*words: object) -> None:
+    if not all(isinstance(word, str) for word in words):
+        raise TypeError("what a tool says is text")

@@ -4,7 +4,7 @@ from msgspec import structs
 
 from agent_resolver.core.approval import AnswerCode, AnswerRefusal, Verdict, refuse_verdict, refuse_words
 from agent_resolver.registry.errors import AnswerRefused, ToolFailure
-from agent_resolver.registry.port import Clock, PendingActions, Record, Secrets
+from agent_resolver.registry.port import Clock, PendingActions, Record, Secrets, Trail
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.pending import PendingAction, PendingState
@@ -18,11 +18,21 @@ READY = "ready"
 class Inbox:
     """Lists what waits, and takes answers from whoever may give them."""
 
-    def __init__(self, pending: PendingActions, secrets: Secrets, clock: Clock, *, only_verified: bool = False) -> None:
+    def __init__(
+        self,
+        pending: PendingActions,
+        secrets: Secrets,
+        clock: Clock,
+        *,
+        trail: Trail | None = None,
+        only_verified: bool = False,
+    ) -> None:
         self._pending = pending
         self._secrets = secrets
         self._clock = clock
-        self._only_verified = only_verified
+        self._trail = trail
+        self.only_verified = only_verified
+        """Whether an issuer must vouch for whoever answers."""
 
     async def list(self, context: CallContext, *, is_everything: bool = False) -> list[PendingAction]:
         """What is open, oldest first; on request all that ever waited."""
@@ -54,10 +64,9 @@ class Inbox:
         Raises:
             AnswerRefused: It may not be answered, or not by this caller.
         """
-        self._check_caller(context.caller)
-        action = await self.show(action_id, context)
+        action = await self._taken_up(action_id, context)
         if refusal := refuse_verdict(action, verdict, context.caller, self._clock.now()):
-            raise AnswerRefused(refusal)
+            raise await self._refused(action, refusal, context)
         return await self._keep(action, verdict, reason, context)
 
     async def answer(self, action_id: str, words: str, context: CallContext) -> PendingAction:
@@ -66,18 +75,28 @@ class Inbox:
         Raises:
             AnswerRefused: It is no question, was answered, or may not be answered by this caller.
         """
-        self._check_caller(context.caller)
-        action = await self.show(action_id, context)
+        action = await self._taken_up(action_id, context)
         if refusal := refuse_words(action, context.caller, self._clock.now()):
-            raise AnswerRefused(refusal)
+            raise await self._refused(action, refusal, context)
         return await self._keep(action, words, None, context)
 
-    def _check_caller(self, caller: Caller) -> None:
+    async def _taken_up(self, action_id: str, context: CallContext) -> PendingAction:
+        """The action, for somebody who may answer at all; nobody else learns whether there is one."""
+        caller = context.caller
         is_expired = caller.expires_at is not None and caller.expires_at <= self._clock.now()
-        if is_expired or (self._only_verified and not caller.is_verified):
-            message = f"Nobody vouches for {caller.id}, and this project has an issuer"
-            refusal = AnswerRefusal(AnswerCode.UNAUTHORIZED, message, "give a token of its issuer: AGENT_TOKEN")
-            raise AnswerRefused(refusal)
+        if not is_expired and (caller.is_verified or not self.only_verified):
+            return await self.show(action_id, context)
+        message = f"Nobody vouches for {caller.id}, and this project has an issuer"
+        refusal = AnswerRefusal(AnswerCode.UNAUTHORIZED, message, "give a token of its issuer: AGENT_TOKEN")
+        action = await self._pending.get(action_id)
+        raise await self._refused(action, refusal, context) if action else AnswerRefused(refusal)
+
+    async def _refused(self, action: PendingAction, refusal: AnswerRefusal, context: CallContext) -> AnswerRefused:
+        """What tells a refusal, once it is recorded."""
+        if self._trail is not None:
+            body = {**_body_by(context.caller, action), "code": refusal.code.value}
+            await self._trail.append(context.run, "action.refused", body)
+        return AnswerRefused(refusal)
 
     async def _keep(
         self, action: PendingAction, answer: str, reason: str | None, context: CallContext
@@ -85,17 +104,10 @@ class Inbox:
         by = context.caller.id
         answered = structs.replace(action, answer=answer, reason=reason, answered_by=by, answered_at=self._clock.now())
         kind = f"action.{answer}" if action.type == "APPROVAL" else "action.answered"
-        body: dict[str, object] = {
-            "caller": by,
-            "verified": context.caller.is_verified,
-            "trace": action.trace_id,
-            "action": action.id,
-            "type": action.type,
-            "tool": action.subject,
-        }
-        if not await self._pending.answer(answered, Record(context.run, kind, body)):
+        if not await self._pending.answer(answered, Record(context.run, kind, _body_by(context.caller, action))):
             message = f"{action.id} was answered by somebody else a moment ago"
-            raise AnswerRefused(AnswerRefusal(AnswerCode.ALREADY_ANSWERED, message, f"`agent inbox show {action.id}`"))
+            refusal = AnswerRefusal(AnswerCode.ALREADY_ANSWERED, message, f"`agent inbox show {action.id}`")
+            raise await self._refused(action, refusal, context)
         return answered
 
     async def _settled(self, action: PendingAction, context: CallContext) -> PendingAction:
@@ -103,13 +115,7 @@ class Inbox:
         if not (action.needs and action.is_open and await self._is_there(action.needs)):
             return action
         answered = structs.replace(action, answer=READY, answered_by=READY, answered_at=self._clock.now())
-        body: dict[str, object] = {
-            "trace": action.trace_id,
-            "action": action.id,
-            "type": action.type,
-            "tool": action.subject,
-        }
-        await self._pending.answer(answered, Record(context.run, "action.settled", body))
+        await self._pending.answer(answered, Record(context.run, "action.settled", _body(action)))
         return answered
 
     async def _is_there(self, name: str) -> bool:
@@ -117,3 +123,19 @@ class Inbox:
             return await self._secrets.get(name) is not None
         except ToolFailure:
             return False
+
+
+def _body(action: PendingAction) -> dict[str, object]:
+    """What the trail says of an action."""
+    body: dict[str, object] = {
+        "trace": action.trace_id,
+        "action": action.id,
+        "type": action.type,
+        "tool": action.subject,
+    }
+    return {**body, "arguments": action.arguments} if action.arguments else body
+
+
+def _body_by(caller: Caller, action: PendingAction) -> dict[str, object]:
+    """What it says of somebody who answers it, or tries to."""
+    return {"caller": caller.id, "verified": caller.is_verified, **_body(action)}

@@ -47,6 +47,14 @@ class Record(Struct, frozen=True, kw_only=True):
     unsafe: tuple[Unsafe, ...] = ()
 
 
+class Undecodable(ValueError):
+    """Arguments are no value of a type; tells places and never values."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        super().__init__("; ".join(faults))
+        self.faults = tuple(faults)
+
+
 class Kind(Protocol):
     """A library that types are written with."""
 
@@ -58,8 +66,12 @@ class Kind(Protocol):
         """
         ...
 
-    def unsafe_metadata(self, item: Value) -> Iterator[Unsafe]:
-        """What is not safe about one thing in an `Annotated`."""
+    def unsafe_metadata(self, metadata: Sequence[Any], annotation: Annotation) -> Iterator[Unsafe]:
+        """What is not safe about what an `Annotated` adds to a type."""
+        ...
+
+    def unsafe_class(self, cls: type[Any]) -> Iterator[Unsafe]:
+        """What a class that the library did not make has it do besides."""
         ...
 
     def note(self, metadata: Sequence[Any]) -> Note:
@@ -79,7 +91,7 @@ class Kind(Protocol):
         ...
 
     def decoder(self, annotation: Annotation) -> Callable[[dict[str, Any]], Any]:
-        """What makes a value of a JSON object; it raises a ValueError that tells places and never values."""
+        """What makes a value of a JSON object, or raises `Undecodable`."""
         ...
 
     def encoder(self, annotation: Annotation, *, has_sets: bool) -> Callable[[Any], Any]:
@@ -114,6 +126,14 @@ def alias(other: str) -> Unsafe:
     """A field has another name in JSON than in Python."""
     message = f"it is called `{other}` outside: name the field as callers write it"
     return Unsafe(code=UnsafeCode.ALIAS, message=message)
+
+
+def validator(what: str) -> Unsafe:
+    """Values are refused or changed by more than the schema."""
+    message = (
+        f"{what} refuses or changes values that the schema allows: say it with constraints, or check it in the function"
+    )
+    return Unsafe(code=UnsafeCode.VALIDATOR, message=message)
 
 
 def schema_override(what: str) -> Unsafe:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 from functools import partial
+from time import monotonic
 from typing import Any
 
 import mcp_types
@@ -12,7 +13,7 @@ from msgspec import Struct
 from agent_resolver.core.admission import AdmissionCode, Grant, Refused
 from agent_resolver.registry.errors import NeedsAction, ToolFailure
 from agent_resolver.registry.mcp_connection import McpConnection
-from agent_resolver.registry.outcome import FailureCode
+from agent_resolver.registry.outcome import FailureCode, Outcome
 from agent_resolver.registry.port import Trail
 from agent_resolver.registry.registry import ToolRegistry
 from agent_resolver.registry.shape import compiled
@@ -23,6 +24,8 @@ from agent_resolver.telemetry.current import current_traceparent
 
 _MAX_SCHEMA_BYTES = 256 * 1024
 _MAX_DESCRIPTION = 4_000
+_SECONDS_BETWEEN = 10.0
+"""How long a server that is not there is left alone."""
 
 
 class ServerUse(Struct, frozen=True, kw_only=True):
@@ -77,6 +80,8 @@ class LockedServers:
         self._around = around
         self._connections: dict[str, McpConnection] = {}
         self._offering = asyncio.Lock()
+        self._tried: dict[str, float] = {}
+        """When each was last looked for."""
         self.problems: dict[str, ToolFailure | NeedsAction] = {}
         """Why a server is not there; the others are."""
 
@@ -94,12 +99,24 @@ class LockedServers:
         wanted = self._uses if names is None else names
         await asyncio.gather(*(self._connect(self._uses[name], run) for name in wanted))
 
+    async def call(self, tool_id: str, arguments: dict[str, Any], context: CallContext) -> Outcome:
+        """Call a tool of the registry; where its server is not there, it is looked for again, every few seconds."""
+        owner = self.owner_of(tool_id)
+        if owner in self.problems and monotonic() - self._tried[owner] > _SECONDS_BETWEEN:
+            await self._connect(self._uses[owner], context.run)
+        if owner in self.problems:
+            return await self._registry.unavailable(tool_id, self.problems[owner], context)
+        return await self._registry.call(tool_id, arguments, context)
+
     async def close(self) -> None:
         """End every connection, and every server that we started."""
         await asyncio.gather(*(connection.close() for connection in self._connections.values()))
         self._connections.clear()
 
     async def _connect(self, use: ServerUse, run: str) -> None:
+        self._tried[use.name] = monotonic()
+        if (before := self._connections.pop(use.name, None)) is not None:
+            await before.close()
         try:
             transport = transport_of(use.entry, use.grant.scopes, use.credentials, self._around)
             connection = McpConnection(use.entry.server_id, transport, connect_seconds=self._around.connect_seconds)
@@ -109,6 +126,7 @@ class LockedServers:
             self.problems[use.name] = problem
             await self._trail.append(run, "server.unavailable", {"server": use.name, "reason": _code(problem)})
             return
+        self.problems.pop(use.name, None)
         await self._trail.append(run, "server.connected", {"server": use.name, "endpoint": use.entry.endpoint})
         connection.on_change = partial(self._offer_all, use, connection, run)
         await connection.on_change()
@@ -159,7 +177,7 @@ def _unusable_schema(schema: dict[str, Any]) -> str | None:
     try:
         if len(msgspec.json.encode(schema)) > _MAX_SCHEMA_BYTES:
             return f"it is larger than {_MAX_SCHEMA_BYTES:,} bytes"
-        compiled(schema)
+        compiled(schema, has_formats=False)
     except (ValueError, RecursionError) as error:
         return str(error).partition("\n")[0]
     return None

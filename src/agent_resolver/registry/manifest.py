@@ -2,12 +2,18 @@
 
 from collections.abc import Iterable
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from agent_resolver.core import EPOCH
 from agent_resolver.registry.errors import ToolIdConflict
 from agent_resolver.registry.tool import Descriptor
-from agent_resolver.schema.manifest import Manifest, ManifestTool, manifest_digest
+from agent_resolver.schema.manifest import (
+    DEFAULT_PRIORITY,
+    DEFAULT_TIMEOUT_SECONDS,
+    Manifest,
+    ManifestTool,
+    manifest_digest,
+)
 
 
 def manifest_of(descriptors: Iterable[Descriptor], generated_at: str = EPOCH) -> Manifest:
@@ -31,7 +37,7 @@ def is_own(descriptor: Descriptor) -> bool:
 
 
 def _entry(descriptor: Descriptor) -> ManifestTool:
-    rules, labels = descriptor.rules, descriptor.labels
+    rules, labels, hints = descriptor.rules, descriptor.labels, descriptor.hints or {}
     return ManifestTool(
         id=descriptor.id,
         type="BLUEPRINT" if labels.kind == "BLUEPRINT" else "CAPABILITY",
@@ -46,9 +52,19 @@ def _entry(descriptor: Descriptor) -> ManifestTool:
         required_scopes=tuple(sorted(rules.required_scopes)),
         allow_outbound=labels.allow_outbound,
         is_idempotent=rules.is_idempotent,
-        cost_factor=UNSET if labels.cost_factor is None else labels.cost_factor,
-        needs_approval=rules.needs_approval,
-        approver_role=rules.approver_role if rules.needs_approval else "",
+        is_read_only=hints.get("readOnlyHint", False),
+        is_isolated=rules.is_isolated,
+        cost_factor=_number(labels.cost_factor),
+        timeout_seconds=_number(descriptor.timeout_seconds, DEFAULT_TIMEOUT_SECONDS),
+        rate_limit_per_minute=_number(descriptor.rate_limit_per_minute),
+        needs_approval=rules.takes_approval,
+        approver_role=rules.approver_role if rules.takes_approval else "",
+        priority=rules.priority if rules.takes_approval and rules.priority != DEFAULT_PRIORITY else UNSET,
         secrets=tuple(sorted(rules.secrets)),
         examples=labels.examples,
     )
+
+
+def _number(value: float | None, default: float | None = None) -> float | UnsetType:
+    """A number as it is read back, `2.0` for a `2`: the digest is over how it is written."""
+    return UNSET if value is None or value == default else float(value)

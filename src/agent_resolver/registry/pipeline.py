@@ -36,11 +36,12 @@ from agent_resolver.registry.port import (
     Trail,
 )
 from agent_resolver.registry.question import RETRY, Questions, pending_of
-from agent_resolver.registry.secret import Secret, redacted
+from agent_resolver.registry.secret import Secret, is_secret_name, redacted
 from agent_resolver.registry.shape import faults_of
 from agent_resolver.registry.tool import Progress, Rules
 from agent_resolver.schema import digest
 from agent_resolver.schema.classification import CLASSIFICATION_RANK
+from agent_resolver.schema.pending import PendingAction
 
 _LOOK_FIRST: Final = "it may have done its work all the same: look before you call it again"
 _MAYBE_DONE: Final = frozenset(
@@ -53,6 +54,13 @@ _MAYBE_DONE: Final = frozenset(
     }
 )
 """Failures after which nobody knows whether the tool did its work."""
+_OF_TOOLS: Final = _MAYBE_DONE | {
+    FailureCode.INPUT_VALIDATION_FAILED,
+    FailureCode.NOT_CONFIGURED,
+    FailureCode.TOOL_ERROR,
+}
+"""What a tool may say of itself; what it says otherwise is a failure of the tool."""
+_OF_SERVERS: Final = _OF_TOOLS | {FailureCode.UNAUTHORIZED, FailureCode.UNKNOWN_TOOL}
 _MAX_KEY: Final = 200
 
 
@@ -109,7 +117,7 @@ class Pipeline:
         span = telemetry.begin(call.tool_id, entry.descriptor if entry else None, call.context) if telemetry else None
         outcome: Outcome | None = None
         try:
-            outcome = await self.audit(call, await self._ended(call))
+            outcome = await self._ended(call)
         finally:
             if telemetry:
                 telemetry.end(span, outcome)
@@ -117,8 +125,10 @@ class Pipeline:
 
     async def _ended(self, call: Call) -> Outcome:
         try:
-            return await self._outcome(call)
-        except Exception as error:
+            return await self.audit(call, await self._outcome(call))
+        except (asyncio.CancelledError, GeneratorExit):
+            raise  # The loop ends, and the program with it: the next one finds what was interrupted.
+        except BaseException as error:
             if call.is_started:
                 # Nobody knows how it ended, and nobody shall wait for it.
                 message = f"{call.tool_id} failed: {type(error).__name__}{place_of(error)}"
@@ -170,8 +180,10 @@ class Pipeline:
         return None
 
     def check_arguments(self, call: Call) -> Failed | None:
-        """Whether the arguments follow the schema."""
+        """Whether the arguments follow the schema, and what the tool knows besides: its `faults_in`, if it has one."""
         faults = faults_of(call.entry.arguments, call.arguments, "arguments")
+        if not faults and (faults_in := getattr(call.entry.tool, "faults_in", None)):
+            faults = faults_in(call.arguments)
         if faults:
             message = f"The arguments do not follow the schema of {call.tool_id}"
             remedy = f"see `agent tools show {call.tool_id}`"
@@ -205,13 +217,14 @@ class Pipeline:
 
     async def approval(self, call: Call) -> Failed | Pending | None:  # noqa: PLR0911 - one for each state
         """Whether somebody approved this very call, and it was not made yet."""
-        needs_approval = call.entry.descriptor.rules.takes_approval
+        rules = call.entry.descriptor.rules
+        needs_approval = rules.takes_approval
         if self._keeps_trail or call.context.key is not None or needs_approval:
             call.digest = digest(call.arguments)
         if not needs_approval:
             return None
         newest, count = await self._questions.newest_approval(call)
-        if newest is None:
+        if newest is None or _is_too_weak(newest, rules):
             return await self._questions.approval(call, count)
         match newest.state(self._ports.clock.now()):
             case "approved":
@@ -267,6 +280,7 @@ class Pipeline:
         if not (self._keeps_state or key):
             return None
         call.key = key or f"call-{randomness.token_hex(8)}"
+        used = {"approval": call.approval.id} if call.approval else {}
         start = Start(
             key=call.key,
             tool=call.tool_id,
@@ -276,7 +290,7 @@ class Pipeline:
             trace_id=call.context.trace_id,
             uses=call.approval.id if call.approval else None,
             at=self._ports.clock.now(),
-            record=call.record("call.started", arguments=call.digest) if self._keeps_trail else None,
+            record=call.record("call.started", arguments=call.digest, **used) if self._keeps_trail else None,
         )
         begun = await self._ledger.start(start)
         if begun.state == "unknown":
@@ -290,7 +304,10 @@ class Pipeline:
                 return self._told_again(call, begun.sealed or b"")
             case "running":
                 message = f"The same call of {call.tool_id} is on its way"
-                return call.failed(FailureCode.ALREADY_RUNNING, message, "ask again under the same key once it ended")
+                same = "trace" if call.context.key is None else "key"
+                return call.failed(
+                    FailureCode.ALREADY_RUNNING, message, f"ask again under the same {same} once it ended"
+                )
             case "reused":
                 message = f"The key was used for another call of {call.tool_id}"
                 return call.failed(FailureCode.KEY_REUSED, message, "give each call a key of its own")
@@ -309,7 +326,18 @@ class Pipeline:
 
     async def _unknown(self, call: Call, start: Start) -> Outcome | None:
         """What was interrupted is tried again only when a person says so, and then once."""
-        action = await self._questions.interrupted(call, start.key, call.entry.descriptor.rules)
+        begun = Begun("unknown")
+
+        async def is_still_unknown() -> bool:
+            nonlocal begun
+            begun = await self._ledger.start(start)
+            call.is_started = begun.state == "started"
+            return begun.state == "unknown"
+
+        rules = call.entry.descriptor.rules
+        action = await self._questions.interrupted(call, start.key, rules, is_still_unknown)
+        if action is None:  # Somebody else made the call a moment ago, with the answer to the last question.
+            return None if call.is_started else await self._not_started(call, begun)
         if action.answer and action.answer.strip().lower() == RETRY:
             begun = await self._ledger.start(structs.replace(start, uses=action.id, is_new_attempt=True))
             call.is_started = begun.state == "started"
@@ -323,21 +351,14 @@ class Pipeline:
         return call.failed(FailureCode.OUTCOME_UNKNOWN, message, remedy)
 
     async def invoke(self, call: Call) -> Outcome:
-        """Run the tool; whatever is wrong with it, its call ends with an outcome."""
+        """Run the tool; whatever it raises, its call ends with an outcome, unless somebody ends the call itself."""
         limit = call.entry.descriptor.timeout_seconds
         deadline = asyncio.timeout(limit)
         try:
             async with deadline:
-                result = await call.entry.tool.invoke(call.arguments, call.context)
-            return Done(trace_id=call.context.trace_id, result=result)
-        except ToolFailure as failure:
-            return call.failed_like(failure)
-        except NeedsAction as needed:
-            if needed.kind == "CLARIFICATION":
-                return await self._clarified(call, str(needed))
-            return await self._questions.need(call, needed)
-        except (Exception, SystemExit, asyncio.CancelledError) as error:
-            if _is_being_cancelled():
+                said = await _said(call)
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError | GeneratorExit) and _is_being_cancelled():
                 raise
             if isinstance(error, TimeoutError) and deadline.expired():
                 message = f"{call.tool_id} did not answer within {limit:g} s"
@@ -345,6 +366,11 @@ class Pipeline:
             # Its kind and its place are enough to find it.
             message = f"{call.tool_id} failed: {type(error).__name__}{place_of(error)}"
             return call.failed(FailureCode.RUNNER_ERROR, message, _LOOK_FIRST)
+        if not isinstance(said, NeedsAction):
+            return said
+        if said.kind == "CLARIFICATION":
+            return await self._clarified(call, str(said))
+        return await self._questions.need(call, said)
 
     async def _clarified(self, call: Call, question: str) -> Outcome:
         """Run the tool again with the answer to its question, or wait for one."""
@@ -368,15 +394,19 @@ class Pipeline:
 
     def redaction(self, call: Call, outcome: Outcome) -> Outcome:
         """What is told, without the secrets that the tool was given."""
-        if not call.secrets:
-            return outcome
-        if isinstance(outcome, Done):
-            return structs.replace(outcome, result=redacted(outcome.result, call.secrets))
         if isinstance(outcome, Failed):
-            details = tuple(redacted(list(outcome.details), call.secrets))
-            message, remedy = redacted([outcome.message, outcome.remedy], call.secrets)
-            return structs.replace(outcome, message=message, remedy=remedy, details=details)
-        return outcome
+            words = redacted([outcome.message, outcome.remedy, *outcome.details], call.secrets)
+            message, remedy, *details = map(_writable, words)
+            return structs.replace(outcome, message=message, remedy=remedy, details=tuple(details))
+        if not call.secrets or not isinstance(outcome, Done):
+            return outcome
+        result = redacted(outcome.result, call.secrets)
+        faults = () if result == outcome.result else faults_of(call.entry.result, result, "result")
+        if not faults:
+            return structs.replace(outcome, result=result)
+        message = f"{call.tool_id} gave a secret where its schema has no room for the mask"
+        failed = call.failed(FailureCode.OUTPUT_VALIDATION_FAILED, message, _LOOK_FIRST, faults)
+        return self.redaction(call, failed)
 
     # 12: the record ---------------------------------------------------------------------------------------------------
 
@@ -388,6 +418,8 @@ class Pipeline:
             ending, sealed = _ending(call, outcome), None
             if ending == "done" and isinstance(outcome, Done):
                 sealed = self._ports.seal.close(msgspec.json.encode(outcome.result), call.key)
+            # What the ledger cannot write it counts as interrupted by itself.
+            call.is_started = False
             await self._ledger.finish(call.key, ending, sealed, record)
         elif trail and record:
             await trail.append(record.run, record.kind, record.body)
@@ -407,6 +439,37 @@ class Pipeline:
             await self._questions.interrupted(call, interrupted.key, entry.descriptor.rules if entry else Rules())
         record = call.record("call.interrupted", arguments=call.digest) if self._keeps_trail else None
         await self._ledger.give_up(interrupted.key, record)
+
+
+async def _said(call: Call) -> Done | Failed | NeedsAction:
+    """What the tool has to say: its result, a failure that it foresaw, or what it needs."""
+    try:
+        return Done(trace_id=call.context.trace_id, result=await call.entry.tool.invoke(call.arguments, call.context))
+    except ToolFailure as failure:
+        failed = call.failed_like(failure)
+        allowed = _OF_SERVERS if call.entry.descriptor.labels.kind == "TOOL" else _OF_TOOLS
+        return failed if failed.code in allowed else structs.replace(failed, code=FailureCode.TOOL_ERROR)
+    except NeedsAction as needed:
+        # The name is kept, and a tool may have put the value there.
+        is_told = redacted(needed.needs, call.secrets) == needed.needs
+        if not needed.needs or (is_told and is_secret_name(needed.needs)):
+            return needed
+        message = f"{call.tool_id} needs a secret, and does not say its name"
+        return call.failed(FailureCode.RUNNER_ERROR, message, "give `needs` the name of a secret, never its value")
+
+
+def _is_too_weak(approval: PendingAction, rules: Rules) -> bool:
+    """Whether others could approve it than the tool's rules say: they changed since it was asked for.
+
+    Whoever rejected it has rejected it.
+    """
+    is_lower = CLASSIFICATION_RANK[approval.classification] < CLASSIFICATION_RANK[rules.classification]
+    return approval.answer != "rejected" and (is_lower or approval.role != rules.approver_role)
+
+
+def _writable(text: str) -> str:
+    """The text as it can be written: file names may hold what is no character."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _ending(call: Call, outcome: Outcome) -> Literal["done", "unknown", "forgotten"]:
@@ -431,5 +494,8 @@ def _without_secrets(progress: Progress, secrets: tuple[Secret, ...]) -> Progres
 
 def _is_being_cancelled() -> bool:
     """Whether somebody ends the call itself; a tool may also end itself like this."""
-    task = asyncio.current_task()
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return True  # Its loop is gone.
     return task is not None and task.cancelling() > 0

@@ -1,5 +1,6 @@
 """What the pipeline asks a person, and how the call that asked goes on."""
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from agent_resolver.core.approval import expiry
@@ -92,17 +93,21 @@ class Questions:
         )
         return await self._ask(call, action)
 
-    async def interrupted(self, call: Call, key: str, rules: Rules) -> PendingAction:
-        """Ask whether what was interrupted under this key was done.
+    async def interrupted(
+        self, call: Call, key: str, rules: Rules, is_still_unknown: Callable[[], Awaitable[bool]] | None = None
+    ) -> PendingAction | None:
+        """Ask whether what was interrupted under this key was done; None where that is known by now.
 
-        An answer that was used up is asked for anew, and so is one that others could give than the tool's rules say:
-        whoever asked first may not have known the tool.
+        An answer that was used up is asked for anew, unless it was used a moment ago, and so is one that others could
+        give than the tool's rules say: whoever asked first may not have known the tool.
         """
         binding = digest(["OUTCOME_UNKNOWN", key])
         newest, count = await self._pending.newest(binding)
         strictness = CLASSIFICATION_RANK[rules.classification]
         if newest and newest.used_at is None and CLASSIFICATION_RANK[newest.classification] >= strictness:
             return newest
+        if newest and newest.used_at and is_still_unknown and not await is_still_unknown():
+            return None
         action = PendingAction(
             id=_id(binding, count),
             type="CLARIFICATION",
@@ -119,8 +124,10 @@ class Questions:
         return await self._ask(call, action)
 
     async def _ask(self, call: Call, action: PendingAction) -> PendingAction:
-        record = call.record("action.asked", action=action.id, type=action.type) if self._is_recorded else None
-        return await self._pending.ask(action, record)
+        if not self._is_recorded:
+            return await self._pending.ask(action)
+        asked = {"arguments": action.arguments} if action.arguments else {}
+        return await self._pending.ask(action, call.record("action.asked", action=action.id, type=action.type, **asked))
 
 
 def pending_of(action: PendingAction, call: Call) -> Pending:

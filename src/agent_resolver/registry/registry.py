@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from msgspec import structs
@@ -37,8 +38,9 @@ class ToolRegistry:
         descriptor = tool.descriptor
         if known := self._entries.get(descriptor.id):
             raise ToolIdConflict(descriptor.id, known.descriptor.source, descriptor.source)
-        result = None if descriptor.output_schema is None else compiled(descriptor.output_schema)
-        self._entries[descriptor.id] = Entry(tool, descriptor, compiled(descriptor.input_schema), result)
+        shape = partial(compiled, has_formats=descriptor.labels.kind != "TOOL")
+        result = None if descriptor.output_schema is None else shape(descriptor.output_schema)
+        self._entries[descriptor.id] = Entry(tool, descriptor, shape(descriptor.input_schema), result)
 
     def refuse(self, tool_id: str, source: str, refused: Refused) -> None:
         """Remember why a tool is not offered, so that a call to it can say so."""

@@ -1,7 +1,9 @@
 """A secret that a tool was given, and how it is kept out of what the tool says."""
 
 import base64
+import html
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NoReturn
 from urllib.parse import quote_from_bytes
@@ -13,6 +15,9 @@ _SHORTEST: Final = 4
 """What is shorter than this is found everywhere, and hides nothing when it is masked."""
 _SHORTEST_LINE: Final = 8
 _URL_SAFE: Final = str.maketrans("+/", "-_")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_QUOTES: Final = (("&quot;", "&#x27;"), ("&quot;", "&#39;"), ("&#34;", "&#39;"), ("&quot;", "&apos;"), ("&quot;", "'"))
+"""How `"` and `'` are written in HTML and XML, where they are not left as they are."""
 
 
 class Secret:
@@ -36,6 +41,11 @@ class Secret:
 
     def __getstate__(self) -> NoReturn:
         raise TypeError("a secret is not written anywhere")
+
+
+def is_secret_name(text: str) -> bool:
+    """Whether a secret can have this name."""
+    return _NAME.fullmatch(text) is not None
 
 
 def redacted(value: Any, secrets: Iterable[Secret]) -> Any:  # noqa: ANN401 - a JSON value
@@ -62,10 +72,27 @@ def _forms(text: str) -> Iterator[str]:
     yield from (line for line in map(str.strip, text.splitlines()) if len(line) >= _SHORTEST_LINE)
     yield json.dumps(text)[1:-1]
     yield json.dumps(text, ensure_ascii=False)[1:-1]
+    yield from _markup(text)
+    yield from _python(text, raw)
     for quoted in {quote_from_bytes(raw, safe=safe) for safe in ("", "/")}:
         yield from (quoted, _lower_escapes(quoted), quoted.replace("%20", "+"))
     yield from (raw.hex(), raw.hex().upper())
     yield from _base64(raw)
+
+
+def _markup(text: str) -> Iterator[str]:
+    """The secret in HTML or XML."""
+    escaped = html.escape(text, quote=False)
+    yield escaped
+    if '"' in text or "'" in text:
+        yield from (escaped.replace('"', double).replace("'", single) for double, single in _QUOTES)
+
+
+def _python(text: str, raw: bytes) -> Iterator[str]:
+    """The secret as Python writes it, also as bytes and in what holds quotes of its own."""
+    # With both kinds of quotes in a text, it is the single ones that Python escapes.
+    for escaped in (repr(f'"{text}')[2:-1], repr(b'"' + raw)[3:-1]):
+        yield from (escaped, escaped.replace("\\'", "'"))
 
 
 def _bytes(text: str) -> bytes:

@@ -58,6 +58,26 @@ def unwrapped(annotation: Annotation) -> tuple[Any, tuple[Any, ...]]:
             return annotation, metadata
 
 
+def members_of(annotation: Annotation) -> tuple[Any, ...]:
+    """What a union is made of, besides nothing; empty for what is no union."""
+    if not _is_union(annotation):
+        return ()
+    # By identity: what an annotation holds may have no hash.
+    return tuple(member for member in get_args(annotation) if member is not types.NoneType and member is not UnsetType)
+
+
+def is_list(annotation: Annotation) -> bool:
+    """Whether it is a list in JSON."""
+    origin = origin_of(annotation) or annotation
+    return isinstance(origin, type) and (origin in _ARRAYS or origin is tuple)
+
+
+def is_mapping(annotation: Annotation) -> bool:
+    """Whether it is an object in JSON whose fields have any name."""
+    origin = origin_of(annotation) or annotation
+    return isinstance(origin, type) and origin in _MAPPINGS
+
+
 class _Walk:
     """Goes through a type once, however often its classes are used."""
 
@@ -81,8 +101,7 @@ class _Walk:
             return
         annotation, more = unwrapped(annotation)
         metadata = (*metadata, *more)
-        for item in metadata:
-            self._add(self._kind.unsafe_metadata(item), at)
+        self._add(self._kind.unsafe_metadata(metadata, annotation), at)
         if type(annotation).__name__ == "TypeAliasType":
             self._inside(annotation, at, lambda: self.visit(annotation.__value__, at))
         elif record := self._record_of(annotation):
@@ -151,7 +170,7 @@ class _Walk:
         """What is said of a type, there or, where only `None` is added to it, inside."""
         annotation, more = unwrapped(annotation)
         note = self._kind.note((*metadata, *more))
-        members = _members(annotation)
+        members = members_of(annotation)
         inner = self._note_of(members[0]) if len(members) == 1 else Note(description=self._documentation(annotation))
         return Note(
             description=note.description or inner.description, has_examples=note.has_examples or inner.has_examples
@@ -166,7 +185,7 @@ class _Walk:
     def _speaks_for_itself(self, annotation: Annotation) -> bool:
         """Whether it is made of objects: their fields have examples."""
         annotation, _ = unwrapped(annotation)
-        if members := _members(annotation):
+        if members := members_of(annotation):
             return all(map(self._speaks_for_itself, members))
         if origin_of(annotation) in _ARRAYS | {tuple}:
             items = [item for item in get_args(annotation) if item is not ...]
@@ -193,22 +212,33 @@ class _Walk:
             self._add(_refused(annotation, origin), at)
 
     def _union(self, annotation: Annotation, at: At, metadata: Sequence[Any]) -> None:
-        members = _members(annotation)
-        objects = [member for member in members if self._is_object(member)]
-        if len(objects) > 1 and not self._kind.is_discriminated(objects, metadata):
-            names = " or ".join(f"`{_name(each)}`" for each in objects)
-            message = f"nothing tells {names} apart: give each a tag, and say which field holds it"
-            self._fault(UnsafeCode.UNDISCRIMINATED_UNION, at, message)
+        members = members_of(annotation)
+        levels = [self._levels(member) for member in members]
+        for level in sorted(set().union(*levels)):
+            alike = [member for member, found in zip(members, levels, strict=True) if level in found]
+            # No tag is looked for inside of a list.
+            if len(alike) > 1 and (level or not self._kind.is_discriminated(alike, metadata)):
+                names = " or ".join(f"`{_name(each)}`" for each in alike)
+                message = f"nothing tells {names} apart: give each a tag, and say which field holds it"
+                self._fault(UnsafeCode.UNDISCRIMINATED_UNION, at, message)
         for member in members:
             self.visit(member, at)
 
-    def _is_object(self, annotation: Annotation) -> bool:
+    def _levels(self, annotation: Annotation, depth: int = 0) -> set[int]:
+        """In how many lists the objects are that a type holds, as 0 for an object and 1 for a list of objects."""
         annotation, _ = unwrapped(annotation)
-        origin = origin_of(annotation) or annotation
-        is_mapping = isinstance(origin, type) and origin in _MAPPINGS
-        return is_mapping or self._record_of(annotation) is not None or any(map(self._is_object, _members(annotation)))
+        if self._record_of(annotation) is not None or is_mapping(annotation):
+            return {0}
+        if depth > MAX_DEPTH:
+            return set()
+        inner = get_args(annotation) if is_list(annotation) else members_of(annotation)
+        if type(annotation).__name__ == "TypeAliasType":
+            inner = (annotation.__value__,)
+        found = set[int]().union(*(self._levels(each, depth + 1) for each in inner))
+        return {level + 1 for level in found} if is_list(annotation) else found
 
     def _enum(self, cls: type[Enum], at: At) -> None:
+        self._add(self._kind.unsafe_class(cls), at)
         if not any(all(type(member.value) is kind for member in cls) for kind in (str, int)):
             message = f"the values of `{cls.__name__}` are not all strings, nor all integers: make them so"
             self._fault(UnsafeCode.ARBITRARY_CLASS, at, message)
@@ -264,14 +294,6 @@ def _refused(annotation: Annotation, origin: Annotation) -> Iterator[Unsafe]:
     else:
         message = f"`{name}` has no JSON Schema here: use a Struct, a dataclass, a TypedDict or a pydantic model"
         yield Unsafe(code=UnsafeCode.ARBITRARY_CLASS, message=message)
-
-
-def _members(annotation: Annotation) -> tuple[Any, ...]:
-    """What a union is made of, besides nothing; empty for what is no union."""
-    if not _is_union(annotation):
-        return ()
-    # By identity: what an annotation holds may have no hash.
-    return tuple(member for member in get_args(annotation) if member is not types.NoneType and member is not UnsetType)
 
 
 def _is_union(annotation: Annotation) -> bool:

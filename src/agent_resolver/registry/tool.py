@@ -31,6 +31,8 @@ class Rules(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tru
     """Whether doing it twice under one key is doing it once."""
     secrets: tuple[str, ...] = ()
     """The secrets that it is given, by name."""
+    is_isolated: bool = False
+    """Whether each call runs in a process of its own."""
 
     @property
     def takes_approval(self) -> bool:

@@ -1,5 +1,6 @@
 """JSON Schemas of tools: in one form whatever made them, and checked."""
 
+import re
 from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any, Final
@@ -42,6 +43,25 @@ _ORDER: Final = {
         )
     )
 }
+_KEYWORDS: Final = frozenset(
+    """
+    $anchor $comment $defs $dynamicAnchor $dynamicRef $id $ref $schema $vocabulary additionalProperties allOf anyOf
+    const contains contentEncoding contentMediaType contentSchema default dependentRequired dependentSchemas deprecated
+    description else enum examples exclusiveMaximum exclusiveMinimum format if items maxContains maxItems maxLength
+    maxProperties maximum minContains minItems minLength minProperties minimum multipleOf not oneOf pattern
+    patternProperties prefixItems properties propertyNames readOnly required then title type unevaluatedItems
+    unevaluatedProperties uniqueItems writeOnly
+    """.split()  # noqa: SIM905 - sixty lines say no more
+)
+"""Those of 2020-12."""
+_HARMLESS: Final = frozenset({"definitions", "discriminator"})
+"""Words of others that refuse nothing: an older name of `$defs`, and OpenAPI's for what the members say themselves."""
+_FOREIGN_PATTERN: Final = re.compile(
+    r"\\.|\[\^?(?:\\.|[^\]\\])*\]"  # What is escaped or in a class means nothing to us.
+    r"|(?P<group>\(\?(?!:|=|!|<=|<!|<[A-Za-z_$][\w$]*>).?)"
+    r"|(?P<possessive>(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\+)",
+    re.DOTALL,
+)
 _PREFIX: Final = "#/$defs/"
 _LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
 _SINGLES: Final = ("items", "additionalProperties", "propertyNames")
@@ -104,6 +124,7 @@ def unsafe_schema(schema: dict[str, Any], at: At) -> Iterator[Unsafe]:
     """What is wrong with a schema as a whole, and with what it gives as examples and defaults."""
     places = list(_places(schema, at, schema.get("$defs", {})))
     claims = [claim for place in places for claim in _claims(place)]
+    yield from _unsafe_keywords(places)
     yield from _unsafe_patterns(places)
     strange = [claim for claim in claims if not is_json(claim.value)]
     # What is no JSON cannot even be measured; a default like this was found in the type already.
@@ -200,6 +221,14 @@ def _claims(place: _Place) -> Iterator[_Claim]:
         yield _Claim(place, place.schema["default"], is_example=False)
 
 
+def _unsafe_keywords(places: list[_Place]) -> Iterator[Unsafe]:
+    for place in places:
+        for key in sorted(place.schema.keys() - _KEYWORDS - _HARMLESS):
+            if not key.startswith("x-"):
+                message = f"`{key}` is no keyword of 2020-12, and nobody would follow it: say it with one that is"
+                yield Unsafe(at=place.at, code=UnsafeCode.INVALID_SCHEMA, message=message)
+
+
 def _unsafe_patterns(places: list[_Place]) -> Iterator[Unsafe]:
     for place in places:
         pattern = place.schema.get("pattern", "")
@@ -208,6 +237,15 @@ def _unsafe_patterns(places: list[_Place]) -> Iterator[Unsafe]:
                 f"its pattern has {len(pattern)} characters, and {MAX_PATTERN} is the most: check it in the function"
             )
             yield Unsafe(at=place.at, code=UnsafeCode.LONG_PATTERN, message=message)
+        elif foreign := _foreign_in(pattern):
+            message = f"its pattern has `{foreign}`, which ECMA 262 does not know: write it as JSON Schema has patterns"
+            yield Unsafe(at=place.at, code=UnsafeCode.INVALID_SCHEMA, message=message)
+
+
+def _foreign_in(pattern: str) -> str:
+    """What a pattern has that Python or Rust would understand, and others that read the schema would not."""
+    found = (match["group"] or match["possessive"] for match in _FOREIGN_PATTERN.finditer(pattern))
+    return next(filter(None, found), "")
 
 
 def _unsafe_claims(claims: list[_Claim], schema: dict[str, Any], at: At) -> Iterator[Unsafe]:

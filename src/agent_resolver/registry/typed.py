@@ -17,7 +17,7 @@ class Typed(Struct, frozen=True, kw_only=True):
 
     schema: dict[str, Any]
     decode: Callable[[dict[str, Any]], Any]
-    """Raises a ValueError that tells places and never values."""
+    """Raises `Undecodable`, which tells places and never values."""
     encode: Callable[[Any], Any]
 
 

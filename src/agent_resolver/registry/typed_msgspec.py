@@ -1,6 +1,8 @@
 """Types that msgspec reads: Structs, dataclasses, TypedDicts."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, time
 from typing import Any, Final, Literal
 
 import msgspec
@@ -13,14 +15,16 @@ from agent_resolver.registry.kind import (
     Field,
     Note,
     Record,
+    Undecodable,
     Value,
     alias,
     default_factory,
     plain_record,
     post_init,
     schema_override,
+    validator,
 )
-from agent_resolver.registry.subset import origin_of, unwrapped
+from agent_resolver.registry.subset import members_of, origin_of, unwrapped
 from agent_resolver.registry.unsafe import Unsafe, UnsafeCode
 
 _EMPTY: Final = (list, dict, set)
@@ -43,15 +47,18 @@ class MsgspecKind:
             unsafe=tuple(_unsafe_struct(cls)),
         )
 
-    def unsafe_metadata(self, item: Value) -> Iterator[Unsafe]:
-        """What `Meta` overrides, and what only another library would read."""
-        if isinstance(item, Meta):
-            more = sorted((item.extra_json_schema or {}).keys() - NOTE_KEYS)
-            if more:
-                yield schema_override(f"`extra_json_schema` with {', '.join(f'`{key}`' for key in more)}")
-        elif type(item).__module__.partition(".")[0] in _FOREIGN:
-            message = f"msgspec does not read `{type(item).__name__}`: say it with `msgspec.Meta`"
-            yield Unsafe(code=UnsafeCode.FOREIGN_METADATA, message=message)
+    def unsafe_metadata(self, metadata: Sequence[Any], annotation: Annotation) -> Iterator[Unsafe]:
+        """What `Meta` overrides or does not show, and what only another library would read."""
+        for item in metadata:
+            if isinstance(item, Meta):
+                yield from _unsafe_meta(item, annotation)
+            elif type(item).__module__.partition(".")[0] in _FOREIGN:
+                message = f"msgspec does not read `{type(item).__name__}`: say it with `msgspec.Meta`"
+                yield Unsafe(code=UnsafeCode.FOREIGN_METADATA, message=message)
+
+    def unsafe_class(self, cls: type[Any]) -> Iterator[Unsafe]:  # noqa: ARG002
+        """Nothing: msgspec asks no class how to read it."""
+        yield from ()
 
     def note(self, metadata: Sequence[Any]) -> Note:
         """What `Meta` says."""
@@ -107,7 +114,8 @@ def _decode_again(arguments: dict[str, Any], annotation: Annotation) -> Value:
         text, _, place = str(error).partition(" - at `$")
         # What follows a quote is the value.
         said = text.partition(" '")[0]
-        raise ValueError(f"{place.rstrip('`').lstrip('.') or '(arguments)'}: {said}") from None
+        at = re.sub(r"\[(\d+)\]", r".\1", place.rstrip("`")).lstrip(".")
+        raise Undecodable([f"{at or '(arguments)'}: {said}"]) from None
 
 
 def _whole(value: Value) -> Value:
@@ -120,6 +128,22 @@ def _whole(value: Value) -> Value:
             return {key: _whole(item) for key, item in value.items()}
         case _:
             return value
+
+
+def _unsafe_meta(meta: Meta, annotation: Annotation) -> Iterator[Unsafe]:
+    more = sorted((meta.extra_json_schema or {}).keys() - NOTE_KEYS)
+    if more:
+        yield schema_override(f"`extra_json_schema` with {', '.join(f'`{key}`' for key in more)}")
+    if meta.tz is not None:
+        yield validator("`tz`")
+    # The schema of these is any text: msgspec gives them no format.
+    if not {datetime, time}.isdisjoint(unwrapped(each)[0] for each in members_of(annotation) or [annotation]):
+        for example in (each for each in meta.examples or () if isinstance(each, str)):
+            try:
+                msgspec.convert(example, annotation)
+            except ValidationError:
+                message = "an example is none of its values: write it as RFC 3339 does"
+                yield Unsafe(code=UnsafeCode.INVALID_EXAMPLE, message=message)
 
 
 def _struct(annotation: Annotation) -> type[Struct] | None:

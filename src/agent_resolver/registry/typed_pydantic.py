@@ -5,8 +5,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from annotated_types import Not, Predicate
-from msgspec import UNSET
+from annotated_types import (
+    Ge,
+    GroupedMetadata,
+    Gt,
+    Le,
+    Lt,
+    MaxLen,
+    MinLen,
+    MultipleOf,
+    Not,
+    Predicate,
+    Timezone,
+)
+from msgspec import UNSET, structs
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -32,7 +44,6 @@ from pydantic.json_schema import (
     SkipJsonSchema,
     WithJsonSchema,
 )
-from pydantic.types import UuidVersion
 from pydantic_core import PydanticUndefined
 
 from agent_resolver.registry.kind import (
@@ -42,21 +53,30 @@ from agent_resolver.registry.kind import (
     Field,
     Note,
     Record,
+    Undecodable,
     Value,
     alias,
     default_factory,
     plain_record,
     post_init,
     schema_override,
+    validator,
 )
+from agent_resolver.registry.subset import MAX_DEPTH, is_list, is_mapping, members_of, unwrapped
 from agent_resolver.registry.unsafe import Unsafe, UnsafeCode
 
 _VALIDATORS: Final = (BeforeValidator, AfterValidator, WrapValidator, PlainValidator, SkipValidation, Predicate, Not)
 _SERIALIZERS: Final = (PlainSerializer, WrapSerializer, SerializeAsAny)
 _OVERRIDES: Final = (WithJsonSchema, SkipJsonSchema)
-_HARMLESS: Final[tuple[Any, ...]] = (Tag, UuidVersion)
+_BOUNDS: Final = (Gt, Ge, Lt, Le, MultipleOf)
+_LENGTHS: Final = (MinLen, MaxLen)
+_HIDDEN: Final = ("max_digits", "decimal_places", "ascii_only")
 _TRANSFORMS: Final = ("strip_whitespace", "to_lower", "to_upper")
-_HOOKS: Final = ("__get_pydantic_core_schema__", "__get_pydantic_json_schema__")
+_HOOKS: Final = {
+    "__get_pydantic_core_schema__": validator,
+    "__get_validators__": validator,
+    "__get_pydantic_json_schema__": schema_override,
+}
 
 
 class PydanticKind:
@@ -65,7 +85,8 @@ class PydanticKind:
     def record(self, annotation: Annotation) -> Record | None:
         """A model, a dataclass of pydantic's or not, or a TypedDict."""
         if not isinstance(annotation, type) or not hasattr(annotation, "__pydantic_fields__"):
-            return plain_record(annotation)
+            record = plain_record(annotation)
+            return record and structs.replace(record, unsafe=(*record.unsafe, *self.unsafe_class(annotation)))
         described = annotation.__doc__ or ""
         return Record(
             fields=tuple(_field(name, info) for name, info in _fields_of(annotation).items()),
@@ -73,23 +94,25 @@ class PydanticKind:
             unsafe=tuple(_unsafe_class(annotation)),
         )
 
-    def unsafe_metadata(self, item: Value) -> Iterator[Unsafe]:
-        """What runs code, or makes another schema."""
-        name = type(item).__name__ if not isinstance(item, type) else item.__name__
-        if isinstance(item, FieldInfo):
-            yield from _unsafe_field(item)
-        elif isinstance(item, _VALIDATORS) or item is SkipValidation:
-            yield _validator(f"`{name}`")
-        elif isinstance(item, _SERIALIZERS) or item is SerializeAsAny:
-            yield _serializer(f"`{name}`")
-        elif isinstance(item, _OVERRIDES) or item is SkipJsonSchema:
-            yield schema_override(f"`{name}`")
-        elif isinstance(item, StringConstraints):
-            yield from (_transform(f"`{key}`") for key in _TRANSFORMS if getattr(item, key))
-        elif isinstance(item, Discriminator):
-            yield from _unsafe_discriminator(item)
-        elif not isinstance(item, _HARMLESS) and any(hasattr(item, hook) for hook in _HOOKS):
-            yield _validator(f"`{name}`")
+    def unsafe_metadata(self, metadata: Sequence[Any], annotation: Annotation) -> Iterator[Unsafe]:
+        """What runs code, makes another schema, or is in no schema."""
+        only = _only(annotation)
+        # By identity: a field says again what is in its annotation.
+        said = [info.metadata for info in metadata if isinstance(info, FieldInfo)]
+        items = {id(item): item for given in (metadata, *said) for item in given}
+        for item in items.values():
+            yield from _unsafe_item(item)
+            for constraint in item if isinstance(item, GroupedMetadata) else (item,):
+                yield from _unshown(constraint, only)
+
+    def unsafe_class(self, cls: type[Any]) -> Iterator[Unsafe]:
+        """What pydantic asks a dataclass, a TypedDict or an enumeration of the standard library for."""
+        yield from _unsafe_config(getattr(cls, "__pydantic_config__", None) or {})
+        yield from _unsafe_hooks(cls)
+        for base in cls.__mro__:
+            # What `field_validator` and its like leave in a class that is not pydantic's.
+            marks = [name for name, value in vars(base).items() if hasattr(value, "decorator_info")]
+            yield from (validator(f"`{name}`") for name in marks)
 
     def note(self, metadata: Sequence[Any]) -> Note:
         """What `Field` says."""
@@ -120,7 +143,7 @@ class PydanticKind:
             try:
                 return validate(encode(arguments))
             except ValidationError as error:
-                raise ValueError(_words(error)) from None
+                raise Undecodable(_words(error)) from None
 
         return decode
 
@@ -143,10 +166,9 @@ class _Plain(GenerateJsonSchema):
         pass
 
 
-def _words(error: ValidationError) -> str:
+def _words(error: ValidationError) -> list[str]:
     faults = error.errors(include_url=False, include_input=False, include_context=False)
-    told = [f"{'.'.join(map(str, fault['loc'])) or '(arguments)'}: {fault['type']}" for fault in faults]
-    return "; ".join(sorted(told))
+    return sorted(f"{'.'.join(map(str, fault['loc'])) or '(arguments)'}: {fault['type']}" for fault in faults)
 
 
 # Classes --------------------------------------------------------------------------------------------------------------
@@ -166,6 +188,7 @@ def _unsafe_class(cls: type[Any]) -> Iterator[Unsafe]:
     yield from _unsafe_config(getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {})
     yield from _unsafe_decorators(cls.__pydantic_decorators__)
     if not issubclass(cls, BaseModel):
+        yield from _unsafe_hooks(cls)
         if hasattr(cls, "__post_init__"):
             yield post_init("__post_init__")
         return
@@ -176,9 +199,15 @@ def _unsafe_class(cls: type[Any]) -> Iterator[Unsafe]:
         yield post_init("model_post_init, or a private attribute,")
     if cls.__pydantic_custom_init__:
         yield post_init("__init__")
-    for hook, unsafe in zip(_HOOKS, (_validator, schema_override), strict=True):
-        if getattr(cls, hook).__func__ is not getattr(BaseModel, hook).__func__:
+    for hook, unsafe in _HOOKS.items():
+        known = getattr(BaseModel, hook, None)
+        if known and getattr(cls, hook).__func__ is not known.__func__:
             yield unsafe(f"`{hook}`")
+
+
+def _unsafe_hooks(cls: type[Any]) -> Iterator[Unsafe]:
+    """What a class that is no model asks of pydantic."""
+    return (unsafe(f"`{hook}`") for hook, unsafe in _HOOKS.items() if hasattr(cls, hook))
 
 
 def _unsafe_config(config: Mapping[str, Any]) -> Iterator[Unsafe]:
@@ -196,8 +225,8 @@ def _unsafe_config(config: Mapping[str, Any]) -> Iterator[Unsafe]:
 
 def _unsafe_decorators(found: Value) -> Iterator[Unsafe]:
     for name, decorator in {**found.validators, **found.field_validators}.items():
-        yield from (_validator(f"`{name}`").within((field,)) for field in decorator.info.fields)
-    yield from (_validator(f"`{name}`") for name in {**found.root_validators, **found.model_validators})
+        yield from (validator(f"`{name}`").within((field,)) for field in decorator.info.fields)
+    yield from (validator(f"`{name}`") for name in {**found.root_validators, **found.model_validators})
     for name, decorator in found.field_serializers.items():
         yield from (_serializer(f"`{name}`").within((field,)) for field in decorator.info.fields)
     yield from (_serializer(f"`{name}`") for name in found.model_serializers)
@@ -222,6 +251,50 @@ def _field(name: str, info: FieldInfo) -> Field:
     )
 
 
+def _only(annotation: Annotation) -> Annotation:
+    """The type that a constraint is on, where `None` is added to it inside."""
+    # One that holds itself has no end.
+    for _ in range(MAX_DEPTH):
+        members = members_of(annotation)
+        if type(annotation).__name__ == "TypeAliasType":
+            annotation, _ = unwrapped(annotation.__value__)
+        elif len(members) == 1:
+            annotation, _ = unwrapped(members[0])
+    return annotation
+
+
+def _unsafe_item(item: Value) -> Iterator[Unsafe]:
+    name = type(item).__name__ if not isinstance(item, type) else item.__name__
+    if isinstance(item, FieldInfo):
+        yield from _unsafe_field(item)
+    elif isinstance(item, _VALIDATORS) or item is SkipValidation:
+        yield validator(f"`{name}`")
+    elif isinstance(item, _SERIALIZERS) or item is SerializeAsAny:
+        yield _serializer(f"`{name}`")
+    elif isinstance(item, _OVERRIDES) or item is SkipJsonSchema:
+        yield schema_override(f"`{name}`")
+    elif isinstance(item, StringConstraints):
+        yield from (_transform(f"`{key}`") for key in _TRANSFORMS if getattr(item, key))
+    elif isinstance(item, Discriminator):
+        yield from _unsafe_discriminator(item)
+    elif not isinstance(item, Tag) and any(hasattr(item, hook) for hook in _HOOKS):
+        yield validator(f"`{name}`")
+
+
+def _unshown(item: Value, only: Annotation) -> Iterator[Unsafe]:
+    """Constraints that the schema of a type does not show."""
+    is_number, is_sized = only is int or only is float, only is str or is_list(only) or is_mapping(only)
+    if (
+        isinstance(item, Timezone)
+        or (isinstance(item, _BOUNDS) and not is_number)
+        or (isinstance(item, _LENGTHS) and not is_sized)
+    ):
+        yield validator(f"`{type(item).__name__}` on this type")
+    for key in (*_HIDDEN, "pattern") if only is not str else _HIDDEN:
+        if getattr(item, key, None) is not None:
+            yield validator(f"`{key}` on this type")
+
+
 def _unsafe_field(info: FieldInfo) -> Iterator[Unsafe]:
     if info.default_factory:
         yield default_factory("use a constant; pydantic copies one such as `[]`")
@@ -243,14 +316,7 @@ def _unsafe_extra(extra: Value) -> Iterator[Unsafe]:
 
 def _unsafe_discriminator(item: Discriminator) -> Iterator[Unsafe]:
     if callable(item.discriminator):
-        yield _validator("a discriminator that is a function")
-
-
-def _validator(what: str) -> Unsafe:
-    message = (
-        f"{what} refuses or changes values that the schema allows: say it with constraints, or check it in the function"
-    )
-    return Unsafe(code=UnsafeCode.VALIDATOR, message=message)
+        yield validator("a discriminator that is a function")
 
 
 def _transform(what: str) -> Unsafe:

@@ -15,11 +15,16 @@ from agent_resolver.schema.issue import Issue, IssueCode, Severity, errors
 from agent_resolver.schema.json_reader import read_json
 from agent_resolver.schema.limit import MAX_DEPTH
 from agent_resolver.schema.lockfile import to_json
+from agent_resolver.schema.pending import Priority
 from agent_resolver.schema.tree import Item, Mapping, Node, Scalar, Sequence, located
 from agent_resolver.schema.vocabulary import CONTROL_CHARACTERS, OptionalText, Prose, Text
 
 MANIFEST_NAME: Final = "tools.manifest.json"
 MANIFEST_VERSION: Final = "1"
+
+# What a manifest means that leaves these out, in whatever version of the program.
+DEFAULT_TIMEOUT_SECONDS: Final = 60.0
+DEFAULT_PRIORITY: Final[Priority] = "P4"
 
 _WRITE_ANEW: Final = f"write it anew with `agent tools manifest --out {MANIFEST_NAME}`"
 _HEAD = re.compile(rb'(?:\xef\xbb\xbf)?\s*(?:<{7}[^\n]*\n\s*)?\{\s*(?:<{7}[^\n]*\n\s*)?"generated_at"\s*:')
@@ -47,9 +52,16 @@ class ManifestTool(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     required_scopes: tuple[Text, ...] = ()
     allow_outbound: bool = False
     is_idempotent: bool = False
+    is_read_only: bool = False
+    is_isolated: bool = False
+    """Whether each call runs in a process of its own."""
     cost_factor: float | UnsetType = UNSET
+    timeout_seconds: float | UnsetType = UNSET
+    rate_limit_per_minute: float | UnsetType = UNSET
     needs_approval: bool = False
     approver_role: OptionalText = ""
+    priority: Priority | UnsetType = UNSET
+    """How soon a question for approval expires."""
     secrets: tuple[Text, ...] = ()
     """The names of the secrets that it is given."""
     examples: tuple[Any, ...] = ()

@@ -1,11 +1,12 @@
 """The inbox over MCP: what waits for a person, as tools beside all others."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
-from agent_resolver.registry import CallContext, Descriptor, FailureCode, Tool, ToolFailure
+from agent_resolver.registry import CallContext, Descriptor, FailureCode, Rules, Tool, ToolFailure
 from agent_resolver.registry.errors import AnswerRefused
 from agent_resolver.registry.inbox import MAX_WORDS, Inbox
 from agent_resolver.schema.pending import PendingAction
@@ -72,25 +73,22 @@ def inbox_tools(inbox: Inbox) -> tuple[Tool, ...]:
     everything = {"type": "boolean", "default": False, "description": "Also what was answered, used or has expired"}
     text = _words("The answer in words; never a secret", MAX_WORDS)
     decision = _object(["id"], id=_ID, reason=_REASON)
+    # Whoever an issuer vouches for may answer without a clearance; without one, `anonymous` comes from anywhere.
+    rules = Rules(classification="PUBLIC" if inbox.only_verified else "INTERNAL")
+    looks = partial(Descriptor, source=SOURCE, rules=rules, hints=_LOOKS)
+    answers = partial(Descriptor, source=SOURCE, rules=rules, hints=_ANSWERS)
     return (
+        _tool(looks, "inbox_list", "List what waits for a person, oldest first.", _object([], all=everything), listing),
+        _tool(looks, "inbox_show", "Show one waiting thing whole.", _object(["id"], id=_ID), show),
+        _tool(answers, "inbox_approve", "Let one call happen, once. Only a person decides this.", decision, approve),
+        _tool(answers, "inbox_reject", "Refuse a call that asks for approval.", decision, reject),
         _tool(
-            "inbox_list", "List what waits for a person, oldest first.", _object([], all=everything), listing, _LOOKS
-        ),
-        _tool("inbox_show", "Show one waiting thing whole.", _object(["id"], id=_ID), show, _LOOKS),
-        _tool("inbox_approve", "Let one call happen, once. Only a person decides this.", decision, approve, _ANSWERS),
-        _tool("inbox_reject", "Refuse a call that asks for approval.", decision, reject, _ANSWERS),
-        _tool(
-            "inbox_answer", "Answer a question in words.", _object(["id", "text"], id=_ID, text=text), answer, _ANSWERS
+            answers, "inbox_answer", "Answer a question in words.", _object(["id", "text"], id=_ID, text=text), answer
         ),
     )
 
 
-def _tool(tool_id: str, description: str, schema: dict[str, Any], act: Act, hints: dict[str, bool]) -> InboxTool:
-    descriptor = Descriptor(
-        id=tool_id,
-        description=description,
-        input_schema=schema,
-        source=SOURCE,
-        hints=hints,
-    )
-    return InboxTool(descriptor, act)
+def _tool(
+    kind: Callable[..., Descriptor], tool_id: str, description: str, schema: dict[str, Any], act: Act
+) -> InboxTool:
+    return InboxTool(kind(id=tool_id, description=description, input_schema=schema), act)

@@ -46,13 +46,9 @@ class AgentServer(Server[Any]):
 
 def agent_server(resources: AgentResources, tools: RegistryTools, notices: Notices) -> AgentServer:
     """The server over these parts."""
-
-    async def list_resources(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
-        notices.remember(ctx)
-        return await resources.list(ctx, params)
-
+    notices.is_strict = resources.is_strict
     hint = CacheHint(ttl_ms=TTL_MS, scope="private")
-    return AgentServer(
+    server = AgentServer(
         NAME,
         version=__version__,
         instructions=_INSTRUCTIONS,
@@ -64,7 +60,7 @@ def agent_server(resources: AgentResources, tools: RegistryTools, notices: Notic
             "tools/list": hint,
         },
         get_tool_input_schema=tools.input_schema,
-        on_list_resources=_guarded(list_resources),
+        on_list_resources=_guarded(resources.list),
         on_list_resource_templates=resources.templates,
         on_read_resource=_guarded(resources.read),
         on_subscribe_resource=notices.subscribe,
@@ -74,6 +70,8 @@ def agent_server(resources: AgentResources, tools: RegistryTools, notices: Notic
         on_list_tools=_guarded(tools.list),
         on_call_tool=_guarded(tools.call),
     )
+    server.add_notification_handler("notifications/initialized", types.NotificationParams, notices.initialized)
+    return server
 
 
 def _guarded(handler: Callable[[Context, Params], Awaitable[Answer]]) -> Callable[[Context, Params], Awaitable[Answer]]:

@@ -6,13 +6,14 @@ import mcp_types as types
 import msgspec
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
+from msgspec import structs
 
 from agent_resolver.catalog.cache import Cache
-from agent_resolver.catalog.catalog import DEFAULT_PAGE, MAX_PAGE, Catalog
+from agent_resolver.catalog.catalog import CACHED_DEFINITIONS, DEFAULT_PAGE, MAX_PAGE, Catalog
 from agent_resolver.catalog.entry import Definition
 from agent_resolver.catalog.errors import BadCursor, BadLimit, MalformedUri, UnknownAgent
 from agent_resolver.catalog.listing import Listed
-from agent_resolver.catalog.uri import parse_uri
+from agent_resolver.catalog.uri import SCHEME, agent_uri, parse_uri
 from agent_resolver.server.era import is_modern
 
 JSON_TYPE: Final = "application/vnd.agent-resolver.agent+json"
@@ -23,7 +24,7 @@ LIMIT_KEY: Final = "agent-resolver/limit"
 _NOT_FOUND_BEFORE_2026: Final = -32002
 _NAME_TEMPLATE: Final = "agent://{name}{?format,version}"
 _PATH_TEMPLATE: Final = "agent://{+path}{?format,version}"
-_KEPT_RESULTS: Final = 256
+_KEPT_PAGES: Final = 256
 _KEPT_BYTES: Final = 8 * 1024 * 1024
 
 Context = ServerRequestContext[Any, Any]
@@ -35,11 +36,12 @@ class AgentResources:
     def __init__(self, catalog: Catalog, *, page_size: int = DEFAULT_PAGE, is_strict: bool = False) -> None:
         self._catalog = catalog
         self._page_size = page_size
-        self._is_strict = is_strict
+        self.is_strict = is_strict
         # A page or definition that has not changed need not be made again.
-        self._pages: Cache[tuple[str, str | None, int], types.ListResourcesResult] = Cache(_KEPT_RESULTS, _KEPT_BYTES)
+        self._pages: Cache[tuple[str, str | None, int], types.ListResourcesResult] = Cache(_KEPT_PAGES, _KEPT_BYTES)
+        # No more than the catalog keeps: of a definition that it let go of, this would not be used.
         self._reads: Cache[tuple[str, str], tuple[Definition, types.ReadResourceResult]] = Cache(
-            _KEPT_RESULTS, _KEPT_BYTES
+            CACHED_DEFINITIONS, _KEPT_BYTES
         )
 
     async def list(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
@@ -50,7 +52,7 @@ class AgentResources:
         if known := self._pages.get(key):
             return known
         try:
-            page = self._catalog.page(cursor, limit, is_strict=self._is_strict)
+            page = self._catalog.page(cursor, limit, is_strict=self.is_strict)
         except (BadCursor, BadLimit) as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from None
         result = types.ListResourcesResult(
@@ -67,7 +69,7 @@ class AgentResources:
         """One agent, whole: as JSON, or the file itself with `?format=markdown`."""
         try:
             uri = parse_uri(params.uri)
-            definition = self._catalog.definition(uri, is_strict=self._is_strict)
+            definition = self._catalog.definition(uri, is_strict=self.is_strict)
         except MalformedUri as error:
             raise MCPError(types.INVALID_PARAMS, str(error), {"uri": params.uri}) from None
         except UnknownAgent:
@@ -83,8 +85,9 @@ class AgentResources:
     async def templates(
         self, _ctx: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        """How addresses are made."""
+        """How addresses are made; and, for whoever wants to know, how the cache of definitions did so far."""
         return types.ListResourceTemplatesResult(
+            _meta={"agent-resolver/cache": structs.asdict(self._catalog.counters)},
             resource_templates=[
                 types.ResourceTemplate(
                     name="agent",
@@ -100,7 +103,7 @@ class AgentResources:
                     description="As `agent`, for an agent whose name another one has too",
                     mime_type=JSON_TYPE,
                 ),
-            ]
+            ],
         )
 
     async def complete(self, _ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
@@ -110,14 +113,30 @@ class AgentResources:
         if not is_template:
             raise MCPError(types.INVALID_PARAMS, "There is nothing to complete there")
         if argument.name in {"name", "path"}:
-            values, total = self._catalog.completions(argument.value, MAX_PAGE, is_strict=self._is_strict)
+            is_path = argument.name == "path"
+            values, total = self._catalog.completions(
+                argument.value, MAX_PAGE, is_path=is_path, is_strict=self.is_strict
+            )
         elif argument.name == "format":
-            values = tuple(word for word in ("json", "markdown") if word.startswith(argument.value))
+            values = tuple(word for word in ("json", "markdown") if word.startswith(argument.value.lower()))
+            total = len(values)
+        elif argument.name == "version":
+            values = tuple(word for word in self._versions(params.context) if word.startswith(argument.value))
             total = len(values)
         else:
             values, total = (), 0
         completion = types.Completion(values=list(values), total=total, has_more=total > len(values))
         return types.CompleteResult(completion=completion)
+
+    def _versions(self, context: types.CompletionContext | None) -> tuple[str, ...]:
+        """The version of the agent that the other arguments name."""
+        given = (context.arguments if context else None) or {}
+        address = agent_uri(given["name"]) if "name" in given else f"{SCHEME}{given.get('path', '')}"
+        try:
+            version = self._catalog.definition(parse_uri(address), is_strict=self.is_strict).entry.version
+        except (MalformedUri, UnknownAgent):
+            return ()
+        return (version,) if version else ()
 
 
 def limit_of(ctx: Context, otherwise: int) -> int:

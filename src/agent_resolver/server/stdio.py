@@ -1,19 +1,50 @@
 """The client at the other end of stdin and stdout: a line is a message, and nothing else gets onto the wire."""
 
 import os
+import select
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Final
+from contextlib import contextmanager, suppress
+from threading import Event
+from typing import Any, Final, Literal
 
 import anyio
+import mcp_types as types
+import msgspec
 from anyio import to_thread
 from mcp.server.transport_security import DEFAULT_MAX_REQUEST_BODY_SIZE
+from msgspec import UNSET, Struct, UnsetType
 
 MAX_LINE: Final = DEFAULT_MAX_REQUEST_BODY_SIZE
 """How many bytes a message may have; over HTTP the SDK sees to it."""
-_TOO_LONG: Final = "a message that is too long\n"
-"""Is read in place of such a message; like any line that is none, it is passed over."""
+PATIENCE_SECONDS: Final = 1
+"""How long a client may take to hear the last answers when the server ends."""
+_LAST_SECONDS: Final = 5
+"""How long what was asked may take to be answered once nothing more is asked."""
 _PIECE: Final = 64 * 1024
+_WITHOUT_END: Final = "subscriptions/listen"
+"""The request that is answered only when the server ends."""
+
+
+class _Message(Struct, frozen=True):
+    """What every message has; the SDK, which looks at the rest, says nothing of a line that is none."""
+
+    jsonrpc: Literal["2.0"]
+    id: int | str | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    params: dict[str, Any] | UnsetType = UNSET
+    result: Any = UNSET
+    error: Any = UNSET
+
+
+class _Numbered(Struct, frozen=True):
+    """What tells the answer to something that is no message otherwise."""
+
+    id: int | str | None = None
+
+
+_message = msgspec.json.Decoder(_Message)
+_numbered = msgspec.json.Decoder(_Numbered)
 
 
 @contextmanager
@@ -24,29 +55,51 @@ def own_wire() -> Iterator[tuple["Input", "Output"]]:
     starts, would otherwise take messages away or put its own words between them.
     """
     kept = os.dup(0), os.dup(1)
+    answers = Output(kept[1])
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)
     os.close(nothing)
     try:
-        yield Input(kept[0]), Output(kept[1])
+        yield Input(kept[0], answers), answers
     finally:
+        answers.finish()
+        with suppress(ValueError):  # Somebody closed it.
+            sys.stdout.flush()  # What was printed and not yet written is no message either.
         # The copies stay open: a thread may still wait for the client to read.
         for standard, wire in enumerate(kept):
             os.dup2(wire, standard)
 
 
 class Input(anyio.AsyncFile[str]):
-    """The lines that the client sends, read as they come: a thread that waits for each would cost time."""
+    """The messages that the client sends, read as they come: a thread that waits for each would cost time.
 
-    def __init__(self, wire: int) -> None:
+    A line that is no message is answered here, and not read.
+    """
+
+    def __init__(self, wire: int, answers: "Output") -> None:
         super().__init__(os.fdopen(wire, encoding="utf-8", closefd=False))
-        self._wire = wire
+        self._wire = _unblocking(wire)
+        self._answers = answers
         self._rest = bytearray()
         """What has come of the lines after the last one."""
 
     async def readline(self) -> str:
-        """The next line, or nothing at the end."""
+        """The next message, or nothing at the end."""
+        while line := await self._line():
+            if fault := _fault_of(line):
+                await self._answers.write(f"{fault}\n")
+                await self._answers.flush()
+            elif not line.isspace():
+                self._answers.expect(line)
+                return line.decode(errors="replace")
+        # Once the end is told, the SDK drops what it is still working on.
+        with anyio.move_on_after(_LAST_SECONDS):
+            await self._answers.answered()
+        return ""
+
+    async def _line(self) -> bytes:
+        """The next line, or nothing at the end; of one that is too long, so much that it is seen to be."""
         looked, is_too_long = 0, False
         while (end := self._rest.find(b"\n", looked)) < 0:
             looked = len(self._rest)
@@ -60,14 +113,18 @@ class Input(anyio.AsyncFile[str]):
             self._rest += piece
         line = bytes(self._rest[: end + 1])
         del self._rest[: end + 1]
-        return _TOO_LONG if is_too_long or end > MAX_LINE else line.decode(errors="replace")
+        return bytes(MAX_LINE + 2) if is_too_long else line
 
     async def _piece(self) -> bytes:
-        try:
-            await anyio.wait_readable(self._wire)
-        except OSError:  # A file never lets anybody wait, and some systems can wait for sockets alone.
-            return await to_thread.run_sync(_read, self._wire, abandon_on_cancel=True)
-        return _read(self._wire)
+        while True:
+            try:
+                await anyio.wait_readable(self._wire)
+            except OSError:  # A file never lets anybody wait, and some systems can wait for sockets alone.
+                return await to_thread.run_sync(_read, self._wire, abandon_on_cancel=True)
+            try:
+                return _read(self._wire)
+            except BlockingIOError:
+                continue  # Somebody else has taken it.
 
 
 class Output(anyio.AsyncFile[str]):
@@ -77,6 +134,29 @@ class Output(anyio.AsyncFile[str]):
         super().__init__(os.fdopen(wire, "w", encoding="utf-8", closefd=False))
         self._wire = wire
         self._content = b""
+        self._sending = anyio.Lock()
+        """One after the other: two at once would tear each other's lines."""
+        self._is_sent = Event()
+        self._is_sent.set()
+        self._expected: set[int | str | None] = set()
+        """The requests that have no answer yet."""
+        self._none_expected = anyio.Event()
+
+    def expect(self, request: bytes) -> None:
+        """Note that the client waits for an answer to this message, if it does."""
+        asked = _message.decode(request)
+        if asked.id is not UNSET and asked.method not in {UNSET, _WITHOUT_END}:
+            self._expected.add(asked.id)
+
+    async def answered(self) -> None:
+        """Wait until every request has its answer."""
+        self._none_expected = anyio.Event()
+        if self._expected:
+            await self._none_expected.wait()
+
+    def finish(self) -> None:
+        """Let the client take what is being sent; one that does not read is not waited for."""
+        self._is_sent.wait(PATIENCE_SECONDS)
 
     async def write(self, text: str) -> int:
         """Keep what is to be sent."""
@@ -85,17 +165,70 @@ class Output(anyio.AsyncFile[str]):
 
     async def flush(self) -> None:
         """Send it."""
-        content, self._content = self._content, b""
-        await to_thread.run_sync(_write, self._wire, content)
+        async with self._sending:
+            content, self._content = self._content, b""
+            self._is_sent.clear()
+            await to_thread.run_sync(self._send, content, abandon_on_cancel=True)
+            self._expected -= {_id_of(line) for line in content.splitlines()} if self._expected else set()
+            if not self._expected:
+                self._none_expected.set()
+
+    def _send(self, content: bytes) -> None:
+        try:
+            _write(self._wire, content)
+        finally:
+            self._is_sent.set()
+
+
+def _unblocking(wire: int) -> int:
+    """The wire in a form whose reads never wait, also where somebody else reads it too; itself where there is none."""
+    try:
+        return os.open(f"/proc/self/fd/{wire}", os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:  # As of a socket, or on another system.
+        return wire
 
 
 def _read(wire: int) -> bytes:
     try:
         return os.read(wire, _PIECE)
+    except BlockingIOError:
+        raise
     except OSError:  # As of a terminal that was closed.
         return b""
 
 
 def _write(wire: int, content: bytes) -> None:
     while content:
-        content = content[os.write(wire, content) :]
+        try:
+            content = content[os.write(wire, content) :]
+        except BlockingIOError:  # As where the other end made it so.
+            select.select([], [wire], [])
+
+
+def _fault_of(line: bytes) -> str | None:
+    """What is answered to a line that is no message; None to one that is, and to an empty one."""
+    if len(line) > MAX_LINE + 1:
+        return _error(types.INVALID_REQUEST, f"The message has more than {MAX_LINE} bytes")
+    if line.isspace():
+        return None
+    try:
+        found = _message.decode(line)
+    except msgspec.ValidationError as error:
+        return _error(types.INVALID_REQUEST, f"Invalid request: {error}", _id_of(line))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _error(types.PARSE_ERROR, "Parse error")
+    if found.method is found.result is found.error is UNSET:
+        return _error(types.INVALID_REQUEST, "Invalid request: it has no `method`", _id_of(line))
+    return None
+
+
+def _id_of(line: bytes) -> int | str | None:
+    try:
+        return _numbered.decode(line).id
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _error(code: int, message: str, number: int | str | None = None) -> str:
+    document = {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}
+    return msgspec.json.encode(document).decode()

@@ -2,7 +2,8 @@
 
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from math import isfinite
 from typing import Any, Final
 
 import anyio
@@ -20,7 +21,7 @@ from agent_resolver.schema import digest
 from agent_resolver.schema.caller import Caller
 from agent_resolver.server.resource import TTL_MS, limit_of
 from agent_resolver.server.waiting import WaitingCalls
-from agent_resolver.telemetry.parent import format_parent, parse_parent, parse_trace_id
+from agent_resolver.telemetry.parent import format_parent, parse_parent, parse_state, parse_trace_id
 
 Context = ServerRequestContext[Any, Any]
 _log = logging.getLogger(__name__)
@@ -59,9 +60,11 @@ class RegistryTools:
         context: CallContext,
         caller_of: Callable[[Context], Caller | None] = lambda _: None,
         manifest: dict[str, str] | None = None,
+        call: Callable[[str, dict[str, Any], CallContext], Awaitable[Outcome]] | None = None,
     ) -> None:
-        """Tools for whoever `caller_of` says asks, else for the caller of `context`."""
+        """Tools for whoever `caller_of` says asks, else for the caller of `context`; called by `call`, if given."""
         self._registry = registry
+        self._call = call or registry.call
         self._context = context
         self._caller_of = caller_of
         self._manifest = manifest
@@ -106,12 +109,12 @@ class RegistryTools:
             caller=caller,
             progress=_progress(ctx),
         )
-        outcome = await self._registry.call(params.name, params.arguments or {}, context)
+        outcome = await self._call(params.name, params.arguments or {}, context)
         if _text(ctx, TRACE_KEY) is None:
             self._waiting.note(*call, outcome)
         if isinstance(outcome, Failed) and outcome.code is FailureCode.UNKNOWN_TOOL:
             raise MCPError(types.INVALID_PARAMS, outcome.message, {TRACE_KEY: outcome.trace_id})
-        return _result(outcome, parent)
+        return _result(outcome, parent, _state(ctx) if parent else "")
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
         """The schema of a tool's arguments, for the SDK."""
@@ -151,6 +154,12 @@ def _trace(ctx: Context, waiting: str | None) -> tuple[str | None, str]:
     return None, named or secrets.token_hex(16)
 
 
+def _state(ctx: Context) -> str:
+    """What others say of the trace, in W3C's trace context."""
+    given = (ctx.meta or {}).get("tracestate")
+    return parse_state(given) if isinstance(given, str) else ""
+
+
 def _progress(ctx: Context) -> Progress:
     """Tells the client how far its call is, if it asked for that; one that is gone or does not listen stops nothing."""
     is_heard = True
@@ -160,8 +169,12 @@ def _progress(ctx: Context) -> Progress:
         if not is_heard:
             return  # To wait for it each time would take longer than the tool may.
         try:
+            # JSON has no word for what is not finite.
+            if not isfinite(done):
+                return
+            known = total if total is not None and isfinite(total) else None
             with anyio.move_on_after(_PATIENCE_SECONDS) as patience:
-                await ctx.session.report_progress(done, total, message)
+                await ctx.session.report_progress(done, known, message)
             is_heard = not patience.cancelled_caught
         except Exception:  # noqa: BLE001 - the work goes on, whatever is wrong with whoever waits for it
             is_heard = False
@@ -214,10 +227,18 @@ def _moved(node: Any) -> Any:  # noqa: ANN401 - a JSON value
     return moved
 
 
-def _result(outcome: Outcome, parent: str | None) -> types.CallToolResult:
+def _is_about_arguments(outcome: Failed) -> bool:
+    """Whether the schema says what is wrong: a key that is none is refused under the same code."""
+    is_in_schema = bool(outcome.details) or "`agent tools show" in outcome.remedy
+    return outcome.code is FailureCode.INPUT_VALIDATION_FAILED and is_in_schema
+
+
+def _result(outcome: Outcome, parent: str | None, state: str) -> types.CallToolResult:
     meta = {TRACE_KEY: outcome.trace_id}
     if traceparent := outcome.traceparent or parent:
         meta["traceparent"] = traceparent
+    if state:
+        meta["tracestate"] = state
     if isinstance(outcome, Done):
         result = outcome.result
         text = result if isinstance(result, str) else msgspec.json.encode(result).decode()
@@ -226,7 +247,7 @@ def _result(outcome: Outcome, parent: str | None) -> types.CallToolResult:
             structured_content=result if isinstance(result, dict) else None,
             _meta=meta,
         )
-    if isinstance(outcome, Failed) and outcome.code is FailureCode.INPUT_VALIDATION_FAILED:
+    if isinstance(outcome, Failed) and _is_about_arguments(outcome):
         outcome = structs.replace(outcome, remedy="`inputSchema` in tools/list says what it takes")
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=msgspec.json.encode(outcome).decode())],

@@ -13,7 +13,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from agent_resolver.server.mcp_server import AgentServer
 from agent_resolver.server.notice import Notices
-from agent_resolver.server.stdio import own_wire
+from agent_resolver.server.stdio import PATIENCE_SECONDS, Input, Output
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -21,24 +21,34 @@ if TYPE_CHECKING:
     from agent_resolver.server.auth import Authentication
 
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
-_PATIENCE_SECONDS: Final = 1
-"""How long clients may take to close their streams when the server ends."""
 
 Beside = Callable[[], Coroutine[Any, Any, None]]
 """What runs as long as the server does."""
 
 
-async def serve_stdio(server: AgentServer, beside: Beside) -> None:
-    """Serve the one client at the other end of stdin and stdout, until it closes them or somebody interrupts."""
+async def serve_stdio(server: AgentServer, beside: Beside, wire: tuple[Input, Output]) -> None:
+    """Serve the one client at the other end of stdin and stdout, until it closes them or somebody interrupts.
+
+    Raises:
+        OSError: What it is sent cannot be written.
+    """
     try:
-        with own_wire() as wire:
-            async with anyio.create_task_group() as group, stdio_server(*wire) as (read, write):
-                group.start_soon(beside)
-                group.start_soon(_when_interrupted, group.cancel_scope.cancel)
-                await server.run(read, write, server.create_initialization_options())
-                group.cancel_scope.cancel()
-    except* BrokenPipeError:
-        pass  # A client that no longer reads has gone as well.
+        async with anyio.create_task_group() as group, stdio_server(*wire) as (read, write):
+            group.start_soon(beside)
+            group.start_soon(_when_interrupted, group.cancel_scope.cancel)
+            await server.run(read, write, server.create_initialization_options())
+            group.cancel_scope.cancel()
+    except ExceptionGroup as group:
+        error = _first(group)
+        if not isinstance(error, OSError):
+            raise
+        # A client that no longer reads has gone as well.
+        if not isinstance(error, BrokenPipeError | ConnectionResetError):
+            raise error from None
+
+
+def _first(error: Exception) -> Exception:
+    return _first(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error
 
 
 def listener(host: str, port: int) -> socket.socket:
@@ -88,7 +98,7 @@ async def serve_http(  # noqa: PLR0913 - each is one part of the server
         allowed_origins=[f"{scheme}://{name}" for name in hosts for scheme in ("http", "https")],
     )
     app = _application(server, security, authentication)
-    config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=_PATIENCE_SECONDS)
+    config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=PATIENCE_SECONDS)
     running = Running(config)
 
     def end() -> None:

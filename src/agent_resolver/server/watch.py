@@ -32,8 +32,8 @@ async def keep_up(
         except ResolverError as error:
             _log.warning("%s", error)
             continue
-        if changes.uris:
-            await notices.tell(changes.uris)
+        if uris := changes.strict if notices.is_strict else changes.uris:
+            await notices.tell(uris)
 
 
 async def _looks(folders: Sequence[str]) -> AsyncIterator[bool]:

@@ -95,19 +95,19 @@ class Busy(Exception):
 @contextmanager
 def written_at_once(connection: sqlite3.Connection) -> Iterator[None]:
     """A transaction: all or nothing, with no other writer in between."""
-    connection.execute("BEGIN IMMEDIATE")
     with _kept(connection, "COMMIT", "ROLLBACK"):
+        connection.execute("BEGIN IMMEDIATE")
         yield
 
 
 @contextmanager
 def _kept(connection: sqlite3.Connection, end: str, *undo: str) -> Iterator[None]:
-    """What was begun is ended, or undone when it fails."""
+    """What is begun in it is ended, or undone when it fails."""
     try:
         yield
         connection.execute(end)
     except BaseException:
-        # After some faults SQLite has rolled back by itself.
+        # After some faults SQLite has rolled back by itself, and what could not begin need not be undone.
         if connection.in_transaction:
             for statement in undo:
                 connection.execute(statement)
@@ -185,30 +185,35 @@ class Database:
         """
         if self._connection.in_transaction:
             yield self._connection
-            return
-        with self._in_our_words(), written_at_once(self._connection):
-            yield self._connection
+        else:
+            with self.whole():
+                yield self._connection
 
     @contextmanager
-    def transaction_now(self) -> Iterator[None]:
-        """The same, without waiting for another process.
+    def whole(self, *, may_wait: bool = True) -> Iterator[None]:
+        """A transaction that belongs to no other: what an interruption left open is undone first.
 
         Raises:
-            Busy: One writes at this moment.
-            UnreadableFile: The file is damaged, or the disk is full.
+            Busy: Another process writes at this moment, and it may not wait for that.
+            UnreadableFile: As of any transaction.
         """
         with self._in_our_words():
-            self._connection.execute("PRAGMA busy_timeout = 0")
-            try:
-                self._connection.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:  # The rest says why.
-                    raise Busy from None
-                raise
-            finally:
-                self._connection.execute(f"PRAGMA busy_timeout = {_WAIT_SECONDS * 1000}")
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
             with _kept(self._connection, "COMMIT", "ROLLBACK"):
+                self._connection.execute("BEGIN IMMEDIATE") if may_wait else self._begin_now()
                 yield
+
+    def _begin_now(self) -> None:
+        try:
+            self._connection.execute("PRAGMA busy_timeout = 0")
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:  # The rest says why.
+                raise Busy from None
+            raise
+        finally:
+            self._connection.execute(f"PRAGMA busy_timeout = {_WAIT_SECONDS * 1000}")
 
     @contextmanager
     def part(self) -> Iterator[None]:

@@ -33,79 +33,72 @@ class Writer:
         """Held while somebody uses the database."""
         self._quick_seconds = quick_seconds
         self._is_quick = quick_seconds > 0
-        self._coming: dict[asyncio.AbstractEventLoop, list[_Piece]] = {}
-        """What came since each event loop last looked."""
+        self._has_had: asyncio.AbstractEventLoop | None = None
+        """The event loop that did a piece of work in this round of its callbacks."""
         self._waiting: SimpleQueue[_Piece | None] = SimpleQueue()
         """What the thread is to do; None when nothing more will come."""
         self._lock = Lock()
         self._is_closed = False
         self._thread: Thread | None = None
 
-    async def do(self, work: Callable[[], Result]) -> Result:
+    async def do(self, work: Callable[[], Result], *, is_long: bool = False) -> Result:
         """Do a piece of work; of what it wrote, all or nothing is kept. Whoever stops waiting does not stop it.
+
+        Args:
+            work: What is to be done.
+            is_long: Whether the event loop should not wait for it, whatever the disk.
 
         Raises:
             UnreadableFile: It could not be written, or what was written with it could not.
         """
         loop = asyncio.get_running_loop()
+        # Only the first in each round: whatever else comes in it goes into one commit.
+        is_alone = self._has_had is not loop and self._waiting.empty()
+        if is_alone and self._is_quick and not is_long and self._turn.acquire(blocking=False):
+            with suppress(Busy):
+                result = self._done_here(work, loop)
+                await asyncio.sleep(0)  # Whoever does one piece after the other lets others have their turn.
+                return result
         done: asyncio.Future[Result] = loop.create_future()
         with self._lock:
-            if self._is_closed:
-                raise RuntimeError("the state was closed")
-            coming = self._coming.setdefault(loop, [])
-            coming.append((work, done))
-            if len(coming) == 1:
-                # By then, whoever else wants to write at this moment has come too.
-                loop.call_soon(self._begin, loop)
+            self._require_open()
+            if self._thread is None:
+                thread = Thread(target=self._run, name="state", daemon=True)
+                thread.start()
+                self._thread = thread
+            self._waiting.put((work, done))
         return await done
 
     def close(self) -> None:
         """Finish what waits, and end."""
         with self._lock:
             self._is_closed = True
-            for loop in list(self._coming):
-                self._hand_over(self._coming.pop(loop))
             self._waiting.put(None)
         if self._thread is not None:
             self._thread.join()
+        with self._turn:  # An event loop in another thread may do a last piece of work.
+            pass
 
-    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        with self._lock:
-            pieces = self._coming.pop(loop, [])
-        if len(pieces) == 1 and self._is_quick and self._waiting.empty() and self._is_done_here(pieces[0]):
-            return
-        with self._lock:
-            self._hand_over(pieces)
-
-    def _is_done_here(self, piece: _Piece) -> bool:
-        """Whether the piece could be done at once, which nobody else was in the way of."""
-        if not self._turn.acquire(blocking=False):
-            return False
-        work, done = piece
+    def _done_here(self, work: Callable[[], Result], loop: asyncio.AbstractEventLoop) -> Result:
         start = perf_counter()
-        outcome: Any
         try:
-            with self._database.transaction_now():
-                outcome = work()
-        except Busy:
-            return False
-        except BaseException as error:  # noqa: BLE001 - whoever waits must hear of it
-            outcome = _Problem(error)
+            self._require_open()
+            with self._database.whole(may_wait=False):
+                return work()
         finally:
             self._is_quick = perf_counter() - start <= self._quick_seconds
             self._turn.release()
-        _tell([(done, outcome)])
-        return True
+            self._has_had = loop
+            loop.call_soon(self._next_round)
+
+    def _next_round(self) -> None:
+        self._has_had = None
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise RuntimeError("the state was closed")
 
     # The thread -------------------------------------------------------------------------------------------------------
-
-    def _hand_over(self, pieces: list[_Piece]) -> None:
-        if self._thread is None and pieces:
-            thread = Thread(target=self._run, name="state", daemon=True)
-            thread.start()
-            self._thread = thread
-        for piece in pieces:
-            self._waiting.put(piece)
 
     def _run(self) -> None:
         while batch := self._next():
@@ -135,7 +128,7 @@ class Writer:
         with self._turn:
             start = perf_counter()
             try:
-                with self._database.transaction():
+                with self._database.whole():
                     if len(batch) == 1:  # Alone, a piece of work is the whole transaction.
                         return [batch[0][0]()]
                     return [self._attempt(work) for work, _ in batch]

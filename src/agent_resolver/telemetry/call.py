@@ -17,6 +17,7 @@ from opentelemetry.trace import (
     Status,
     StatusCode,
     TraceFlags,
+    TraceState,
     get_current_span,
     set_span_in_context,
 )
@@ -45,7 +46,14 @@ from agent_resolver.telemetry.name import (
     TOOL_TYPE,
     UNKNOWN_TOOL,
 )
-from agent_resolver.telemetry.parent import RANDOM, SAMPLED, format_parent, parse_parent, parse_trace_id
+from agent_resolver.telemetry.parent import (
+    RANDOM,
+    SAMPLED,
+    format_parent,
+    parse_parent,
+    parse_state,
+    parse_trace_id,
+)
 from agent_resolver.telemetry.sampler import Sampler
 from agent_resolver.telemetry.seen import MAX_CHARACTERS, TOOL_TYPES, Ending, SeenContext, SeenTool, ending_of
 
@@ -126,7 +134,8 @@ class CallTelemetry:
             trace_id, flags = parent.trace_id, parent.trace_flags & RANDOM
         if self._signals.sampler(trace_id, bool(parent.trace_flags & SAMPLED) if parent else None):
             flags |= SAMPLED
-        own = SpanContext(trace_id, random.getrandbits(64) or 1, False, _FLAGS[flags])  # noqa: FBT003 - the SDK's
+        state = parent.trace_state if parent else None
+        own = SpanContext(trace_id, random.getrandbits(64) or 1, False, _FLAGS[flags], state)  # noqa: FBT003 - the SDK's
         return CallSpan(tool_id, descriptor, context, parent, own)
 
     def end(self, span: CallSpan, outcome: object) -> None:
@@ -216,10 +225,13 @@ class CallTelemetry:
 
 def _parent(named: str | None, trace_id: int) -> SpanContext | None:
     """The span that a call belongs below: the one it names, else the current one if that is of the same trace."""
-    if named is not None and (parent := parse_parent(named)):
-        return SpanContext(parent.trace_id, parent.span_id, is_remote=True, trace_flags=_FLAGS[parent.flags])
     current = get_current_span()
-    if current is INVALID_SPAN:
-        return None
-    around = current.get_span_context()
-    return around if around.is_valid and around.trace_id == trace_id else None
+    around = None if current is INVALID_SPAN else current.get_span_context()
+    if named is not None and (parent := parse_parent(named)):
+        state = around.trace_state if around and around.trace_id == parent.trace_id else None
+        return SpanContext(parent.trace_id, parent.span_id, True, _FLAGS[parent.flags], state and _bounded(state))  # noqa: FBT003
+    return around if around and around.is_valid and around.trace_id == trace_id else None
+
+
+def _bounded(state: TraceState) -> TraceState:
+    return TraceState.from_header([parse_state(state.to_header())])

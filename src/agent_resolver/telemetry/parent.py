@@ -1,4 +1,4 @@
-"""W3C's `traceparent`: which span a call belongs below."""
+"""W3C's trace context: which span a call belongs below, and what others say of the trace."""
 
 import re
 from typing import Final
@@ -14,6 +14,12 @@ _TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
 _PARENT: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _MAX_CHARACTERS: Final = 512
 _FLAGS: Final = ("00", "01", "02", "03")
+_KEY: Final = r"[a-z][_0-9a-z*/-]{0,255}|[a-z0-9][_0-9a-z*/-]{0,240}@[a-z][_0-9a-z*/-]{0,13}"
+_MEMBER: Final = re.compile(rf"(?:{_KEY})=[ -+\--<>-~]{{0,255}}[!-+\--<>-~]")
+_MAX_MEMBERS: Final = 32
+_MAX_GIVEN: Final = 8_192
+_MAX_STATE: Final = 512
+_MAX_MEMBER: Final = 128
 
 
 class Parent(Struct, frozen=True):
@@ -35,6 +41,23 @@ def parse_parent(text: str) -> Parent | None:
         return None
     parent = Parent(int(trace_id, 16), int(span_id, 16), int(flags, 16) & (SAMPLED | RANDOM))
     return parent if parent.trace_id and parent.span_id else None
+
+
+def parse_state(text: str) -> str:
+    """The `tracestate`, as far as it is handed on; nothing where it is not one, which W3C says to ignore.
+
+    What is too long loses members, as W3C has it: the long ones first, then those at the end.
+    """
+    members = [member for part in text[: _MAX_GIVEN + 1].split(",") if (member := part.strip(" \t"))]
+    keys = {member.partition("=")[0] for member in members}
+    is_one = len(text) <= _MAX_GIVEN and len(keys) == len(members) <= _MAX_MEMBERS
+    if not (is_one and all(map(_MEMBER.fullmatch, members))):
+        return ""
+    if len(",".join(members)) > _MAX_STATE:
+        members = [member for member in members if len(member) <= _MAX_MEMBER]
+    while len(",".join(members)) > _MAX_STATE:
+        members.pop()
+    return ",".join(members)
 
 
 def format_parent(trace_id: int, span_id: int, flags: int) -> str:
