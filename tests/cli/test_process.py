@@ -130,6 +130,25 @@ def test_an_output_that_is_closed_already_is_no_traceback(project: Path, command
     assert done.stderr == b""
 
 
+@pytest.mark.parametrize("command", [["--version"], ["--help"]], ids=" ".join)
+@pytest.mark.parametrize("is_buffered", [True, False])
+def test_what_cannot_be_written_of_the_help_is_no_traceback(command: list[str], is_buffered: bool) -> None:  # noqa: FBT001
+    environment = {**os.environ, "PYTHONUNBUFFERED": "" if is_buffered else "1"}
+    reading, writing = os.pipe()
+    os.close(reading)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "agent_resolver", *command],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+        env=environment,
+    )
+    os.close(writing)
+
+    assert done.stderr == b""
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no such device")  # noqa: PTH110
 @pytest.mark.parametrize("command", [line for line in COMMANDS if line[0] not in {"--version", "--help"}], ids=" ".join)
 def test_an_output_that_cannot_be_written_is_said_in_words(project: Path, command: list[str]) -> None:

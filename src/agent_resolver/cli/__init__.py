@@ -4,7 +4,6 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import NoReturn
 
 __all__ = ["entry", "main"]
@@ -27,8 +26,12 @@ def entry() -> NoReturn:
     except SystemExit as stop:  # argparse ends `--help` and usage errors like this.
         code = int(stop.code or 0)
     for stream in (sys.stdout, sys.stderr):
-        with suppress(ValueError):  # Code of the project has closed it.
+        try:
             stream.flush()
+        except ValueError:
+            pass  # Code of the project has closed it.
+        except OSError:
+            code = code or 1  # Nobody reads it, or it cannot be written.
     # Taking a million values apart takes longer than making them, and the system does it for nothing.
     os._exit(code)
 
