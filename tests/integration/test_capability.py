@@ -418,8 +418,8 @@ def test_a_client_that_is_killed_while_its_call_runs_leaves_a_call_that_is_done_
 ) -> None:
     folder = open_folder if transport == "http" else tickets
     title = f"Left behind {mode}"
-    # Named so that it can be found: there is no such lock, and no need of one.
-    server = ["-", title, *command("--trust", "--lock", str(folder / "agents.lock"))]
+    # Named so that its process can be found.
+    server = ["-", title, *command("--trust", "--project", str(folder))]
     line = [sys.executable, str(HERE / "clients" / "opening.py"), mode]
     line += [address.url, title] if transport == "http" else server
     pipe = subprocess.PIPE
