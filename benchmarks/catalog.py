@@ -28,7 +28,7 @@ def main() -> None:
     # Another process makes the index: what this one holds for it would be there already.
     subprocess.run([sys.executable, __file__, folder, str(cache), "0"], check=True)
     before = _resident()
-    catalog, starts = _started(folder, cache, 5)
+    catalog, starts = _started(folder, cache, 15)
     pages = _cursors(catalog)
     next(pages)
     held = _resident() - before

@@ -5,7 +5,7 @@ import time
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_resolver.catalog.entry import Entry
@@ -207,6 +207,9 @@ def test_a_repaired_file_reads_as_the_broken_one_was_served(text: str) -> None:
 
 
 @given(FRONT_MATTER)
+@example("/\x01: \x01")
+@example('"a\x01": b: c')
+@example("a\x02: x: y")
 def test_to_repair_twice_is_to_repair_once(text: str) -> None:
     once = repaired(text)
 

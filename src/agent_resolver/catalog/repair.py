@@ -202,7 +202,9 @@ def _value(line: str) -> str:
 
 
 def _key(line: str) -> re.Match[str] | None:
-    return _KEY.match(line) or _WORDS_AS_KEY.match(line)
+    found = _KEY.match(line) or _WORDS_AS_KEY.match(line)
+    # With what YAML does not take, it would be none whatever is done to its value.
+    return found if found and found.group(2).isprintable() else None
 
 
 def _has_block_scalar(line: str) -> bool:
