@@ -69,6 +69,8 @@ def test_a_repair_says_the_same_when_it_is_repeated_and_nothing_else_where_all_i
         before = plain(parse_yaml(text))
     except Unreadable:
         return
+    if not isinstance(before, dict):
+        return  # `name:x` is a text, and was meant as a key.
     assert once == text
     assert repr(plain(parse_yaml(once))) == repr(before)
 
