@@ -210,6 +210,7 @@ def test_a_repaired_file_reads_as_the_broken_one_was_served(text: str) -> None:
 @example("/\x01: \x01")
 @example('"a\x01": b: c')
 @example("a\x02: x: y")
+@example("name:\x01\x7f\x85\u2028\ufeff\uffff")
 def test_to_repair_twice_is_to_repair_once(text: str) -> None:
     once = repaired(text)
 

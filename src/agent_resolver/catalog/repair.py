@@ -25,6 +25,7 @@ _SLIP: Final = 3
 """So many spaces before a key are a slip; more of them, or tabs, may be prose, so that only usual keys count there."""
 _MOST_LINES: Final = 2000
 """Longer front matter is no slip of a person, and each line takes a look of its own."""
+_ONLY_IN_JSON = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _MOST_LEVELS: Final = 4
 
 
@@ -244,9 +245,14 @@ def _quoted(value: str) -> str:
     """The text as YAML; quotes round all of it are not part of it, unless the first is closed before the end."""
     for quote in "\"'":
         if len(value) > 1 and value[0] == value[-1] == quote and not _is_closed_within(value[1:-1], quote):
-            return json.dumps(value[1:-1], ensure_ascii=False)
+            return _in_quotes(value[1:-1])
     is_not_closed = value.startswith('"') and value.count('"') == 1
-    return json.dumps(value[is_not_closed:], ensure_ascii=False)
+    return _in_quotes(value[is_not_closed:])
+
+
+def _in_quotes(text: str) -> str:
+    """The text as a string of JSON, which is one of YAML once what only JSON takes is escaped as well."""
+    return _ONLY_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
 
 
 def _is_closed_within(inside: str, quote: str) -> bool:
