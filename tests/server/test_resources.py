@@ -400,6 +400,13 @@ async def test_the_templates_name_the_addresses(serve: Serve, agents: Path, mode
     assert {template.mime_type for template in templates} == {JSON_TYPE}
 
 
+async def test_a_cached_page_is_not_sent_for_a_request_of_another_size(serve: Serve, agents: Path) -> None:
+    async with Client(serve(agents).server, mode=LEGACY) as client:
+        sizes = [len((await client.list_resources(meta=limited(limit))).resources) for limit in (5, 10, 5, 45, 10)]
+
+    assert sizes == [5, 10, 5, 45, 10]
+
+
 @pytest.mark.parametrize("mode", ERAS)
 async def test_paths_and_versions_are_completed(serve: Serve, tmp_path: Path, mode: str) -> None:
     for folder in ("east", "west"):

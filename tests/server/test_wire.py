@@ -140,6 +140,18 @@ def test_a_line_that_is_no_message_is_answered_with_its_code(line: bytes, code: 
     assert code_of(line) == (code, number)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": []}',
+        b'{"jsonrpc": "1.0", "method": "notifications/cancelled"}',
+        b'{"jsonrpc": "2.0", "method": 7}',
+    ],
+)
+def test_a_notification_is_never_answered_whatever_is_wrong_with_it(line: bytes) -> None:
+    assert sent(line + b"\n") == ([], [])
+
+
 def test_answers_and_errors_of_the_client_are_messages_too() -> None:
     lines = ['{"jsonrpc": "2.0", "id": 1, "result": null}\n', '{"jsonrpc": "2.0", "id": 1, "error": {}}\n']
 

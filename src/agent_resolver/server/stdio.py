@@ -37,14 +37,15 @@ class _Message(Struct, frozen=True):
     error: Any = UNSET
 
 
-class _Numbered(Struct, frozen=True):
-    """What tells the answer to something that is no message otherwise."""
+class _ReplyKeys(Struct, frozen=True):
+    """The two keys of an invalid message that decide whether it gets an answer, and under which id."""
 
-    id: int | str | None = None
+    id: int | str | UnsetType | None = UNSET
+    method: Any = UNSET
 
 
 _message = msgspec.json.Decoder(_Message)
-_numbered = msgspec.json.Decoder(_Numbered)
+_reply_keys = msgspec.json.Decoder(_ReplyKeys)
 
 
 @contextmanager
@@ -87,12 +88,15 @@ class Input(anyio.AsyncFile[str]):
     async def readline(self) -> str:
         """The next message, or nothing at the end."""
         while line := await self._line():
-            if fault := _fault_of(line):
-                await self._answers.write(f"{fault}\n")
-                await self._answers.flush()
-            elif not line.isspace():
-                self._answers.expect(line)
+            if line.isspace():
+                continue
+            found = _read_message(line)
+            if isinstance(found, _Message):
+                self._answers.expect(found)
                 return line.decode(errors="replace")
+            if found:
+                await self._answers.write(f"{found}\n")
+                await self._answers.flush()
         # Once the end is told, the SDK drops what it is still working on.
         with anyio.move_on_after(_LAST_SECONDS):
             await self._answers.answered()
@@ -138,13 +142,12 @@ class Output(anyio.AsyncFile[str]):
         """One after the other: two at once would tear each other's lines."""
         self._is_sent = Event()
         self._is_sent.set()
-        self._expected: set[int | str | None] = set()
+        self._expected: set[int | str | UnsetType | None] = set()
         """The requests that have no answer yet."""
         self._none_expected = anyio.Event()
 
-    def expect(self, request: bytes) -> None:
+    def expect(self, asked: _Message) -> None:
         """Note that the client waits for an answer to this message, if it does."""
-        asked = _message.decode(request)
         if asked.id is not UNSET and asked.method not in {UNSET, _WITHOUT_END}:
             self._expected.add(asked.id)
 
@@ -169,7 +172,7 @@ class Output(anyio.AsyncFile[str]):
             content, self._content = self._content, b""
             self._is_sent.clear()
             await to_thread.run_sync(self._send, content, abandon_on_cancel=True)
-            self._expected -= {_id_of(line) for line in content.splitlines()} if self._expected else set()
+            self._expected -= {_reply_keys_of(line).id for line in content.splitlines()} if self._expected else set()
             if not self._expected:
                 self._none_expected.set()
 
@@ -205,28 +208,40 @@ def _write(wire: int, content: bytes) -> None:
             select.select([], [wire], [])
 
 
-def _fault_of(line: bytes) -> str | None:
-    """What is answered to a line that is no message; None to one that is, and to an empty one."""
+def _read_message(line: bytes) -> _Message | str:
+    """Decode one line.
+
+    Returns:
+        The message; or, for a line that is not a message, the error to send back. The error is empty for an invalid
+        notification, which must never be answered.
+    """
     if len(line) > MAX_LINE + 1:
         return _error(types.INVALID_REQUEST, f"The message has more than {MAX_LINE} bytes")
-    if line.isspace():
-        return None
     try:
         found = _message.decode(line)
     except msgspec.ValidationError as error:
-        return _error(types.INVALID_REQUEST, f"Invalid request: {error}", _id_of(line))
+        return _error_for_invalid(line, str(error))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _error(types.PARSE_ERROR, "Parse error")
     if found.method is found.result is found.error is UNSET:
-        return _error(types.INVALID_REQUEST, "Invalid request: it has no `method`", _id_of(line))
-    return None
+        return _error_for_invalid(line, "it has no `method`")
+    return found
 
 
-def _id_of(line: bytes) -> int | str | None:
+def _error_for_invalid(line: bytes, problem: str) -> str:
+    """The error for JSON that is not a message; empty for a notification, which is never answered."""
+    found = _reply_keys_of(line)
+    if found.id is UNSET and found.method is not UNSET:
+        return ""
+    number = None if found.id is UNSET else found.id
+    return _error(types.INVALID_REQUEST, f"Invalid request: {problem}", number)
+
+
+def _reply_keys_of(line: bytes) -> _ReplyKeys:
     try:
-        return _numbered.decode(line).id
+        return _reply_keys.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
+        return _ReplyKeys(None)
 
 
 def _error(code: int, message: str, number: int | str | None = None) -> str:
