@@ -13,10 +13,10 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from agent_resolver.project.adapter import StatePorts, SystemClock
-from agent_resolver.registry import CallContext, Descriptor, Ports, ToolRegistry
-from agent_resolver.schema.caller import local_caller
-from agent_resolver.storage.database import Database
+from agent_resolver.project import StatePorts, SystemClock
+from agent_resolver.registry import CallContext, Ports, ToolRegistry
+from agent_resolver.schema import Descriptor, local_caller
+from agent_resolver.storage import Database
 
 CALLS = 200
 AT_ONCE = 1_000

@@ -11,9 +11,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from agent_resolver.registry import CallContext, Descriptor, ToolRegistry
-from agent_resolver.registry.shape import compiled
-from agent_resolver.schema.caller import local_caller
+from agent_resolver.registry import CallContext, ToolRegistry, compile_schema
+from agent_resolver.schema import Descriptor, local_caller
 
 CALLS = 1_000
 ARGUMENTS = {"name": "welcome", "page": 3, "tags": ["a", "b"]}
@@ -60,7 +59,7 @@ async def _under_a_timeout() -> None:
 def _parts() -> dict[str, Callable[[], Awaitable[object]]]:
     registry = ToolRegistry()
     registry.add(Echo())
-    shape = compiled(SCHEMA)
+    shape = compile_schema(SCHEMA)
 
     async def validated() -> bool:
         return shape.is_valid(ARGUMENTS)

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.generate import DIGESTS, digest, generate
-from benchmarks.generate_agents import catalog as generate_catalog
-from benchmarks.generate_agents import workspace as generate_workspace
+from benchmarks.generate_agents import catalog as generate_catalog, workspace as generate_workspace
 from benchmarks.install import CACHE, ROOT, Installation, output_of, program, size_of
 from benchmarks.measure import BenchmarkError, Command, Sample, Series, clean, environment, interleave, run_once
 from benchmarks.same import check_explanations, check_locks

@@ -9,9 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from agent_resolver.catalog.catalog import Catalog, Query
-from agent_resolver.catalog.index import CatalogIndex
-from agent_resolver.catalog.uri import parse_uri
+from agent_resolver.catalog import Catalog, CatalogIndex, Query, parse_uri
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.generate_agents import queries

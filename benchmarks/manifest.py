@@ -9,11 +9,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from agent_resolver.core.manifest_diff import manifest_difference
-from agent_resolver.registry import Descriptor, Labels, Rules
-from agent_resolver.registry.manifest import manifest_of
-from agent_resolver.schema import to_json
-from agent_resolver.schema.manifest import parse_manifest
+from agent_resolver.core import manifest_difference
+from agent_resolver.registry import manifest_of
+from agent_resolver.schema import Descriptor, Labels, Rules, parse_manifest, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,14 +10,22 @@ import sys
 import time
 from typing import Any
 
-from agent_resolver.core.constraint import Limits
-from agent_resolver.registry.tool import CallContext, Descriptor
-from agent_resolver.runtime.builder import AgentRuntimeBuilder
-from agent_resolver.runtime.model import ModelSpec
-from agent_resolver.runtime.plugin import ConfigSchema, Registrar
-from agent_resolver.runtime.registry_set import HeldLock, Provider, RegistrySet, ServerTools
-from agent_resolver.runtime.resolve import resolve
-from agent_resolver.runtime.spec import AgentSpec, ContextPolicy
+from agent_resolver.core import Limits
+from agent_resolver.registry import CallContext
+from agent_resolver.runtime import (
+    AgentRuntimeBuilder,
+    AgentSpec,
+    ConfigSchema,
+    ContextPolicy,
+    HeldLock,
+    ModelSpec,
+    Provider,
+    Registrar,
+    RegistrySet,
+    ServerTools,
+    resolve,
+)
+from agent_resolver.schema import Descriptor
 
 SIZES = (1_000, 10_000)
 PLUGINS = 10

@@ -7,7 +7,7 @@ import sys
 gc.disable()  # As the command does.
 
 from agent_resolver.cli.input import load_servers  # noqa: E402
-from agent_resolver.project.workspace import members  # noqa: E402
+from agent_resolver.project import members  # noqa: E402
 
 load_servers(os.path.join(sys.argv[1], "mcp.index.json"))  # noqa: PTH118 - it would be imported for this alone
 list(members(sys.argv[1]))

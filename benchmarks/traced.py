@@ -22,14 +22,9 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
-from agent_resolver.registry import CallContext, Descriptor, ToolRegistry
-from agent_resolver.registry.pipeline import Ports
-from agent_resolver.schema.caller import local_caller
-from agent_resolver.telemetry.call import CallTelemetry, Signals
-from agent_resolver.telemetry.log import OtlpLog
-from agent_resolver.telemetry.metric import CallMetrics
-from agent_resolver.telemetry.provider import hush_sdk
-from agent_resolver.telemetry.sampler import sampler_of
+from agent_resolver.registry import CallContext, Ports, ToolRegistry
+from agent_resolver.schema import Descriptor, local_caller
+from agent_resolver.telemetry import CallMetrics, CallTelemetry, OtlpLog, Signals, hush_sdk, sampler_of
 
 CALLS = 1_000
 ARGUMENTS = {"name": "welcome", "page": 3, "tags": ["a", "b"]}

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from typing import Any, TypeVar, get_args
 
 import yaml
-from hypothesis import settings
-from hypothesis import strategies as st
+from hypothesis import settings, strategies as st
 
-from agent_resolver.schema.vocabulary import Residency, Sensitivity
+from agent_resolver.schema import Residency, Sensitivity
 
 Value = TypeVar("Value")
 

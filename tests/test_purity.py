@@ -17,6 +17,8 @@ ALLOWED_IMPORTS = frozenset(
     {
         "__future__",
         "abc",
+        # How a room offers its names; no value depends on it.
+        "agent_resolver._export",
         "agent_resolver.core",
         "agent_resolver.schema",
         "base64",

@@ -12,8 +12,9 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 from pydantic import BaseModel, Field
 
-from agent_resolver.registry import CallContext, FailureCode, ToolFailure
-from agent_resolver.registry.capability import capability
+from agent_resolver.capability import capability
+from agent_resolver.registry import CallContext, ToolFailure
+from agent_resolver.schema import FailureCode
 
 FOLDER = Path(__file__).parent
 SCHEMA = """

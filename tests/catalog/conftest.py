@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_resolver.catalog.catalog import Catalog, Judge, Query
-from agent_resolver.catalog.index import CatalogIndex
+from agent_resolver.catalog import Catalog, CatalogIndex, Judge, Query
 
 Make = Callable[..., Catalog]
 

@@ -1,9 +1,8 @@
 """The cache: bounded by count and by bytes, and it counts what it does."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from agent_resolver.catalog.cache import Cache, Counters
+from agent_resolver.catalog import Cache, Counters
 
 
 def test_the_one_used_longest_ago_goes_first() -> None:

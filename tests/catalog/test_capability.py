@@ -1,10 +1,10 @@
 """The rule that reads capabilities out of a description."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from agent_resolver.catalog.capability import _SYNONYMS, WORDS, derived_capabilities
+from agent_resolver.catalog import WORDS, derived_capabilities
+from agent_resolver.catalog.capability import _SYNONYMS
 
 
 @pytest.mark.parametrize(

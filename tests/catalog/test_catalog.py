@@ -9,10 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.catalog.catalog import Catalog, Changes, Judge
-from agent_resolver.catalog.errors import UnknownAgent
-from agent_resolver.catalog.listing import Verdict
-from agent_resolver.catalog.uri import AgentUri
+from agent_resolver.catalog import AgentUri, Catalog, Changes, Judge, UnknownAgent, Verdict
 from tests.catalog.conftest import Make, agent, uris
 
 REQUIRES: dict[str, list[str]] = {"mcp": []}

@@ -3,11 +3,9 @@
 import base64
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
-from agent_resolver.catalog.cursor import decode_cursor, encode_cursor
-from agent_resolver.catalog.errors import BadCursor
+from agent_resolver.catalog import BadCursor, decode_cursor, encode_cursor
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.catalog.uri import parse_uri
+from agent_resolver.catalog import parse_uri
 from tests.catalog.conftest import Make, uris
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "agents"

@@ -13,9 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.catalog.catalog import Catalog, Query
-from agent_resolver.catalog.index import CatalogIndex
-from agent_resolver.catalog.uri import AgentUri
+from agent_resolver.catalog import AgentUri, Catalog, CatalogIndex, Query
 from tests.catalog.conftest import Make, agent, uris
 
 NOBODY = 65534

@@ -6,11 +6,19 @@ from typing import Any
 
 import pytest
 
-from agent_resolver.catalog.catalog import MAX_PAGE, Catalog, Judge, Query
-from agent_resolver.catalog.cursor import encode_cursor
-from agent_resolver.catalog.errors import BadCursor, BadLimit, UnknownAgent
-from agent_resolver.catalog.listing import Verdict
-from agent_resolver.catalog.uri import AgentUri, parse_uri
+from agent_resolver.catalog import (
+    MAX_PAGE,
+    AgentUri,
+    BadCursor,
+    BadLimit,
+    Catalog,
+    Judge,
+    Query,
+    UnknownAgent,
+    Verdict,
+    encode_cursor,
+    parse_uri,
+)
 from tests.catalog.conftest import Make, agent, uris
 
 WORDS = ["python", "review", "security", "kubernetes", "deployment", "tests", "writes", "reads"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_resolver.catalog.mention import Dangling, dangling_mentions
+from agent_resolver.catalog import Dangling, dangling_mentions
 
 KNOWN = {"agent://architect", "agent://team/architect", "agent://code%20reviewer", "agent://odd_", "agent://v1.2"}
 

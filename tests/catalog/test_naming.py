@@ -4,11 +4,9 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from agent_resolver.catalog.naming import Named, addresses
-from agent_resolver.catalog.uri import AgentUri, parse_uri
+from agent_resolver.catalog import AgentUri, Named, addresses, parse_uri
 from agent_resolver.schema import IssueCode
 from tests.catalog.conftest import Make, agent, codes, uris
 

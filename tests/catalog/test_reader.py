@@ -2,10 +2,8 @@
 
 import pytest
 
-from agent_resolver.catalog.entry import Entry
-from agent_resolver.catalog.reader import read_entry
-from agent_resolver.schema import Issue, IssueCode, Severity
-from agent_resolver.schema.limit import MAX_FRONT_MATTER_CHARACTERS
+from agent_resolver.catalog import Entry, read_entry
+from agent_resolver.schema import MAX_FRONT_MATTER_CHARACTERS, Issue, IssueCode, Severity
 
 WHOLE = b"""\
 ---

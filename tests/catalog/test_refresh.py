@@ -9,12 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.catalog.catalog import Catalog, Changes
-from agent_resolver.catalog.errors import UnknownAgent, UnusableRoot
-from agent_resolver.catalog.index import CatalogIndex
-from agent_resolver.catalog.uri import AgentUri
+from agent_resolver.catalog import AgentUri, Catalog, CatalogIndex, Changes, UnknownAgent, UnusableRoot
 from agent_resolver.schema import IssueCode
-from agent_resolver.storage.walk import Identity
+from agent_resolver.storage import Identity
 from tests.catalog.conftest import Make, agent, codes, uris
 from tests.catalog.test_index import as_nobody
 

@@ -5,15 +5,10 @@ import time
 from collections import Counter
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
-from agent_resolver.catalog.entry import Entry
-from agent_resolver.catalog.reader import read_entry
-from agent_resolver.catalog.repair import repaired
-from agent_resolver.schema.source import Unreadable
-from agent_resolver.schema.tree import plain
-from agent_resolver.schema.yaml_tree import parse_yaml
+from agent_resolver.catalog import Entry, read_entry, repaired
+from agent_resolver.schema import Unreadable, parse_yaml, plain
 
 LINES = st.sampled_from(
     [

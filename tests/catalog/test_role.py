@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.catalog.role import parse_roles
-from agent_resolver.catalog.uri import AgentUri
+from agent_resolver.catalog import AgentUri, parse_roles
 from agent_resolver.schema import IssueCode, Severity
 from tests.catalog.conftest import Make, agent, codes, uris
 

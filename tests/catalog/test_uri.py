@@ -1,12 +1,9 @@
 """Addresses of agents: what is one, what is none, and that none is ever a path."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from agent_resolver.catalog.errors import MalformedUri
-from agent_resolver.catalog.reader import refused_name
-from agent_resolver.catalog.uri import MAX_LENGTH, AgentUri, agent_uri, parse_uri
+from agent_resolver.catalog import MAX_LENGTH, AgentUri, MalformedUri, agent_uri, parse_uri, refused_name
 
 NAMES = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=200).filter(
     lambda name: not refused_name(name)

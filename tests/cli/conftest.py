@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from tests.conftest import Run
-from tests.registry.process import assert_none_is_left
+from tests.process import assert_none_is_left
 
-RAW = Path(__file__).parent.parent / "registry" / "servers" / "raw.py"
+RAW = Path(__file__).parent.parent / "connection" / "servers" / "raw.py"
 
 AGENT = """\
 ---
@@ -63,7 +63,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Iterator[Callable[..., Path]]:
     """Writes a project with these servers, resolves it and makes it the current folder; nobody trusts it yet."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setattr("agent_resolver.registry.launch._PATIENCE_SECONDS", 0.4)
+    monkeypatch.setattr("agent_resolver.connection.launch._PATIENCE_SECONDS", 0.4)
     project = tmp_path / "project"
 
     def write_project(*servers: dict[str, Any], agent: str = AGENT, config: str = "") -> Path:

@@ -11,7 +11,7 @@ from agent_resolver import __version__
 from tests.cli.conftest import OPEN, kinds, server
 from tests.cli.test_tools import WITHOUT_EXTRA, script, two_categories
 from tests.conftest import Ran, Run
-from tests.registry.process import started
+from tests.process import started
 
 
 def failing(ran: Ran) -> dict[str, tuple[str, str]]:
@@ -257,7 +257,7 @@ def test_a_state_that_cannot_be_used_does_not_hide_the_rest(governed: Path, run:
 
 
 def test_a_trail_that_was_tampered_with_is_told(governed: Path, run: Run) -> None:
-    from agent_resolver.storage.database import Database
+    from agent_resolver.storage import Database
 
     run("tools", "list")
     state = Database(str(governed / ".agent" / "state.db"))

@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from agent_resolver.core.approval import instant
-from agent_resolver.project.adapter import StatePorts
-from agent_resolver.schema.caller import Caller
-from agent_resolver.schema.pending import PendingAction
-from agent_resolver.storage.database import Database
+from agent_resolver.core import instant
+from agent_resolver.project import StatePorts
+from agent_resolver.schema import Caller, PendingAction
+from agent_resolver.storage import Database
 from tests.cli.conftest import agent_process, kinds
 from tests.conftest import Run
 

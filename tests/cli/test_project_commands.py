@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.storage.database import Database
-from agent_resolver.storage.trail import SqliteTrail
+from agent_resolver.storage import Database, SqliteTrail
 from tests.conftest import Ran, Run
 
 Snapshot = Callable[[object], None]

@@ -16,7 +16,7 @@ import pytest
 
 from tests.cli.conftest import AGENT, COMMANDS, OPEN, kinds, server
 from tests.conftest import Ran, Run
-from tests.registry.process import eventually, is_running, started
+from tests.process import eventually, is_running, started
 
 
 def two_categories(agent: str = AGENT) -> str:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_resolver.capability import Check
 from agent_resolver.cli.tools_certify import _print
-from agent_resolver.registry.certificate import Check
 from tests.cli.tool_project import CREATE, HEAD, SOURCE, ToolProject, tool_project
 from tests.conftest import Run
 

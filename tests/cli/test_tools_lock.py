@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.project.errors import LockRefused
-from agent_resolver.project.project import Project
+from agent_resolver.project import LockRefused, Project
 from tests.cli.conftest import AGENT, COMMANDS, kinds, server
 from tests.conftest import Run
-from tests.registry.process import started
+from tests.process import started
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

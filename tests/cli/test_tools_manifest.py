@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.project.errors import ManifestDrift, RefusedManifest
-from agent_resolver.project.manifest import require_no_drift
-from agent_resolver.project.project import Project
-from agent_resolver.registry.capability import capabilities_of
+from agent_resolver.capability import capabilities_of
+from agent_resolver.project import ManifestDrift, Project, RefusedManifest, require_no_drift
 from tests.cli.tool_project import CLOSE, CREATE, HEAD, SOURCE, ToolProject, tool_project
 from tests.conftest import Run
 

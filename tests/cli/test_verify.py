@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.core.difference import DifferenceKind, remedy
+from agent_resolver.core import DifferenceKind, remedy
 from tests.cli.conftest import Snapshot, agent_process, contents, edit
 from tests.conftest import Ran, Run
 

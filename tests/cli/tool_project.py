@@ -14,7 +14,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from agent_resolver.registry.capability import capability
+from agent_resolver.capability import capability
 
 
 class Request(Struct):

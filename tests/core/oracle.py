@@ -7,8 +7,7 @@ import re
 from collections.abc import Sequence
 
 from agent_resolver import AgentFile, RejectionCode, Server
-from agent_resolver.schema import Requirement
-from agent_resolver.schema.agent_file import ActionConstraints, Constraints, DataConstraints, TrustConstraints
+from agent_resolver.schema import ActionConstraints, Constraints, DataConstraints, Requirement, TrustConstraints
 
 LEVELS = ["public", "internal", "confidential", "pii.low", "pii.moderate", "pii.high"]
 

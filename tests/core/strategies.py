@@ -4,17 +4,19 @@ from collections.abc import Sequence
 from itertools import product
 from typing import TypeVar, get_args
 
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, settings, strategies as st
 from msgspec import UNSET, Struct, structs
 
 from agent_resolver import AgentFile, Server
-from agent_resolver.schema import Launch, Requirement, Residency, Sensitivity
-from agent_resolver.schema.agent_file import (
+from agent_resolver.schema import (
     ActionConstraints,
     Constraints,
     DataConstraints,
+    Launch,
+    Requirement,
     Requires,
+    Residency,
+    Sensitivity,
     TrustConstraints,
 )
 

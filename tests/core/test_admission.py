@@ -3,12 +3,11 @@
 import re
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from msgspec import UNSET
 
 from agent_resolver import LockedServer
-from agent_resolver.core.admission import AdmissionCode, Grant, forbidden, grants_of
+from agent_resolver.core import AdmissionCode, Grant, forbidden, grants_of
 from agent_resolver.schema import Launch
 
 FORBIDDEN = AdmissionCode.FORBIDDEN_ACTION

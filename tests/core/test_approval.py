@@ -3,11 +3,10 @@
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec import structs
 
-from agent_resolver.core.approval import (
+from agent_resolver.core import (
     LIFETIME_MINUTES,
     AnswerCode,
     AnswerRefusal,
@@ -17,9 +16,15 @@ from agent_resolver.core.approval import (
     refuse_verdict,
     refuse_words,
 )
-from agent_resolver.schema.caller import Caller, local_caller
-from agent_resolver.schema.classification import CLASSIFICATION_RANK, Classification
-from agent_resolver.schema.pending import PendingAction, PendingType, Priority
+from agent_resolver.schema import (
+    CLASSIFICATION_RANK,
+    Caller,
+    Classification,
+    PendingAction,
+    PendingType,
+    Priority,
+    local_caller,
+)
 
 NOW = "2026-03-01T12:00:00.000Z"
 EXPIRY = "2026-03-01T12:15:00.000Z"

@@ -3,12 +3,11 @@
 from collections.abc import Callable, Sequence
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 from msgspec import Struct, structs
 
-from agent_resolver.core.audit import chain_faults, chained, sealed
-from agent_resolver.schema.audit import AuditRecord
+from agent_resolver.core import chain_faults, chained, sealed
+from agent_resolver.schema import AuditRecord
 
 law = settings(deadline=None, max_examples=80)
 

@@ -3,14 +3,12 @@
 import re
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from agent_resolver.core.catalog_pattern import MAX_PATTERN, BadPattern, check_pattern, parts_of
-from agent_resolver.core.starred import fits, fitting
+from agent_resolver.core import MAX_PATTERN, BadPattern, check_pattern, matching_texts, parts_match, parts_of
 from tests.core.strategies import LAW
 
-# Thirty cases that tell this language from those that look like it: a pattern, a name, and whether it fits.
+# Thirty cases that tell this language from those that look like it: a pattern, a name, and whether it parts_match.
 FIXTURE = [
     # Anchored at both ends, and capitals count.
     ("read", "read", True),
@@ -53,10 +51,10 @@ names = st.text("ab*\\", max_size=9)
 
 
 def matches_catalog(pattern: str, name: str) -> bool:
-    """Whether the pattern fits, as plans look for it among many names and one by one."""
+    """Whether the pattern parts_match, as plans look for it among many names and one by one."""
     parts = parts_of(pattern)
-    is_found = list(fitting(parts, [name])) == [name]
-    assert fits(parts, name) is is_found
+    is_found = list(matching_texts(parts, [name])) == [name]
+    assert parts_match(parts, name) is is_found
     return is_found
 
 

@@ -5,12 +5,12 @@ from hypothesis import given
 from msgspec import UNSET, structs
 
 from agent_resolver import AgentFile
-from agent_resolver.core.constraint import Limits, limits_in, limits_of, position_of, requirements_of
-from agent_resolver.schema import Requirement
-from agent_resolver.schema.agent_file import (
+from agent_resolver.core import Limits, limits_in, limits_of, position_of, requirements_of
+from agent_resolver.schema import (
     ActionConstraints,
     Constraints,
     DataConstraints,
+    Requirement,
     Requires,
     TrustConstraints,
 )

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 from msgspec import UNSET, structs
 
-from agent_resolver.core import manifest_diff as module
-from agent_resolver.core.manifest_diff import Change, ChangeKind, is_breaking, manifest_difference
-from agent_resolver.schema.manifest import Manifest, ManifestTool, manifest_digest
+from agent_resolver.core import ToolChange, ToolChangeKind, is_breaking, manifest_diff as module, manifest_difference
+from agent_resolver.schema import Manifest, ManifestTool, manifest_digest
 
 CREATE = ManifestTool(
     id="tickets.create",
@@ -29,7 +28,7 @@ def manifest(*tools: ManifestTool, generated_at: str = "1970-01-01T00:00:00.000Z
     return Manifest(generated_at=generated_at, digest=manifest_digest(tools), tools=tools)
 
 
-def kinds(after: ManifestTool, before: ManifestTool = CREATE) -> list[tuple[ChangeKind, str | None, str | None]]:
+def kinds(after: ManifestTool, before: ManifestTool = CREATE) -> list[tuple[ToolChangeKind, str | None, str | None]]:
     changes = manifest_difference(manifest(before), manifest(after))
     return [(change.kind, change.before, change.after) for change in changes]
 
@@ -50,46 +49,46 @@ def test_a_tool_that_comes_breaks_nobody_and_one_that_goes_does() -> None:
     (gone,) = manifest_difference(manifest(CREATE, CLOSE), manifest(CREATE))
     (come,) = manifest_difference(manifest(CREATE), manifest(CREATE, CLOSE))
 
-    assert (gone.tool, gone.kind, gone.is_breaking) == ("tickets.close", ChangeKind.TOOL_REMOVED, True)
-    assert (come.tool, come.kind, come.is_breaking) == ("tickets.close", ChangeKind.TOOL_ADDED, False)
+    assert (gone.tool, gone.kind, gone.is_breaking) == ("tickets.close", ToolChangeKind.TOOL_REMOVED, True)
+    assert (come.tool, come.kind, come.is_breaking) == ("tickets.close", ToolChangeKind.TOOL_ADDED, False)
     assert is_breaking([come, gone])
 
 
 @pytest.mark.parametrize(
     ("after", "expected", "breaks"),
     [
-        (edited(type="BLUEPRINT"), (ChangeKind.TYPE_CHANGED, "CAPABILITY", "BLUEPRINT"), True),
+        (edited(type="BLUEPRINT"), (ToolChangeKind.TYPE_CHANGED, "CAPABILITY", "BLUEPRINT"), True),
         (
             edited(data_classification="RESTRICTED"),
-            (ChangeKind.CLASSIFICATION_RAISED, "INTERNAL", "RESTRICTED"),
+            (ToolChangeKind.CLASSIFICATION_RAISED, "INTERNAL", "RESTRICTED"),
             True,
         ),
-        (edited(data_classification="PUBLIC"), (ChangeKind.CLASSIFICATION_LOWERED, "INTERNAL", "PUBLIC"), False),
+        (edited(data_classification="PUBLIC"), (ToolChangeKind.CLASSIFICATION_LOWERED, "INTERNAL", "PUBLIC"), False),
         (
             edited(required_scopes=("write:tickets", "admin")),
-            (ChangeKind.SCOPES_ADDED, None, "admin"),
+            (ToolChangeKind.SCOPES_ADDED, None, "admin"),
             True,
         ),
-        (edited(required_scopes=()), (ChangeKind.SCOPES_REMOVED, "write:tickets", None), False),
-        (edited(is_idempotent=True), (ChangeKind.IDEMPOTENCY_GAINED, None, None), False),
-        (edited(allow_outbound=True), (ChangeKind.OUTBOUND_GAINED, None, None), True),
+        (edited(required_scopes=()), (ToolChangeKind.SCOPES_REMOVED, "write:tickets", None), False),
+        (edited(is_idempotent=True), (ToolChangeKind.IDEMPOTENCY_GAINED, None, None), False),
+        (edited(allow_outbound=True), (ToolChangeKind.OUTBOUND_GAINED, None, None), True),
         (
             edited(needs_approval=True, approver_role="approver"),
-            (ChangeKind.APPROVAL_ADDED, None, None),
+            (ToolChangeKind.APPROVAL_ADDED, None, None),
             True,
         ),
-        (edited(is_read_only=True), (ChangeKind.READ_ONLY_GAINED, None, None), True),
-        (edited(is_isolated=True), (ChangeKind.ISOLATION_GAINED, None, None), False),
-        (edited(timeout_seconds=5.0), (ChangeKind.TIMEOUT_LOWERED, "60.0", "5.0"), True),
-        (edited(timeout_seconds=90.5), (ChangeKind.TIMEOUT_RAISED, "60.0", "90.5"), False),
-        (edited(rate_limit_per_minute=30.0), (ChangeKind.RATE_LIMIT_LOWERED, None, "30.0"), True),
-        (edited(secrets=("OTHER", "TOKEN")), (ChangeKind.SECRETS_ADDED, None, "OTHER"), True),
-        (edited(secrets=()), (ChangeKind.SECRETS_REMOVED, "TOKEN", None), False),
-        (edited(description="Other."), (ChangeKind.LABEL_CHANGED, '"Open a ticket."', '"Other."'), False),
-        (edited(tags=("tickets", "new")), (ChangeKind.LABEL_CHANGED, '["tickets"]', '["tickets","new"]'), False),
-        (edited(maintainer="Team"), (ChangeKind.LABEL_CHANGED, None, '"Team"'), False),
-        (edited(cost_factor=2.0), (ChangeKind.LABEL_CHANGED, "1.5", "2.0"), False),
-        (edited(examples=({"title": "x"},)), (ChangeKind.LABEL_CHANGED, None, '[{"title":"x"}]'), False),
+        (edited(is_read_only=True), (ToolChangeKind.READ_ONLY_GAINED, None, None), True),
+        (edited(is_isolated=True), (ToolChangeKind.ISOLATION_GAINED, None, None), False),
+        (edited(timeout_seconds=5.0), (ToolChangeKind.TIMEOUT_LOWERED, "60.0", "5.0"), True),
+        (edited(timeout_seconds=90.5), (ToolChangeKind.TIMEOUT_RAISED, "60.0", "90.5"), False),
+        (edited(rate_limit_per_minute=30.0), (ToolChangeKind.RATE_LIMIT_LOWERED, None, "30.0"), True),
+        (edited(secrets=("OTHER", "TOKEN")), (ToolChangeKind.SECRETS_ADDED, None, "OTHER"), True),
+        (edited(secrets=()), (ToolChangeKind.SECRETS_REMOVED, "TOKEN", None), False),
+        (edited(description="Other."), (ToolChangeKind.LABEL_CHANGED, '"Open a ticket."', '"Other."'), False),
+        (edited(tags=("tickets", "new")), (ToolChangeKind.LABEL_CHANGED, '["tickets"]', '["tickets","new"]'), False),
+        (edited(maintainer="Team"), (ToolChangeKind.LABEL_CHANGED, None, '"Team"'), False),
+        (edited(cost_factor=2.0), (ToolChangeKind.LABEL_CHANGED, "1.5", "2.0"), False),
+        (edited(examples=({"title": "x"},)), (ToolChangeKind.LABEL_CHANGED, None, '[{"title":"x"}]'), False),
     ],
 )
 def test_each_change_of_a_tool_has_its_kind(after: ManifestTool, expected: tuple[Any, ...], *, breaks: bool) -> None:
@@ -100,15 +99,15 @@ def test_each_change_of_a_tool_has_its_kind(after: ManifestTool, expected: tuple
 @pytest.mark.parametrize(
     ("before", "expected", "breaks"),
     [
-        (edited(is_idempotent=True), ChangeKind.IDEMPOTENCY_LOST, True),
-        (edited(allow_outbound=True), ChangeKind.OUTBOUND_LOST, False),
-        (edited(is_read_only=True), ChangeKind.READ_ONLY_LOST, True),
-        (edited(is_isolated=True), ChangeKind.ISOLATION_LOST, True),
-        (edited(needs_approval=True, approver_role="approver"), ChangeKind.APPROVAL_REMOVED, True),
+        (edited(is_idempotent=True), ToolChangeKind.IDEMPOTENCY_LOST, True),
+        (edited(allow_outbound=True), ToolChangeKind.OUTBOUND_LOST, False),
+        (edited(is_read_only=True), ToolChangeKind.READ_ONLY_LOST, True),
+        (edited(is_isolated=True), ToolChangeKind.ISOLATION_LOST, True),
+        (edited(needs_approval=True, approver_role="approver"), ToolChangeKind.APPROVAL_REMOVED, True),
     ],
 )
 def test_a_change_that_is_taken_back_has_another_kind(
-    before: ManifestTool, expected: ChangeKind, *, breaks: bool
+    before: ManifestTool, expected: ToolChangeKind, *, breaks: bool
 ) -> None:
     assert kinds(CREATE, before) == [(expected, None, None)]
     assert is_breaking(manifest_difference(manifest(before), manifest(CREATE))) is breaks
@@ -118,15 +117,15 @@ def test_another_role_for_approvers_breaks_those_who_had_the_old_one() -> None:
     before = edited(needs_approval=True, approver_role="lead")
     after = edited(needs_approval=True, approver_role="security")
 
-    assert kinds(after, before) == [(ChangeKind.APPROVER_CHANGED, "lead", "security")]
+    assert kinds(after, before) == [(ToolChangeKind.APPROVER_CHANGED, "lead", "security")]
 
 
 @pytest.mark.parametrize(
     ("before", "after", "expected", "breaks"),
     [
-        (UNSET, "P1", (ChangeKind.PRIORITY_RAISED, "P4", "P1"), True),
-        ("P1", "P2", (ChangeKind.PRIORITY_LOWERED, "P1", "P2"), False),
-        ("P3", UNSET, (ChangeKind.PRIORITY_LOWERED, "P3", "P4"), False),
+        (UNSET, "P1", (ToolChangeKind.PRIORITY_RAISED, "P4", "P1"), True),
+        ("P1", "P2", (ToolChangeKind.PRIORITY_LOWERED, "P1", "P2"), False),
+        ("P3", UNSET, (ToolChangeKind.PRIORITY_LOWERED, "P3", "P4"), False),
     ],
 )
 def test_less_time_for_an_approval_breaks_somebody_and_more_does_not(
@@ -142,9 +141,9 @@ def test_less_time_for_an_approval_breaks_somebody_and_more_does_not(
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        (30.0, 10.0, (ChangeKind.RATE_LIMIT_LOWERED, "30.0", "10.0")),
-        (10.0, 30.0, (ChangeKind.RATE_LIMIT_RAISED, "10.0", "30.0")),
-        (10.0, UNSET, (ChangeKind.RATE_LIMIT_RAISED, "10.0", None)),
+        (30.0, 10.0, (ToolChangeKind.RATE_LIMIT_LOWERED, "30.0", "10.0")),
+        (10.0, 30.0, (ToolChangeKind.RATE_LIMIT_RAISED, "10.0", "30.0")),
+        (10.0, UNSET, (ToolChangeKind.RATE_LIMIT_RAISED, "10.0", None)),
     ],
 )
 def test_no_limit_is_the_highest_limit(before: Any, after: Any, expected: tuple[Any, ...]) -> None:
@@ -197,9 +196,9 @@ def test_changes_of_schemas_say_where_and_what() -> None:
     shorter = {"type": "object", "properties": {"title": {"type": "string", "maxLength": 40}}}
     (change,) = manifest_difference(manifest(CREATE), manifest(edited(json_schema=shorter)))
 
-    assert change == Change(
+    assert change == ToolChange(
         tool="tickets.create",
-        kind=ChangeKind.INPUT_CHANGED,
+        kind=ToolChangeKind.INPUT_CHANGED,
         is_breaking=True,
         path="$.title",
         keyword="maxLength",
@@ -218,7 +217,7 @@ def test_an_output_that_is_not_described_any_more_may_be_anything() -> None:
     assert is_breaking(manifest_difference(manifest(CREATE), manifest(bare)))
     assert not is_breaking(manifest_difference(manifest(bare), manifest(CREATE)))
     assert {change.kind for change in manifest_difference(manifest(CREATE), manifest(bare))} == {
-        ChangeKind.OUTPUT_CHANGED
+        ToolChangeKind.OUTPUT_CHANGED
     }
 
 
@@ -233,8 +232,8 @@ def test_an_output_that_is_not_described_any_more_may_be_anything() -> None:
     ],
 )
 def test_a_change_is_told_in_one_short_line(before: str | None, after: str | None, expected: str) -> None:
-    change = Change(
-        tool="t", kind=ChangeKind.SCOPES_ADDED, is_breaking=False, before=before, after=after, why="so it is"
+    change = ToolChange(
+        tool="t", kind=ToolChangeKind.SCOPES_ADDED, is_breaking=False, before=before, after=after, why="so it is"
     )
 
     assert change.what == expected
@@ -242,7 +241,7 @@ def test_a_change_is_told_in_one_short_line(before: str | None, after: str | Non
 
 
 def test_every_kind_says_what_it_means_save_those_that_schemas_say() -> None:
-    assert module._WHY.keys() == {*ChangeKind} - {ChangeKind.INPUT_CHANGED, ChangeKind.OUTPUT_CHANGED}
+    assert module._WHY.keys() == {*ToolChangeKind} - {ToolChangeKind.INPUT_CHANGED, ToolChangeKind.OUTPUT_CHANGED}
     assert not module._BREAKING.keys() & module._COMPATIBLE.keys()
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import json
 
-from agent_resolver.core.notice import agent_file_notices, index_notices
+from agent_resolver.core import agent_file_notices, index_notices
 from agent_resolver.schema import Issue, IssueCode, Severity, read_agent_file, read_index
 
 SEMANTIC = ["0.0.0", "1.0.0", "10.20.30", "1.0.0-rc.1", "1.0.0-0a", "1.0.0--", "1.0.0+build.01", "1.0.0-a.b+c.d"]

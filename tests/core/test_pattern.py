@@ -1,9 +1,8 @@
 """The pattern language of `forbid` against two slower readings of it."""
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from agent_resolver.core.pattern import matches
+from agent_resolver.core import matches
 from tests.core import oracle
 from tests.core.strategies import LAW
 

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from itertools import product
 
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 from msgspec import UNSET, UnsetType, structs, to_builtins
 
 from agent_resolver import (
@@ -19,11 +18,8 @@ from agent_resolver import (
     resolve,
     to_json,
 )
-from agent_resolver.core.constraint import limits_of
-from agent_resolver.core.resolution import resolver
-from agent_resolver.core.rule import judge, preference
-from agent_resolver.schema import Requirement
-from agent_resolver.schema.agent_file import Constraints, DataConstraints, Requires, TrustConstraints
+from agent_resolver.core import judge, limits_of, preference, resolver
+from agent_resolver.schema import Constraints, DataConstraints, Requirement, Requires, TrustConstraints
 from tests.core import oracle
 from tests.core.strategies import (
     LAW,

@@ -2,8 +2,7 @@
 
 import pytest
 
-from agent_resolver.core.constraint import Limits
-from agent_resolver.core.rule import broken_data_rules
+from agent_resolver.core import Limits, broken_data_rules
 from agent_resolver.schema import RejectionCode, Residency, Sensitivity
 
 KNOWN: tuple[tuple[Residency, ...], Sensitivity] = (("eu-only",), "confidential")

@@ -21,7 +21,7 @@ from agent_resolver import (
     servers_of,
     to_json,
 )
-from agent_resolver.core.lock import server_hash
+from agent_resolver.core import server_hash
 from agent_resolver.schema import AppliedConstraints, Rejection, RequirementExplanation, Residency, Sensitivity
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"

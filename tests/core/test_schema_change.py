@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from agent_resolver.core import schema_change as module
-from agent_resolver.core.schema_change import SchemaChange, schema_changes
-from agent_resolver.core.schema_inclusion import Reason
+from agent_resolver.core import Reason, SchemaChange, schema_change as module, schema_changes
 
 TICKET = {
     "type": "object",

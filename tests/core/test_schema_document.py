@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agent_resolver.core.schema_document import (
+from agent_resolver.core import (
     ALL_TYPES,
     DIALECT,
     Document,

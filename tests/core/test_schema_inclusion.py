@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 
-from agent_resolver.core import schema_inclusion as module
-from agent_resolver.core.schema_document import Document, bare
-from agent_resolver.core.schema_inclusion import below, gaps
+from agent_resolver.core import Document, bare, below, gaps, schema_inclusion as module
 
 
 def obstacles(narrow: Any, wide: Any) -> list[str]:

@@ -5,7 +5,7 @@ from typing import Any
 import jsonschema_rs
 from hypothesis import HealthCheck, example, given, settings
 
-from agent_resolver.core.schema_change import schema_changes
+from agent_resolver.core import schema_changes
 from tests.core.schemas import DOCUMENTS, VALUES, changed
 
 # Schemas are slow to draw.

@@ -5,8 +5,7 @@ from msgspec import UNSET, json, structs
 
 from agent_resolver import Server, parse_index, servers_of
 from agent_resolver.core import by_category, in_order
-from agent_resolver.schema import IndexEntry
-from agent_resolver.schema.index import ServerData, ServerPolicy, ServerTrust
+from agent_resolver.schema import IndexEntry, ServerData, ServerPolicy, ServerTrust
 from tests.core.strategies import LAW, Case, solvable_cases
 
 

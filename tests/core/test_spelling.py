@@ -1,10 +1,9 @@
 """A word is taken for a slip of another only where nobody can have meant something else."""
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
-from agent_resolver.core.spelling import is_slip, near_categories
+from agent_resolver.core import is_slip, near_categories
 from tests.core.strategies import LAW
 
 SLIPS = {

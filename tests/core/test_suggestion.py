@@ -4,17 +4,23 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import Phase, given, settings, strategies as st
 from msgspec import UNSET, structs
 
 from agent_resolver import AgentFile, RejectionCode, Server, resolve, to_json
-from agent_resolver.core.constraint import limits_of
-from agent_resolver.core.edit import apply_edits, edited
-from agent_resolver.core.rule import every_broken
-from agent_resolver.schema import Requirement
-from agent_resolver.schema.agent_file import ActionConstraints, Constraints, DataConstraints, Requires, TrustConstraints
-from agent_resolver.schema.explanation import Edit, EditKind, FailedRequirement, Suggestion
+from agent_resolver.core import apply_edits, edited, every_broken, limits_of
+from agent_resolver.schema import (
+    ActionConstraints,
+    Constraints,
+    DataConstraints,
+    Edit,
+    EditKind,
+    FailedRequirement,
+    Requirement,
+    Requires,
+    Suggestion,
+    TrustConstraints,
+)
 from tests.core.strategies import LAW, Case, cases, narrow_cases, shuffled
 
 MOSTLY = settings(LAW, max_examples=250)

@@ -16,9 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from agent_resolver import Explanation, parse_agent_file, parse_index, parse_lockfile
-from agent_resolver.project.config import Layers, load_config
-from agent_resolver.schema import IssueCode, read_agent_file
-from agent_resolver.schema.yaml_tree import parse_yaml
+from agent_resolver.project import Layers, load_config
+from agent_resolver.schema import IssueCode, parse_yaml, read_agent_file
 from tests.docs.made import MADE
 from tests.docs.page import PAGES, ROOT, Block, Section, kept, sections
 

@@ -5,11 +5,10 @@ from itertools import groupby
 from textwrap import fill
 from typing import Any
 
-from agent_resolver.catalog.capability import _SYNONYMS, WORDS
-from agent_resolver.catalog.catalog import Catalog
-from agent_resolver.catalog.index import CatalogIndex
-from agent_resolver.registry import Descriptor
-from agent_resolver.server.twin import Twins
+from agent_resolver.catalog import WORDS, Catalog, CatalogIndex
+from agent_resolver.catalog.capability import _SYNONYMS
+from agent_resolver.schema import Descriptor
+from agent_resolver.server import ResourceTools
 
 _WIDTH = 116
 
@@ -29,7 +28,7 @@ def synonyms() -> str:
 def twins() -> str:
     """The tool twins with their arguments, required ones first."""
     catalog = Catalog([], CatalogIndex(None))
-    tools = [tool.descriptor for tool in Twins(catalog, lambda _: None).tools()]
+    tools = [tool.descriptor for tool in ResourceTools(catalog, lambda _: None).tools()]
     catalog.close()
     return "".join(map(_twin, tools))
 

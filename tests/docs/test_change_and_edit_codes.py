@@ -14,9 +14,8 @@ import pytest
 
 from agent_resolver import parse_agent_file, parse_index, resolve, servers_of
 from agent_resolver.cli import main
-from agent_resolver.core.diff import Change, ChangeKind
-from agent_resolver.core.difference import DifferenceKind
-from agent_resolver.schema.explanation import Edit, EditKind
+from agent_resolver.core import Change, ChangeKind, DifferenceKind
+from agent_resolver.schema import Edit, EditKind
 from tests.docs.page import ROOT, prose
 from tests.docs.test_reason_codes import PAGE, Entry, entries
 

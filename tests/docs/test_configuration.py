@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import NODEFAULT, Struct, UnsetType, inspect
 
-from agent_resolver.project.config import Config, Layers, load_config
-from agent_resolver.schema.vocabulary import DECLARED_ORDER
+from agent_resolver.project import Config, Layers, load_config
+from agent_resolver.schema import DECLARED_ORDER
 from tests.docs.page import ROOT, prose
 
 PAGE = ROOT / "docs" / "configuration.md"

@@ -10,11 +10,8 @@ import pytest
 from msgspec import structs
 
 from agent_resolver import Lockfile, parse_agent_file, parse_index, resolve, servers_of
-from agent_resolver.core.admission import AdmissionCode
-from agent_resolver.core.difference import Difference, DifferenceKind
-from agent_resolver.core.verify import examine, verify
-from agent_resolver.registry.outcome import FailureCode
-from agent_resolver.schema import to_json
+from agent_resolver.core import AdmissionCode, Difference, DifferenceKind, examine, verify
+from agent_resolver.schema import FailureCode, to_json
 from tests.docs.page import ROOT, links
 from tests.docs.test_reason_codes import Entry, entries
 
@@ -23,7 +20,7 @@ PACKAGE = ROOT / "src" / "agent_resolver"
 SOURCES = (
     PACKAGE / "core" / "admission.py",
     PACKAGE / "project" / "secret.py",
-    *sorted((PACKAGE / "registry").glob("*.py")),
+    *sorted(file for room in ("registry", "capability", "connection") for file in (PACKAGE / room).glob("*.py")),
 )
 CODES = {"AdmissionCode", "FailureCode"}
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import agent_resolver
-from agent_resolver.catalog import catalog, eager, listing, reader, role, uri
+from agent_resolver.catalog import catalog, client_folder as eager, listing, reader, role, uri
 from agent_resolver.schema import limit
-from agent_resolver.server.client_config import CLIENTS
+from agent_resolver.server import CLIENTS
 from tests.docs.page import PAGES, ROOT, blocks, code_spans
 
 DOCS = ROOT / "docs"

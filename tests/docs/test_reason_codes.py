@@ -14,14 +14,10 @@ import pytest
 from msgspec import Struct, structs
 
 from agent_resolver import Rejection, RejectionCode, explain, parse_agent_file, parse_index, servers_of
-from agent_resolver.catalog.catalog import Catalog
-from agent_resolver.catalog.index import CatalogIndex
+from agent_resolver.catalog import Catalog, CatalogIndex
 from agent_resolver.cli import main
-from agent_resolver.core.diff import ChangeKind
-from agent_resolver.core.difference import DifferenceKind
-from agent_resolver.registry.outcome import FailureCode
-from agent_resolver.schema import IssueCode
-from agent_resolver.schema.explanation import EditKind
+from agent_resolver.core import ChangeKind, DifferenceKind
+from agent_resolver.schema import EditKind, FailureCode, IssueCode
 from tests.docs.page import ROOT, blocks, prose
 
 PAGE = ROOT / "docs" / "reason-codes.md"

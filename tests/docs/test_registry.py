@@ -7,19 +7,31 @@ from typing import get_args
 
 import pytest
 
-from agent_resolver.core.approval import LIFETIME_MINUTES, AnswerCode
-from agent_resolver.core.manifest_diff import _BREAKING, _COMPATIBLE, ChangeKind
+from agent_resolver.capability import (
+    MAX_LINE,
+    UnsafeCode,
+    capability,
+    certificate,
+    declaration,
+    isolated,
+    supported_type as subset,
+    tool_schema,
+)
+from agent_resolver.core import LIFETIME_MINUTES, AnswerCode, ToolChangeKind
+from agent_resolver.core.manifest_diff import _BREAKING, _COMPATIBLE
 from agent_resolver.project import secret as project_secret
-from agent_resolver.registry import certificate, declaration, isolated, pipeline, secret, subset, tool_schema
-from agent_resolver.registry.capability import capability
-from agent_resolver.registry.inbox import MAX_WORDS, Inbox
-from agent_resolver.registry.isolated_message import MAX_LINE
-from agent_resolver.registry.memory import FixedClock, MemoryPendingActions, MemorySecrets
-from agent_resolver.registry.outcome import FailureCode
-from agent_resolver.registry.pipeline import Pipeline
-from agent_resolver.registry.unsafe import UnsafeCode
-from agent_resolver.schema.pending import PendingState, PendingType
-from agent_resolver.server.inbox import inbox_tools
+from agent_resolver.registry import (
+    MAX_WORDS,
+    FixedClock,
+    Inbox,
+    MemoryPendingActions,
+    MemorySecrets,
+    Pipeline,
+    pipeline,
+    secret,
+)
+from agent_resolver.schema import FailureCode, PendingState, PendingType
+from agent_resolver.server import inbox_tools
 from tests.docs.page import ROOT, code_spans, prose
 
 
@@ -145,7 +157,7 @@ def test_every_tool_of_the_inbox_has_its_row_with_what_it_takes() -> None:
 def test_every_kind_of_change_has_its_class() -> None:
     told = {words(row[0])[0]: row[1] for row in rows("manifest", "What changed")}
 
-    assert set(told) == set(ChangeKind)
+    assert set(told) == set(ToolChangeKind)
     assert {kind for kind, judged in told.items() if judged == "**breaking**"} == set(_BREAKING)
     assert {kind for kind, judged in told.items() if judged == "compatible"} == set(_COMPATIBLE)
 

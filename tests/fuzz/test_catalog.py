@@ -4,24 +4,24 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
-from agent_resolver.catalog.catalog import Catalog, Query
-from agent_resolver.catalog.cursor import decode_cursor
-from agent_resolver.catalog.entry import Entry
-from agent_resolver.catalog.errors import BadCursor, MalformedUri
-from agent_resolver.catalog.index import CatalogIndex
-from agent_resolver.catalog.mention import dangling_mentions
-from agent_resolver.catalog.reader import read_entry
-from agent_resolver.catalog.repair import repaired
-from agent_resolver.catalog.role import parse_roles
-from agent_resolver.catalog.uri import agent_uri, parse_uri
-from agent_resolver.schema import Issue, Severity
-from agent_resolver.schema.front_matter import split
-from agent_resolver.schema.source import Unreadable, decode
-from agent_resolver.schema.tree import plain
-from agent_resolver.schema.yaml_tree import parse_yaml
+from agent_resolver.catalog import (
+    BadCursor,
+    Catalog,
+    CatalogIndex,
+    Entry,
+    MalformedUri,
+    Query,
+    agent_uri,
+    dangling_mentions,
+    decode_cursor,
+    parse_roles,
+    parse_uri,
+    read_entry,
+    repaired,
+)
+from agent_resolver.schema import Issue, Severity, Unreadable, decode, parse_yaml, plain, split
 from tests.catalog.conftest import agent
 from tests.fuzz.test_parsers import DEEP, FRONT_MATTER, FUZZ, NOISE, check_places
 from tests.strategies import agent_texts, edited

@@ -8,20 +8,20 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
-from agent_resolver.core.verify import examine
+from agent_resolver.core import examine
 from agent_resolver.schema import (
     InvalidInput,
+    Issue,
+    find_conflict,
+    only_errors,
     parse_agent_file,
     parse_index,
     parse_lockfile,
     read_agent_file,
     read_index,
 )
-from agent_resolver.schema.conflict import find_conflict
-from agent_resolver.schema.issue import Issue, errors
 from tests.strategies import agent_texts, edited, index_texts
 
 FUZZ = settings(max_examples=2000 if "FUZZ_SECONDS" in os.environ else 150, deadline=None)
@@ -46,7 +46,7 @@ def outcome(parse: Callable[[bytes], Any], raw: bytes) -> Any:
     except InvalidInput as refused:
         issues = refused.issues
     assert issues
-    assert list(issues) == errors(issues)
+    assert list(issues) == only_errors(issues)
     return issues
 
 
@@ -67,7 +67,7 @@ def test_an_agent_file_is_read_or_refused_and_always_the_same_way(raw: bytes) ->
     parsed = outcome(parse_agent_file, raw)
 
     # As text, since `.nan` under a free key is not equal to itself.
-    assert repr(parsed) == repr(tuple(errors(reading.issues)) or reading.agent)
+    assert repr(parsed) == repr(tuple(only_errors(reading.issues)) or reading.agent)
     assert repr(parsed) == repr(outcome(parse_agent_file, raw))
     check_places(raw, reading.issues)
 
@@ -81,7 +81,7 @@ def test_an_index_is_read_or_refused_and_always_the_same_way(raw: bytes) -> None
     reading = read_index(raw)
     parsed = outcome(parse_index, raw)
 
-    assert parsed == (tuple(errors(reading.issues)) or reading.value)
+    assert parsed == (tuple(only_errors(reading.issues)) or reading.value)
     assert parsed == outcome(parse_index, raw)
     check_places(raw, reading.issues)
 

@@ -12,12 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
-from agent_resolver.catalog.cursor import decode_cursor, encode_cursor
-from agent_resolver.catalog.errors import BadCursor, MalformedUri
-from agent_resolver.catalog.uri import agent_uri, parse_uri
+from agent_resolver.catalog import BadCursor, MalformedUri, agent_uri, decode_cursor, encode_cursor, parse_uri
 from tests.server.conftest import META, Process, write_agent
 
 FUZZ = settings(max_examples=2000 if "FUZZ_SECONDS" in os.environ else 150, deadline=None)

@@ -10,7 +10,7 @@ from joserfc.errors import SecurityWarning
 from joserfc.jwk import ECKey, Key, KeyParameters, OKPKey, RSAKey
 from joserfc.util import urlsafe_b64encode
 
-from agent_resolver.identity.keys import Keys, read_keys
+from agent_resolver.identity import Keys, read_keys
 
 ISSUER = "https://login.example.com/realms/acme"
 AUDIENCE = "https://agents.example.com/mcp"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_resolver.identity.address import address, is_loopback
+from agent_resolver.identity import address, is_loopback
 
 
 @pytest.mark.parametrize(

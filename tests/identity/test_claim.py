@@ -3,12 +3,10 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from agent_resolver.identity.claim import caller_of
-from agent_resolver.identity.errors import InvalidToken, TokenCode
-from agent_resolver.schema.caller import ANONYMOUS, Caller, local_caller
+from agent_resolver.identity import InvalidToken, TokenCode, caller_of
+from agent_resolver.schema import ANONYMOUS, Caller, local_caller
 from tests.identity.issued import claims
 
 OPTIONAL = ("scope", "scp", "scopes", "roles", "realm_access", "clearance_level", "azp", "cost_center")

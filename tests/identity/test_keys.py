@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from joserfc.util import urlsafe_b64encode
 
-from agent_resolver.identity.errors import KeysUnavailable, UnusableIdentity
-from agent_resolver.identity.keys import (
+from agent_resolver.identity import (
     LIFETIME_SECONDS,
     MAX_KEYS,
     PAUSE_SECONDS,
     Answer,
     IssuerKeys,
+    KeysUnavailable,
+    UnusableIdentity,
     check_issuer,
     keys_of,
     read_keys,

@@ -2,8 +2,7 @@
 
 import re
 
-from agent_resolver.identity import keys, token
-from agent_resolver.identity.errors import TokenCode
+from agent_resolver.identity import TokenCode, keys, token
 from tests.docs.page import ROOT
 
 PAGE = (ROOT / "docs" / "identity.md").read_text(encoding="utf-8")

@@ -6,15 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from joserfc.jwk import OctKey, OKPKey
 from joserfc.util import urlsafe_b64encode
 
-from agent_resolver.identity.errors import InvalidToken, TokenCode
-from agent_resolver.identity.keys import Keys
-from agent_resolver.identity.token import ALGORITHMS, LEEWAY_SECONDS, MAX_TOKEN_BYTES, verify
-from agent_resolver.schema.caller import Caller
+from agent_resolver.identity import ALGORITHMS, LEEWAY_SECONDS, MAX_TOKEN_BYTES, InvalidToken, Keys, TokenCode, verify
+from agent_resolver.schema import Caller
 from tests.identity.issued import AUDIENCE, ISSUER, NOW, claims, key, public, token, unsigned
 
 VALID = token()

@@ -4,10 +4,8 @@ import asyncio
 
 import pytest
 
-from agent_resolver.identity.errors import InvalidToken, KeysUnavailable, TokenCode
-from agent_resolver.identity.keys import Keys
-from agent_resolver.identity.verifier import Verifier
-from agent_resolver.schema.caller import Caller
+from agent_resolver.identity import InvalidToken, Keys, KeysUnavailable, TokenCode, Verifier
+from agent_resolver.schema import Caller
 from tests.identity.issued import AUDIENCE, ISSUER, NOW, claims, key, public, token
 
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from tests.registry.process import eventually
+from tests.process import eventually
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 BUILD = ROOT / "build" / "integration"
-RAW = HERE.parent / "registry" / "servers" / "raw.py"
+RAW = HERE.parent / "connection" / "servers" / "raw.py"
 
 AGENT = """\
 ---
@@ -71,7 +71,7 @@ def entry(server_id: str, tools: dict[str, list[str]], **more: Any) -> dict[str,
 
 
 def raw(server_id: str, *arguments: str, **more: Any) -> dict[str, Any]:
-    """A server of the index that misbehaves as it is told; see `tests/registry/servers/raw.py`."""
+    """A server of the index that misbehaves as it is told; see `tests/connection/servers/raw.py`."""
     launch = {"command": sys.executable, "args": ["-I", str(RAW), *arguments]}
     return entry(server_id, {"echo": ["use"], "hang": ["use"]}, launch=launch, **more)
 

@@ -17,11 +17,10 @@ from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any, Final
 
-from agent_resolver.project.adapter import StatePorts, SystemClock
-from agent_resolver.registry import CallContext, Descriptor, Outcome, Ports, Rules, ToolRegistry
-from agent_resolver.registry.pipeline import Pipeline
-from agent_resolver.schema.caller import local_caller
-from agent_resolver.storage.database import Database
+from agent_resolver.project import StatePorts, SystemClock
+from agent_resolver.registry import CallContext, Pipeline, Ports, ToolRegistry
+from agent_resolver.schema import Descriptor, Outcome, Rules, local_caller
+from agent_resolver.storage import Database
 
 STEPS: Final = (
     "caller",

@@ -22,7 +22,7 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.integration.conftest import BUILD, HERE, ROOT, processes
 from tests.integration.test_identity import AUDIENCE, SECRET, SETTINGS, Issuer
 from tests.integration.test_oauth import answers, free_port
-from tests.registry.process import eventually
+from tests.process import eventually
 from tests.server.conftest import ERAS, Address, command, environment, over_http, over_stdio
 
 SECRETS = {"TICKETS_ADMIN_TOKEN": "canary-admin-7d31", "TICKETS_EXPORT_KEY": "canary-export-19ce"}
@@ -41,8 +41,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from agent_resolver.registry.capability import capability
-from agent_resolver.registry.tool import CallContext
+from agent_resolver.capability import capability
+from agent_resolver.registry import CallContext
 
 
 class Hold(Struct, frozen=True):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import Project, entry, processes, raw
-from tests.registry.process import eventually
+from tests.process import eventually
 
 TOOLS = {
     name: ["use"]

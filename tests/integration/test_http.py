@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from agent_resolver.project.project import Project as OpenProject
-from agent_resolver.project.tools import OpenTools, open_tools
-from agent_resolver.registry import Done, Failed, FailureCode, Outcome
-from agent_resolver.schema.caller import local_caller
+from agent_resolver.project import OpenTools, Project as OpenProject, open_tools
+from agent_resolver.schema import Done, Failed, FailureCode, Outcome, local_caller
 from tests.integration.conftest import HERE, Project, Served, Service, entry
 
 ECHO = {"echo": ["use"], "trigger-long-running-operation": ["use"], "hang": ["use"]}

@@ -25,21 +25,31 @@ from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuth
 from mcp.client.streamable_http import streamable_http_client
 from msgspec import Struct
 
-from agent_resolver.identity.errors import InvalidToken, KeysUnavailable, TokenCode
-from agent_resolver.identity.keys import MAX_DOCUMENT_BYTES, PAUSE_SECONDS, IssuerKeys, get_over_http
-from agent_resolver.identity.verifier import Verifier
-from agent_resolver.project.identity import caller_of
-from agent_resolver.project.project import Project
-from agent_resolver.registry.transport import _TokensInMemory
-from agent_resolver.schema.caller import Caller
-from agent_resolver.server.auth import Authentication, resource_of
-from agent_resolver.server.mcp_server import AgentServer
-from agent_resolver.server.notice import Notices
-from agent_resolver.server.tool import caller_of_request
-from agent_resolver.server.transport import listener, serve_http
+from agent_resolver.connection.transport import _TokensInMemory
+from agent_resolver.identity import (
+    MAX_DOCUMENT_BYTES,
+    PAUSE_SECONDS,
+    InvalidToken,
+    IssuerKeys,
+    KeysUnavailable,
+    TokenCode,
+    Verifier,
+    get_over_http,
+)
+from agent_resolver.project import Project, caller_of
+from agent_resolver.schema import Caller
+from agent_resolver.server import (
+    AgentServer,
+    Authentication,
+    Notices,
+    caller_of_request,
+    listener,
+    resource_of,
+    serve_http,
+)
 from tests.integration.conftest import BUILD
 from tests.integration.test_oauth import answers, free_port
-from tests.registry.process import eventually
+from tests.process import eventually
 from tests.server.conftest import ERAS, INITIALIZE
 
 SECRET = "canary-secret-81c2"

@@ -14,15 +14,10 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from agent_resolver.project.adapter import SystemClock
-from agent_resolver.registry import Done, Failed, Outcome, Pending
-from agent_resolver.registry.inbox import Inbox
-from agent_resolver.registry.memory import MemorySecrets
-from agent_resolver.registry.tool import CallContext
-from agent_resolver.schema.caller import Caller
-from agent_resolver.schema.pending import PendingAction
-from agent_resolver.storage.database import Database
-from agent_resolver.storage.trail import SqliteTrail
+from agent_resolver.project import SystemClock
+from agent_resolver.registry import CallContext, Inbox, MemorySecrets
+from agent_resolver.schema import Caller, Done, Failed, Outcome, Pending, PendingAction
+from agent_resolver.storage import Database, SqliteTrail
 from tests.integration.killed import CALLS, STEPS, TOOLS, call, call_all, opened, trace_of
 
 SCRIPT = Path(__file__).parent / "killed.py"

@@ -11,7 +11,7 @@ from urllib.request import urlopen
 import pytest
 
 from tests.integration.conftest import BUILD, Project, Served, entry
-from tests.registry.process import eventually
+from tests.process import eventually
 
 SECRET = "canary-secret-5e90"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent_resolver.registry.shape import compiled
+from agent_resolver.registry import compile_schema
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_a_schema_that_refers_elsewhere_is_never_fetched(listener: socket.socket
     address = f"http://127.0.0.1:{listener.getsockname()[1]}/schema.json"
 
     with pytest.raises(ValueError, match=r"\S"):
-        compiled(_with(address, schema))
+        compile_schema(_with(address, schema))
 
     with pytest.raises(BlockingIOError):
         listener.accept()

@@ -16,15 +16,11 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from agent_resolver.registry import ToolRegistry
-from agent_resolver.registry.errors import ToolFailure
-from agent_resolver.registry.outcome import Done, FailureCode
-from agent_resolver.registry.pipeline import Ports
-from agent_resolver.registry.tool import CallContext, Descriptor, Labels, Rules
-from agent_resolver.schema.caller import Caller
+from agent_resolver.registry import CallContext, Ports, ToolFailure, ToolRegistry
+from agent_resolver.schema import Caller, Descriptor, Done, FailureCode, Labels, Rules
 from agent_resolver.telemetry import open_telemetry
 from tests.integration.conftest import BUILD, Project, raw
-from tests.registry.process import eventually
+from tests.process import eventually
 
 ROTEL = BUILD / "idp" / "lib" / "python3.11" / "site-packages" / "rotel" / "rotel-agent"
 TRACE = "0af7651916cd43dd8448eb211c80319c"

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.project.capability import load_capabilities
-from agent_resolver.project.errors import UntrustedFolder, UnusableModule
-from agent_resolver.project.project import Project
-from agent_resolver.registry import UnsafeCapability
+from agent_resolver.capability import UnsafeCapability
+from agent_resolver.project import Project, UntrustedFolder, UnusableModule, load_capabilities
 
 _numbers = count()
 
@@ -19,7 +17,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from agent_resolver.registry import capability
+from agent_resolver.capability import capability
 
 
 class Words(Struct, frozen=True, kw_only=True):

@@ -5,9 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.catalog.catalog import Catalog, Query
-from agent_resolver.project.catalog import catalog_roots, catalog_settings, judge_of, open_catalog, resolve_against
-from agent_resolver.project.config import Catalog as Settings
+from agent_resolver.catalog import Catalog, Query
+from agent_resolver.project import (
+    Catalog as Settings,
+    catalog_roots,
+    catalog_settings,
+    judge_of,
+    open_catalog,
+    resolve_against,
+)
 from agent_resolver.schema import InvalidIndex, parse_agent_file
 from agent_resolver.storage import UnreadableFile
 from tests.catalog.conftest import agent

@@ -4,16 +4,16 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from msgspec import UNSET, structs
 
-from agent_resolver.project.config import (
+from agent_resolver.project import (
     Catalog,
     Config,
     Engine,
     Health,
     Identity,
+    InvalidConfig,
     Knowledge,
     Layers,
     Loaded,
@@ -30,7 +30,6 @@ from agent_resolver.project.config import (
     load_config,
     masked,
 )
-from agent_resolver.project.errors import InvalidConfig
 from tests.schema.sample import shown
 
 EVERYTHING = """\

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.identity.errors import InvalidToken, MissingToken, TokenCode, UnusableIdentity
-from agent_resolver.identity.verifier import Verifier
-from agent_resolver.project.identity import caller_of, caller_or_anonymous, user_name, verifier_of
-from agent_resolver.project.project import Project
-from agent_resolver.schema.caller import ANONYMOUS, Caller, local_caller
+from agent_resolver.identity import InvalidToken, MissingToken, TokenCode, UnusableIdentity, Verifier
+from agent_resolver.project import Project, caller_of, caller_or_anonymous, user_name, verifier_of
+from agent_resolver.schema import ANONYMOUS, Caller, local_caller
 from agent_resolver.storage import OversizeFile, UnreadableFile
 
 ISSUER = "https://login.example.com"

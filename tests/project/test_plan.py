@@ -11,26 +11,25 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from agent_resolver.catalog.catalog import Catalog
-from agent_resolver.catalog.index import CatalogIndex
-from agent_resolver.core.difference import DifferenceKind
-from agent_resolver.project.errors import UntrustedFolder
-from agent_resolver.project.plan import CatalogAgents, ProjectLocks, registries_of
-from agent_resolver.project.project import Project
-from agent_resolver.runtime.dangling import dangling
-from agent_resolver.runtime.errors import (
+from agent_resolver.catalog import Catalog, CatalogIndex
+from agent_resolver.core import DifferenceKind
+from agent_resolver.project import CatalogAgents, Project, ProjectLocks, UntrustedFolder, registries_of
+from agent_resolver.runtime import (
     AgentNotFound,
     BuildError,
     ConstraintBroken,
+    HeldLock,
+    InferenceFailure,
     InvalidSpec,
     LockMissing,
     LockStale,
+    RegistrySet,
+    ResolvedAgent,
     ResolveError,
+    dangling,
+    resolve,
+    resolve_local,
 )
-from agent_resolver.runtime.executor import InferenceFailure
-from agent_resolver.runtime.plan import ResolvedAgent
-from agent_resolver.runtime.registry_set import HeldLock, RegistrySet
-from agent_resolver.runtime.resolve import resolve, resolve_local
 from agent_resolver.storage import UnreadableFile
 from tests.conftest import Run
 from tests.runtime.document import document_of
@@ -472,7 +471,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from agent_resolver.registry.capability import capability
+from agent_resolver.capability import capability
 
 
 class Asked(Struct):

@@ -6,12 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.project.plugin import InstalledPlugins
-from agent_resolver.runtime.errors import EnvBuild, InvalidPlugin, PluginNotFound
-from agent_resolver.runtime.plugin import Plugin
-from agent_resolver.runtime.registry_set import MapAgents, RegistrySet
-from agent_resolver.runtime.resolve import resolve_local
-from agent_resolver.runtime.spec import AgentSpec
+from agent_resolver.project import InstalledPlugins
+from agent_resolver.runtime import (
+    AgentSpec,
+    EnvBuild,
+    InvalidPlugin,
+    MapAgents,
+    Plugin,
+    PluginNotFound,
+    RegistrySet,
+    resolve_local,
+)
 from tests.runtime.sample import builder
 
 Install = Callable[..., None]

@@ -10,32 +10,23 @@ from typing import Any, Literal
 import pytest
 from msgspec import structs
 
-from agent_resolver.project.adapter import StatePorts
-from agent_resolver.project.config import SecretPlace
-from agent_resolver.project.secret import ProjectSecrets
-from agent_resolver.registry.memory import (
+from agent_resolver.project import ProjectSecrets, SecretPlace, StatePorts
+from agent_resolver.registry import (
+    Ledger,
     MemoryLedger,
     MemoryPendingActions,
     MemoryRate,
     MemorySecrets,
     MemoryTrail,
     OpenSeal,
-)
-from agent_resolver.registry.port import (
-    Begun,
-    Ledger,
     PendingActions,
     Rate,
-    Record,
     Seal,
     Secrets,
-    Start,
     Trail,
 )
-from agent_resolver.schema.pending import PendingAction
-from agent_resolver.storage.database import Database
-from agent_resolver.storage.seal import AesSeal
-from agent_resolver.storage.trail import SqliteTrail
+from agent_resolver.schema import Begun, PendingAction, Record, Start
+from agent_resolver.storage import AesSeal, Database, SqliteTrail
 
 AT = "2026-01-15T10:30:00.000Z"
 ACTION = PendingAction(id="a1", type="APPROVAL", subject="acme", message="May it?", asked_at=AT, binding="b")

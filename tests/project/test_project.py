@@ -7,12 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.core.difference import DifferenceKind, remedy
-from agent_resolver.project.errors import InvalidConfig, LockRefused, UntrustedFolder, UnusableState
-from agent_resolver.project.project import Project
-from agent_resolver.project.trust import TrustedFolders
-from agent_resolver.schema import InvalidAgentFile, InvalidIndex
-from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
+from agent_resolver.core import DifferenceKind, remedy
+from agent_resolver.project import InvalidConfig, LockRefused, Project, TrustedFolders, UntrustedFolder, UnusableState
+from agent_resolver.schema import MAX_LOCKFILE_BYTES, InvalidAgentFile, InvalidIndex
 from agent_resolver.storage import FileError, OversizeFile, UnreadableFile
 from tests.conftest import Run
 

@@ -11,9 +11,9 @@ import pytest
 from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked, NoKeyringError
 
-from agent_resolver.project.config import SecretPlace
-from agent_resolver.project.secret import ProjectSecrets
-from agent_resolver.registry import FailureCode, ToolFailure
+from agent_resolver.project import ProjectSecrets, SecretPlace
+from agent_resolver.registry import ToolFailure
+from agent_resolver.schema import FailureCode
 
 CANARY = "canary-77b0"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.project.trust import TrustedFolders
+from agent_resolver.project import TrustedFolders
 from agent_resolver.storage import FileError, OversizeFile, UnreadableFile, UnwritableFile
 
 

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.project import workspace
-from agent_resolver.project.errors import UnusableWorkspace
-from agent_resolver.project.workspace import Member, members
-from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES, MAX_FRONT_MATTER_CHARACTERS
+from agent_resolver.project import Member, UnusableWorkspace, members, workspace
+from agent_resolver.schema import MAX_AGENT_FILE_BYTES, MAX_FRONT_MATTER_CHARACTERS
 from agent_resolver.storage import OversizeFile
 
 AGENT = """---

@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from agent_resolver.registry import CallContext, Descriptor, Outcome, Ports, ToolRegistry
-from agent_resolver.registry.memory import MemoryTrail
-from agent_resolver.schema.caller import local_caller
+from agent_resolver.registry import CallContext, MemoryTrail, Ports, ToolRegistry
+from agent_resolver.schema import Descriptor, Outcome, local_caller
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 CONTEXT = CallContext(run="run-1", trace_id=TRACE, caller=local_caller("ada"))

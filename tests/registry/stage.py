@@ -7,17 +7,23 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agent_resolver.core.approval import Verdict, instant
-from agent_resolver.project.adapter import StatePorts
-from agent_resolver.registry import CallContext, Done, Failed, Outcome, Ports, Tool, ToolRegistry
-from agent_resolver.registry.errors import AnswerRefused
-from agent_resolver.registry.inbox import Inbox
-from agent_resolver.registry.memory import MemoryPendingActions, MemoryRate, MemorySecrets, MemoryTrail
-from agent_resolver.registry.port import PendingActions
-from agent_resolver.schema.caller import Caller
-from agent_resolver.schema.pending import PendingAction
-from agent_resolver.storage.database import Database
-from agent_resolver.storage.trail import SqliteTrail
+from agent_resolver.core import Verdict, instant
+from agent_resolver.project import StatePorts
+from agent_resolver.registry import (
+    AnswerRefused,
+    CallContext,
+    Inbox,
+    MemoryPendingActions,
+    MemoryRate,
+    MemorySecrets,
+    MemoryTrail,
+    PendingActions,
+    Ports,
+    Tool,
+    ToolRegistry,
+)
+from agent_resolver.schema import Caller, Done, Failed, Outcome, PendingAction
+from agent_resolver.storage import Database, SqliteTrail
 from tests.registry.sample import TRACE
 
 NOW = "2026-03-01T12:00:00.000Z"

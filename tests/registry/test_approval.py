@@ -8,15 +8,22 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from agent_resolver.registry import Done, Failed, FailureCode, Outcome, Pending, Rules, ToolFailure
-from agent_resolver.registry.errors import AnswerRefused
-from agent_resolver.registry.inbox import Inbox
-from agent_resolver.registry.port import PendingActions
-from agent_resolver.registry.tool import CallContext
-from agent_resolver.schema import digest
-from agent_resolver.schema.caller import Caller, local_caller
-from agent_resolver.schema.classification import CLASSIFICATION_RANK, Classification
-from agent_resolver.schema.pending import PendingAction, Priority
+from agent_resolver.registry import AnswerRefused, CallContext, Inbox, PendingActions, ToolFailure
+from agent_resolver.schema import (
+    CLASSIFICATION_RANK,
+    Caller,
+    Classification,
+    Done,
+    Failed,
+    FailureCode,
+    Outcome,
+    Pending,
+    PendingAction,
+    Priority,
+    Rules,
+    digest,
+    local_caller,
+)
 from tests.registry.sample import TRACE, MemoryTool, Work, echo, raising
 from tests.registry.stage import NOW, Stage, answering, code_of, in_memory, in_state_file, run
 

@@ -8,10 +8,17 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from agent_resolver.core.admission import AdmissionCode, Refused
-from agent_resolver.registry import Done, Failed, FailureCode, NeedsAction, Pending, Rules, ToolFailure
-from agent_resolver.registry.memory import FixedClock, MemoryPendingActions, MemoryRate, MemoryTrail, OpenSeal
-from agent_resolver.registry.tool import Labels
+from agent_resolver.core import AdmissionCode, Refused
+from agent_resolver.registry import (
+    FixedClock,
+    MemoryPendingActions,
+    MemoryRate,
+    MemoryTrail,
+    NeedsAction,
+    OpenSeal,
+    ToolFailure,
+)
+from agent_resolver.schema import Done, Failed, FailureCode, Labels, Pending, Rules
 from tests.registry.sample import CONTEXT, TRACE, MemoryTool, Work, call, holding, raising
 from tests.registry.stage import code_of, in_memory
 

@@ -20,19 +20,9 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from agent_resolver.core.admission import AdmissionCode, Refused
-from agent_resolver.registry import (
-    CallContext,
-    Descriptor,
-    Done,
-    FailureCode,
-    NeedsAction,
-    Outcome,
-    Pending,
-    Rules,
-    ToolFailure,
-)
-from agent_resolver.schema.caller import Caller
+from agent_resolver.core import AdmissionCode, Refused
+from agent_resolver.registry import CallContext, NeedsAction, ToolFailure
+from agent_resolver.schema import Caller, Descriptor, Done, FailureCode, Outcome, Pending, Rules
 from tests.registry.sample import TRACE
 from tests.registry.stage import Stage, code_of, in_state_file, run
 from tests.telemetry.sample import Watched

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from agent_resolver.registry import CallContext, Descriptor, Done, Failed, NeedsAction, Outcome, Pending, Rules
-from agent_resolver.schema.caller import Caller, local_caller
-from tests.registry import isolated_tools
+from agent_resolver.registry import CallContext, NeedsAction
+from agent_resolver.schema import Caller, Descriptor, Done, Failed, Outcome, Pending, Rules, local_caller
+from tests.capability import isolated_tools
 from tests.registry.sample import ANYTHING, MemoryTool
 from tests.registry.stage import Stage, code_of, in_memory, in_state_file
 

@@ -6,12 +6,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from agent_resolver.registry import FailureCode, NeedsAction, Rules, ToolFailure
-from agent_resolver.registry.errors import AnswerRefused
-from agent_resolver.registry.inbox import Inbox
-from agent_resolver.registry.memory import MemorySecrets, MemoryTrail
-from agent_resolver.schema.caller import Caller, local_caller
-from agent_resolver.schema.pending import PendingAction
+from agent_resolver.registry import AnswerRefused, Inbox, MemorySecrets, MemoryTrail, NeedsAction, ToolFailure
+from agent_resolver.schema import Caller, FailureCode, PendingAction, Rules, local_caller
 from tests.registry.sample import TRACE, MemoryTool, raising
 from tests.registry.stage import NOW, Stage, answering, code_of, in_memory, in_state_file, run
 

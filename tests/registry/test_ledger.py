@@ -7,20 +7,22 @@ from typing import Any
 
 import pytest
 
-from agent_resolver.project.adapter import StatePorts
-from agent_resolver.registry import Done, Failed, FailureCode, Outcome, Pending, Ports, Rules, ToolFailure, ToolRegistry
-from agent_resolver.registry.call import Call
-from agent_resolver.registry.errors import NeedsAction
-from agent_resolver.registry.pipeline import Pipeline
-from agent_resolver.registry.port import Start
-from agent_resolver.registry.tool import CallContext
-from agent_resolver.schema import digest
-from agent_resolver.schema.caller import Caller, local_caller
-from agent_resolver.schema.pending import PendingAction
-from agent_resolver.storage import UnreadableFile
-from agent_resolver.storage.database import Database
-from agent_resolver.storage.seal import AesSeal
-from agent_resolver.storage.trail import SqliteTrail
+from agent_resolver.project import StatePorts
+from agent_resolver.registry import Call, CallContext, NeedsAction, Pipeline, Ports, ToolFailure, ToolRegistry
+from agent_resolver.schema import (
+    Caller,
+    Done,
+    Failed,
+    FailureCode,
+    Outcome,
+    Pending,
+    PendingAction,
+    Rules,
+    Start,
+    digest,
+    local_caller,
+)
+from agent_resolver.storage import AesSeal, Database, SqliteTrail, UnreadableFile
 from tests.registry.sample import TRACE, MemoryTool, Work, raising
 from tests.registry.stage import Stage, code_of, in_memory, in_state_file, run
 

@@ -6,14 +6,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec import UNSET
 
-from agent_resolver.registry import Descriptor, Labels, Rules, ToolIdConflict
-from agent_resolver.registry.manifest import manifest_of
-from agent_resolver.schema import to_json
-from agent_resolver.schema.manifest import parse_manifest
+from agent_resolver.registry import ToolIdConflict, manifest_of
+from agent_resolver.schema import Descriptor, Labels, Rules, parse_manifest, to_json
 from tests.strategies import FEW
 
 SCHEMA = {"type": "object", "properties": {}, "required": []}
@@ -158,8 +155,8 @@ SCRIPT = """
 import sys
 from typing import Annotated, Literal
 from msgspec import Meta, Struct
-from agent_resolver.registry.capability import capability
-from agent_resolver.registry.manifest import manifest_of
+from agent_resolver.capability import capability
+from agent_resolver.registry import manifest_of
 from agent_resolver.schema import to_json
 
 class Request(Struct):

@@ -11,12 +11,26 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from agent_resolver.core.admission import AdmissionCode, Refused
-from agent_resolver.registry import Failed, FailureCode, Outcome, Pending, Ports, Rules, ToolFailure, ToolRegistry
-from agent_resolver.registry.memory import MemoryLedger, MemoryRate, MemorySecrets
-from agent_resolver.registry.tool import CallContext
-from agent_resolver.schema.caller import Caller, local_caller
-from agent_resolver.schema.classification import CLASSIFICATION_RANK
+from agent_resolver.core import AdmissionCode, Refused
+from agent_resolver.registry import (
+    CallContext,
+    MemoryLedger,
+    MemoryRate,
+    MemorySecrets,
+    Ports,
+    ToolFailure,
+    ToolRegistry,
+)
+from agent_resolver.schema import (
+    CLASSIFICATION_RANK,
+    Caller,
+    Failed,
+    FailureCode,
+    Outcome,
+    Pending,
+    Rules,
+    local_caller,
+)
 from tests.registry.sample import TRACE, MemoryTool, echo, raising
 from tests.registry.stage import Stage, code_of, in_memory, run
 

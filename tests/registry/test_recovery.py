@@ -8,16 +8,10 @@ from typing import Any
 
 import pytest
 
-from agent_resolver.project.adapter import StatePorts, SystemClock
-from agent_resolver.registry import CallContext, Done, Outcome, Pending, Ports, Rules, ToolRegistry
-from agent_resolver.registry.inbox import Inbox
-from agent_resolver.registry.memory import MemorySecrets
-from agent_resolver.schema import digest
-from agent_resolver.schema.caller import Caller, local_caller
-from agent_resolver.schema.pending import PendingAction
-from agent_resolver.storage import UnreadableFile
-from agent_resolver.storage.database import Database
-from agent_resolver.storage.trail import SqliteTrail
+from agent_resolver.project import StatePorts, SystemClock
+from agent_resolver.registry import CallContext, Inbox, MemorySecrets, Ports, ToolRegistry
+from agent_resolver.schema import Caller, Done, Outcome, Pending, PendingAction, Rules, digest, local_caller
+from agent_resolver.storage import Database, SqliteTrail, UnreadableFile
 from tests.registry.sample import TRACE, MemoryTool
 from tests.registry.stage import answering, code_of, run
 

@@ -4,11 +4,11 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from agent_resolver.core.admission import AdmissionCode, Refused
-from agent_resolver.registry import Done, Failed, FailureCode, Labels, ToolIdConflict
+from agent_resolver.core import AdmissionCode, Refused
+from agent_resolver.registry import ToolIdConflict
+from agent_resolver.schema import Done, Failed, FailureCode, Labels
 from tests.registry.sample import CONTEXT, MemoryTool, call, holding
 
 REFUSED = Refused(AdmissionCode.TOOL_NOT_MAPPED, "Nobody said what opens it", "say so")

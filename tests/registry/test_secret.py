@@ -12,14 +12,10 @@ from xml.sax.saxutils import escape, quoteattr
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from agent_resolver.registry import CallContext, Done, Failed, FailureCode, Pending, Rules, Secret, ToolFailure
-from agent_resolver.registry.errors import NeedsAction
-from agent_resolver.registry.memory import MemorySecrets
-from agent_resolver.registry.secret import MASK, redacted
-from agent_resolver.schema.caller import local_caller
+from agent_resolver.registry import MASK, CallContext, MemorySecrets, NeedsAction, Secret, ToolFailure, redacted
+from agent_resolver.schema import Done, Failed, FailureCode, Pending, Rules, local_caller
 from tests.registry.sample import MemoryTool
 from tests.registry.stage import Stage, code_of, in_memory
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from agent_resolver.core.admission import AdmissionCode, Refused
-from agent_resolver.registry import Failed, FailureCode, NeedsAction, Pending, Ports, ToolFailure, ToolRegistry
-from agent_resolver.registry.memory import MemoryRate, MemoryTrail
-from agent_resolver.schema import digest
+from agent_resolver.core import AdmissionCode, Refused
+from agent_resolver.registry import MemoryRate, MemoryTrail, NeedsAction, Ports, ToolFailure, ToolRegistry
+from agent_resolver.schema import Failed, FailureCode, Pending, digest
 from tests.registry.sample import CONTEXT, MemoryTool, Work, call, echo, holding, raising, told
 
 CANARY = "canary-7f3a"

@@ -4,9 +4,7 @@ from typing import Any
 
 import msgspec
 
-from agent_resolver.runtime.default_plugin import Setting
-from agent_resolver.runtime.executor import RetryingExecutor
-from agent_resolver.runtime.plan import ResolvedAgent, ResolvedBackendAgent, ResolvedRunPlan
+from agent_resolver.runtime import ResolvedAgent, ResolvedBackendAgent, ResolvedRunPlan, RetryingExecutor, Setting
 
 
 def document_of(plan: ResolvedRunPlan) -> dict[str, Any]:

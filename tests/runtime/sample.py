@@ -3,12 +3,18 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from agent_resolver.registry.tool import CallContext, Descriptor, Rules
-from agent_resolver.runtime.builder import AgentRuntimeBuilder
-from agent_resolver.runtime.model import ModelSpec
-from agent_resolver.runtime.plugin import ConfigSchema, Phase, Registrar
-from agent_resolver.runtime.registry_set import Provider, RegistrySet
-from agent_resolver.runtime.spec import AgentSpec
+from agent_resolver.registry import CallContext
+from agent_resolver.runtime import (
+    AgentRuntimeBuilder,
+    AgentSpec,
+    ConfigSchema,
+    ModelSpec,
+    Phase,
+    Provider,
+    Registrar,
+    RegistrySet,
+)
+from agent_resolver.schema import Descriptor, Rules
 
 
 class Echo:

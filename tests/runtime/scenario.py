@@ -11,26 +11,27 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from agent_resolver.core.admission import AdmissionCode, Refused
-from agent_resolver.core.difference import Difference, DifferenceKind
-from agent_resolver.runtime.a2a import A2aFactory
-from agent_resolver.runtime.builder import AgentRuntime, AgentRuntimeBuilder
-from agent_resolver.runtime.errors import ResolveError
-from agent_resolver.runtime.model import ModelPool, ModelSpec
-from agent_resolver.runtime.registry_set import (
+from agent_resolver.core import AdmissionCode, Difference, DifferenceKind, Refused
+from agent_resolver.runtime import (
+    A2aFactory,
+    AgentRuntime,
+    AgentRuntimeBuilder,
+    AgentSpec,
     HeldLock,
     Lock,
     MapAgents,
     MissingLock,
     ModelFacts,
+    ModelPool,
+    ModelSpec,
     Provider,
+    ResolveError,
     ServerTools,
     StaleLock,
+    parse_spec,
+    resolve_local,
 )
-from agent_resolver.runtime.resolve import resolve_local
-from agent_resolver.runtime.spec import AgentSpec
-from agent_resolver.runtime.spec_reader import parse_spec
-from agent_resolver.schema.json_tree import parse_json
+from agent_resolver.schema import parse_json
 from tests.runtime.document import document_of
 from tests.runtime.sample import Echo, MemoryPlugin, MemoryTool
 

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from agent_resolver.runtime.a2a import A2aFactory
-from agent_resolver.runtime.spec import RemoteEndpoint
+from agent_resolver.runtime import A2aFactory, RemoteEndpoint
 
 
 @pytest.mark.parametrize(

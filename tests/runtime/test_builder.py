@@ -5,22 +5,28 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from agent_resolver.runtime.builder import AgentRuntime, AgentRuntimeBuilder
-from agent_resolver.runtime.errors import (
+from agent_resolver.runtime import (
     AgentNotFound,
+    AgentRuntime,
+    AgentRuntimeBuilder,
+    AgentSpec,
     BuildError,
     ConfigValidation,
     InvalidSpec,
+    MapAgents,
+    ModelFacts,
     ModelNotFound,
+    ModelPool,
+    ModelSpec,
     PluginNotFound,
+    PoolMember,
     RegistryConflict,
+    RemoteEndpoint,
     SnapshotNotHeld,
     ValidationFailed,
+    resolve,
+    resolve_local,
 )
-from agent_resolver.runtime.model import ModelPool, ModelSpec, PoolMember
-from agent_resolver.runtime.registry_set import MapAgents, ModelFacts
-from agent_resolver.runtime.resolve import resolve, resolve_local
-from agent_resolver.runtime.spec import AgentSpec, RemoteEndpoint
 from tests.runtime.sample import AGENT, MODEL, Echo, MemoryPlugin, MemoryTool, builder
 
 

@@ -4,13 +4,17 @@ from typing import Any
 
 import pytest
 
-from agent_resolver.runtime.default_plugin import (
+from agent_resolver.runtime import (
     ACTIONS,
     DEFAULT_COMPACTION,
     DEFAULT_PLUGINS,
+    ContextPolicy,
     ContextTransformConfig,
     DefaultPlugin,
+    Registrar,
     Setting,
+    StopCondition,
+    check_plugin,
     compaction,
     context_transform,
     knowledge_cutoff,
@@ -18,9 +22,6 @@ from agent_resolver.runtime.default_plugin import (
     max_rounds,
     stop_conditions,
 )
-from agent_resolver.runtime.plugin import Registrar
-from agent_resolver.runtime.plugin_contract import check_plugin
-from agent_resolver.runtime.spec import ContextPolicy, StopCondition
 
 EACH = [
     loop_action_handlers(),

@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import pytest
 
-from agent_resolver.runtime.executor import FailureKind, InferenceFailure, RetryConfig, RetryingExecutor
+from agent_resolver.runtime import FailureKind, InferenceFailure, RetryConfig, RetryingExecutor
 
 PASSING = {"provider", "rate_limited", "overloaded", "timeout", "stream_interrupted"}
 

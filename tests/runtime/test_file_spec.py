@@ -4,14 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.catalog.entry import Definition, Entry
-from agent_resolver.catalog.reader import read_entry
-from agent_resolver.core.constraint import Limits
-from agent_resolver.runtime.errors import InvalidSpec
-from agent_resolver.runtime.file_spec import spec_of
-from agent_resolver.runtime.registry_set import MapAgents, RegistrySet
-from agent_resolver.runtime.resolve import resolve_local
-from agent_resolver.runtime.spec import AgentSpec
+from agent_resolver.catalog import Definition, Entry, read_entry
+from agent_resolver.core import Limits
+from agent_resolver.runtime import AgentSpec, InvalidSpec, MapAgents, RegistrySet, resolve_local, spec_of
 from tests.runtime.sample import MODEL, builder
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "agents"

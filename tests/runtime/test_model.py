@@ -5,11 +5,10 @@ from collections import Counter
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec import structs
 
-from agent_resolver.runtime.model import (
+from agent_resolver.runtime import (
     DataFacts,
     Modalities,
     ModelPool,

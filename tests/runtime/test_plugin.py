@@ -4,10 +4,7 @@ from typing import Any, cast
 
 import pytest
 
-from agent_resolver.runtime.errors import EnvBuild
-from agent_resolver.runtime.plugin import PHASES, ExecutionEnv, Registrar
-from agent_resolver.runtime.resolve import resolve_local
-from agent_resolver.runtime.spec import AgentSpec, ContextPolicy
+from agent_resolver.runtime import PHASES, AgentSpec, ContextPolicy, EnvBuild, ExecutionEnv, Registrar, resolve_local
 from tests.runtime.sample import MemoryPlugin, MemoryTool, handler, registries
 
 EVERYTHING = {

@@ -5,10 +5,7 @@ from typing import Any
 
 import pytest
 
-from agent_resolver.runtime.default_plugin import DEFAULT_PLUGINS
-from agent_resolver.runtime.errors import InvalidPlugin
-from agent_resolver.runtime.plugin import ConfigSchema, Registrar
-from agent_resolver.runtime.plugin_contract import check_plugin
+from agent_resolver.runtime import DEFAULT_PLUGINS, ConfigSchema, InvalidPlugin, Registrar, check_plugin
 from tests.runtime.sample import MemoryPlugin
 
 

@@ -1,7 +1,6 @@
 """Agents of several sources: the project's own first, then the others in the order in which they were named."""
 
-from agent_resolver.runtime.registry_set import CompositeAgents, MapAgents
-from agent_resolver.runtime.spec import AgentSpec
+from agent_resolver.runtime import AgentSpec, CompositeAgents, MapAgents
 
 
 def agents(*ids: str, source: str) -> MapAgents:

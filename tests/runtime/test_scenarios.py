@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from agent_resolver.runtime.builder import AgentRuntimeBuilder
-from agent_resolver.runtime.errors import BuildError
+from agent_resolver.runtime import AgentRuntimeBuilder, BuildError
 from tests.runtime.scenario import (
     SCENARIOS,
     builder_scenarios,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_resolver.runtime.spec import AgentSpec, EndpointAuth, RemoteEndpoint, StopCondition
+from agent_resolver.runtime import AgentSpec, EndpointAuth, RemoteEndpoint, StopCondition
 
 
 @pytest.mark.parametrize(

@@ -5,24 +5,26 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec import structs
 
-from agent_resolver.core.constraint import Limits
-from agent_resolver.runtime.errors import InvalidSpec
-from agent_resolver.runtime.model import DataFacts, ModelSpec
-from agent_resolver.runtime.spec import (
+from agent_resolver.core import Limits
+from agent_resolver.runtime import (
     AgentSpec,
     BackendSpec,
     Budget,
     ContextPolicy,
+    DataFacts,
     EndpointAuth,
+    InvalidSpec,
+    ModelSpec,
     RemoteEndpoint,
     StopCondition,
+    check_spec,
+    check_value,
+    parse_spec,
 )
-from agent_resolver.runtime.spec_reader import check_spec, check_value, parse_spec
-from agent_resolver.schema.json_tree import parse_json
+from agent_resolver.schema import parse_json
 from tests.core.strategies import LAW
 
 FULL = AgentSpec(

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from agent_resolver.schema.issue import Issue, Severity
+from agent_resolver.schema import Issue, Severity
 
 FRONT_MATTER = """\
 name: hello

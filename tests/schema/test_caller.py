@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from agent_resolver.schema.caller import Caller, local_caller
+from agent_resolver.schema import Caller, local_caller
 
 
 def test_of_whom_nothing_is_known_nothing_is_allowed() -> None:

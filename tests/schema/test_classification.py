@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from agent_resolver.schema.classification import CLASSIFICATION_RANK, Classification
+from agent_resolver.schema import CLASSIFICATION_RANK, Classification
 
 
 def test_there_are_four_levels_from_what_everybody_may_see_to_what_few_may() -> None:

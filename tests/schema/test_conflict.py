@@ -5,10 +5,9 @@ from pathlib import Path
 from shutil import which
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from agent_resolver.schema.conflict import Conflict, find_conflict
+from agent_resolver.schema import Conflict, find_conflict
 
 LAW = settings(deadline=None, max_examples=150)
 

@@ -2,10 +2,7 @@
 
 import pytest
 
-from agent_resolver.schema.front_matter import Document, split
-from agent_resolver.schema.issue import Issue
-from agent_resolver.schema.limit import MAX_FRONT_MATTER_CHARACTERS
-from agent_resolver.schema.source import Unreadable
+from agent_resolver.schema import MAX_FRONT_MATTER_CHARACTERS, Document, Issue, Unreadable, split
 
 
 def refusal(text: str) -> str:

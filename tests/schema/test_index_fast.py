@@ -4,9 +4,17 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from agent_resolver.schema import Index, InvalidIndex, Launch, parse_index, read_index, unremarkable_index
-from agent_resolver.schema.index_fast import _CHUNK, _count_keys, is_surely_clean
-from agent_resolver.schema.issue import errors
+from agent_resolver.schema import (
+    Index,
+    InvalidIndex,
+    Launch,
+    is_surely_clean,
+    only_errors,
+    parse_index,
+    read_index,
+    unremarkable_index,
+)
+from agent_resolver.schema.index_fast import _CHUNK, _count_keys
 from tests.schema.sample import LAUNCH, SERVER, index, index_with, server
 from tests.strategies import MANY, index_texts, nested
 
@@ -39,7 +47,7 @@ def is_clean(raw: bytes) -> bool:
 def test_the_fast_path_accepts_exactly_what_the_walker_accepts(raw: bytes) -> None:
     reading = read_index(raw)
 
-    assert (reading.value is None) == bool(errors(reading.issues))
+    assert (reading.value is None) == bool(only_errors(reading.issues))
     assert parsed(raw) == reading.value
 
 
@@ -47,7 +55,7 @@ def test_the_fast_path_accepts_exactly_what_the_walker_accepts(raw: bytes) -> No
 @given(raw=index_texts())
 def test_what_is_surely_clean_has_no_error(raw: bytes) -> None:
     if is_clean(raw):
-        assert errors(read_index(raw).issues) == []
+        assert only_errors(read_index(raw).issues) == []
 
 
 @MANY
@@ -115,7 +123,7 @@ def test_what_is_right_is_clean_without_the_walker(raw: bytes) -> None:
 def test_what_decoding_lets_pass_is_left_to_the_walker(raw: bytes) -> None:
     assert decoded(raw) is not None
     assert not is_clean(raw)
-    assert errors(read_index(raw).issues)
+    assert only_errors(read_index(raw).issues)
 
 
 @pytest.mark.parametrize("colon", ['":', '" :', '"\t\n:'])

@@ -11,8 +11,8 @@ from agent_resolver.schema import (
     IssueCode,
     ResolverError,
     Severity,
+    only_errors,
 )
-from agent_resolver.schema.issue import errors
 
 
 def issue(*at: str | int, severity: Severity = Severity.ERROR) -> Issue:
@@ -36,7 +36,7 @@ def test_the_path_is_dotted_and_a_whole_file_has_a_name() -> None:
 def test_only_errors_refuse_an_input() -> None:
     found = [issue(0, severity=severity) for severity in (Severity.WARNING, Severity.ERROR, Severity.HINT)]
 
-    assert errors(found) == [issue(0)]
+    assert only_errors(found) == [issue(0)]
 
 
 @pytest.mark.parametrize("kind", [InvalidAgentFile, InvalidIndex, InvalidLockfile])

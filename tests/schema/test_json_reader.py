@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator
 
-from agent_resolver.schema.issue import Issue, IssueCode, Severity
-from agent_resolver.schema.json_reader import read_json
-from agent_resolver.schema.tree import EMPTY, Node, located, plain
+from agent_resolver.schema import EMPTY, Issue, IssueCode, Node, Severity, located, plain, read_json
 from tests.schema.sample import shown
 
 Numbers = tuple[float, ...]

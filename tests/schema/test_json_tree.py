@@ -6,12 +6,9 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from agent_resolver.schema.json_tree import parse_json
-from agent_resolver.schema.source import Unreadable
-from agent_resolver.schema.tree import Item, Mapping, Scalar, Sequence, plain
+from agent_resolver.schema import Item, Mapping, Scalar, Sequence, Unreadable, parse_json, plain
 from tests.schema.sample import shown
 from tests.strategies import MANY, edited
 

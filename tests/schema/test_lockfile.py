@@ -2,12 +2,19 @@
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec import structs
 
-from agent_resolver.schema import InvalidLockfile, Launch, LockedServer, Lockfile, parse_lockfile, to_json
-from agent_resolver.schema.lockfile import is_newer, is_ours
+from agent_resolver.schema import (
+    InvalidLockfile,
+    Launch,
+    LockedServer,
+    Lockfile,
+    is_newer,
+    is_ours,
+    parse_lockfile,
+    to_json,
+)
 from tests.schema.sample import shown
 from tests.strategies import FEW
 

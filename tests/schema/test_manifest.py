@@ -4,14 +4,21 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec import structs
 
-from agent_resolver.schema import Issue, to_json
-from agent_resolver.schema import manifest as module
-from agent_resolver.schema.errors import EditedManifest, InvalidManifest
-from agent_resolver.schema.manifest import Manifest, ManifestTool, is_manifest, manifest_digest, parse_manifest
+from agent_resolver.schema import (
+    EditedManifest,
+    InvalidManifest,
+    Issue,
+    Manifest,
+    ManifestTool,
+    is_manifest,
+    manifest as module,
+    manifest_digest,
+    parse_manifest,
+    to_json,
+)
 from tests.schema.sample import shown
 from tests.strategies import FEW
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from agent_resolver.schema.pending import PendingAction, PendingType
+from agent_resolver.schema import PendingAction, PendingType
 
 ACTION = PendingAction(
     id="sha256-0", type="SECRET", subject="acme@1.0.0", message="Set ACME_TOKEN", asked_at="2026-01-01T00:00:00.000Z"

@@ -1,11 +1,9 @@
 """Bytes to text, and offsets to places."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from agent_resolver.schema.issue import IssueCode, Severity
-from agent_resolver.schema.source import Lines, Unreadable, byte_order_mark_warning, decode, unreadable
+from agent_resolver.schema import IssueCode, Lines, Severity, Unreadable, byte_order_mark_warning, decode, unreadable
 from tests.schema.sample import shown
 from tests.strategies import FEW
 

@@ -5,14 +5,25 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from agent_resolver.schema.issue import Issue, IssueCode
-from agent_resolver.schema.limit import MAX_DEPTH, MAX_INTEGER_DIGITS
-from agent_resolver.schema.source import Lines, Unreadable
-from agent_resolver.schema.toml_tree import parse_toml, tree_of
-from agent_resolver.schema.tree import EMPTY, Item, Mapping, Node, Scalar, Sequence, plain
+from agent_resolver.schema import (
+    EMPTY,
+    MAX_DEPTH,
+    MAX_INTEGER_DIGITS,
+    Issue,
+    IssueCode,
+    Item,
+    Lines,
+    Mapping,
+    Node,
+    Scalar,
+    Sequence,
+    Unreadable,
+    parse_toml,
+    plain,
+    tree_of,
+)
 
 
 def keys(node: Node, path: tuple[str | int, ...] = ()) -> Iterator[str]:

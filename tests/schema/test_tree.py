@@ -6,10 +6,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from agent_resolver.schema.issue import IssueCode, Severity
-from agent_resolver.schema.json_tree import parse_json
-from agent_resolver.schema.tree import EMPTY, Mapping, find, kind, located, plain
-from agent_resolver.schema.yaml_tree import parse_yaml
+from agent_resolver.schema import (
+    EMPTY,
+    IssueCode,
+    Mapping,
+    Severity,
+    find,
+    kind,
+    located,
+    parse_json,
+    parse_yaml,
+    plain,
+)
 from tests.schema.sample import shown
 from tests.strategies import FEW, indexes
 

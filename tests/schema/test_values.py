@@ -25,10 +25,3 @@ VALUES = sorted(
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: str(value.__name__))
 def test_a_public_value_is_frozen(value: type[Struct]) -> None:
     assert value.__struct_config__.frozen or value.__name__.startswith("_")
-
-
-def test_the_room_exports_what_it_says_in_order() -> None:
-    names = schema.__all__
-
-    assert [name for name in names if not hasattr(schema, name)] == []
-    assert names == sorted(names, key=lambda name: (not name.isupper(), not name[0].isupper(), name))

@@ -6,9 +6,7 @@ import msgspec
 import pytest
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from agent_resolver.schema.json_tree import parse_json
-from agent_resolver.schema.vocabulary import Identifier, OptionalText, Residency, Text
-from agent_resolver.schema.walker import suggestion, walk
+from agent_resolver.schema import Identifier, OptionalText, Residency, Text, parse_json, suggestion, walk
 from tests.schema.sample import shown
 
 

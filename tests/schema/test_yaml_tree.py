@@ -5,12 +5,9 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from agent_resolver.schema.source import Unreadable
-from agent_resolver.schema.tree import Item, Mapping, Scalar, Sequence, plain
-from agent_resolver.schema.yaml_tree import parse_yaml
+from agent_resolver.schema import Item, Mapping, Scalar, Sequence, Unreadable, parse_yaml, plain
 from tests.schema.sample import shown
 from tests.strategies import FEW
 

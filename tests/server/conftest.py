@@ -15,15 +15,11 @@ import pytest
 from mcp.client.stdio import StdioServerParameters
 from msgspec import Struct
 
-from agent_resolver.catalog.catalog import Catalog
-from agent_resolver.project.catalog import judge_of, open_catalog, resolve_against
+from agent_resolver.catalog import Catalog
+from agent_resolver.project import judge_of, open_catalog, resolve_against
 from agent_resolver.registry import CallContext, Ports, Tool, ToolRegistry
-from agent_resolver.schema.caller import local_caller
-from agent_resolver.server.mcp_server import AgentServer, agent_server
-from agent_resolver.server.notice import Notices
-from agent_resolver.server.resource import AgentResources
-from agent_resolver.server.tool import RegistryTools
-from agent_resolver.server.twin import Twins
+from agent_resolver.schema import local_caller
+from agent_resolver.server import AgentResources, AgentServer, Notices, RegistryTools, ResourceTools, agent_server
 
 LEGACY = "legacy"
 MODERN = "2026-07-28"
@@ -130,7 +126,7 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
         opened.append(catalog)
         catalog.refresh()
         registry = ToolRegistry(ports)
-        twins = Twins(catalog, partial(resolve_against, path), is_strict=strict).tools()
+        twins = ResourceTools(catalog, partial(resolve_against, path), is_strict=strict).tools()
         for tool in twins if tools is None else tools:
             registry.add(tool)
         resources = AgentResources(catalog, page_size=page_size, is_strict=strict)

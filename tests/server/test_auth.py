@@ -12,15 +12,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from agent_resolver.identity.errors import InvalidToken, KeysUnavailable, TokenCode
-from agent_resolver.schema.caller import Caller
-from agent_resolver.server.auth import (
-    Authentication,
-    authenticated,
-    metadata_routes,
-    resource_of,
-)
-from agent_resolver.server.tool import CALLER_KEY
+from agent_resolver.identity import InvalidToken, KeysUnavailable, TokenCode
+from agent_resolver.schema import Caller
+from agent_resolver.server import CALLER_KEY, Authentication, authenticated, metadata_routes, resource_of
 
 ISSUER = "https://login.example.com"
 RESOURCE = "https://agents.example/mcp"

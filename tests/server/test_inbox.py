@@ -7,16 +7,22 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from agent_resolver.project.project import Project
-from agent_resolver.project.tools import open_tools
-from agent_resolver.registry import Done, Failed, FailureCode, Pending, Rules
-from agent_resolver.registry.errors import AnswerRefused
-from agent_resolver.registry.inbox import Inbox
-from agent_resolver.schema.caller import ANONYMOUS, Caller, local_caller
-from agent_resolver.schema.classification import Classification
-from agent_resolver.schema.pending import PendingAction
-from agent_resolver.server.inbox import inbox_tools
-from agent_resolver.storage.trail import SqliteTrail
+from agent_resolver.project import Project, open_tools
+from agent_resolver.registry import AnswerRefused, Inbox
+from agent_resolver.schema import (
+    ANONYMOUS,
+    Caller,
+    Classification,
+    Done,
+    Failed,
+    FailureCode,
+    Pending,
+    PendingAction,
+    Rules,
+    local_caller,
+)
+from agent_resolver.server import inbox_tools
+from agent_resolver.storage import SqliteTrail
 from tests.registry.sample import TRACE, MemoryTool
 from tests.registry.stage import NOW, Stage, code_of, in_memory, run
 

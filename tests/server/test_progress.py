@@ -11,10 +11,8 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from msgspec import Struct
 
-from agent_resolver.registry import Ports
-from agent_resolver.registry.memory import MemoryTrail
-from agent_resolver.server import tool as under_test
-from agent_resolver.server.mcp_server import AgentServer
+from agent_resolver.registry import MemoryTrail, Ports
+from agent_resolver.server import AgentServer, tool as under_test
 from tests.registry.sample import MemoryTool, echo
 from tests.server.conftest import ERAS, INITIALIZE, META, Serve
 from tests.server.watched import Watched

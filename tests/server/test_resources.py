@@ -12,7 +12,7 @@ import pytest
 from mcp import Client, MCPError
 
 from agent_resolver import __version__
-from agent_resolver.catalog.cursor import encode_cursor
+from agent_resolver.catalog import encode_cursor
 from tests.server.conftest import ERAS, LEGACY, MODERN, Serve, requiring, write_agent, write_index
 
 pytestmark = pytest.mark.anyio
@@ -186,7 +186,7 @@ async def test_a_reason_that_changes_is_shown_although_the_status_stays(
     serve: Serve, agents: Path, tmp_path: Path
 ) -> None:
     """A page is kept while its listing holds; why an agent does not resolve is part of it."""
-    from agent_resolver.project.catalog import judge_of
+    from agent_resolver.project import judge_of
 
     index = tmp_path / "mcp.index.json"
     index.unlink()

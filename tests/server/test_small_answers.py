@@ -2,7 +2,7 @@
 
 import socket
 
-from agent_resolver.server.transport import listener
+from agent_resolver.server import listener
 
 
 def test_the_socket_says_that_it_is_tcp_so_that_asyncio_does_not_hold_small_answers_back() -> None:

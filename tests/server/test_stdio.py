@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from agent_resolver.server.client_config import CLIENTS, client_config
+from agent_resolver.server import CLIENTS, client_config
 from tests.cli.conftest import AGENT, server
-from tests.registry.process import assert_none_is_left, eventually, is_running, started
+from tests.process import assert_none_is_left, eventually, is_running, started
 from tests.server.conftest import META, Start, environment, write_agent
-from tests.server.test_twins import TWINS
+from tests.server.test_resource_tool import TWINS
 
 LIST = {"jsonrpc": "2.0", "method": "resources/list"}
 
@@ -139,7 +139,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from agent_resolver.registry.capability import capability
+from agent_resolver.capability import capability
 
 
 class Note(Struct, frozen=True):
@@ -176,7 +176,7 @@ def test_a_project_may_have_tools_and_no_agents(start: Start, tmp_path: Path) ->
 
 @pytest.fixture
 def governed(tmp_path: Path, agents: Path) -> Iterator[Path]:
-    """A project with a lock that opens tools of `tests/registry/servers/raw.py`."""
+    """A project with a lock that opens tools of `tests/connection/servers/raw.py`."""
     (tmp_path / "agents.md").write_text(AGENT)
     (tmp_path / "mcp.index.json").write_text(json.dumps([server()]))
     resolved = agent(tmp_path, "resolve")

@@ -9,13 +9,10 @@ import mcp_types as types
 import pytest
 from mcp import Client
 
-from agent_resolver.core.admission import AdmissionCode, Refused
-from agent_resolver.registry import CallContext, FailureCode, Pending, Ports, Rules, ToolFailure
-from agent_resolver.registry.memory import MemoryTrail
-from agent_resolver.registry.tool import Labels
-from agent_resolver.schema.caller import ANONYMOUS, Caller
-from agent_resolver.server.inbox import inbox_tools
-from agent_resolver.server.tool import CALLER_KEY, caller_of_request
+from agent_resolver.core import AdmissionCode, Refused
+from agent_resolver.registry import CallContext, MemoryTrail, Ports, ToolFailure
+from agent_resolver.schema import ANONYMOUS, Caller, FailureCode, Labels, Pending, Rules
+from agent_resolver.server import CALLER_KEY, caller_of_request, inbox_tools
 from tests.registry.sample import MemoryTool
 from tests.registry.stage import code_of, in_memory
 from tests.server.conftest import ERAS, Serve

@@ -7,7 +7,7 @@ import mcp_types as types
 import pytest
 from mcp import Client
 
-from agent_resolver.registry import Labels, Rules
+from agent_resolver.schema import Labels, Rules
 from tests.registry.sample import MemoryTool
 from tests.server.conftest import ERAS, Serve
 from tests.server.watched import meta, refusal

@@ -13,12 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
-from agent_resolver.server import stdio
-from agent_resolver.server.mcp_server import AgentServer
-from agent_resolver.server.stdio import Input, Output
+from agent_resolver.server import AgentServer, Input, Output, stdio
 from tests.server.conftest import META, Start, environment
 
 LIST = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "resources/list", "params": {"_meta": META}}).encode() + b"\n"
@@ -30,7 +27,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from agent_resolver.registry.capability import capability
+from agent_resolver.capability import capability
 
 
 class Said(Struct, frozen=True):
@@ -267,7 +264,7 @@ def test_lines_that_are_sent_at_the_same_time_do_not_tear_each_other() -> None:
 
 def test_every_answer_says_who_gives_it_as_the_sdk_would() -> None:
     from agent_resolver._version import __version__
-    from agent_resolver.server.mcp_server import NAME
+    from agent_resolver.server import NAME
 
     server = AgentServer(NAME, version=__version__)
 

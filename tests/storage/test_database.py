@@ -12,13 +12,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agent_resolver.core.audit import chained, sealed
-from agent_resolver.schema.audit import AuditRecord
-from agent_resolver.schema.pending import PendingAction
-from agent_resolver.storage import UnreadableFile
-from agent_resolver.storage.database import Busy, Database
-from agent_resolver.storage.pending import SqlitePending
-from agent_resolver.storage.trail import SqliteTrail
+from agent_resolver.core import chained, sealed
+from agent_resolver.schema import AuditRecord, PendingAction
+from agent_resolver.storage import Busy, Database, SqlitePending, SqliteTrail, UnreadableFile
 
 TABLES = {"audit", "audit_seal", "ledger", "pending", "rate"}
 

@@ -5,13 +5,11 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
+from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from msgspec import Struct, structs
 
-from agent_resolver.storage.database import Database
-from agent_resolver.storage.ledger import Ending, LedgerCall, SqliteLedger
+from agent_resolver.storage import Database, Ending, LedgerCall, SqliteLedger
 
 AT = "2026-01-01T00:00:00.000Z"
 CALL = LedgerCall(

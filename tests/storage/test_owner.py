@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.storage.owner import Owner
+from agent_resolver.storage import Owner
 
 # Tells its name, and whether each name that it is given belongs to a process that is gone.
 OWNS = """

@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from agent_resolver.schema.pending import PendingAction
-from agent_resolver.storage import UnreadableFile
-from agent_resolver.storage.database import Database
-from agent_resolver.storage.pending import SqlitePending
+from agent_resolver.schema import PendingAction
+from agent_resolver.storage import Database, SqlitePending, UnreadableFile
 
 ACTION = PendingAction(
     id="sha256-0", type="SECRET", subject="acme@1.0.0", message="Set ACME_TOKEN", asked_at="2026-01-01T00:00:00.000Z"

@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from agent_resolver.storage.database import Database
-from agent_resolver.storage.rate import SqliteRate
+from agent_resolver.storage import Database, SqliteRate
 
 NOW = 1_800_000_000.0
 

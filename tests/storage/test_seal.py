@@ -6,11 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from agent_resolver.storage import OversizeFile, UnreadableFile, UnwritableFile
-from agent_resolver.storage.seal import AesSeal, key_beside
+from agent_resolver.storage import AesSeal, OversizeFile, UnreadableFile, UnwritableFile, key_beside
 
 SEAL = AesSeal(b"a key that only the owner has")
 

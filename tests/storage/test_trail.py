@@ -7,12 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from agent_resolver.storage import UnreadableFile
-from agent_resolver.storage.database import Database
-from agent_resolver.storage.trail import SqliteTrail
+from agent_resolver.storage import Database, SqliteTrail, UnreadableFile
 
 AT = "2026-01-01T00:00:00.000Z"
 KEY = b"a key that only the owner has"

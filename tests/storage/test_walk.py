@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.storage.walk import files_below, identity_of
+from agent_resolver.storage import files_below, identity_of
 
 
 def write(path: Path, text: str = "") -> Path:

@@ -12,9 +12,7 @@ from typing import Any
 
 import pytest
 
-from agent_resolver.storage import UnreadableFile
-from agent_resolver.storage.database import Database
-from agent_resolver.storage.writer import Writer
+from agent_resolver.storage import Database, UnreadableFile, Writer
 
 
 class Held:

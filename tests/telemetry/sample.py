@@ -14,13 +14,9 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from agent_resolver.registry.outcome import Done, Failed, FailureCode, Pending
-from agent_resolver.registry.tool import CallContext, Descriptor
-from agent_resolver.schema.caller import Caller
-from agent_resolver.telemetry.call import CallTelemetry, Signals
-from agent_resolver.telemetry.log import JsonLines, OtlpLog
-from agent_resolver.telemetry.metric import CallMetrics
-from agent_resolver.telemetry.sampler import sampler_of
+from agent_resolver.registry import CallContext
+from agent_resolver.schema import Caller, Descriptor, Done, Failed, FailureCode, Pending
+from agent_resolver.telemetry import CallMetrics, CallTelemetry, JsonLines, OtlpLog, Signals, sampler_of
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 OTHER_TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

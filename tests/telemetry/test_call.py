@@ -17,14 +17,10 @@ from opentelemetry.trace import (
     use_span,
 )
 
-from agent_resolver.core.admission import AdmissionCode
-from agent_resolver.registry import ToolRegistry
-from agent_resolver.registry.errors import ToolFailure
-from agent_resolver.registry.outcome import FailureCode
-from agent_resolver.registry.pipeline import Ports
-from agent_resolver.registry.tool import CallContext, Descriptor, Labels, Rules
-from agent_resolver.schema.caller import local_caller
-from agent_resolver.telemetry.current import current_traceparent
+from agent_resolver.core import AdmissionCode
+from agent_resolver.registry import CallContext, Ports, ToolFailure, ToolRegistry
+from agent_resolver.schema import Descriptor, FailureCode, Labels, Rules, local_caller
+from agent_resolver.telemetry import current_traceparent
 from tests.telemetry.sample import (
     CALLER,
     DONE,

@@ -7,8 +7,8 @@ import pytest
 from msgspec import structs
 from opentelemetry._logs import SeverityNumber
 
-from agent_resolver.schema.caller import local_caller
-from agent_resolver.telemetry.log import Entry, JsonLines
+from agent_resolver.schema import local_caller
+from agent_resolver.telemetry import Entry, JsonLines
 from tests.telemetry.sample import CALLER, DONE, FAILED, PENDING, RESOURCE, TRACE, Watched, ids
 
 ENTRY = Entry(

@@ -5,8 +5,8 @@ from msgspec import structs
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from agent_resolver.registry.tool import Rules
-from agent_resolver.telemetry.metric import MOST_WAITING, CallMetrics, Kind
+from agent_resolver.schema import Rules
+from agent_resolver.telemetry import MOST_WAITING, CallMetrics, Kind
 from tests.telemetry.sample import DONE, ECHO, FAILED, PENDING, RESOURCE, Watched
 
 KIND = Kind("memory.echo", "DONE", "INTERNAL")

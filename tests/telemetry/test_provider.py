@@ -3,8 +3,7 @@ import sys
 
 import pytest
 
-from agent_resolver.telemetry import open_telemetry
-from agent_resolver.telemetry.provider import Loss
+from agent_resolver.telemetry import Loss, open_telemetry
 
 
 def test_a_loss_is_told_once_without_what_may_be_secret() -> None:

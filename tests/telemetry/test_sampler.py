@@ -5,8 +5,7 @@ from opentelemetry.context import Context
 from opentelemetry.sdk.trace import sampling
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
-from agent_resolver.telemetry.sampler import sampler_of
-from agent_resolver.telemetry.setting import SAMPLERS
+from agent_resolver.telemetry import SAMPLERS, sampler_of
 
 RATIO = 0.3
 THEIRS = {

@@ -1,6 +1,6 @@
 from msgspec import structs
 
-from agent_resolver.telemetry.seen import Ending, ending_of
+from agent_resolver.telemetry import Ending, ending_of
 from tests.telemetry.sample import DONE, FAILED, PENDING
 
 

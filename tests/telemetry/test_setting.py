@@ -1,7 +1,6 @@
 import pytest
 
-from agent_resolver.telemetry import InvalidVariable
-from agent_resolver.telemetry.setting import SAMPLERS, Settings, read_settings
+from agent_resolver.telemetry import SAMPLERS, InvalidVariable, Settings, read_settings
 
 BASE = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
 

@@ -1,1 +1,5 @@
-"""Agent files in, `agent://` definitions out, each read only when it is asked for."""
+"""Agent files, found, checked and loaded when they are asked for."""
+
+from agent_resolver._export import lazy_exports
+
+__getattr__ = lazy_exports(__name__)

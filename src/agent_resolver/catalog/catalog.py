@@ -35,9 +35,10 @@ from agent_resolver.catalog.naming import Named, addresses
 from agent_resolver.catalog.reader import read_entry
 from agent_resolver.catalog.role import ROLES_FILE, Role, parse_roles, with_role
 from agent_resolver.catalog.uri import SCHEME, AgentUri, agent_uri
-from agent_resolver.schema import Issue, IssueCode, Severity
+from agent_resolver.schema.issue import Issue, IssueCode, Severity
 from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES
-from agent_resolver.storage import FileError, read_bounded
+from agent_resolver.storage.errors import FileError
+from agent_resolver.storage.file import read_bounded
 from agent_resolver.storage.walk import Identity, files_below, identity, identity_of
 
 Value = TypeVar("Value")

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from agent_resolver.schema import Issue
+from agent_resolver.schema.issue import Issue
 
 
 class Entry(Struct, frozen=True, kw_only=True):

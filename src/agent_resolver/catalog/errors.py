@@ -8,7 +8,7 @@ ResolverError
 └── UnusableRoot     a folder of agent files cannot be read
 """
 
-from agent_resolver.schema import ResolverError
+from agent_resolver.schema.errors import ResolverError
 
 
 class MalformedUri(ResolverError):

@@ -10,9 +10,9 @@ from msgspec import structs
 from agent_resolver.catalog.capability import derived_capabilities
 from agent_resolver.catalog.entry import Entry
 from agent_resolver.catalog.repair import repaired
-from agent_resolver.schema import Issue, IssueCode, Severity
 from agent_resolver.schema.conflict import conflict_issue
 from agent_resolver.schema.front_matter import split
+from agent_resolver.schema.issue import Issue, IssueCode, Severity
 from agent_resolver.schema.source import Unreadable, decode, unreadable
 from agent_resolver.schema.tree import Mapping, Node, Scalar, Sequence, located
 from agent_resolver.schema.yaml_tree import parse_yaml

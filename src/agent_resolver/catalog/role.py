@@ -6,7 +6,7 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from agent_resolver.catalog.entry import Entry
-from agent_resolver.schema import Issue, IssueCode, Severity
+from agent_resolver.schema.issue import Issue, IssueCode, Severity
 from agent_resolver.schema.source import Unreadable, decode
 from agent_resolver.schema.tree import plain
 from agent_resolver.schema.yaml_tree import parse_yaml

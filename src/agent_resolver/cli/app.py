@@ -13,8 +13,8 @@ from agent_resolver._version import __version__
 from agent_resolver.cli.errors import InvalidFile, InvalidFiles, Refusal, Usage
 from agent_resolver.cli.input import AGENT_FILE_LABEL, INDEX, INDEX_LABEL
 from agent_resolver.cli.output import err, err_faults, issue_document, out_json, safe, use_utf8
-from agent_resolver.schema import InvalidAgentFile, InvalidIndex, ResolverError
-from agent_resolver.storage import FileError, OversizeFile, UnreadableFile
+from agent_resolver.schema.errors import InvalidAgentFile, InvalidIndex, ResolverError
+from agent_resolver.storage.errors import FileError, OversizeFile, UnreadableFile
 
 _EXAMPLES = """\
 examples:

@@ -7,12 +7,13 @@ from enum import StrEnum
 from msgspec import Struct
 
 from agent_resolver.cli.errors import Refusal
-from agent_resolver.core.difference import Difference, DifferenceKind, remedy
-from agent_resolver.core.verify import unusable
-from agent_resolver.schema import InvalidLockfile, Lockfile, parse_lockfile
+from agent_resolver.core.lock_difference import Difference, DifferenceKind, remedy
+from agent_resolver.core.verification import unusable
+from agent_resolver.schema.errors import InvalidLockfile
 from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
-from agent_resolver.schema.lockfile import is_ours
-from agent_resolver.storage import Batch, UnreadableFile, read_bounded, read_head, same_content
+from agent_resolver.schema.lockfile import Lockfile, is_ours, parse_lockfile
+from agent_resolver.storage.errors import UnreadableFile
+from agent_resolver.storage.file import Batch, read_bounded, read_head, same_content
 
 _HEAD_BYTES = 4096
 _MARKER = re.compile(rb"^<{7}[^\n]*\n", re.MULTILINE)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from agent_resolver.catalog.catalog import MAX_PAGE, Catalog, Finding, Query
-from agent_resolver.catalog.eager import eager_folders
+from agent_resolver.catalog.client_folder import eager_folders
 from agent_resolver.catalog.entry import Entry
 from agent_resolver.catalog.errors import MalformedUri, UnknownAgent, UnusableRoot
 from agent_resolver.catalog.listing import Listed
@@ -20,13 +20,12 @@ from agent_resolver.cli.errors import Refusal, Usage
 from agent_resolver.cli.input import INDEX
 from agent_resolver.cli.output import err, issue_document, out, out_json, place, safe
 from agent_resolver.project.catalog import catalog_roots, catalog_settings, judge_of, open_catalog
-from agent_resolver.schema import Issue, Severity
 from agent_resolver.schema.front_matter import split
-from agent_resolver.schema.issue import IssueCode
+from agent_resolver.schema.issue import Issue, IssueCode, Severity
 from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES
 from agent_resolver.schema.source import Unreadable, decode
 from agent_resolver.schema.walker import suggestion
-from agent_resolver.storage import read_bounded, write_atomic
+from agent_resolver.storage.file import read_bounded, write_atomic
 
 
 def run(options: argparse.Namespace) -> int:

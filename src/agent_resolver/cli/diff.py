@@ -3,23 +3,18 @@
 import argparse
 import os
 
-from agent_resolver.cli.diff_report import Report, Source, print_json, print_markdown, print_text
+from agent_resolver.cli.diff_report import DiffReport, Source, print_json, print_markdown, print_text
 from agent_resolver.cli.errors import InvalidFile, InvalidFiles, Refusal
 from agent_resolver.cli.input import AGENT_FILE, AGENT_FILE_LABEL, INDEX, load_servers, read_agent_bytes
 from agent_resolver.cli.option import Commands, add_command, add_json, lock_beside
-from agent_resolver.core.diff import Risk, Side, diff, worst
-from agent_resolver.core.difference import remedy
-from agent_resolver.core.verify import KnownServers, known_servers, unusable
-from agent_resolver.schema import (
-    AgentFile,
-    InvalidAgentFile,
-    InvalidLockfile,
-    Lockfile,
-    parse_agent_file,
-    parse_lockfile,
-)
+from agent_resolver.core.lock_diff import Risk, Side, diff, worst
+from agent_resolver.core.lock_difference import remedy
+from agent_resolver.core.verification import KnownServers, known_servers, unusable
+from agent_resolver.schema.agent_file import AgentFile, parse_agent_file
+from agent_resolver.schema.errors import InvalidAgentFile, InvalidLockfile
 from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
-from agent_resolver.storage import read_bounded
+from agent_resolver.schema.lockfile import Lockfile, parse_lockfile
+from agent_resolver.storage.file import read_bounded
 
 _EXAMPLES = """\
   agent diff agents.lock.old agents.lock
@@ -67,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         _source(options.new, options.new_agents, options.new_index),
     )
     changes = diff(*map(_side, sources))
-    report = Report(sources[0], sources[1], changes)
+    report = DiffReport(sources[0], sources[1], changes)
     if options.json:
         print_json(report)
     elif options.format == "markdown":

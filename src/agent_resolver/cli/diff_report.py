@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from agent_resolver.cli.output import out, out_json, safe
-from agent_resolver.core.diff import Change, Risk, worst
+from agent_resolver.core.lock_diff import Change, Risk, worst
 
 _SIGNS = {Risk.SAFE: "✓", Risk.REVIEW: "?", Risk.RISK: "✗"}
 _WORDS = {
@@ -29,7 +29,7 @@ class Source(Struct, frozen=True):
     """None where there is no index beside the lock."""
 
 
-class Report(Struct, frozen=True):
+class DiffReport(Struct, frozen=True):
     """Two locks and what changed between them."""
 
     old: Source
@@ -37,7 +37,7 @@ class Report(Struct, frozen=True):
     changes: tuple[Change, ...]
 
 
-def print_json(report: Report) -> None:
+def print_json(report: DiffReport) -> None:
     """The whole comparison as one JSON document."""
     changes = [
         {
@@ -53,7 +53,7 @@ def print_json(report: Report) -> None:
     out_json({"success": True, **document, "notes": _notes(report)})
 
 
-def print_text(report: Report) -> None:
+def print_text(report: DiffReport) -> None:
     """The comparison for a person, the worst first."""
     out(f"{report.old.lock} → {report.new.lock}")
     for change in _worst_first(report.changes):
@@ -63,7 +63,7 @@ def print_text(report: Report) -> None:
         out(f"hint: {note}")
 
 
-def print_markdown(report: Report) -> None:
+def print_markdown(report: DiffReport) -> None:
     """The comparison for a review comment; names from the files cannot pose as markup there."""
     out(f"### {_WORDS[worst(report.changes)]}")
     out()
@@ -93,7 +93,7 @@ def _values(change: Change) -> str:
     return f"- {change.before}" if change.after is None else f"{change.before} → {change.after}"
 
 
-def _notes(report: Report) -> list[str]:
+def _notes(report: DiffReport) -> list[str]:
     """What could not be compared."""
     notes = []
     sides = (report.old, report.new)

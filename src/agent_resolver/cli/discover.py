@@ -5,7 +5,7 @@ import argparse
 from agent_resolver.cli.input import INDEX, load_servers
 from agent_resolver.cli.option import Commands, add_command, add_index, add_json
 from agent_resolver.cli.output import err, out, out_json
-from agent_resolver.core import Server, by_category
+from agent_resolver.core.server import Server, by_category
 
 _EXAMPLES = """\
   agent discover

@@ -14,8 +14,8 @@ from agent_resolver.cli.input import AGENT_FILE
 from agent_resolver.cli.option import Commands, add_command, add_governed, add_json, project_of
 from agent_resolver.cli.output import out, out_json, safe
 from agent_resolver.project.errors import UntrustedFolder
-from agent_resolver.schema import ResolverError
 from agent_resolver.schema.caller import ANONYMOUS
+from agent_resolver.schema.errors import ResolverError
 from agent_resolver.storage.trail import SqliteTrail
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _dangling(project: "Project") -> list[str]:
 
     from agent_resolver.project.catalog import catalog_roots, open_catalog
     from agent_resolver.project.plan import registries_of
-    from agent_resolver.runtime.dangling import dangling
+    from agent_resolver.runtime.dangling_reference import dangling
 
     roots = catalog_roots((), project.config.catalog, os.path.relpath(project.root))
     with closing(open_catalog(roots, project.environment)) as catalog:

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from agent_resolver.schema import Issue, ResolverError
+from agent_resolver.schema.errors import ResolverError
+from agent_resolver.schema.issue import Issue
 
 
 class Refusal(ResolverError):

@@ -5,13 +5,15 @@ from typing import Final
 from msgspec import Struct
 
 from agent_resolver.cli.errors import InvalidFile, InvalidFiles
-from agent_resolver.core import Server, servers_of
-from agent_resolver.schema import AgentFile, Index, InvalidInput, Issue, Severity, parse_index, read_agent_file
-from agent_resolver.schema.agent_file import Reading
-from agent_resolver.schema.issue import errors
+from agent_resolver.core.server import Server, servers_of
+from agent_resolver.schema.agent_file import AgentFile, Reading, read_agent_file
+from agent_resolver.schema.errors import InvalidInput
+from agent_resolver.schema.index import Index
+from agent_resolver.schema.index_reader import parse_index
+from agent_resolver.schema.issue import Issue, Severity, only_errors
 from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES, MAX_INDEX_BYTES
 from agent_resolver.schema.tree import Node
-from agent_resolver.storage import read_bounded
+from agent_resolver.storage.file import read_bounded
 
 AGENT_FILE: Final = "./agents.md"
 INDEX: Final = "./mcp.index.json"
@@ -49,7 +51,7 @@ def load(agent_path: str, index_path: str) -> Inputs:
     reading = read_agent_file(read_agent_bytes(agent_path))
     index = _index(read_index_bytes(index_path), index_path)
     if reading.agent is None or isinstance(index, InvalidFile):
-        agent = InvalidFile(AGENT_FILE_LABEL, agent_path, tuple(errors(reading.issues)))
+        agent = InvalidFile(AGENT_FILE_LABEL, agent_path, tuple(only_errors(reading.issues)))
         raise InvalidFiles([found for found in (agent, index) if isinstance(found, InvalidFile) and found.issues])
     return Inputs(reading.agent, reading.tree, warnings_of(reading), servers_of(index))
 

@@ -108,8 +108,8 @@ def workspace_of(options: argparse.Namespace, *others: str) -> tuple[str, str]:
 
 def project_of(options: argparse.Namespace) -> "Project":
     """The project that the options name; without an agent file here, that of the nearest `agent.toml` above."""
+    from agent_resolver.project.config_file import find_config
     from agent_resolver.project.project import Project
-    from agent_resolver.project.where import find_config
 
     index = getattr(options, "index", None) or INDEX
     is_named = options.agents != AGENT_FILE

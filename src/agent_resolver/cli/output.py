@@ -5,7 +5,8 @@ import sys
 from collections.abc import Iterable
 from typing import TextIO
 
-from agent_resolver.schema import Issue, to_json
+from agent_resolver.schema.issue import Issue
+from agent_resolver.schema.lockfile import to_json
 
 _COLOURS = {"✓": "32", "✗": "31", "error:": "31", "warning:": "33", "hint:": "36", "ℹ": "36"}  # noqa: RUF001 - the sign
 

@@ -22,7 +22,7 @@ from agent_resolver.runtime.errors import (
 from agent_resolver.runtime.executor import RetryingExecutor
 from agent_resolver.runtime.model import ModelSpec
 from agent_resolver.runtime.plan import ResolvedAgent, ResolvedBackendAgent, ResolvedRunPlan
-from agent_resolver.runtime.resolve import resolve
+from agent_resolver.runtime.planning import resolve
 from agent_resolver.runtime.spec import ContextPolicy
 
 _HINTS: Final[dict[type[ResolveError], str]] = {

@@ -11,8 +11,8 @@ from agent_resolver.cli.errors import Refusal, Usage
 from agent_resolver.cli.input import INDEX, load
 from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json
 from agent_resolver.cli.output import err, err_warnings, issue_document, out, out_json, safe, shown
-from agent_resolver.core import Resolution, resolve
-from agent_resolver.storage import read_head, write_atomic
+from agent_resolver.core.resolution import Resolution, resolve
+from agent_resolver.storage.file import read_head, write_atomic
 
 _EXAMPLES = """\
   agent report

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from agent_resolver.cli.report_markup import count, plain, visible
 from agent_resolver.core.server import Server
-from agent_resolver.schema import AgentFile, Requirement
+from agent_resolver.schema.agent_file import AgentFile, Requirement
 
 _WIDE_CHARACTERS: Final = 0x1100
 """From here on, a character may take the room of two."""
@@ -18,7 +18,7 @@ _MOST_BESIDE_THE_MIDDLE: Final = 8
 """With more requirements, the agent stands at the top, where a reader starts."""
 
 
-class Branch(Struct, frozen=True):
+class DrawnBranch(Struct, frozen=True):
     """One requirement, its server or None, and how many candidates were rejected for it."""
 
     requirement: Requirement
@@ -26,12 +26,12 @@ class Branch(Struct, frozen=True):
     rejected: int
 
 
-def drawing(agent: AgentFile, branches: Sequence[Branch]) -> str:
+def drawing(agent: AgentFile, branches: Sequence[DrawnBranch]) -> str:
     """The drawing twice, of which a screen shows the one that fits its width."""
     return _wide(agent, branches) + "\n" + _narrow(agent, branches)
 
 
-def _wide(agent: AgentFile, branches: Sequence[Branch]) -> str:
+def _wide(agent: AgentFile, branches: Sequence[DrawnBranch]) -> str:
     """Three columns, a row for each requirement."""
     step = _HEIGHT + 16
     tall = step * len(branches) - 16
@@ -45,7 +45,7 @@ def _wide(agent: AgentFile, branches: Sequence[Branch]) -> str:
     return _svg("wide", 960, tall, branches, parts)
 
 
-def _beside(branch: Branch, left: float, top: float) -> Iterator[str]:
+def _beside(branch: DrawnBranch, left: float, top: float) -> Iterator[str]:
     line = top + _HEIGHT / 2
     if branch.server:
         yield _arrow(f"M{left:g} {line:g}H{left + 94:g}", left + 95, line)
@@ -56,7 +56,7 @@ def _beside(branch: Branch, left: float, top: float) -> Iterator[str]:
         yield _nothing(branch, left + 108, line)
 
 
-def _narrow(agent: AgentFile, branches: Sequence[Branch]) -> str:
+def _narrow(agent: AgentFile, branches: Sequence[DrawnBranch]) -> str:
     """One column, each server below its requirement."""
     parts = [_agent(agent, 0, 0, 300)]
     lines, top = "", _HEIGHT + 20
@@ -68,7 +68,7 @@ def _narrow(agent: AgentFile, branches: Sequence[Branch]) -> str:
     return _svg("narrow", 300, top - 22, branches, [_path(lines), *parts])
 
 
-def _below(branch: Branch, left: float, top: float) -> Iterator[str]:
+def _below(branch: DrawnBranch, left: float, top: float) -> Iterator[str]:
     if branch.server:
         yield _arrow(f"M{left:g} {top:g}V{top + 26:g}", left, top + 27, down=True)
         yield _label(left + 14, top + 18, f"{branch.rejected:,} rejected")
@@ -78,7 +78,7 @@ def _below(branch: Branch, left: float, top: float) -> Iterator[str]:
         yield _nothing(branch, left + 20, top + 30)
 
 
-def _svg(kind: str, width: float, height: float, branches: Sequence[Branch], parts: Sequence[str]) -> str:
+def _svg(kind: str, width: float, height: float, branches: Sequence[DrawnBranch], parts: Sequence[str]) -> str:
     failed = sum(branch.server is None for branch in branches)
     title = "Which server serves which requirement"
     said = (
@@ -101,7 +101,7 @@ def _agent(agent: AgentFile, left: float, top: float, width: float) -> str:
     return _node("agent", left, top, width, lines)
 
 
-def _requirement(branch: Branch, left: float, top: float, width: float) -> str:
+def _requirement(branch: DrawnBranch, left: float, top: float, width: float) -> str:
     need = branch.requirement
     scopes = _fit_list(need.permissions, (width - 32) / 7.4)
     lines = [_text(16, 24, _fit(need.category, width - 32)), _text(16, 43, scopes, "detail")]
@@ -130,7 +130,7 @@ def residency_words(server: Server) -> str:
     return " or ".join(server.residency) or "no residency stated"
 
 
-def _nothing(branch: Branch, left: float, line: float) -> str:
+def _nothing(branch: DrawnBranch, left: float, line: float) -> str:
     rejected = f"{count(branch.rejected, 'candidate')} rejected" if branch.rejected else "no server offers it"
     words = _text(left, line - 3, "No server", "word failed") + _text(left, line + 15, rejected, "detail sans")
     return f"<g>{words}</g>"

@@ -4,12 +4,13 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from agent_resolver.core.difference import Difference, remedy
+from agent_resolver.core.lock_difference import Difference, remedy
 from agent_resolver.core.resolution import Resolution
-from agent_resolver.core.verify import examine
-from agent_resolver.schema import Lockfile
+from agent_resolver.core.verification import examine
 from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
-from agent_resolver.storage import FileError, UnreadableFile, read_bounded
+from agent_resolver.schema.lockfile import Lockfile
+from agent_resolver.storage.errors import FileError, UnreadableFile
+from agent_resolver.storage.file import read_bounded
 
 
 class LockStatus(StrEnum):

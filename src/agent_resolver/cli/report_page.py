@@ -7,13 +7,14 @@ from typing import Final
 
 from msgspec import Struct
 
-from agent_resolver.cli.report_drawing import SIGNED_WORDS, Branch, drawing, residency_words
+from agent_resolver.cli.report_drawing import SIGNED_WORDS, DrawnBranch, drawing, residency_words
 from agent_resolver.cli.report_lock import LockState, LockStatus
 from agent_resolver.cli.report_markup import chips, code, count, facts, name, plain, sentence, table
 from agent_resolver.cli.report_requirement import Answer, answers, requirement_section
 from agent_resolver.cli.report_style import STYLE, content_security_policy
-from agent_resolver.core import Resolution
-from agent_resolver.schema import Issue, to_json
+from agent_resolver.core.resolution import Resolution
+from agent_resolver.schema.issue import Issue
+from agent_resolver.schema.lockfile import to_json
 
 _MOST_DIFFERENCES_SHOWN: Final = 200
 _LONG_NAME: Final = 48
@@ -167,7 +168,7 @@ def _warnings(subject: Subject) -> Iterator[str]:
 
 
 def _overview(subject: Subject, found: Sequence[Answer]) -> str:
-    branches = [Branch(answer.choice.requirement, answer.choice.server, answer.rejected) for answer in found]
+    branches = [DrawnBranch(answer.choice.requirement, answer.choice.server, answer.rejected) for answer in found]
     rows = (_overview_row(answer) for answer in found)
     heads = ("Requirement", "Scopes asked for", "Server", "Rejected")
     words = table("What the drawing shows", heads, rows, "overview")

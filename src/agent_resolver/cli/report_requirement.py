@@ -10,11 +10,12 @@ from msgspec import Struct
 
 from agent_resolver.cli.report_drawing import residency_words
 from agent_resolver.cli.report_markup import chips, code, constant, count, facts, name, sentence, table
-from agent_resolver.core import Resolution, Server, by_category, rejections
 from agent_resolver.core.admission import Grant, grants_of
-from agent_resolver.core.choice import Choice, selection
+from agent_resolver.core.choice import Choice, rejections, selection
 from agent_resolver.core.lock import lock_entry
-from agent_resolver.schema import Rejection, RejectionCode
+from agent_resolver.core.resolution import Resolution
+from agent_resolver.core.server import Server, by_category
+from agent_resolver.schema.explanation import Rejection, RejectionCode
 
 _MOST_SHOWN: Final = 200
 """How many rejections, and how many tools, one section lists in full."""

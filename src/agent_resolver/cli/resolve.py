@@ -6,13 +6,14 @@ import os
 from agent_resolver.cli.artifact import Artifact, Settled, Status, lock_status
 from agent_resolver.cli.errors import Usage
 from agent_resolver.cli.input import INDEX, load
-from agent_resolver.cli.instant import resolved_at
 from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json, add_workspace
 from agent_resolver.cli.output import err_warnings
 from agent_resolver.cli.resolve_report import print_header, print_json, print_text
-from agent_resolver.core import Resolution, explanation_json, resolve
-from agent_resolver.schema import Lockfile, to_json
-from agent_resolver.storage import Batch
+from agent_resolver.cli.resolved_at import resolved_at
+from agent_resolver.core.explanation_writer import explanation_json
+from agent_resolver.core.resolution import Resolution, resolve
+from agent_resolver.schema.lockfile import Lockfile, to_json
+from agent_resolver.storage.file import Batch
 
 _EXAMPLES = """\
   agent resolve

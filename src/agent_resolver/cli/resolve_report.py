@@ -7,10 +7,13 @@ from msgspec import Struct
 from agent_resolver.cli.artifact import Settled, Status
 from agent_resolver.cli.input import Inputs
 from agent_resolver.cli.output import err, issue_document, out, out_json, shown
-from agent_resolver.core import Resolution, in_order, rejections
+from agent_resolver.core.choice import rejections
 from agent_resolver.core.constraint import position_of
-from agent_resolver.schema import LockedServer, Rejection, RejectionCode, Requirement
-from agent_resolver.schema.explanation import NearMiss, Suggestion
+from agent_resolver.core.resolution import Resolution
+from agent_resolver.core.server import in_order
+from agent_resolver.schema.agent_file import Requirement
+from agent_resolver.schema.explanation import NearMiss, Rejection, RejectionCode, Suggestion
+from agent_resolver.schema.lockfile import LockedServer
 from agent_resolver.schema.tree import Node, find
 
 _MOST_REJECTIONS_SHOWN = 50
@@ -29,7 +32,7 @@ class Unresolved(Struct, frozen=True, kw_only=True, rename="camel"):
     suggestions: tuple[Suggestion, ...]
 
 
-class Report(Struct, frozen=True, kw_only=True, rename="camel"):
+class ResolveReport(Struct, frozen=True, kw_only=True, rename="camel"):
     """The result of `agent resolve --json`."""
 
     success: bool
@@ -54,7 +57,7 @@ def print_header(resolution: Resolution) -> None:
 def print_json(resolution: Resolution, settled: Sequence[Settled], inputs: Inputs) -> None:
     """The whole result as one JSON document."""
     lockfile = resolution.lockfile
-    report = Report(
+    report = ResolveReport(
         success=resolution.success and not any(file.status.is_refusal for file in settled),
         agent_name=resolution.agent.name,
         agent_version=resolution.agent.version,

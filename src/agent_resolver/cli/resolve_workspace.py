@@ -9,7 +9,6 @@ from msgspec import Struct
 from agent_resolver.cli.artifact import Settled, Status
 from agent_resolver.cli.errors import Refusal
 from agent_resolver.cli.input import load_servers, warnings_of
-from agent_resolver.cli.instant import resolved_at
 from agent_resolver.cli.option import workspace_of
 from agent_resolver.cli.output import err, err_faults, err_warnings, issue_document, out, out_json, safe
 from agent_resolver.cli.progress import shown_progress
@@ -22,12 +21,13 @@ from agent_resolver.cli.resolve_report import (
     print_status,
     unresolved,
 )
-from agent_resolver.core import Resolution
-from agent_resolver.core.resolution import resolver
+from agent_resolver.cli.resolved_at import resolved_at
+from agent_resolver.core.resolution import Resolution, resolver
 from agent_resolver.project.workspace import Member, members
-from agent_resolver.schema import AgentFile
-from agent_resolver.schema.issue import errors
-from agent_resolver.storage import Batch, FileError
+from agent_resolver.schema.agent_file import AgentFile
+from agent_resolver.schema.issue import only_errors
+from agent_resolver.storage.errors import FileError
+from agent_resolver.storage.file import Batch
 
 
 class Outcome(Struct, frozen=True):
@@ -109,7 +109,7 @@ def _print(outcomes: Sequence[Outcome]) -> None:
         if member.problem:
             err(f"✗ {safe(str(member.problem))}")
         elif outcome.resolution is None:
-            err_faults(member.path, member.path, errors(member.reading.issues))
+            err_faults(member.path, member.path, only_errors(member.reading.issues))
         elif outcome.problem:
             err(f"✗ {safe(outcome.problem)}")
         elif not outcome.resolution.success:

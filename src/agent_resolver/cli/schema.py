@@ -4,7 +4,7 @@ import argparse
 
 from agent_resolver.cli.option import Commands, add_command
 from agent_resolver.cli.output import out_json
-from agent_resolver.schema.json_schema import json_schema
+from agent_resolver.schema.format_schema import json_schema
 
 _EXAMPLES = """\
   agent schema agents                the front matter of an agent file

@@ -20,10 +20,14 @@ from agent_resolver.cli.errors import Refusal, Usage
 from agent_resolver.cli.input import AGENT_FILE, INDEX
 from agent_resolver.cli.option import folder_of, project_of
 from agent_resolver.cli.output import err
-from agent_resolver.project.where import find_config
-from agent_resolver.registry import CallContext, Descriptor, Outcome, Ports, ToolRegistry
-from agent_resolver.schema import InvalidInput
+from agent_resolver.project.config_file import find_config
+from agent_resolver.registry.pipeline import Ports
+from agent_resolver.registry.registry import ToolRegistry
+from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.caller import ANONYMOUS, Caller
+from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.schema.errors import InvalidInput
+from agent_resolver.schema.outcome import Outcome
 
 if TYPE_CHECKING:
     from agent_resolver.project.project import Project
@@ -59,12 +63,12 @@ async def _serve(options: argparse.Namespace) -> None:
 
     from agent_resolver.project.catalog import catalog_settings, resolve_against
     from agent_resolver.server.mcp_server import agent_server
-    from agent_resolver.server.notice import Notices
+    from agent_resolver.server.notification import Notices
     from agent_resolver.server.resource import AgentResources
+    from agent_resolver.server.resource_tool import ResourceTools
     from agent_resolver.server.stdio import own_wire
     from agent_resolver.server.tool import RegistryTools, caller_of_request
     from agent_resolver.server.transport import serve_http, serve_stdio
-    from agent_resolver.server.twin import Twins
     from agent_resolver.server.watch import keep_up
 
     index = options.index or INDEX
@@ -76,7 +80,9 @@ async def _serve(options: argparse.Namespace) -> None:
         stack.callback(project.close)
         catalog = stack.enter_context(opened(options, may_be_empty=bool(project.config.tools.modules)))
         offer = await _offered(project, options, stack)
-        for tool in Twins(catalog, partial(resolve_against, index), page_size, is_strict=options.strict).tools():
+        for tool in ResourceTools(
+            catalog, partial(resolve_against, index), page_size, is_strict=options.strict
+        ).tools():
             offer.registry.add(tool)
         notices = Notices()
         resources = AgentResources(catalog, page_size=page_size, is_strict=options.strict)
@@ -199,7 +205,7 @@ def _checked_manifest(project: "Project", capabilities: Sequence[Descriptor]) ->
 
 def _print_config(options: argparse.Namespace) -> int:
     from agent_resolver.project.catalog import catalog_roots, catalog_settings
-    from agent_resolver.server.client_config import client_config
+    from agent_resolver.server.client_settings import client_config
 
     roots = [
         os.path.abspath(root) for root in catalog_roots(options.roots, *catalog_settings(os.environ, options.settings))

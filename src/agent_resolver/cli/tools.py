@@ -3,15 +3,7 @@
 import argparse
 from importlib import import_module
 
-from agent_resolver.cli.option import (
-    Commands,
-    add_agents,
-    add_command,
-    add_governed,
-    add_group,
-    add_json,
-    add_project,
-)
+from agent_resolver.cli.option import Commands, add_agents, add_command, add_governed, add_group, add_json, add_project
 
 _EXAMPLES = """\
   agent tools list                                        what the lock and the code offer

@@ -3,14 +3,14 @@
 import argparse
 from typing import TYPE_CHECKING
 
+from agent_resolver.capability.certificate import Certificate, Check, Finding, certify, refused
+from agent_resolver.capability.errors import UnsafeCapability
 from agent_resolver.cli.errors import Refusal
 from agent_resolver.cli.option import project_of
 from agent_resolver.cli.output import err, out, out_json
 from agent_resolver.project.manifest import committed_manifest, manifest_path
-from agent_resolver.registry.certificate import Certificate, Check, Finding, certify, refused
-from agent_resolver.registry.errors import UnsafeCapability
-from agent_resolver.schema import to_json
-from agent_resolver.storage import read_head, write_atomic
+from agent_resolver.schema.lockfile import to_json
+from agent_resolver.storage.file import read_head, write_atomic
 
 if TYPE_CHECKING:
     from agent_resolver.project.project import Project

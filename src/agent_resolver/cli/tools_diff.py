@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agent_resolver.cli.option import project_of
 from agent_resolver.cli.output import out, out_json
-from agent_resolver.core.manifest_diff import Change, is_breaking, manifest_difference
+from agent_resolver.core.manifest_diff import ToolChange, is_breaking, manifest_difference
 from agent_resolver.project.manifest import read_manifest
 from agent_resolver.schema.manifest import MANIFEST_NAME
 
@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
     return 1 if breaks else 0
 
 
-def print_changes(old: str, new: str, changes: Sequence[Change]) -> None:
+def print_changes(old: str, new: str, changes: Sequence[ToolChange]) -> None:
     """Every change for a person, those that break somebody first."""
     out(f"{old} → {new}")
     for change in sorted(changes, key=lambda change: not change.is_breaking):
@@ -43,7 +43,7 @@ def print_changes(old: str, new: str, changes: Sequence[Change]) -> None:
         out(f"                {change.why}")
 
 
-def _summary(changes: Sequence[Change]) -> str:
+def _summary(changes: Sequence[ToolChange]) -> str:
     if not changes:
         return "Nothing changed"
     count = sum(change.is_breaking for change in changes)

@@ -5,15 +5,15 @@ import os
 from typing import TYPE_CHECKING
 
 from agent_resolver.cli.errors import Refusal
-from agent_resolver.cli.instant import resolved_at
 from agent_resolver.cli.option import project_of
 from agent_resolver.cli.output import err, out, out_json
+from agent_resolver.cli.resolved_at import resolved_at
 from agent_resolver.cli.tools_diff import print_changes
 from agent_resolver.core.manifest_diff import manifest_difference
 from agent_resolver.project.manifest import committed_manifest, manifest_path
-from agent_resolver.schema import to_json
+from agent_resolver.schema.lockfile import to_json
 from agent_resolver.schema.manifest import MANIFEST_NAME, Manifest, is_manifest
-from agent_resolver.storage import read_head, write_atomic
+from agent_resolver.storage.file import read_head, write_atomic
 
 if TYPE_CHECKING:
     from agent_resolver.project.project import Project

@@ -18,12 +18,12 @@ from agent_resolver.cli.option import project_of
 from agent_resolver.cli.output import err, out, out_json, safe
 from agent_resolver.project.identity import caller_of
 from agent_resolver.project.tools import OpenTools, open_tools
-from agent_resolver.registry import Descriptor, Done, Failed, FailureCode, Pending
 from agent_resolver.registry.errors import ToolFailure
-from agent_resolver.schema import Issue
 from agent_resolver.schema.caller import ANONYMOUS
-from agent_resolver.schema.issue import errors
+from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.schema.issue import Issue, only_errors
 from agent_resolver.schema.json_tree import parse_json
+from agent_resolver.schema.outcome import Done, Failed, FailureCode, Pending
 from agent_resolver.schema.source import Unreadable, decode
 from agent_resolver.schema.tree import plain
 from agent_resolver.schema.walker import suggestion, walk
@@ -146,7 +146,7 @@ def _arguments(text: str) -> dict[str, Any]:
         tree = parse_json(decode(content))
     except Unreadable as stop:
         raise _bad_arguments([stop.issue]) from None
-    if faults := errors(walk(tree, dict[str, Any])):
+    if faults := only_errors(walk(tree, dict[str, Any])):
         raise _bad_arguments(faults)
     arguments: dict[str, Any] = plain(tree)
     return arguments

@@ -10,12 +10,12 @@ from agent_resolver.cli.errors import Refusal
 from agent_resolver.cli.input import INDEX, load
 from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json, add_lock, lock_beside
 from agent_resolver.cli.output import err, out, out_json, safe
-from agent_resolver.core import Server
-from agent_resolver.core.difference import remedy
-from agent_resolver.core.verify import KnownServers, examine, known_servers
-from agent_resolver.schema import LockedServer
+from agent_resolver.core.lock_difference import remedy
+from agent_resolver.core.server import Server
+from agent_resolver.core.verification import KnownServers, examine, known_servers
 from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
-from agent_resolver.storage import read_bounded
+from agent_resolver.schema.lockfile import LockedServer
+from agent_resolver.storage.file import read_bounded
 
 _EXAMPLES = """\
   agent tree

@@ -2,7 +2,7 @@
 
 import argparse
 
-from agent_resolver.cli.checked import check_agent_file, check_index
+from agent_resolver.cli.file_check import check_agent_file, check_index
 from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json
 from agent_resolver.cli.validate_report import REPORTS
 

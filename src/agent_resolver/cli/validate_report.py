@@ -5,10 +5,10 @@ from typing import Final
 from urllib.parse import quote
 
 from agent_resolver._version import __version__
-from agent_resolver.cli.checked import Checked
+from agent_resolver.cli.file_check import Checked
 from agent_resolver.cli.output import err, issue_document, out, out_json, place, safe, shown
-from agent_resolver.schema import Issue, IssueCode, Severity
-from agent_resolver.storage import UnreadableFile
+from agent_resolver.schema.issue import Issue, IssueCode, Severity
+from agent_resolver.storage.errors import UnreadableFile
 
 
 def _text(files: Sequence[Checked], *, verbose: bool) -> None:

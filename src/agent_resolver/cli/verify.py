@@ -18,12 +18,13 @@ from agent_resolver.cli.option import (
     workspace_of,
 )
 from agent_resolver.cli.output import err, err_warnings, out, out_json, safe
-from agent_resolver.core.difference import Difference, DifferenceKind, remedy
-from agent_resolver.core.verify import KnownServers, examine, known_servers
-from agent_resolver.schema import AgentFile
-from agent_resolver.schema.issue import errors
+from agent_resolver.core.lock_difference import Difference, DifferenceKind, remedy
+from agent_resolver.core.verification import KnownServers, examine, known_servers
+from agent_resolver.schema.agent_file import AgentFile
+from agent_resolver.schema.issue import only_errors
 from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
-from agent_resolver.storage import FileError, UnreadableFile, read_bounded
+from agent_resolver.storage.errors import FileError, UnreadableFile
+from agent_resolver.storage.file import read_bounded
 
 _EXAMPLES = """\
   agent verify                       is ./agents.lock what ./agents.md and ./mcp.index.json say?
@@ -91,7 +92,7 @@ def _workspace(options: argparse.Namespace) -> Iterator[Verified]:
         if member.problem:
             yield Verified(path, member.path, problem=str(member.problem))
         elif agent is None:
-            faults = "; ".join(map(str, errors(member.reading.issues)))
+            faults = "; ".join(map(str, only_errors(member.reading.issues)))
             yield Verified(path, member.path, problem=f"`{member.path}` is invalid: {faults}")
         else:
             if not options.json:

@@ -9,11 +9,12 @@ from agent_resolver.cli.errors import Refusal
 from agent_resolver.cli.input import INDEX, load, read_index_bytes
 from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json
 from agent_resolver.cli.output import err, err_warnings, out, out_json, safe, shown
-from agent_resolver.core import Resolution, Server, resolve
 from agent_resolver.core.constraint import position_of
-from agent_resolver.core.why import Answer, Verdict, why
-from agent_resolver.schema import Reason, RejectionCode
-from agent_resolver.schema.index_place import entry_trees
+from agent_resolver.core.resolution import Resolution, resolve
+from agent_resolver.core.server import Server
+from agent_resolver.core.why_chosen import Answer, Verdict, why
+from agent_resolver.schema.explanation import Reason, RejectionCode
+from agent_resolver.schema.index_tree import entry_trees
 from agent_resolver.schema.tree import EMPTY, Item, Node, find
 
 _MOST_SHOWN = 50

@@ -8,11 +8,13 @@ from msgspec import Struct
 from agent_resolver.cli.option import Commands, add_command, add_group, add_json, folder_of, lock_beside
 from agent_resolver.cli.output import err, out, out_json, safe
 from agent_resolver.cli.progress import shown_progress
-from agent_resolver.core.verify import unusable
+from agent_resolver.core.verification import unusable
 from agent_resolver.project.workspace import Member, members
-from agent_resolver.schema import InvalidLockfile, LockedServer, Lockfile, parse_lockfile
+from agent_resolver.schema.errors import InvalidLockfile
 from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
-from agent_resolver.storage import FileError, read_bounded
+from agent_resolver.schema.lockfile import LockedServer, Lockfile, parse_lockfile
+from agent_resolver.storage.errors import FileError
+from agent_resolver.storage.file import read_bounded
 
 _GROUP_EXAMPLES = """\
   agent workspace users acme-reporting          which agents use it, with which scopes?

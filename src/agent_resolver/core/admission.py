@@ -6,7 +6,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from agent_resolver.core.pattern import matches
-from agent_resolver.schema import LockedServer
+from agent_resolver.schema.lockfile import LockedServer
 
 
 class AdmissionCode(StrEnum):

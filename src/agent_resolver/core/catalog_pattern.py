@@ -6,7 +6,7 @@ It is not the language of `forbid`, which has no escape, nor that of permission 
 from functools import lru_cache
 from typing import Final
 
-from agent_resolver.core.starred import Parts
+from agent_resolver.core.star_match import LiteralParts
 
 MAX_PATTERN: Final = 256
 """How many characters a pattern may have."""
@@ -26,7 +26,7 @@ def check_pattern(pattern: str) -> str | None:
 
 
 @lru_cache(1024)
-def parts_of(pattern: str) -> Parts:
+def parts_of(pattern: str) -> LiteralParts:
     """The literal parts before, between and after the stars.
 
     Raises:

@@ -7,7 +7,8 @@ from msgspec import Struct
 from agent_resolver.core.constraint import Limits
 from agent_resolver.core.rule import eligible, judge, preference
 from agent_resolver.core.server import Server
-from agent_resolver.schema import Reason, Rejection, RejectionCode, Requirement, Selection
+from agent_resolver.schema.agent_file import Requirement
+from agent_resolver.schema.explanation import Reason, Rejection, RejectionCode, Selection
 
 
 class Choice(Struct, frozen=True, kw_only=True):

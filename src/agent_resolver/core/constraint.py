@@ -2,14 +2,9 @@
 
 from msgspec import UNSET, Struct, structs
 
-from agent_resolver.schema import (
-    AgentFile,
-    AppliedConstraints,
-    Requirement,
-    Residency,
-    Sensitivity,
-)
-from agent_resolver.schema.agent_file import Constraints
+from agent_resolver.schema.agent_file import AgentFile, Constraints, Requirement
+from agent_resolver.schema.explanation import AppliedConstraints
+from agent_resolver.schema.vocabulary import Residency, Sensitivity
 
 
 class Limits(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,9 @@ from hashlib import sha256
 from msgspec import UNSET, UnsetType, structs
 
 from agent_resolver.core.server import Server
-from agent_resolver.schema import LockedServer, Requirement, digest
+from agent_resolver.schema.agent_file import Requirement
+from agent_resolver.schema.canonical_digest import digest
+from agent_resolver.schema.lockfile import LockedServer
 
 
 def server_hash(server_id: str, version: str, endpoint: str, scopes: tuple[str, ...]) -> str:

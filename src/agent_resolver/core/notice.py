@@ -7,7 +7,9 @@ from msgspec import structs
 
 from agent_resolver.core.constraint import limits_of
 from agent_resolver.core.rule import forbidden_scopes
-from agent_resolver.schema import AgentFile, Index, IndexEntry, Issue, IssueCode, Severity
+from agent_resolver.schema.agent_file import AgentFile
+from agent_resolver.schema.index import Index, IndexEntry
+from agent_resolver.schema.issue import Issue, IssueCode, Severity
 from agent_resolver.schema.tree import Node, find
 
 # https://semver.org, section "Is there a suggested regular expression", without its capture groups.

@@ -1,8 +1,8 @@
 """The pattern language of `forbid`: `*` stands for any run of characters, all else for itself."""
 
-from agent_resolver.core.starred import fits
+from agent_resolver.core.star_match import parts_match
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether `pattern` fits the whole of `text`."""
-    return fits(tuple(pattern.split("*")), text)
+    """Whether `pattern` parts_match the whole of `text`."""
+    return parts_match(tuple(pattern.split("*")), text)

@@ -10,15 +10,9 @@ from agent_resolver.core.choice import Choice, choose, rejections, selection
 from agent_resolver.core.constraint import Limits, limits_of, requirements_of
 from agent_resolver.core.lock import lock_entry
 from agent_resolver.core.server import Server, by_category, in_order
-from agent_resolver.schema import (
-    AgentFile,
-    Explanation,
-    Lockfile,
-    Rejection,
-    Requirement,
-    RequirementExplanation,
-)
-from agent_resolver.schema.explanation import FailedRequirement
+from agent_resolver.schema.agent_file import AgentFile, Requirement
+from agent_resolver.schema.explanation import Explanation, FailedRequirement, Rejection, RequirementExplanation
+from agent_resolver.schema.lockfile import Lockfile
 
 EPOCH: Final = "1970-01-01T00:00:00.000Z"
 """What `resolvedAt` says unless a time is asked for: a lock depends on its inputs alone."""
@@ -48,7 +42,7 @@ class Resolution(Struct, frozen=True, kw_only=True):
         """What stands between each failed requirement and a server."""
         if self.success:
             return ()
-        from agent_resolver.core.suggestion import explain_failures  # Slow to import, and rarely needed.
+        from agent_resolver.core.suggestion import explain_failures
 
         return explain_failures(self.agent, self.servers, self.failed)
 

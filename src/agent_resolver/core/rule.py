@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterable
 from agent_resolver.core.constraint import Limits
 from agent_resolver.core.pattern import matches
 from agent_resolver.core.server import Server
-from agent_resolver.schema import SENSITIVITY_RANK, Reason, RejectionCode, Requirement, Residency, Sensitivity
+from agent_resolver.schema.agent_file import Requirement
+from agent_resolver.schema.explanation import Reason, RejectionCode
+from agent_resolver.schema.vocabulary import SENSITIVITY_RANK, Residency, Sensitivity
 
 Judge = Callable[[Server], Reason | None]
 

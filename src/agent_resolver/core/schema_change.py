@@ -9,14 +9,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from agent_resolver.core.schema_document import (
-    ANNOTATIONS,
-    MAX_LEVELS,
-    Document,
-    Schema,
-    bare,
-    token,
-)
+from agent_resolver.core.schema_document import ANNOTATIONS, MAX_LEVELS, Document, Schema, bare, token
 from agent_resolver.core.schema_inclusion import Gap, Reason, below, gaps, shown
 
 Side = Literal["input", "output"]

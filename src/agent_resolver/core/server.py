@@ -5,7 +5,8 @@ from operator import attrgetter
 
 from msgspec import UNSET, Struct
 
-from agent_resolver.schema import Index, IndexEntry, Launch, Residency, Sensitivity
+from agent_resolver.schema.index import Index, IndexEntry, Launch
+from agent_resolver.schema.vocabulary import Residency, Sensitivity
 
 
 class Server(Struct, frozen=True, gc=False):

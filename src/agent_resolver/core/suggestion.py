@@ -7,12 +7,13 @@ from typing import Final
 
 from agent_resolver.core.choice import choose
 from agent_resolver.core.constraint import Limits, limits_of, requirements_of
-from agent_resolver.core.edit import Edits, Miss, apply_edits, edited, ways
 from agent_resolver.core.rule import distance, every_broken, preference
 from agent_resolver.core.server import Server
 from agent_resolver.core.spelling import near_categories
-from agent_resolver.schema import SENSITIVITY_RANK, AgentFile, RejectionCode, Requirement
-from agent_resolver.schema.explanation import EditKind, FailedRequirement, NearMiss, Suggestion
+from agent_resolver.core.suggested_edit import Edits, Miss, apply_edits, edited, ways
+from agent_resolver.schema.agent_file import AgentFile, Requirement
+from agent_resolver.schema.explanation import EditKind, FailedRequirement, NearMiss, RejectionCode, Suggestion
+from agent_resolver.schema.vocabulary import SENSITIVITY_RANK
 
 _MOST_NEAR: Final = 3
 _MOST_SUGGESTIONS: Final = 2

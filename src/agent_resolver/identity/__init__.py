@@ -1,1 +1,5 @@
-"""Who is asking: tokens that an issuer signed, and the callers they vouch for."""
+"""Tokens and who vouches for a caller."""
+
+from agent_resolver._export import lazy_exports
+
+__getattr__ = lazy_exports(__name__)

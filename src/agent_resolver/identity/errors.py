@@ -9,7 +9,7 @@ ResolverError
 
 from enum import StrEnum
 
-from agent_resolver.schema import ResolverError
+from agent_resolver.schema.errors import ResolverError
 
 
 class TokenCode(StrEnum):

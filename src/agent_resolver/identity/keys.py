@@ -14,8 +14,8 @@ from joserfc.jwk import JWKRegistry, Key
 from joserfc.util import base64_to_int
 from msgspec import Struct
 
-from agent_resolver.identity.address import address, past_any_proxy
 from agent_resolver.identity.errors import KeysUnavailable, UnusableIdentity
+from agent_resolver.identity.issuer_address import address, past_any_proxy
 
 Keys = tuple[Key, ...]
 

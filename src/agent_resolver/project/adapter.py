@@ -10,7 +10,8 @@ from typing import Literal
 from msgspec import structs
 
 from agent_resolver.core.approval import instant
-from agent_resolver.registry.port import Begun, Interrupted, Record, Start
+from agent_resolver.schema.audit import Record
+from agent_resolver.schema.ledger import Begun, Interrupted, Start
 from agent_resolver.schema.pending import PendingAction
 from agent_resolver.storage.database import Database
 from agent_resolver.storage.ledger import LedgerCall, SqliteLedger

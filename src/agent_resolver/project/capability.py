@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from agent_resolver.project.errors import UnusableModule
 from agent_resolver.project.project import Project
-from agent_resolver.schema import ResolverError
+from agent_resolver.schema.errors import ResolverError
 
 if TYPE_CHECKING:
-    from agent_resolver.registry.capability import Capability
+    from agent_resolver.capability.function import Capability
 
 
 def load_capabilities(project: Project) -> list["Capability[..., Any]"]:
@@ -32,8 +32,8 @@ def load_capabilities(project: Project) -> list["Capability[..., Any]"]:
 
 
 def _capabilities(name: str) -> tuple["Capability[..., Any]", ...]:
+    from agent_resolver.capability.function import capabilities_of
     from agent_resolver.registry.call import place_of
-    from agent_resolver.registry.capability import capabilities_of
 
     try:
         module = import_module(name)

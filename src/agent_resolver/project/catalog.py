@@ -9,12 +9,14 @@ from agent_resolver.catalog.index import CatalogIndex
 from agent_resolver.catalog.listing import Verdict
 from agent_resolver.core.resolution import Resolution, resolve, resolver
 from agent_resolver.core.server import servers_of
-from agent_resolver.project.config import Catalog as Settings
-from agent_resolver.project.config import Layers, load_config
-from agent_resolver.project.where import find_config, read_config
-from agent_resolver.schema import AgentFile, InvalidAgentFile, parse_agent_file, parse_index
+from agent_resolver.project.config import Catalog as Settings, Layers, load_config
+from agent_resolver.project.config_file import find_config, read_config
+from agent_resolver.schema.agent_file import AgentFile, parse_agent_file
+from agent_resolver.schema.errors import InvalidAgentFile
+from agent_resolver.schema.index_reader import parse_index
 from agent_resolver.schema.limit import MAX_INDEX_BYTES
-from agent_resolver.storage import UnreadableFile, read_bounded
+from agent_resolver.storage.errors import UnreadableFile
+from agent_resolver.storage.file import read_bounded
 
 _DEFAULT_ROOTS = ("agents", "agents.md")
 

@@ -15,11 +15,12 @@ ResolverError
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agent_resolver.core.difference import Difference
-from agent_resolver.schema import Issue, ResolverError
+from agent_resolver.core.lock_difference import Difference
+from agent_resolver.schema.errors import ResolverError
+from agent_resolver.schema.issue import Issue
 
 if TYPE_CHECKING:
-    from agent_resolver.core.manifest_diff import Change
+    from agent_resolver.core.manifest_diff import ToolChange
 
 
 class InvalidConfig(ResolverError):
@@ -68,7 +69,7 @@ class LockRefused(ResolverError):
 class ManifestDrift(ResolverError):
     """The code offers other tools than the committed manifest says; holds every change."""
 
-    def __init__(self, path: str, changes: Sequence["Change"]) -> None:
+    def __init__(self, path: str, changes: Sequence["ToolChange"]) -> None:
         super().__init__(f"`{path}` differs from the code")
         self.differences = tuple(changes)
         self.hint = f"review what changed, then run `agent tools manifest --out {path}` and commit it"

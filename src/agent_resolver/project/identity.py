@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from agent_resolver.identity.errors import InvalidToken, MissingToken, TokenCode, UnusableIdentity
 from agent_resolver.project.project import Project
 from agent_resolver.schema.caller import ANONYMOUS, Caller, local_caller
-from agent_resolver.storage import read_bounded
+from agent_resolver.storage.file import read_bounded
 
 if TYPE_CHECKING:
     from agent_resolver.identity.verifier import Verifier

@@ -9,11 +9,11 @@ from agent_resolver.project.errors import ManifestDrift, RefusedManifest
 from agent_resolver.schema.errors import EditedManifest, InvalidManifest
 from agent_resolver.schema.limit import MAX_MANIFEST_BYTES
 from agent_resolver.schema.manifest import MANIFEST_NAME, Manifest, parse_manifest
-from agent_resolver.storage import read_bounded, read_head
+from agent_resolver.storage.file import read_bounded, read_head
 
 if TYPE_CHECKING:
     from agent_resolver.project.project import Project
-    from agent_resolver.registry.tool import Descriptor
+    from agent_resolver.schema.descriptor import Descriptor
 
 
 def manifest_path(project: "Project") -> str:

@@ -14,8 +14,8 @@ from agent_resolver.catalog.errors import MalformedUri, UnknownAgent
 from agent_resolver.catalog.uri import SCHEME, agent_uri, parse_uri
 from agent_resolver.core.admission import Grant, grants_of
 from agent_resolver.core.constraint import limits_of
-from agent_resolver.core.difference import remedy
-from agent_resolver.core.verify import KnownServers, examine, known_servers
+from agent_resolver.core.lock_difference import remedy
+from agent_resolver.core.verification import KnownServers, examine, known_servers
 from agent_resolver.project.capability import load_capabilities
 from agent_resolver.project.config import Model, ModelData, Pool, Remote
 from agent_resolver.project.plugin import InstalledPlugins
@@ -37,10 +37,11 @@ from agent_resolver.runtime.registry_set import (
 )
 from agent_resolver.runtime.spec import AgentSpec, EndpointAuth, RemoteEndpoint
 from agent_resolver.runtime.spec_reader import refused
-from agent_resolver.schema import AgentFile, IssueCode, read_agent_file
-from agent_resolver.schema.issue import errors
+from agent_resolver.schema.agent_file import AgentFile, read_agent_file
+from agent_resolver.schema.issue import IssueCode, only_errors
 from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
-from agent_resolver.storage import UnreadableFile, read_bounded
+from agent_resolver.storage.errors import UnreadableFile
+from agent_resolver.storage.file import read_bounded
 
 _GOVERNING: Final = {"constraints", "requires"}
 
@@ -220,7 +221,7 @@ def _governed(definition: Definition) -> AgentFile:
         if issue.code is IssueCode.UNKNOWN_KEY and (issue.at[0] in _GOVERNING or issue.hint)
     ]
     if reading.agent is None or unknown:
-        raise InvalidSpec([*errors(reading.issues), *refused(unknown)], definition.file)
+        raise InvalidSpec([*only_errors(reading.issues), *refused(unknown)], definition.file)
     return reading.agent
 
 

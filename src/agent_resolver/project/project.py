@@ -9,30 +9,23 @@ import msgspec
 from msgspec import structs
 
 from agent_resolver.core.constraint import Limits, limits_in, limits_of
-from agent_resolver.core.difference import remedy
+from agent_resolver.core.lock_difference import remedy
 from agent_resolver.core.server import Server, servers_of
-from agent_resolver.core.verify import examine
+from agent_resolver.core.verification import examine
 from agent_resolver.project.config import Config, Layers, Loaded, load_config, masked
+from agent_resolver.project.config_file import find_config, read_config
 from agent_resolver.project.errors import LockRefused, UntrustedFolder, UnusableState
 from agent_resolver.project.trust import TrustedFolders
-from agent_resolver.project.where import find_config, read_config
-from agent_resolver.schema import (
-    AgentFile,
-    InvalidAgentFile,
-    Issue,
-    IssueCode,
-    Lockfile,
-    Severity,
-    parse_index,
-    read_agent_file,
-)
-from agent_resolver.schema.agent_file import Constraints, Reading
-from agent_resolver.schema.issue import errors
+from agent_resolver.schema.agent_file import AgentFile, Constraints, Reading, read_agent_file
+from agent_resolver.schema.errors import InvalidAgentFile
+from agent_resolver.schema.index_reader import parse_index
+from agent_resolver.schema.issue import Issue, IssueCode, Severity, only_errors
 from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES, MAX_INDEX_BYTES, MAX_LOCKFILE_BYTES
-from agent_resolver.schema.tree import Mapping as Tree
-from agent_resolver.schema.tree import Node, plain
-from agent_resolver.storage import UnreadableFile, read_bounded
+from agent_resolver.schema.lockfile import Lockfile
+from agent_resolver.schema.tree import Mapping as Tree, Node, plain
 from agent_resolver.storage.database import Database
+from agent_resolver.storage.errors import UnreadableFile
+from agent_resolver.storage.file import read_bounded
 
 if TYPE_CHECKING:
     from agent_resolver.project.adapter import StatePorts
@@ -107,7 +100,7 @@ class Project:
             for issue in self._reading.issues
             if issue.code is IssueCode.UNKNOWN_KEY and (issue.at[0] in _GOVERNING or issue.hint)
         ]
-        return [*errors(self._reading.issues), *unknown]
+        return [*only_errors(self._reading.issues), *unknown]
 
     @property
     def has_requirements(self) -> bool:

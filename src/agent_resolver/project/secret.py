@@ -7,8 +7,9 @@ from typing import Final
 
 from agent_resolver.project.config import SecretPlace
 from agent_resolver.registry.errors import ToolFailure
-from agent_resolver.registry.outcome import FailureCode
-from agent_resolver.storage import FileError, UnreadableFile, read_bounded
+from agent_resolver.schema.outcome import FailureCode
+from agent_resolver.storage.errors import FileError, UnreadableFile
+from agent_resolver.storage.file import read_bounded
 
 _MAX_BYTES: Final = 64 * 1024
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from msgspec import Struct
 
+from agent_resolver.connection.locked_servers import LockedServers, ServerUse
+from agent_resolver.connection.transport import Credentials, Surroundings
 from agent_resolver.core.admission import forbidden, grants_of
 from agent_resolver.project.adapter import SystemClock
 from agent_resolver.project.capability import load_capabilities
@@ -17,16 +19,15 @@ from agent_resolver.project.errors import LockRefused, UntrustedFolder
 from agent_resolver.project.exposure import why_trust_is_needed
 from agent_resolver.project.project import Project
 from agent_resolver.registry.inbox import Inbox
-from agent_resolver.registry.locked import LockedServers, ServerUse
 from agent_resolver.registry.pipeline import Ports
 from agent_resolver.registry.registry import ToolRegistry
-from agent_resolver.registry.tool import CallContext, Descriptor
-from agent_resolver.registry.transport import Credentials, Surroundings
+from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.caller import Caller
-from agent_resolver.telemetry.opened import open_telemetry
+from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.telemetry.setup import open_telemetry
 
 if TYPE_CHECKING:
-    from agent_resolver.registry.capability import Capability
+    from agent_resolver.capability.function import Capability
 
 _CONNECT_SECONDS = 20.0
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from agent_resolver.schema import to_json
-from agent_resolver.storage import read_bounded, write_atomic
+from agent_resolver.schema.lockfile import to_json
 from agent_resolver.storage.errors import UnreadableFile, UnwritableFile
+from agent_resolver.storage.file import read_bounded, write_atomic
 
 _MAX_BYTES = 1024 * 1024
 

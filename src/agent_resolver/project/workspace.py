@@ -10,7 +10,8 @@ from agent_resolver.project.errors import EmptyWorkspace, UnusableWorkspace
 from agent_resolver.schema.agent_file import Reading, read_agent_file
 from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES, MAX_WORKSPACE_FILES
 from agent_resolver.schema.tree import EMPTY, Mapping
-from agent_resolver.storage import FileError, read_bounded
+from agent_resolver.storage.errors import FileError
+from agent_resolver.storage.file import read_bounded
 from agent_resolver.storage.walk import files_below
 
 _OPENING = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*[\r\n]")

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, structs
 
+from agent_resolver.registry.compiled_schema import CompiledSchema
 from agent_resolver.registry.errors import ToolFailure
-from agent_resolver.registry.outcome import Done, Failed, FailureCode, Outcome, Pending
-from agent_resolver.registry.port import Record
-from agent_resolver.registry.shape import Shape
-from agent_resolver.registry.tool import CallContext, Descriptor, Tool
-from agent_resolver.schema import digest
+from agent_resolver.registry.tool import CallContext, Tool
+from agent_resolver.schema.audit import Record
+from agent_resolver.schema.canonical_digest import digest
+from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.schema.outcome import Done, Failed, FailureCode, Outcome, Pending
 from agent_resolver.schema.pending import PendingAction
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ class Entry(Struct, frozen=True):
 
     tool: Tool
     descriptor: Descriptor
-    arguments: Shape
-    result: Shape | None
+    arguments: CompiledSchema
+    result: CompiledSchema | None
 
 
 class Call:

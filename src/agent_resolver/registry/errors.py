@@ -8,13 +8,11 @@ ResolverError
 └── NeedsAction          raised by a tool, becomes `Pending`
 """
 
-from collections.abc import Sequence
 from typing import get_args
 
 from agent_resolver.core.approval import AnswerRefusal
-from agent_resolver.registry.outcome import FailureCode
-from agent_resolver.registry.unsafe import Unsafe
-from agent_resolver.schema import ResolverError
+from agent_resolver.schema.errors import ResolverError
+from agent_resolver.schema.outcome import FailureCode
 from agent_resolver.schema.pending import Need
 
 
@@ -25,17 +23,6 @@ class ToolIdConflict(ResolverError):
         super().__init__(f'tool ID conflict: "{tool_id}" registered by both {first} and {second}')
         self.tool_id = tool_id
         self.sources = (first, second)
-
-
-class UnsafeCapability(ResolverError):
-    """A function that cannot be offered as a tool, with every reason why."""
-
-    def __init__(self, capability_id: str, where: str, faults: Sequence[Unsafe]) -> None:
-        super().__init__(f"{capability_id} ({where}) cannot be a tool")
-        self.capability_id = capability_id
-        self.where = where
-        """The module and the function, as `tickets:purge`."""
-        self.faults = self.differences = tuple(faults)
 
 
 class AnswerRefused(ResolverError):

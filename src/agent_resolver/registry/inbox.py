@@ -4,8 +4,9 @@ from msgspec import structs
 
 from agent_resolver.core.approval import AnswerCode, AnswerRefusal, Verdict, refuse_verdict, refuse_words
 from agent_resolver.registry.errors import AnswerRefused, ToolFailure
-from agent_resolver.registry.port import Clock, PendingActions, Record, Secrets, Trail
+from agent_resolver.registry.port import Clock, PendingActions, Secrets, Trail
 from agent_resolver.registry.tool import CallContext
+from agent_resolver.schema.audit import Record
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.pending import PendingAction, PendingState
 

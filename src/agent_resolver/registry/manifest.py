@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from msgspec import UNSET, UnsetType
 
-from agent_resolver.core import EPOCH
+from agent_resolver.core.resolution import EPOCH
 from agent_resolver.registry.errors import ToolIdConflict
-from agent_resolver.registry.tool import Descriptor
+from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.manifest import (
     DEFAULT_PRIORITY,
     DEFAULT_TIMEOUT_SECONDS,

@@ -7,7 +7,9 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from agent_resolver.registry.port import Begun, Interrupted, Record, Start, Trail
+from agent_resolver.registry.port import Trail
+from agent_resolver.schema.audit import Record
+from agent_resolver.schema.ledger import Begun, Interrupted, Start
 from agent_resolver.schema.pending import PendingAction
 
 _WINDOW_SECONDS = 60.0

@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 
 from agent_resolver.core.admission import Refused
 from agent_resolver.registry.call import MAX_ID, Call, Entry, place_of
+from agent_resolver.registry.compiled_schema import schema_faults
 from agent_resolver.registry.errors import NeedsAction, ToolFailure
 from agent_resolver.registry.memory import (
     FixedClock,
@@ -21,26 +22,15 @@ from agent_resolver.registry.memory import (
     MemorySecrets,
     OpenSeal,
 )
-from agent_resolver.registry.outcome import Done, Failed, FailureCode, Outcome, Pending
-from agent_resolver.registry.port import (
-    Begun,
-    Clock,
-    Interrupted,
-    Ledger,
-    PendingActions,
-    Rate,
-    Seal,
-    Secrets,
-    Start,
-    Telemetry,
-    Trail,
-)
+from agent_resolver.registry.port import Clock, Ledger, PendingActions, Rate, Seal, Secrets, Telemetry, Trail
 from agent_resolver.registry.question import RETRY, Questions, pending_of
 from agent_resolver.registry.secret import Secret, is_secret_name, redacted
-from agent_resolver.registry.shape import faults_of
-from agent_resolver.registry.tool import Progress, Rules
-from agent_resolver.schema import digest
+from agent_resolver.registry.tool import Progress
+from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.classification import CLASSIFICATION_RANK
+from agent_resolver.schema.descriptor import Rules
+from agent_resolver.schema.ledger import Begun, Interrupted, Start
+from agent_resolver.schema.outcome import Done, Failed, FailureCode, Outcome, Pending
 from agent_resolver.schema.pending import PendingAction
 
 _LOOK_FIRST: Final = "it may have done its work all the same: look before you call it again"
@@ -181,7 +171,7 @@ class Pipeline:
 
     def check_arguments(self, call: Call) -> Failed | None:
         """Whether the arguments follow the schema, and what the tool knows besides: its `faults_in`, if it has one."""
-        faults = faults_of(call.entry.arguments, call.arguments, "arguments")
+        faults = schema_faults(call.entry.arguments, call.arguments, "arguments")
         if not faults and (faults_in := getattr(call.entry.tool, "faults_in", None)):
             faults = faults_in(call.arguments)
         if faults:
@@ -386,7 +376,7 @@ class Pipeline:
 
     def output(self, call: Call, done: Done) -> Outcome:
         """Whether the result follows the schema."""
-        faults = faults_of(call.entry.result, done.result, "result")
+        faults = schema_faults(call.entry.result, done.result, "result")
         if not faults:
             return done
         message = f"The result of {call.tool_id} does not follow its schema"
@@ -401,7 +391,7 @@ class Pipeline:
         if not call.secrets or not isinstance(outcome, Done):
             return outcome
         result = redacted(outcome.result, call.secrets)
-        faults = () if result == outcome.result else faults_of(call.entry.result, result, "result")
+        faults = () if result == outcome.result else schema_faults(call.entry.result, result, "result")
         if not faults:
             return structs.replace(outcome, result=result)
         message = f"{call.tool_id} gave a secret where its schema has no room for the mask"

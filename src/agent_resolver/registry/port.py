@@ -3,19 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol
 
-from msgspec import Struct
-
-from agent_resolver.registry.outcome import Outcome
-from agent_resolver.registry.tool import CallContext, Descriptor
+from agent_resolver.registry.tool import CallContext
+from agent_resolver.schema.audit import Record
+from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.schema.ledger import Begun, Interrupted, Start
+from agent_resolver.schema.outcome import Outcome
 from agent_resolver.schema.pending import PendingAction
-
-
-class Record(Struct, frozen=True):
-    """What the trail keeps of a change: both are written, or neither is."""
-
-    run: str
-    kind: str
-    body: dict[str, object]
 
 
 class Trail(Protocol):
@@ -56,44 +49,6 @@ class Rate(Protocol):
     async def take(self, subject: str, per_minute: float) -> float:
         """Count one use, or say for how many seconds there is none left; 0 means it was counted."""
         ...
-
-
-class Start(Struct, frozen=True, kw_only=True):
-    """A call that is about to have its effect."""
-
-    key: str
-    tool: str
-    arguments: str
-    """Their digest."""
-    is_idempotent: bool
-    caller: str
-    trace_id: str
-    uses: str | None = None
-    """The id of the approval or answer that lets it start, good for one start; what was interrupted goes on with it."""
-    is_new_attempt: bool = False
-    """Whether a person said to try again what may have been done."""
-    at: str
-    record: Record | None
-
-
-class Begun(Struct, frozen=True):
-    """What the ledger knows of a key when a call wants to start under it."""
-
-    state: Literal["started", "done", "running", "unknown", "reused", "refused"]
-    """It may start; or it is done, runs elsewhere, was interrupted, is for other arguments, lacks its approval."""
-    sealed: bytes | None = None
-    """The result, where it is done."""
-
-
-class Interrupted(Struct, frozen=True, kw_only=True):
-    """A call that started and whose process is gone."""
-
-    key: str
-    tool: str
-    arguments: str
-    is_idempotent: bool
-    caller: str
-    trace_id: str
 
 
 class Ledger(Protocol):

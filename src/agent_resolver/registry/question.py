@@ -6,12 +6,12 @@ from typing import Final
 from agent_resolver.core.approval import expiry
 from agent_resolver.registry.call import Call
 from agent_resolver.registry.errors import NeedsAction
-from agent_resolver.registry.outcome import Pending
 from agent_resolver.registry.port import Clock, PendingActions
 from agent_resolver.registry.secret import redacted
-from agent_resolver.registry.tool import Rules
-from agent_resolver.schema import digest
+from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.classification import CLASSIFICATION_RANK
+from agent_resolver.schema.descriptor import Rules
+from agent_resolver.schema.outcome import Pending
 from agent_resolver.schema.pending import PendingAction, PendingType
 
 RETRY: Final = "retry"

@@ -9,12 +9,13 @@ from msgspec import structs
 
 from agent_resolver.core.admission import Refused
 from agent_resolver.registry.call import Call, Entry
+from agent_resolver.registry.compiled_schema import compile_schema
 from agent_resolver.registry.errors import NeedsAction, ToolFailure, ToolIdConflict
-from agent_resolver.registry.outcome import Outcome
 from agent_resolver.registry.pipeline import Pipeline, Ports
-from agent_resolver.registry.shape import compiled
-from agent_resolver.registry.tool import CallContext, Descriptor, Tool
+from agent_resolver.registry.tool import CallContext, Tool
 from agent_resolver.schema.caller import Caller
+from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.schema.outcome import Outcome
 
 
 class ToolRegistry:
@@ -38,7 +39,7 @@ class ToolRegistry:
         descriptor = tool.descriptor
         if known := self._entries.get(descriptor.id):
             raise ToolIdConflict(descriptor.id, known.descriptor.source, descriptor.source)
-        shape = partial(compiled, has_formats=descriptor.labels.kind != "TOOL")
+        shape = partial(compile_schema, has_formats=descriptor.labels.kind != "TOOL")
         result = None if descriptor.output_schema is None else shape(descriptor.output_schema)
         self._entries[descriptor.id] = Entry(tool, descriptor, shape(descriptor.input_schema), result)
 

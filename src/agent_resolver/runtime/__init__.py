@@ -1,1 +1,5 @@
-"""From an agent id to a plan: its model, plugins and tools, whole or not at all."""
+"""From the id of an agent to a plan."""
+
+from agent_resolver._export import lazy_exports
+
+__getattr__ = lazy_exports(__name__)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from msgspec import structs
 
-from agent_resolver.registry.tool import Descriptor, Tool
+from agent_resolver.registry.tool import Tool
 from agent_resolver.runtime.errors import (
     AgentNotFound,
     BuildError,
@@ -19,6 +19,7 @@ from agent_resolver.runtime.errors import (
 )
 from agent_resolver.runtime.model import ModelPool, ModelSpec
 from agent_resolver.runtime.plan import ResolvedRunPlan
+from agent_resolver.runtime.planning import resolve
 from agent_resolver.runtime.plugin_contract import check_plugin
 from agent_resolver.runtime.registry_set import (
     AgentSpecs,
@@ -30,9 +31,9 @@ from agent_resolver.runtime.registry_set import (
     Provider,
     RegistrySet,
 )
-from agent_resolver.runtime.resolve import resolve
 from agent_resolver.runtime.spec import AgentSpec
 from agent_resolver.runtime.spec_reader import check_spec, check_value
+from agent_resolver.schema.descriptor import Descriptor
 
 if TYPE_CHECKING:
     from agent_resolver.runtime.plugin import Plugin

@@ -4,7 +4,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from agent_resolver.core.catalog_pattern import parts_of
-from agent_resolver.core.starred import Parts, fitting
+from agent_resolver.core.star_match import LiteralParts, matching_texts
 from agent_resolver.runtime.plan import PlannedTool, PlanWarning, WarningCode
 from agent_resolver.runtime.registry_set import HeldLock
 from agent_resolver.runtime.spec import AgentSpec
@@ -58,8 +58,8 @@ def is_permission_shaped(entry: str) -> bool:
     return bool(opening) and rest.endswith(")") and len(rest) > 1
 
 
-def _may_match(parts: Parts, refused: Sequence[str], later: Iterable[str]) -> bool:
-    if fitting(parts, refused):
+def _may_match(parts: LiteralParts, refused: Sequence[str], later: Iterable[str]) -> bool:
+    if matching_texts(parts, refused):
         return True
     start = parts[0]
     return any(start.startswith(prefix) or (prefix.startswith(start) and len(parts) > 1) for prefix in later)

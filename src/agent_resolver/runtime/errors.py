@@ -23,9 +23,10 @@ ResolverError
 
 from collections.abc import Mapping, Sequence
 
-from agent_resolver.core.difference import Difference
+from agent_resolver.core.lock_difference import Difference
 from agent_resolver.registry import errors as registry
-from agent_resolver.schema import Reason, ResolverError
+from agent_resolver.schema.errors import ResolverError
+from agent_resolver.schema.explanation import Reason
 from agent_resolver.schema.issue import Issue
 
 

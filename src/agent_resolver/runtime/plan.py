@@ -6,12 +6,13 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from agent_resolver.registry.tool import Descriptor, Tool
+from agent_resolver.registry.tool import Tool
 from agent_resolver.runtime.executor import LlmExecutor
 from agent_resolver.runtime.model import Modalities, ModelPool, ModelSpec
 from agent_resolver.runtime.plugin import ExecutionEnv
 from agent_resolver.runtime.registry_set import RegistrySet
 from agent_resolver.runtime.spec import AgentSpec, ContextPolicy, RemoteEndpoint
+from agent_resolver.schema.descriptor import Descriptor
 
 ToolSource = Literal["global", "delegate", "plugin", "server"]
 

@@ -6,8 +6,9 @@ from typing import Any, Final, Literal, Protocol, get_args, runtime_checkable
 
 from msgspec import Struct
 
-from agent_resolver.registry.tool import Descriptor, Tool
+from agent_resolver.registry.tool import Tool
 from agent_resolver.runtime.errors import EnvBuild
+from agent_resolver.schema.descriptor import Descriptor
 
 Phase = Literal[
     "run_start",

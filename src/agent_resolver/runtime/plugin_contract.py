@@ -83,11 +83,11 @@ def _schema_faults(plugin: object) -> Iterator[str]:
 
 
 def _schema_fault(declared: ConfigSchema) -> Iterator[str]:
-    from agent_resolver.registry.shape import compiled
+    from agent_resolver.registry.compiled_schema import compile_schema
 
     if not declared.key:
         yield "a schema has no section"
     try:
-        compiled(declared.schema)
+        compile_schema(declared.schema)
     except (TypeError, ValueError) as error:
         yield f'the schema of section "{declared.key}" is no schema: {error}'

@@ -109,13 +109,13 @@ def _declared(plugin: Plugin) -> tuple[ConfigSchema, ...]:
 
 
 def _check_section(plugin: Plugin, declared: ConfigSchema, value: Any) -> None:  # noqa: ANN401 - a JSON value
-    from agent_resolver.registry.shape import compiled, faults_of
+    from agent_resolver.registry.compiled_schema import compile_schema, schema_faults
 
     try:
-        shape = compiled(declared.schema)
+        shape = compile_schema(declared.schema)
     except (TypeError, ValueError) as error:
         raise EnvBuild(f'plugin {plugin.id}: the schema of section "{declared.key}" is no schema: {error}') from error
-    if faults := faults_of(shape, value, "section"):
+    if faults := schema_faults(shape, value, "section"):
         raise InvalidPluginConfig(plugin.id, declared.key, "; ".join(faults))
 
 

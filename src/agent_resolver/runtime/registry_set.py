@@ -6,12 +6,13 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from agent_resolver.core.admission import Refused
-from agent_resolver.core.difference import Difference
-from agent_resolver.registry.tool import Descriptor, Tool
+from agent_resolver.core.lock_difference import Difference
+from agent_resolver.registry.tool import Tool
 from agent_resolver.runtime.executor import LlmExecutor
 from agent_resolver.runtime.model import Modalities, ModelPool, ModelSpec
 from agent_resolver.runtime.plugin import Plugin
 from agent_resolver.runtime.spec import AgentSpec, RemoteEndpoint
+from agent_resolver.schema.descriptor import Descriptor
 
 
 class AgentSpecs(Protocol):

@@ -9,16 +9,16 @@ from msgspec import Struct
 
 from agent_resolver.core.admission import forbidden
 from agent_resolver.core.catalog_pattern import parts_of
-from agent_resolver.core.starred import fitting
-from agent_resolver.registry.tool import Descriptor
+from agent_resolver.core.star_match import matching_texts
 from agent_resolver.runtime.catalog_warning import catalog_warnings, orphan_warnings
+from agent_resolver.runtime.delegate_check import check_delegates
 from agent_resolver.runtime.errors import InvalidSpec, ToolIdConflict
 from agent_resolver.runtime.plan import AbsentTool, PlannedTool, PlanWarning, ToolSource, WarningCode
 from agent_resolver.runtime.plugin import ExecutionEnv
-from agent_resolver.runtime.reach import check_delegates
 from agent_resolver.runtime.registry_set import HeldLock, RegistrySet
 from agent_resolver.runtime.spec import AgentSpec
 from agent_resolver.runtime.spec_reader import pattern_faults
+from agent_resolver.schema.descriptor import Descriptor
 
 DELEGATE_PREFIX: Final = "agent_run_"
 
@@ -44,7 +44,7 @@ def collect_tools(registries: RegistrySet, spec: AgentSpec, env: ExecutionEnv, l
     delegates, warnings = _delegate_tools(registries, spec)
     found = _merged(_global_tools(registries), chain(delegates, _plugin_tools(env), _server_tools(lock)))
     ids = sorted(found)
-    matched = {pattern: fitting(parts_of(pattern), ids) for _, _, pattern in spec.patterns()}
+    matched = {pattern: matching_texts(parts_of(pattern), ids) for _, _, pattern in spec.patterns()}
     refused = _refused(spec, found, ids, matched)
     tools = {tool_id: found[tool_id] for tool_id in ids if tool_id not in refused}
     absent = [_absent(found[tool_id], why) for tool_id, why in refused.items()]
@@ -163,7 +163,7 @@ def _forbid(
     forbid: Sequence[str], found: Mapping[str, PlannedTool], ids: Sequence[str], refused: dict[str, Why]
 ) -> None:
     """Add what the agent file forbids, by the id of a tool or by a scope that it asks of its callers."""
-    by_name = {tool_id for pattern in forbid for tool_id in fitting(tuple(pattern.split("*")), ids)}
+    by_name = {tool_id for pattern in forbid for tool_id in matching_texts(tuple(pattern.split("*")), ids)}
     by_scope = {tool.id for tool in found.values() if tool.descriptor and tool.descriptor.rules.required_scopes}
     for tool_id in sorted(by_name | by_scope):
         if why := forbidden((tool_id, *_scopes(found[tool_id])), forbid):

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from agent_resolver.schema.conflict import conflict_issue
 from agent_resolver.schema.errors import InvalidAgentFile
 from agent_resolver.schema.front_matter import split
-from agent_resolver.schema.issue import Issue, errors
+from agent_resolver.schema.issue import Issue, only_errors
 from agent_resolver.schema.limit import MAX_FORBID_PATTERNS
 from agent_resolver.schema.source import BYTE_ORDER_MARK, Unreadable, byte_order_mark_warning, decode
 from agent_resolver.schema.tree import EMPTY, Node, plain
@@ -95,7 +95,7 @@ def read_agent_file(raw: bytes) -> Reading:
         return Reading((conflict_issue(raw) or stop.issue,), EMPTY, None)
     mark = [byte_order_mark_warning()] if raw.startswith(BYTE_ORDER_MARK.encode()) else []
     issues = (*mark, *missing, *walk(tree, AgentFile))
-    return Reading(issues, tree, None if errors(issues) else msgspec.convert(plain(tree), AgentFile))
+    return Reading(issues, tree, None if only_errors(issues) else msgspec.convert(plain(tree), AgentFile))
 
 
 def parse_agent_file(raw: bytes | str) -> AgentFile:
@@ -106,5 +106,5 @@ def parse_agent_file(raw: bytes | str) -> AgentFile:
     """
     reading = read_agent_file(raw.encode(errors="surrogatepass") if isinstance(raw, str) else raw)
     if reading.agent is None:
-        raise InvalidAgentFile(errors(reading.issues))
+        raise InvalidAgentFile(only_errors(reading.issues))
     return reading.agent

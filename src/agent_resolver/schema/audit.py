@@ -19,3 +19,11 @@ class AuditRecord(Struct, frozen=True, kw_only=True):
     previous: str
     """The hash of the record before it in its run; empty for the first."""
     hash: str = ""
+
+
+class Record(Struct, frozen=True):
+    """What the trail keeps of a change: both are written, or neither is."""
+
+    run: str
+    kind: str
+    body: dict[str, object]

@@ -2,16 +2,8 @@
 
 from msgspec import UNSET, Struct, UnsetType
 
-from agent_resolver.schema.digest import digest
-from agent_resolver.schema.vocabulary import (
-    Endpoint,
-    Identifier,
-    OptionalText,
-    Residency,
-    Sensitivity,
-    Text,
-    Transport,
-)
+from agent_resolver.schema.canonical_digest import digest
+from agent_resolver.schema.vocabulary import Endpoint, Identifier, OptionalText, Residency, Sensitivity, Text, Transport
 
 
 class ServerData(Struct, frozen=True, kw_only=True, rename="camel", gc=False):

@@ -9,7 +9,7 @@ import msgspec
 from agent_resolver.schema.errors import InvalidIndex
 from agent_resolver.schema.index import Index, Launch
 from agent_resolver.schema.index_fast import is_surely_clean, is_surely_unremarkable
-from agent_resolver.schema.issue import Issue, IssueCode, errors
+from agent_resolver.schema.issue import Issue, IssueCode, only_errors
 from agent_resolver.schema.json_reader import JsonReading, read_json
 from agent_resolver.schema.source import BYTE_ORDER_MARK
 from agent_resolver.schema.tree import Mapping, Node, Sequence, find, located, plain
@@ -29,7 +29,7 @@ def parse_index(raw: bytes) -> Index:
         return entries
     reading = read_index(raw)
     if reading.value is None:
-        raise InvalidIndex(errors(reading.issues))
+        raise InvalidIndex(only_errors(reading.issues))
     return reading.value
 
 

@@ -75,6 +75,6 @@ class Issue(Struct, frozen=True, kw_only=True):
         return f"{self.path}: {self.message}"
 
 
-def errors(issues: Iterable[Issue]) -> list[Issue]:
+def only_errors(issues: Iterable[Issue]) -> list[Issue]:
     """The issues that refuse the input."""
     return [issue for issue in issues if issue.severity is Severity.ERROR]

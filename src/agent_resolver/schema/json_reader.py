@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from agent_resolver.schema.conflict import conflict_issue
-from agent_resolver.schema.issue import Issue, errors
+from agent_resolver.schema.issue import Issue, only_errors
 from agent_resolver.schema.source import BYTE_ORDER_MARK, Unreadable, byte_order_mark_warning, decode
 from agent_resolver.schema.tree import EMPTY, Node, plain
 
@@ -36,4 +36,4 @@ def read_json(raw: bytes, expected: type[Value], rules: Rules = lambda _: ()) ->
         return JsonReading((conflict_issue(raw) or stop.issue,), EMPTY, None)
     issues = [byte_order_mark_warning()] if text.startswith(BYTE_ORDER_MARK) else []
     issues += sorted((*walk(tree, expected), *rules(tree)), key=lambda issue: (issue.line, issue.column))
-    return JsonReading(tuple(issues), tree, None if errors(issues) else msgspec.convert(plain(tree), expected))
+    return JsonReading(tuple(issues), tree, None if only_errors(issues) else msgspec.convert(plain(tree), expected))

@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct, UnsetType, field, structs
 
 from agent_resolver.schema.errors import InvalidLockfile
 from agent_resolver.schema.index import Launch
-from agent_resolver.schema.issue import errors
+from agent_resolver.schema.issue import only_errors
 from agent_resolver.schema.json_reader import read_json
 from agent_resolver.schema.vocabulary import Endpoint, Identifier, OptionalText, Text
 
@@ -65,7 +65,7 @@ def parse_lockfile(raw: bytes) -> Lockfile:
     """
     reading = read_json(raw, Lockfile)
     if reading.value is None:
-        raise InvalidLockfile(errors(reading.issues))
+        raise InvalidLockfile(only_errors(reading.issues))
     return reading.value
 
 

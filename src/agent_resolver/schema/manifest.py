@@ -8,10 +8,10 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field, structs
 
+from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.classification import Classification
-from agent_resolver.schema.digest import digest
 from agent_resolver.schema.errors import EditedManifest, InvalidManifest
-from agent_resolver.schema.issue import Issue, IssueCode, Severity, errors
+from agent_resolver.schema.issue import Issue, IssueCode, Severity, only_errors
 from agent_resolver.schema.json_reader import read_json
 from agent_resolver.schema.limit import MAX_DEPTH
 from agent_resolver.schema.lockfile import to_json
@@ -130,7 +130,7 @@ def _has_control(tool: ManifestTool) -> bool:
 
 def _read(raw: bytes) -> Manifest:
     reading = read_json(raw, Manifest, _rules)
-    faults = errors(map(_strict, reading.issues))
+    faults = only_errors(map(_strict, reading.issues))
     if reading.value is None or faults:
         raise InvalidManifest(faults)
     return reading.value

@@ -1,1 +1,5 @@
-"""Thin: the parts over MCP, on stdio or Streamable HTTP."""
+"""MCP over stdio and HTTP."""
+
+from agent_resolver._export import lazy_exports
+
+__getattr__ = lazy_exports(__name__)

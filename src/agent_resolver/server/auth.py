@@ -19,8 +19,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from agent_resolver.identity.address import address, is_loopback
 from agent_resolver.identity.errors import InvalidToken, KeysUnavailable
+from agent_resolver.identity.issuer_address import address, is_loopback
 from agent_resolver.schema.caller import Caller
 from agent_resolver.server.tool import CALLER_KEY
 

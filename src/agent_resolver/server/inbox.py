@@ -6,9 +6,11 @@ from typing import Any, Final
 
 import msgspec
 
-from agent_resolver.registry import CallContext, Descriptor, FailureCode, Rules, Tool, ToolFailure
-from agent_resolver.registry.errors import AnswerRefused
+from agent_resolver.registry.errors import AnswerRefused, ToolFailure
 from agent_resolver.registry.inbox import MAX_WORDS, Inbox
+from agent_resolver.registry.tool import CallContext, Tool
+from agent_resolver.schema.descriptor import Descriptor, Rules
+from agent_resolver.schema.outcome import FailureCode
 from agent_resolver.schema.pending import PendingAction
 
 SOURCE: Final = "inbox"

@@ -10,7 +10,7 @@ from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.shared.exceptions import MCPError
 
 from agent_resolver._version import __version__
-from agent_resolver.server.notice import Notices
+from agent_resolver.server.notification import Notices
 from agent_resolver.server.resource import TTL_MS, AgentResources, Context
 from agent_resolver.server.tool import RegistryTools
 

@@ -14,7 +14,7 @@ from agent_resolver.catalog.entry import Definition
 from agent_resolver.catalog.errors import BadCursor, BadLimit, MalformedUri, UnknownAgent
 from agent_resolver.catalog.listing import Listed
 from agent_resolver.catalog.uri import SCHEME, agent_uri, parse_uri
-from agent_resolver.server.era import is_modern
+from agent_resolver.server.protocol_revision import is_modern
 
 JSON_TYPE: Final = "application/vnd.agent-resolver.agent+json"
 MARKDOWN_TYPE: Final = "text/markdown"

@@ -15,13 +15,15 @@ from msgspec import UNSET, structs
 
 from agent_resolver.catalog.cursor import decode_cursor, encode_cursor
 from agent_resolver.catalog.errors import BadCursor
-from agent_resolver.registry import CallContext, Descriptor, Done, Failed, FailureCode, Outcome, ToolRegistry
-from agent_resolver.registry.tool import Progress
-from agent_resolver.schema import digest
+from agent_resolver.registry.registry import ToolRegistry
+from agent_resolver.registry.tool import CallContext, Progress
 from agent_resolver.schema.caller import Caller
+from agent_resolver.schema.canonical_digest import digest
+from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.schema.outcome import Done, Failed, FailureCode, Outcome
 from agent_resolver.server.resource import TTL_MS, limit_of
-from agent_resolver.server.waiting import WaitingCalls
-from agent_resolver.telemetry.parent import format_parent, parse_parent, parse_state, parse_trace_id
+from agent_resolver.server.waiting_call import WaitingCalls
+from agent_resolver.telemetry.trace_context import format_parent, parse_parent, parse_state, parse_trace_id
 
 Context = ServerRequestContext[Any, Any]
 _log = logging.getLogger(__name__)

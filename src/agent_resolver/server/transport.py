@@ -12,7 +12,7 @@ from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 
 from agent_resolver.server.mcp_server import AgentServer
-from agent_resolver.server.notice import Notices
+from agent_resolver.server.notification import Notices
 from agent_resolver.server.stdio import PATIENCE_SECONDS, Input, Output
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Final
 import anyio
 
 from agent_resolver.catalog.catalog import Changes
-from agent_resolver.schema import ResolverError
-from agent_resolver.server.notice import Notices
+from agent_resolver.schema.errors import ResolverError
+from agent_resolver.server.notification import Notices
 from agent_resolver.storage.walk import identity_of
 
 _SECONDS_BETWEEN: Final = 1.0

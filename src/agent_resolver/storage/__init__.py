@@ -1,16 +1,5 @@
-"""Files: bounded reading, atomic writing."""
+"""Files and the state: bounded reading, atomic writing, the store."""
 
-from agent_resolver.storage.errors import FileError, OversizeFile, UnreadableFile, UnwritableFile
-from agent_resolver.storage.file import Batch, read_bounded, read_head, same_content, write_atomic
+from agent_resolver._export import lazy_exports
 
-__all__ = [
-    "Batch",
-    "FileError",
-    "OversizeFile",
-    "UnreadableFile",
-    "UnwritableFile",
-    "read_bounded",
-    "read_head",
-    "same_content",
-    "write_atomic",
-]
+__getattr__ = lazy_exports(__name__)

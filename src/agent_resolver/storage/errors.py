@@ -7,7 +7,7 @@ ResolverError
     └── UnwritableFile    the target cannot be replaced
 """
 
-from agent_resolver.schema import ResolverError
+from agent_resolver.schema.errors import ResolverError
 
 
 class FileError(ResolverError):

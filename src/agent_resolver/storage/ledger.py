@@ -7,7 +7,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from agent_resolver.storage.database import Database
-from agent_resolver.storage.text import in_utf8
+from agent_resolver.storage.utf8 import in_utf8
 
 Ending = Literal["done", "unknown", "forgotten"]
 Standing = Literal["new", "resumable", "done", "running", "unknown", "reused"]

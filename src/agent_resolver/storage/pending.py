@@ -8,7 +8,7 @@ from msgspec import structs
 from agent_resolver.schema.pending import PendingAction
 from agent_resolver.storage.database import Database
 from agent_resolver.storage.errors import UnreadableFile
-from agent_resolver.storage.text import in_utf8
+from agent_resolver.storage.utf8 import in_utf8
 
 _FIELDS: Final = tuple(field.name for field in structs.fields(PendingAction))
 _NAMES: Final = tuple(field.encode_name for field in structs.fields(PendingAction))

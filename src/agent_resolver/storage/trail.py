@@ -11,7 +11,7 @@ from agent_resolver.core.audit import chain_faults, chained, sealed
 from agent_resolver.schema.audit import AuditRecord
 from agent_resolver.storage.database import Database
 from agent_resolver.storage.errors import UnreadableFile
-from agent_resolver.storage.text import in_utf8
+from agent_resolver.storage.utf8 import in_utf8
 
 _NEWEST = "SELECT * FROM audit WHERE ? IS NULL OR run = ? ORDER BY position DESC LIMIT ?"
 

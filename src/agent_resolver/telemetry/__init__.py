@@ -1,6 +1,5 @@
 """Telemetry of calls, where the standard `OTEL_*` variables ask for it."""
 
-from agent_resolver.telemetry.errors import InvalidVariable, TelemetryError, TelemetryMissing
-from agent_resolver.telemetry.opened import open_telemetry
+from agent_resolver._export import lazy_exports
 
-__all__ = ["InvalidVariable", "TelemetryError", "TelemetryMissing", "open_telemetry"]
+__getattr__ = lazy_exports(__name__)

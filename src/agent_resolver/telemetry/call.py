@@ -25,10 +25,7 @@ from opentelemetry.trace import (
 from agent_resolver._version import __version__
 from agent_resolver.core.admission import AdmissionCode
 from agent_resolver.schema.caller import Caller
-from agent_resolver.telemetry.closing import Closing, close_all
-from agent_resolver.telemetry.log import Entry, Level, Log
-from agent_resolver.telemetry.metric import CallMetrics, Kind
-from agent_resolver.telemetry.name import (
+from agent_resolver.telemetry.attribute import (
     APP_ID,
     CALL_TRACE_ID,
     CLASSIFICATION,
@@ -46,7 +43,12 @@ from agent_resolver.telemetry.name import (
     TOOL_TYPE,
     UNKNOWN_TOOL,
 )
-from agent_resolver.telemetry.parent import (
+from agent_resolver.telemetry.log import Entry, Level, Log
+from agent_resolver.telemetry.metric import CallMetrics, Kind
+from agent_resolver.telemetry.sampler import Sampler
+from agent_resolver.telemetry.seen import MAX_CHARACTERS, TOOL_TYPES, Ending, SeenContext, SeenTool, ending_of
+from agent_resolver.telemetry.shutdown import Closing, close_all
+from agent_resolver.telemetry.trace_context import (
     RANDOM,
     SAMPLED,
     format_parent,
@@ -54,8 +56,6 @@ from agent_resolver.telemetry.parent import (
     parse_state,
     parse_trace_id,
 )
-from agent_resolver.telemetry.sampler import Sampler
-from agent_resolver.telemetry.seen import MAX_CHARACTERS, TOOL_TYPES, Ending, SeenContext, SeenTool, ending_of
 
 if TYPE_CHECKING:
     from contextvars import Token

@@ -6,7 +6,7 @@ ResolverError
     └── TelemetryMissing    what sends telemetry is not installed
 """
 
-from agent_resolver.schema import ResolverError
+from agent_resolver.schema.errors import ResolverError
 
 
 class TelemetryError(ResolverError):

@@ -13,7 +13,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from agent_resolver._version import __version__
-from agent_resolver.telemetry.name import APP_ID, CLASSIFICATION, OUTCOME, SCOPE, TOOL_NAME
+from agent_resolver.telemetry.attribute import APP_ID, CLASSIFICATION, OUTCOME, SCOPE, TOOL_NAME
 
 Level = Literal["INFO", "WARN", "ERROR"]
 

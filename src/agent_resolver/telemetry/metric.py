@@ -9,7 +9,7 @@ from msgspec import Struct
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 from agent_resolver._version import __version__
-from agent_resolver.telemetry.name import CALLS, CLASSIFICATION, DURATION, OUTCOME, SCOPE, TOOL_NAME
+from agent_resolver.telemetry.attribute import CALLS, CLASSIFICATION, DURATION, OUTCOME, SCOPE, TOOL_NAME
 
 MOST_WAITING: Final = 8_192
 _BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)

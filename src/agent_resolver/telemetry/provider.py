@@ -21,13 +21,13 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SimpleSpanProcessor
 
 from agent_resolver.telemetry.call import CallTelemetry, Signals
-from agent_resolver.telemetry.closing import Closing
 from agent_resolver.telemetry.errors import InvalidVariable
 from agent_resolver.telemetry.exporter import LogSender, MetricSender, SpanSender
 from agent_resolver.telemetry.log import JsonLines, Log, OtlpLog
 from agent_resolver.telemetry.metric import CallMetrics
 from agent_resolver.telemetry.sampler import sampler_of
 from agent_resolver.telemetry.setting import Settings, Signal
+from agent_resolver.telemetry.shutdown import Closing
 
 
 class Loss:

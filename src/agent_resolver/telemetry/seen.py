@@ -8,7 +8,7 @@ from typing import Final, Literal, Protocol
 from msgspec import Struct
 
 from agent_resolver.schema.caller import Caller
-from agent_resolver.telemetry.name import DONE, EXTENSION, FUNCTION, OTHER_ERROR
+from agent_resolver.telemetry.attribute import DONE, EXTENSION, FUNCTION, OTHER_ERROR
 
 MAX_CHARACTERS: Final = 256
 """The most that is told of any name."""

@@ -11,8 +11,8 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
+from agent_resolver.telemetry.attribute import SERVICE, SERVICE_NAME
 from agent_resolver.telemetry.errors import InvalidVariable
-from agent_resolver.telemetry.name import SERVICE, SERVICE_NAME
 
 Exporter = Literal["otlp", "console"]
 Environment = Mapping[str, str]

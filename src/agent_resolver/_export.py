@@ -1,0 +1,36 @@
+"""Lets a room offer names of its modules without importing the modules before a name is used."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+
+def lazy_exports(package: str) -> Callable[[str], Any]:
+    """A module-level `__getattr__` (PEP 562) for the room `package`.
+
+    The one list of what a room offers is its `__init__.pyi`, which type checkers read as it is. A name is looked up
+    there when it is first used, and kept as an attribute of the package.
+    """
+    modules: dict[str, str] = {}
+
+    def get_exported(name: str) -> Any:  # noqa: ANN401 - whatever the module has under that name
+        # Python asks for `__path__` and the like of every package; none of them is in the list.
+        if not modules and not name.startswith("__"):
+            modules.update(_read_list(package))
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(modules[name]), name)
+        setattr(import_module(package), name, value)
+        return value
+
+    return get_exported
+
+
+def _read_list(package: str) -> dict[str, str]:
+    """The module of each name in the `__init__.pyi` of a room."""
+    import ast
+    from importlib.resources import files
+
+    tree = ast.parse(files(package).joinpath("__init__.pyi").read_text("utf-8"))
+    imports = (node for node in tree.body if isinstance(node, ast.ImportFrom))
+    return {alias.name: node.module for node in imports if node.module for alias in node.names}

@@ -1,0 +1,5 @@
+"""Functions of the project become tools."""
+
+from agent_resolver._export import lazy_exports
+
+__getattr__ = lazy_exports(__name__)

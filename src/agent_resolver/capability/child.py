@@ -1,0 +1,117 @@
+"""The process of one isolated call: it runs one capability, tells how it ended, and is gone.
+
+It is started by `isolated.py` with nothing but a few variables. What it is to do comes over its stdin, which stays open
+for as long as somebody waits: when whoever started it is gone, it ends itself and all that it started.
+"""
+
+import asyncio
+import importlib
+import os
+import signal
+import sys
+import threading
+from math import isfinite
+from typing import Any
+
+import msgspec
+
+from agent_resolver.capability.function import Capability
+from agent_resolver.capability.isolated_message import (
+    MAX_LINE,
+    Broken,
+    Ending,
+    Finished,
+    Message,
+    Needed,
+    Progressed,
+    Refused,
+    Request,
+)
+from agent_resolver.registry.call import place_of
+from agent_resolver.registry.errors import NeedsAction, ToolFailure
+from agent_resolver.registry.secret import Secret
+from agent_resolver.registry.tool import CallContext
+from agent_resolver.schema.outcome import FailureCode
+
+_CHUNK = 64 * 1024
+_MAX_WORDS = 1000
+
+
+def main() -> None:
+    """Do what stdin says, and tell it on the pipe whose number is the last argument."""
+    requests, answers = os.dup(0), int(sys.argv[-1])
+    # Nothing that the capability starts may hold the pipes open, or speak in its name.
+    os.set_inheritable(answers, False)  # noqa: FBT003
+    with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - a number is needed, no path
+        os.dup2(nothing.fileno(), 0)
+    sys.argv = [""]
+    request = msgspec.json.decode(_line(requests), type=Request)
+    threading.Thread(target=_end_with, args=(requests,), daemon=True).start()
+    _tell(answers, asyncio.run(_ending(request, answers)))
+
+
+def _line(source: int) -> bytes:
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        chunk = os.read(source, _CHUNK)
+        if not chunk or len(line) > MAX_LINE:
+            sys.exit("there is no request")
+        line += chunk
+    return bytes(line)
+
+
+def _end_with(requests: int) -> None:
+    """End with whoever asks, and take along all that was started."""
+    while os.read(requests, _CHUNK):
+        pass
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+async def _ending(request: Request, answers: int) -> Ending:
+    async def progress(done: float, total: float | None = None, message: str | None = None) -> None:
+        # JSON has no word for what is not finite.
+        if isfinite(done):
+            known = total if total is not None and isfinite(total) else None
+            _tell(answers, Progressed(done=done, total=known, message=message and message[:_MAX_WORDS]))
+
+    context = CallContext(
+        run=request.run,
+        trace_id=request.trace_id,
+        caller=request.caller,
+        key=request.key,
+        parent=request.parent,
+        is_compensation=request.is_compensation,
+        progress=progress,
+        secrets={name: Secret(name, value) for name, value in request.secrets.items()},
+        answers=request.answers,
+    )
+    try:
+        return Finished(result=await _load(request).run_here(request.arguments, context))
+    except ToolFailure as failure:
+        return Refused(code=failure.code, message=str(failure), remedy=failure.remedy)
+    except NeedsAction as needed:
+        return Needed(kind=needed.kind, subject=needed.subject, message=str(needed), needs=needed.needs)
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it ends this process and no other
+        return Broken(error=type(error).__name__, place=place_of(error))
+
+
+def _load(request: Request) -> Capability[..., Any]:
+    # Only now, so that nothing in the project takes the place of what was imported above.
+    sys.path.insert(0, request.root)
+    module = importlib.import_module(request.module)
+    if not os.path.samefile(module.__file__ or "", request.file):  # noqa: PTH121
+        raise ImportError("another module has its name")
+    found = getattr(module, request.name)
+    if not isinstance(found, Capability):
+        raise TypeError("it is no capability any longer")
+    return found
+
+
+def _tell(answers: int, message: Message) -> None:
+    line = msgspec.json.encode(message)
+    if len(line) >= MAX_LINE:
+        text, remedy = f"The result is larger than {MAX_LINE} bytes", "ask for less of it"
+        line = msgspec.json.encode(Refused(code=FailureCode.OUTPUT_VALIDATION_FAILED, message=text, remedy=remedy))
+    rest = memoryview(line + b"\n")
+    while rest:
+        rest = rest[os.write(answers, rest) :]

@@ -1,0 +1,68 @@
+"""A type as a tool needs it: its schema, values out of JSON, and JSON out of values."""
+
+from collections.abc import Callable
+from typing import Any, get_args
+
+import msgspec
+from msgspec import Struct
+
+from agent_resolver.capability.supported_type import unsafe_in, unwrapped
+from agent_resolver.capability.tool_schema import normalised, unsafe_schema
+from agent_resolver.capability.type_library import Annotation, Direction, TypeLibrary
+from agent_resolver.capability.unsafe import At, Unsafe, UnsafeCode
+
+
+class Typed(Struct, frozen=True, kw_only=True):
+    """A type that is safe for a tool."""
+
+    schema: dict[str, Any]
+    decode: Callable[[dict[str, Any]], Any]
+    """Raises `Undecodable`, which tells places and never values."""
+    encode: Callable[[Any], Any]
+
+
+def typed(annotation: Annotation, direction: Direction, at: At) -> tuple[Typed | None, list[Unsafe]]:
+    """The type that an annotation names, and all that is not safe about it; None where there is not even a schema."""
+    kind = _kind_of(annotation)
+    found = unsafe_in(annotation, kind, at, needs_examples=direction == "input")
+    try:
+        raw = kind.schema(annotation, direction)
+    except (TypeError, NameError, ValueError) as error:
+        if not found:
+            message = f"there is no JSON Schema of it: {error}"
+            found.append(Unsafe(at=at, code=UnsafeCode.UNSUPPORTED_TYPE, message=message))
+        return None, found
+    schema = normalised(raw, is_closed=direction == "input")
+    found.extend(_not_an_object(schema, direction, at))
+    found.extend(unsafe_schema(schema, at))
+    if found:
+        return None, found
+    text = msgspec.json.encode(schema)
+    encode = kind.encoder(annotation, has_sets=b'"uniqueItems"' in text)
+    # As JSON says it: what others hold on to, such as a list of examples, may change.
+    return Typed(schema=msgspec.json.decode(text), decode=kind.decoder(annotation), encode=encode), []
+
+
+def _not_an_object(schema: dict[str, Any], direction: Direction, at: At) -> list[Unsafe]:
+    if schema.get("type") == "object" and (direction == "output" or "properties" in schema):
+        return []
+    message = "tools take and give objects with fields: put it into a class as a field"
+    return [Unsafe(at=at, code=UnsafeCode.NOT_AN_OBJECT, message=message)]
+
+
+def _kind_of(annotation: Annotation) -> TypeLibrary:
+    """The library that reads a type: pydantic where one of its classes is named, else msgspec."""
+    if _names_pydantic(annotation):
+        from agent_resolver.capability.typed_pydantic import PydanticKind
+
+        return PydanticKind()
+    from agent_resolver.capability.typed_msgspec import MsgspecKind
+
+    return MsgspecKind()
+
+
+def _names_pydantic(annotation: Annotation) -> bool:
+    inner, _ = unwrapped(annotation)
+    if isinstance(inner, type) and hasattr(inner, "__pydantic_fields__"):
+        return True
+    return any(map(_names_pydantic, get_args(inner)))

@@ -1,0 +1,169 @@
+"""Types that msgspec reads: Structs, dataclasses, TypedDicts."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, time
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, ValidationError, structs
+
+from agent_resolver.capability.supported_type import members_of, origin_of, unwrapped
+from agent_resolver.capability.type_library import (
+    NOTE_KEYS,
+    Annotation,
+    Direction,
+    Field,
+    FieldedClass,
+    Note,
+    Undecodable,
+    Value,
+    alias,
+    default_factory,
+    plain_record,
+    post_init,
+    schema_override,
+    validator,
+)
+from agent_resolver.capability.unsafe import Unsafe, UnsafeCode
+
+_EMPTY: Final = (list, dict, set)
+"""What msgspec keeps an empty literal as."""
+_FOREIGN: Final = frozenset({"annotated_types", "pydantic", "pydantic_core"})
+
+
+class MsgspecKind:
+    """Reads types as msgspec does."""
+
+    def record(self, annotation: Annotation) -> FieldedClass | None:
+        """A Struct, a dataclass or a TypedDict."""
+        cls = _struct(annotation)
+        if cls is None:
+            is_pydantic = hasattr(annotation, "__pydantic_fields__")
+            return None if is_pydantic else plain_record(annotation)
+        return FieldedClass(
+            fields=tuple(map(_field, structs.fields(annotation))),
+            description=cls.__doc__ or "",
+            unsafe=tuple(_unsafe_struct(cls)),
+        )
+
+    def unsafe_metadata(self, metadata: Sequence[Any], annotation: Annotation) -> Iterator[Unsafe]:
+        """What `Meta` overrides or does not show, and what only another library would read."""
+        for item in metadata:
+            if isinstance(item, Meta):
+                yield from _unsafe_meta(item, annotation)
+            elif type(item).__module__.partition(".")[0] in _FOREIGN:
+                message = f"msgspec does not read `{type(item).__name__}`: say it with `msgspec.Meta`"
+                yield Unsafe(code=UnsafeCode.FOREIGN_METADATA, message=message)
+
+    def unsafe_class(self, cls: type[Any]) -> Iterator[Unsafe]:  # noqa: ARG002
+        """Nothing: msgspec asks no class how to read it."""
+        yield from ()
+
+    def note(self, metadata: Sequence[Any]) -> Note:
+        """What `Meta` says."""
+        said = [
+            (item.description or more.get("description"), item.examples or more.get("examples"))
+            for item in metadata
+            if isinstance(item, Meta)
+            for more in [item.extra_json_schema or {}]
+        ]
+        return Note(
+            description=next((str(description) for description, _ in said if description), ""),
+            has_examples=any(examples for _, examples in said),
+        )
+
+    def is_discriminated(self, members: Sequence[Any], metadata: Sequence[Any]) -> bool:  # noqa: ARG002
+        """Whether all are Structs with tags."""
+        classes = [_struct(unwrapped(member)[0]) for member in members]
+        return all(cls is not None and cls.__struct_config__.tag is not None for cls in classes)
+
+    def schema(self, annotation: Annotation, direction: Direction) -> dict[str, Any]:  # noqa: ARG002
+        """The schema as msgspec gives it."""
+        try:
+            return msgspec.json.schema(annotation)
+        except KeyError:
+            # It names definitions by their classes, and loses one of two that are called the same.
+            raise TypeError("two of its classes have one name: rename one") from None
+
+    def decoder(self, annotation: Annotation) -> Callable[[dict[str, Any]], Any]:
+        """Makes values of the type."""
+        convert = msgspec.convert
+
+        def decode(arguments: dict[str, Any]) -> Value:
+            try:
+                return convert(arguments, annotation)
+            except ValidationError:
+                return _decode_again(arguments, annotation)
+
+        return decode
+
+    def encoder(self, annotation: Annotation, *, has_sets: bool) -> Callable[[Any], Any]:  # noqa: ARG002
+        """Makes JSON of values of the type; sets in an order that is always the same."""
+        order: Literal["deterministic"] | None = "deterministic" if has_sets else None
+        encode, decode = msgspec.json.Encoder(order=order).encode, msgspec.json.Decoder().decode
+        # All the way through JSON: `to_builtins` would leave tuples as they are.
+        return lambda value: decode(encode(value))
+
+
+def _decode_again(arguments: dict[str, Any], annotation: Annotation) -> Value:
+    """Decode with 1 for 1.0: JSON Schema takes both for an integer, msgspec does not."""
+    try:
+        return msgspec.convert(_whole(arguments), annotation)
+    except ValidationError as error:
+        text, _, place = str(error).partition(" - at `$")
+        # What follows a quote is the value.
+        said = text.partition(" '")[0]
+        at = re.sub(r"\[(\d+)\]", r".\1", place.rstrip("`")).lstrip(".")
+        raise Undecodable([f"{at or '(arguments)'}: {said}"]) from None
+
+
+def _whole(value: Value) -> Value:
+    match value:
+        case float() if value.is_integer():
+            return int(value)
+        case list():
+            return [_whole(item) for item in value]
+        case dict():
+            return {key: _whole(item) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _unsafe_meta(meta: Meta, annotation: Annotation) -> Iterator[Unsafe]:
+    more = sorted((meta.extra_json_schema or {}).keys() - NOTE_KEYS)
+    if more:
+        yield schema_override(f"`extra_json_schema` with {', '.join(f'`{key}`' for key in more)}")
+    if meta.tz is not None:
+        yield validator("`tz`")
+    # The schema of these is any text: msgspec gives them no format.
+    if not {datetime, time}.isdisjoint(unwrapped(each)[0] for each in members_of(annotation) or [annotation]):
+        for example in (each for each in meta.examples or () if isinstance(each, str)):
+            try:
+                msgspec.convert(example, annotation)
+            except ValidationError:
+                message = "an example is none of its values: write it as RFC 3339 does"
+                yield Unsafe(code=UnsafeCode.INVALID_EXAMPLE, message=message)
+
+
+def _struct(annotation: Annotation) -> type[Struct] | None:
+    cls = origin_of(annotation) or annotation
+    return cls if isinstance(cls, type) and issubclass(cls, Struct) else None
+
+
+def _unsafe_struct(cls: type[Struct]) -> Iterator[Unsafe]:
+    if hasattr(cls, "__post_init__"):
+        yield post_init("__post_init__")
+    if cls.__struct_config__.array_like:
+        message = f"the fields of `{cls.__name__}` have no names in JSON: leave out `array_like`"
+        yield Unsafe(code=UnsafeCode.POSITIONAL_FIELDS, message=message)
+
+
+def _field(field: structs.FieldInfo) -> Field:
+    unsafe = []
+    if field.encode_name != field.name:
+        unsafe.append(alias(field.encode_name))
+    if field.default_factory is not msgspec.NODEFAULT and field.default_factory not in _EMPTY:
+        unsafe.append(default_factory("use a constant; an empty list or mapping is one"))
+    default = UNSET if field.default is msgspec.NODEFAULT else field.default
+    return Field(name=field.name, annotation=field.type, default=default, unsafe=tuple(unsafe))

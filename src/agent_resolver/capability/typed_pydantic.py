@@ -1,0 +1,329 @@
+"""Types that pydantic reads. Only a type of pydantic's brings this module, and pydantic, in."""
+
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from annotated_types import (
+    Ge,
+    GroupedMetadata,
+    Gt,
+    Le,
+    Lt,
+    MaxLen,
+    MinLen,
+    MultipleOf,
+    Not,
+    Predicate,
+    Timezone,
+)
+from msgspec import UNSET, structs
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Discriminator,
+    PlainSerializer,
+    PlainValidator,
+    RootModel,
+    SerializeAsAny,
+    SkipValidation,
+    StringConstraints,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+    WrapSerializer,
+    WrapValidator,
+)
+from pydantic.errors import PydanticUserError
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import (
+    GenerateJsonSchema,
+    JsonSchemaWarningKind,
+    SkipJsonSchema,
+    WithJsonSchema,
+)
+from pydantic_core import PydanticUndefined
+
+from agent_resolver.capability.supported_type import MAX_DEPTH, is_list, is_mapping, members_of, unwrapped
+from agent_resolver.capability.type_library import (
+    NOTE_KEYS,
+    Annotation,
+    Direction,
+    Field,
+    FieldedClass,
+    Note,
+    Undecodable,
+    Value,
+    alias,
+    default_factory,
+    plain_record,
+    post_init,
+    schema_override,
+    validator,
+)
+from agent_resolver.capability.unsafe import Unsafe, UnsafeCode
+
+_VALIDATORS: Final = (BeforeValidator, AfterValidator, WrapValidator, PlainValidator, SkipValidation, Predicate, Not)
+_SERIALIZERS: Final = (PlainSerializer, WrapSerializer, SerializeAsAny)
+_OVERRIDES: Final = (WithJsonSchema, SkipJsonSchema)
+_BOUNDS: Final = (Gt, Ge, Lt, Le, MultipleOf)
+_LENGTHS: Final = (MinLen, MaxLen)
+_HIDDEN: Final = ("max_digits", "decimal_places", "ascii_only")
+_TRANSFORMS: Final = ("strip_whitespace", "to_lower", "to_upper")
+_HOOKS: Final = {
+    "__get_pydantic_core_schema__": validator,
+    "__get_validators__": validator,
+    "__get_pydantic_json_schema__": schema_override,
+}
+
+
+class PydanticKind:
+    """Reads types as pydantic does."""
+
+    def record(self, annotation: Annotation) -> FieldedClass | None:
+        """A model, a dataclass of pydantic's or not, or a TypedDict."""
+        if not isinstance(annotation, type) or not hasattr(annotation, "__pydantic_fields__"):
+            record = plain_record(annotation)
+            return record and structs.replace(record, unsafe=(*record.unsafe, *self.unsafe_class(annotation)))
+        described = annotation.__doc__ or ""
+        return FieldedClass(
+            fields=tuple(_field(name, info) for name, info in _fields_of(annotation).items()),
+            description="" if described.startswith(f"{annotation.__name__}(") else described,
+            unsafe=tuple(_unsafe_class(annotation)),
+        )
+
+    def unsafe_metadata(self, metadata: Sequence[Any], annotation: Annotation) -> Iterator[Unsafe]:
+        """What runs code, makes another schema, or is in no schema."""
+        only = _only(annotation)
+        # By identity: a field says again what is in its annotation.
+        said = [info.metadata for info in metadata if isinstance(info, FieldInfo)]
+        items = {id(item): item for given in (metadata, *said) for item in given}
+        for item in items.values():
+            yield from _unsafe_item(item)
+            for constraint in item if isinstance(item, GroupedMetadata) else (item,):
+                yield from _unshown(constraint, only)
+
+    def unsafe_class(self, cls: type[Any]) -> Iterator[Unsafe]:
+        """What pydantic asks a dataclass, a TypedDict or an enumeration of the standard library for."""
+        yield from _unsafe_config(getattr(cls, "__pydantic_config__", None) or {})
+        yield from _unsafe_hooks(cls)
+        for base in cls.__mro__:
+            # What `field_validator` and its like leave in a class that is not pydantic's.
+            marks = [name for name, value in vars(base).items() if hasattr(value, "decorator_info")]
+            yield from (validator(f"`{name}`") for name in marks)
+
+    def note(self, metadata: Sequence[Any]) -> Note:
+        """What `Field` says."""
+        said = [item for item in metadata if isinstance(item, FieldInfo)]
+        return Note(
+            description=next((each.description for each in said if each.description), ""),
+            has_examples=any(each.examples for each in said),
+        )
+
+    def is_discriminated(self, members: Sequence[Any], metadata: Sequence[Any]) -> bool:  # noqa: ARG002
+        """Whether a discriminator is named."""
+        return any(isinstance(item, Discriminator) or getattr(item, "discriminator", None) for item in metadata)
+
+    def schema(self, annotation: Annotation, direction: Direction) -> dict[str, Any]:
+        """The schema as pydantic gives it."""
+        mode: typing.Literal["validation", "serialization"] = "validation" if direction == "input" else "serialization"
+        try:
+            return TypeAdapter(annotation).json_schema(mode=mode, by_alias=False, schema_generator=_Plain)
+        except PydanticUserError as error:
+            raise TypeError(str(error.message)) from error
+
+    def decoder(self, annotation: Annotation) -> Callable[[dict[str, Any]], Any]:
+        """Makes values of the type, as pydantic makes them of JSON."""
+        validate = TypeAdapter(annotation).validator.validate_json
+        encode = msgspec.json.encode
+
+        def decode(arguments: dict[str, Any]) -> Value:
+            try:
+                return validate(encode(arguments))
+            except ValidationError as error:
+                raise Undecodable(_words(error)) from None
+
+        return decode
+
+    def encoder(self, annotation: Annotation, *, has_sets: bool) -> Callable[[Any], Any]:
+        """Makes JSON of values of the type; sets in an order that is always the same."""
+        dump = TypeAdapter(annotation).serializer.to_python
+        if not has_sets:
+            # Whether a value is one of the type is asked of the schema, in one place for all tools.
+            return lambda value: dump(value, mode="json", warnings=False)
+        return lambda value: msgspec.to_builtins(dump(value, warnings=False), order="deterministic")
+
+
+class _Plain(GenerateJsonSchema):
+    """Makes no titles out of names, and leaves warnings to the subset."""
+
+    def field_title_should_be_set(self, schema: Value) -> bool:  # noqa: ARG002
+        return False
+
+    def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
+        pass
+
+
+def _words(error: ValidationError) -> list[str]:
+    faults = error.errors(include_url=False, include_input=False, include_context=False)
+    return sorted(f"{'.'.join(map(str, fault['loc'])) or '(arguments)'}: {fault['type']}" for fault in faults)
+
+
+# Classes --------------------------------------------------------------------------------------------------------------
+
+
+def _fields_of(cls: type[Any]) -> Mapping[str, FieldInfo]:
+    if issubclass(cls, RootModel):
+        return {}
+    if issubclass(cls, BaseModel) and not cls.__pydantic_complete__:
+        # A type may have come to be after the class that names it; one that has not is found by its name.
+        cls.model_rebuild(raise_errors=False)
+    fields: Mapping[str, FieldInfo] = cls.__pydantic_fields__
+    return fields
+
+
+def _unsafe_class(cls: type[Any]) -> Iterator[Unsafe]:
+    yield from _unsafe_config(getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {})
+    yield from _unsafe_decorators(cls.__pydantic_decorators__)
+    if not issubclass(cls, BaseModel):
+        yield from _unsafe_hooks(cls)
+        if hasattr(cls, "__post_init__"):
+            yield post_init("__post_init__")
+        return
+    if issubclass(cls, RootModel):
+        message = f"`{cls.__name__}` has no fields of its own: use the type inside"
+        yield Unsafe(code=UnsafeCode.NOT_AN_OBJECT, message=message)
+    if cls.__pydantic_post_init__:
+        yield post_init("model_post_init, or a private attribute,")
+    if cls.__pydantic_custom_init__:
+        yield post_init("__init__")
+    for hook, unsafe in _HOOKS.items():
+        known = getattr(BaseModel, hook, None)
+        if known and getattr(cls, hook).__func__ is not known.__func__:
+            yield unsafe(f"`{hook}`")
+
+
+def _unsafe_hooks(cls: type[Any]) -> Iterator[Unsafe]:
+    """What a class that is no model asks of pydantic."""
+    return (unsafe(f"`{hook}`") for hook, unsafe in _HOOKS.items() if hasattr(cls, hook))
+
+
+def _unsafe_config(config: Mapping[str, Any]) -> Iterator[Unsafe]:
+    if config.get("extra") == "allow":
+        message = "it takes fields that no schema names: declare each of them, or one mapping for them"
+        yield Unsafe(code=UnsafeCode.OPEN_OBJECT, message=message)
+    yield from (_transform(f"`str_{key}`") for key in _TRANSFORMS if config.get(f"str_{key}"))
+    yield from _unsafe_extra(config.get("json_schema_extra"))
+    for key in ("model_title_generator", "field_title_generator"):
+        if config.get(key):
+            yield schema_override(f"`{key}`")
+    if config.get("json_encoders"):
+        yield _serializer("`json_encoders`")
+
+
+def _unsafe_decorators(found: Value) -> Iterator[Unsafe]:
+    for name, decorator in {**found.validators, **found.field_validators}.items():
+        yield from (validator(f"`{name}`").within((field,)) for field in decorator.info.fields)
+    yield from (validator(f"`{name}`") for name in {**found.root_validators, **found.model_validators})
+    for name, decorator in found.field_serializers.items():
+        yield from (_serializer(f"`{name}`").within((field,)) for field in decorator.info.fields)
+    yield from (_serializer(f"`{name}`") for name in found.model_serializers)
+    for name in found.computed_fields:
+        message = "it is computed, and nobody can give it: make it a field that the function fills in"
+        yield Unsafe(at=(name,), code=UnsafeCode.COMPUTED_FIELD, message=message)
+
+
+# Fields ---------------------------------------------------------------------------------------------------------------
+
+
+def _field(name: str, info: FieldInfo) -> Field:
+    aliases = [
+        other for other in (info.alias, info.validation_alias, info.serialization_alias) if other not in (None, name)
+    ]
+    return Field(
+        name=name,
+        annotation=info.annotation,
+        metadata=(info, *info.metadata),
+        default=UNSET if info.default is PydanticUndefined else info.default,
+        unsafe=(alias(str(aliases[0])),) if aliases else (),
+    )
+
+
+def _only(annotation: Annotation) -> Annotation:
+    """The type that a constraint is on, where `None` is added to it inside."""
+    # One that holds itself has no end.
+    for _ in range(MAX_DEPTH):
+        members = members_of(annotation)
+        if type(annotation).__name__ == "TypeAliasType":
+            annotation, _ = unwrapped(annotation.__value__)
+        elif len(members) == 1:
+            annotation, _ = unwrapped(members[0])
+    return annotation
+
+
+def _unsafe_item(item: Value) -> Iterator[Unsafe]:
+    name = type(item).__name__ if not isinstance(item, type) else item.__name__
+    if isinstance(item, FieldInfo):
+        yield from _unsafe_field(item)
+    elif isinstance(item, _VALIDATORS) or item is SkipValidation:
+        yield validator(f"`{name}`")
+    elif isinstance(item, _SERIALIZERS) or item is SerializeAsAny:
+        yield _serializer(f"`{name}`")
+    elif isinstance(item, _OVERRIDES) or item is SkipJsonSchema:
+        yield schema_override(f"`{name}`")
+    elif isinstance(item, StringConstraints):
+        yield from (_transform(f"`{key}`") for key in _TRANSFORMS if getattr(item, key))
+    elif isinstance(item, Discriminator):
+        yield from _unsafe_discriminator(item)
+    elif not isinstance(item, Tag) and any(hasattr(item, hook) for hook in _HOOKS):
+        yield validator(f"`{name}`")
+
+
+def _unshown(item: Value, only: Annotation) -> Iterator[Unsafe]:
+    """Constraints that the schema of a type does not show."""
+    is_number, is_sized = only is int or only is float, only is str or is_list(only) or is_mapping(only)
+    if (
+        isinstance(item, Timezone)
+        or (isinstance(item, _BOUNDS) and not is_number)
+        or (isinstance(item, _LENGTHS) and not is_sized)
+    ):
+        yield validator(f"`{type(item).__name__}` on this type")
+    for key in (*_HIDDEN, "pattern") if only is not str else _HIDDEN:
+        if getattr(item, key, None) is not None:
+            yield validator(f"`{key}` on this type")
+
+
+def _unsafe_field(info: FieldInfo) -> Iterator[Unsafe]:
+    if info.default_factory:
+        yield default_factory("use a constant; pydantic copies one such as `[]`")
+    yield from _unsafe_extra(info.json_schema_extra)
+    if info.field_title_generator:
+        yield schema_override("`field_title_generator`")
+    if info.exclude or getattr(info, "exclude_if", None):
+        yield _serializer("`exclude`")
+    if isinstance(info.discriminator, Discriminator):
+        yield from _unsafe_discriminator(info.discriminator)
+
+
+def _unsafe_extra(extra: Value) -> Iterator[Unsafe]:
+    if callable(extra):
+        yield schema_override("a `json_schema_extra` that is a function")
+    elif extra and (more := sorted(extra.keys() - NOTE_KEYS)):
+        yield schema_override(f"`json_schema_extra` with {', '.join(f'`{key}`' for key in more)}")
+
+
+def _unsafe_discriminator(item: Discriminator) -> Iterator[Unsafe]:
+    if callable(item.discriminator):
+        yield validator("a discriminator that is a function")
+
+
+def _transform(what: str) -> Unsafe:
+    message = f"{what} changes what callers give: do it in the function"
+    return Unsafe(code=UnsafeCode.TRANSFORM, message=message)
+
+
+def _serializer(what: str) -> Unsafe:
+    message = f"{what} writes what the schema does not say: make the field hold what is written"
+    return Unsafe(code=UnsafeCode.SERIALIZER, message=message)

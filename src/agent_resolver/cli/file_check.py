@@ -1,0 +1,116 @@
+"""Checks one file to the end, and keeps all that was found."""
+
+from collections.abc import Iterable
+from typing import Self
+
+from msgspec import Struct, structs
+
+from agent_resolver.cli.input import AGENT_FILE_LABEL, INDEX, INDEX_LABEL, read_agent_bytes, read_index_bytes
+from agent_resolver.core.notice import agent_file_notices, index_notices
+from agent_resolver.schema.agent_file import read_agent_file
+from agent_resolver.schema.index import Index
+from agent_resolver.schema.index_reader import read_index, unremarkable_index
+from agent_resolver.schema.issue import Issue, Severity
+from agent_resolver.schema.tree import EMPTY
+from agent_resolver.storage.errors import FileError, OversizeFile, UnreadableFile
+
+
+class Checked(Struct, frozen=True, kw_only=True):
+    """One file, and all that was found in it."""
+
+    label: str
+    """What the reports call this kind of file."""
+    valid: str
+    """What the report says of a valid one."""
+    path: str
+    content: bytes | None = None
+    """None when the file is absent or cannot be read."""
+    issues: tuple[Issue, ...] = ()
+    problem: FileError | None = None
+    """Why the file cannot be read."""
+    summary: str = ""
+
+    def unreadable(self, problem: FileError) -> Self:
+        """This file could not be read."""
+        return structs.replace(self, problem=problem)
+
+    def found(self, content: bytes, issues: Iterable[Issue], summary: str = "") -> Self:
+        """This file was read, and these issues were found."""
+        ordered = sorted(issues, key=lambda issue: (issue.line, issue.column))
+        return structs.replace(self, content=content, issues=tuple(ordered), summary=summary)
+
+    def strict(self) -> Self:
+        """The same with every warning as an error."""
+        return structs.replace(
+            self,
+            issues=tuple(
+                structs.replace(issue, severity=Severity.ERROR) if issue.severity is Severity.WARNING else issue
+                for issue in self.issues
+            ),
+        )
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether the file is not there and need not be."""
+        return self.content is None and self.problem is None
+
+    @property
+    def errors(self) -> list[Issue]:
+        """The issues that refuse the file."""
+        return [issue for issue in self.issues if issue.severity is Severity.ERROR]
+
+    @property
+    def notices(self) -> list[Issue]:
+        """Warnings and hints."""
+        return [issue for issue in self.issues if issue.severity is not Severity.ERROR]
+
+    @property
+    def exit_code(self) -> int:
+        """0 valid or absent, 1 refused, 2 unreadable."""
+        if self.problem is not None:
+            return 1 if isinstance(self.problem, OversizeFile) else 2
+        return 1 if self.errors else 0
+
+
+def check_agent_file(path: str) -> Checked:
+    """The agent file at `path`."""
+    checked = Checked(label=AGENT_FILE_LABEL, valid="agents.md frontmatter is valid", path=path)
+    try:
+        raw = read_agent_bytes(path)
+    except FileError as error:
+        return checked.unreadable(error)
+    reading = read_agent_file(raw)
+    if reading.agent is None:
+        return checked.found(raw, reading.issues)
+    needs = reading.agent.requires.mcp
+    return checked.found(
+        raw,
+        (*reading.issues, *agent_file_notices(reading.agent, reading.tree)),
+        f"{len(needs)} requirement(s), {sum(len(need.permissions) for need in needs)} permission(s)",
+    )
+
+
+def check_index(path: str | None) -> Checked:
+    """The index at `path`, or at the default path, where it may be absent."""
+    checked = Checked(label=INDEX_LABEL, valid="mcp.index.json is valid", path=path or INDEX)
+    try:
+        raw = read_index_bytes(checked.path)
+    except UnreadableFile as error:
+        # Only the default path may be absent: whoever names a file means it.
+        return checked if error.missing and path is None else checked.unreadable(error)
+    except FileError as error:
+        return checked.unreadable(error)
+    # A large index that has nothing to say about is read a hundred times faster.
+    quick = unremarkable_index(raw)
+    if quick is not None and not index_notices(quick, EMPTY):
+        return checked.found(raw, (), _summary(quick))
+    reading = read_index(raw)
+    if reading.value is None:
+        return checked.found(raw, reading.issues)
+    issues = (*reading.issues, *index_notices(reading.value, reading.tree))
+    return checked.found(raw, issues, _summary(reading.value))
+
+
+def _summary(index: Index) -> str:
+    categories = {category for entry in index for category in entry.categories}
+    return f"{len(index)} server(s), {len(categories)} category/categories"

@@ -1,0 +1,48 @@
+"""What `resolvedAt` says: a given time, else `SOURCE_DATE_EPOCH`, else the epoch."""
+
+import os
+from datetime import UTC, datetime
+
+from agent_resolver.cli.errors import Usage
+from agent_resolver.core.resolution import EPOCH
+
+
+def resolved_at(asked: str | None) -> str:
+    """The value of `resolvedAt` for the option `--resolved-at`.
+
+    Raises:
+        Usage: It is no time, or `SOURCE_DATE_EPOCH` is no number of seconds.
+    """
+    if asked == "now":
+        return _iso(datetime.now(UTC))
+    if asked is not None:
+        return _iso(_parse(asked))
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    return EPOCH if not epoch else _iso(_from_seconds(epoch))
+
+
+def _parse(asked: str) -> datetime:
+    try:
+        instant = datetime.fromisoformat(asked)
+    except ValueError:
+        instant = None
+    if instant is None or instant.tzinfo is None:
+        raise Usage(
+            f"`{asked}` is no time for `--resolved-at`",
+            "use `now`, or an ISO 8601 time with its zone such as `2025-01-15T10:30:00Z`",
+        )
+    return instant.astimezone(UTC)
+
+
+def _from_seconds(epoch: str) -> datetime:
+    try:
+        return datetime.fromtimestamp(int(epoch), UTC)
+    except (ValueError, OverflowError, OSError):
+        raise Usage(
+            f"SOURCE_DATE_EPOCH is `{epoch}`, which is no number of seconds since 1970",
+            "unset it, or set it to a number",
+        ) from None
+
+
+def _iso(instant: datetime) -> str:
+    return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,5 @@
+"""Locked MCP servers become sources of tools."""
+
+from agent_resolver._export import lazy_exports
+
+__getattr__ = lazy_exports(__name__)

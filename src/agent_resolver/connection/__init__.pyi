@@ -1,0 +1,7 @@
+from agent_resolver.connection.locked_servers import LockedServers as LockedServers, ServerUse as ServerUse
+from agent_resolver.connection.mcp_connection import McpConnection as McpConnection
+from agent_resolver.connection.transport import (
+    Credentials as Credentials,
+    Surroundings as Surroundings,
+    transport_of as transport_of,
+)

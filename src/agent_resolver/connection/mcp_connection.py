@@ -1,0 +1,304 @@
+"""A connection to one MCP server: one task owns it, calls reach it through a queue."""
+
+import asyncio
+import contextvars
+import logging
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import Any
+
+import anyio
+import mcp_types
+from mcp import Client, MCPError
+from mcp.client.auth import OAuthFlowError
+from mcp.client.subscriptions import SubscriptionLost
+from msgspec import Struct
+from pydantic import TypeAdapter, ValidationError
+
+from agent_resolver._version import __version__
+from agent_resolver.registry.errors import ToolFailure
+from agent_resolver.schema.outcome import FailureCode
+
+_MAX_PAGES = 1_000
+_LISTEN_AGAIN_SECONDS = 1.0
+_LOOK_AT_LOG = "add `--verbose` to see what the server says"
+_LOOK_FIRST = "it may have done its work all the same: look before you call it again"
+_REFUSED = frozenset({401, 403})
+_CLOSED = ("Connection closed", "SSE stream")
+_RESULT: TypeAdapter[mcp_types.CallToolResult | mcp_types.InputRequiredResult] = TypeAdapter(
+    mcp_types.CallToolResult | mcp_types.InputRequiredResult
+)
+
+OpenTransport = Callable[[], AbstractAsyncContextManager[Any]]
+
+
+class _Request(Struct, eq=False):
+    """One call on its way to the owner of the connection."""
+
+    tool: str
+    arguments: dict[str, Any]
+    seconds: float
+    traceparent: str | None
+    answer: "asyncio.Future[mcp_types.CallToolResult]"
+
+
+class McpConnection:
+    """One server, connected when it is first needed, and again after it went away."""
+
+    def __init__(self, name: str, open_transport: OpenTransport, *, connect_seconds: float = 20.0) -> None:
+        self.name = name
+        self._open_transport = open_transport
+        self._connect_seconds = connect_seconds
+        self._owner: asyncio.Task[None] | None = None
+        self._requests: asyncio.Queue[_Request | None] = asyncio.Queue()
+        self._unanswered: set[_Request] = set()
+        self._starting = asyncio.Lock()
+        self._refreshing = asyncio.Lock()
+        self._changed = asyncio.Event()
+        self._connecting: anyio.CancelScope | None = None
+        self._garbage = 0
+        self._is_stale = False
+        self._is_ending = False
+        self.tools: dict[str, mcp_types.Tool] = {}
+        self.on_change: Callable[[], Awaitable[None]] | None = None
+        """Called when the tools were listed again: the server said that they changed, or was started again."""
+
+    async def start(self) -> None:
+        """Connect and list the tools, unless that is so already.
+
+        Raises:
+            ToolFailure: The server cannot be reached, or does not speak the protocol.
+        """
+        async with self._starting:
+            if self._owner is not None and not self._is_ending and not self._owner.done():
+                return
+            await self._owner_is_done()
+            self._is_ending = False
+            self._garbage = 0
+            self._requests = asyncio.Queue()
+            ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            # It outlives the call that starts it, and must not carry that call's span into all others.
+            context = contextvars.Context()
+            self._owner = asyncio.create_task(self._own(ready), name=f"owner of {self.name}", context=context)
+            await ready
+
+    async def call(
+        self, tool: str, arguments: dict[str, Any], seconds: float, traceparent: str | None = None
+    ) -> mcp_types.CallToolResult:
+        """Call a tool on the server, and give up after `seconds`; the server is told the call's place in its trace.
+
+        Raises:
+            ToolFailure: The server went away, took too long, or answered what is no answer.
+        """
+        await self.start()
+        answer: asyncio.Future[mcp_types.CallToolResult] = asyncio.get_running_loop().create_future()
+        await self._requests.put(_Request(tool, arguments, seconds, traceparent, answer))
+        return await answer
+
+    async def close(self) -> None:
+        """End the connection, and the server if we started it."""
+        if self._owner is not None:
+            if self._connecting is not None and self._connecting.deadline < math.inf:
+                self._connecting.deadline = -math.inf
+            await self._requests.put(None)
+            await self._owner_is_done()
+            self._owner = None
+
+    async def _owner_is_done(self) -> None:
+        # Whoever stops waiting must not stop the owner: it is ending a process.
+        if self._owner is not None:
+            await asyncio.wait([self._owner])
+
+    async def _own(self, ready: "asyncio.Future[None]") -> None:
+        """Hold the connection from its first moment to its last: it must be closed by the task that opened it."""
+        failure, is_back = self._closed(), self.on_change is not None
+        try:
+            async with self._connected() as client, anyio.create_task_group() as calls:
+                if is_back:
+                    self._note_change()  # What is offered comes from the server as it was before.
+                if not ready.done():
+                    ready.set_result(None)
+                calls.start_soon(self._listen, client)
+                calls.start_soon(self._follow, client)
+                while (request := await self._requests.get()) is not None:
+                    calls.start_soon(self._serve, client, request)
+                calls.cancel_scope.cancel()
+        except Exception as error:  # noqa: BLE001 - whatever the transport raises, the caller learns it as ours
+            failure = self._failure(error, self._garbage)
+            if not ready.done():
+                if failure.remedy == _LOOK_FIRST:  # Nothing was asked of it yet.
+                    failure = ToolFailure(failure.code, str(failure), _LOOK_AT_LOG)
+                ready.set_exception(failure)
+        finally:
+            self._is_ending = True
+            while not self._requests.empty():
+                if request := self._requests.get_nowait():
+                    self._unanswered.add(request)
+            for request in self._unanswered:
+                _fail(request, failure)
+            self._unanswered.clear()
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[Client]:
+        # The SDK logs with tracebacks what we tell in words.
+        logging.getLogger("mcp").setLevel(logging.CRITICAL)
+        client = Client(
+            self._open_transport(),
+            message_handler=self._on_message,
+            client_info=mcp_types.Implementation(name="agent-resolver", version=__version__),
+            cache=None,
+        )
+        with anyio.fail_after(self._connect_seconds) as self._connecting:
+            async with client:
+                await self._list(client)
+                self._connecting.deadline = math.inf
+                yield client
+
+    async def _serve(self, client: Client, request: _Request) -> None:
+        """Answer one call. When the connection ends first, its owner does, who knows why it ended."""
+        self._unanswered.add(request)
+        before = self._garbage
+        try:
+            with anyio.fail_after(request.seconds):
+                result = await self._call(client, request)
+        except Exception as error:  # noqa: BLE001 - as above
+            _fail(request, self._failure(error, self._garbage - before))
+            if _is_closed(error):
+                self._is_ending = True
+                await self._requests.put(None)
+        else:
+            if not request.answer.done():
+                request.answer.set_result(result)
+        self._unanswered.discard(request)
+
+    async def _call(self, client: Client, request: _Request) -> mcp_types.CallToolResult:
+        await self._refresh(client)
+        if request.tool not in self.tools:
+            message = f"{self.name} no longer has `{request.tool}`"
+            raise ToolFailure(FailureCode.UNKNOWN_TOOL, message, "list the tools again")
+        # `Client.call_tool` would check the result against the server's own schema with patterns that can take for
+        # ever, in the loop that every other call runs in; the registry checks it with ones that cannot.
+        meta: Any = {"traceparent": request.traceparent} if request.traceparent else None
+        parameters = mcp_types.CallToolRequestParams(name=request.tool, arguments=request.arguments, _meta=meta)
+        result = await client.session.send_request(mcp_types.CallToolRequest(params=parameters), _RESULT)
+        if isinstance(result, mcp_types.InputRequiredResult):
+            message = f"{self.name} asks for more input in the middle of `{request.tool}`, which nobody can give here"
+            raise ToolFailure(FailureCode.PROTOCOL_ERROR, message)
+        return result
+
+    async def _refresh(self, client: Client) -> None:
+        async with self._refreshing:
+            if not self._is_stale:
+                return
+            self._is_stale = False
+            try:
+                await self._list(client)
+                if self.on_change:
+                    await self.on_change()
+            except BaseException:
+                self._is_stale = True
+                raise
+
+    async def _list(self, client: Client) -> None:
+        tools: dict[str, mcp_types.Tool] = {}
+        cursor = None
+        for _ in range(_MAX_PAGES):
+            page = await client.list_tools(cursor=cursor)
+            tools.update((tool.name, tool) for tool in page.tools)
+            cursor = page.next_cursor
+            if cursor is None:
+                self.tools = tools
+                return
+        message = f"{self.name} lists its tools on more than {_MAX_PAGES:,} pages"
+        raise ToolFailure(FailureCode.PROTOCOL_ERROR, message, "tell whoever runs the server")
+
+    async def _follow(self, client: Client) -> None:
+        """List the tools again when they changed; if that fails, the next call tries again, and says why."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            with suppress(Exception), anyio.fail_after(self._connect_seconds):
+                await self._refresh(client)
+
+    async def _listen(self, client: Client) -> None:
+        """Hear of changes of the tool list where the protocol has a stream for it; older servers send notifications."""
+        with suppress(Exception):
+            while True:
+                with suppress(SubscriptionLost):
+                    async with client.listen(tools_list_changed=True) as changes:
+                        async for _ in changes:
+                            self._note_change()
+                    return
+                # Nothing is sent twice: what changed meanwhile can only be seen by looking.
+                await anyio.sleep(_LISTEN_AGAIN_SECONDS)
+                self._note_change()
+
+    async def _on_message(self, message: object) -> None:
+        if isinstance(message, Exception):
+            self._garbage += 1
+        elif isinstance(message, mcp_types.ToolListChangedNotification):
+            self._note_change()
+
+    def _note_change(self) -> None:
+        self._is_stale = True
+        self._changed.set()
+
+    def _failure(self, error: BaseException, garbage: int) -> ToolFailure:
+        """What an error of the transport or the protocol means to the caller."""
+        cause = _root(error)
+        if isinstance(cause, ToolFailure):
+            return cause
+        return self._bad_answer(cause) or self._no_answer(cause, garbage)
+
+    def _bad_answer(self, cause: BaseException) -> ToolFailure | None:
+        if isinstance(cause, OAuthFlowError) or (isinstance(cause, MCPError) and cause.code in _REFUSED):
+            message = f"{self.name} refused our credentials ({str(cause).partition(chr(10))[0]})"
+            return ToolFailure(FailureCode.UNAUTHORIZED, message, f'check `[servers."{self.name}"]` in agent.toml')
+        if isinstance(cause, MCPError) and not _is_closed(cause):
+            return ToolFailure(FailureCode.PROTOCOL_ERROR, f"{self.name} answered: {cause.message}")
+        if isinstance(cause, ValidationError):
+            first = cause.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            message = f"{self.name} answered what the protocol does not allow: {where}: {first['msg']}"
+            return ToolFailure(FailureCode.PROTOCOL_ERROR, message, _LOOK_FIRST)
+        return None
+
+    def _no_answer(self, cause: BaseException, garbage: int) -> ToolFailure:
+        if garbage:
+            message = f"{self.name} wrote {garbage} line(s) that are no messages of the protocol"
+            return ToolFailure(FailureCode.PROTOCOL_ERROR, message, "a server must log to stderr, not to stdout")
+        if isinstance(cause, TimeoutError):
+            return ToolFailure(FailureCode.TIMEOUT, f"{self.name} did not answer in time", _LOOK_FIRST)
+        if _is_closed(cause):
+            return self._closed()
+        if isinstance(cause, FileNotFoundError | PermissionError) and cause.filename:
+            message = f"{self.name} cannot be started: `{cause.filename}`: {cause.strerror}"
+            return ToolFailure(FailureCode.SERVER_UNAVAILABLE, message, "is the command installed, and in `PATH`?")
+        why = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(cause) or type(cause).__name__
+        return ToolFailure(
+            FailureCode.SERVER_UNAVAILABLE, f"{self.name} cannot be reached: {why}", "run `agent doctor`"
+        )
+
+    def _closed(self) -> ToolFailure:
+        return ToolFailure(FailureCode.SERVER_UNAVAILABLE, f"{self.name} closed the connection", _LOOK_FIRST)
+
+
+def _fail(request: _Request, failure: ToolFailure) -> None:
+    if not request.answer.done():
+        request.answer.set_exception(failure)
+
+
+def _root(error: BaseException) -> BaseException:
+    """The first error of a group: the ones after it are its consequences."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _is_closed(error: BaseException) -> bool:
+    cause = _root(error)
+    if isinstance(cause, MCPError):
+        # Servers use the SDK's code for errors of their own.
+        return cause.code == mcp_types.CONNECTION_CLOSED and cause.message.startswith(_CLOSED)
+    return isinstance(cause, anyio.ClosedResourceError | anyio.BrokenResourceError | anyio.EndOfStream)

@@ -1,0 +1,214 @@
+"""How a locked server is reached: started by its launch record, or called at its endpoint."""
+
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, TextIO
+from urllib.parse import SplitResult, urlsplit
+
+import anyio
+import httpx2
+import mcp_types
+import msgspec
+from mcp.client.auth import TokenStorage
+from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from msgspec import Struct
+
+from agent_resolver.connection.launch import Command, launched
+from agent_resolver.connection.mcp_connection import OpenTransport
+from agent_resolver.identity.issuer_address import is_loopback, past_any_proxy
+from agent_resolver.registry.errors import NeedsAction, ToolFailure
+from agent_resolver.schema.index import Launch
+from agent_resolver.schema.lockfile import LockedServer
+from agent_resolver.schema.outcome import FailureCode
+
+_GOODBYE_SECONDS = 2.0
+
+
+class Credentials(Struct, frozen=True, kw_only=True):
+    """How to authenticate to one server: names of environment variables, never values."""
+
+    token_env: str | None = None
+    client_id: str | None = None
+    client_secret_env: str | None = None
+    issuer: str | None = None
+
+
+class Surroundings(Struct, frozen=True, kw_only=True):
+    """What a server is started or called with."""
+
+    folder: str
+    """Where launch records run."""
+    environment: Mapping[str, str]
+    errors: TextIO
+    """Where the stderr of a launched server goes."""
+    connect_seconds: float = 20.0
+    call_seconds: float = 60.0
+
+
+def transport_of(
+    entry: LockedServer, scopes: frozenset[str], credentials: Credentials, around: Surroundings
+) -> OpenTransport:
+    """What opens the transport to a locked server.
+
+    Raises:
+        NeedsAction: A secret is missing.
+        ToolFailure: The endpoint cannot be called, or not safely.
+    """
+    if entry.launch and entry.launch.transport != "stdio":
+        message = f"{entry.server_id} is to be started and then called over HTTP, which is not done yet"
+        raise ToolFailure(FailureCode.SERVER_UNAVAILABLE, message, "start it yourself, and lock its `endpoint`")
+    if entry.launch:
+        return _stdio(entry, entry.launch, around)
+    _check_endpoint(entry, credentials)
+    headers, auth = _authentication(entry, scopes, credentials, around)
+    return lambda: _http(entry.endpoint, headers, auth)
+
+
+def _stdio(entry: LockedServer, launch: Launch, around: Surroundings) -> OpenTransport:
+    environment = {name: _secret(name, entry, around) for name in launch.env}
+    if sys.platform == "win32":
+        parameters = StdioServerParameters(
+            command=launch.command, args=list(launch.args), env=environment, cwd=around.folder
+        )
+        return lambda: stdio_client(parameters, errlog=around.errors)
+    command = Command(
+        line=(launch.command, *launch.args), environment=environment, folder=around.folder, errors=around.errors
+    )
+    return lambda: launched(command)
+
+
+@asynccontextmanager
+async def _http(url: str, headers: dict[str, str], auth: httpx2.Auth | None) -> AsyncIterator[Any]:
+    # How long an answer may take is the caller's to say, who ends the request then.
+    limits = httpx2.Timeout(30.0, read=None)
+    async with (
+        _Http(headers=headers, auth=auth, timeout=limits, mounts=past_any_proxy()) as client,
+        streamable_http_client(url, http_client=client) as streams,
+    ):
+        yield streams
+
+
+class _Http(httpx2.AsyncClient):
+    """Says in words of the protocol what the SDK would not tell from any other bad status."""
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:  # noqa: ANN401
+        """Send a request; a refusal, or the end of the session, becomes an error of the protocol."""
+        if request.method == "DELETE":
+            # The SDK ends its session when it closes: a server that hangs must not keep us.
+            with anyio.fail_after(_GOODBYE_SECONDS):
+                return await super().send(request, **options)
+        response = await super().send(request, **options)
+        if response.status_code in {401, 403}:
+            return await _instead(response, response.status_code, f"HTTP {response.status_code}")
+        if "mcp-session-id" in request.headers and await _is_session_over(response):
+            return await _instead(response, mcp_types.CONNECTION_CLOSED, "Connection closed: the session is over")
+        return response
+
+
+async def _is_session_over(response: httpx2.Response) -> bool:
+    # The specification says 404; servers built like the examples of the TypeScript SDK say 400 and this code.
+    if response.status_code != 400:  # noqa: PLR2004 - HTTP says what it means
+        return response.status_code == 404  # noqa: PLR2004
+    try:
+        body = msgspec.json.decode(await response.aread(), type=_ErrorBody)
+    except (httpx2.HTTPError, msgspec.MsgspecError):
+        return False
+    return body.error.code == mcp_types.CONNECTION_CLOSED
+
+
+async def _instead(response: httpx2.Response, code: int, message: str) -> httpx2.Response:
+    await response.aclose()
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
+    return httpx2.Response(response.status_code, json=error, request=response.request)
+
+
+class _Error(msgspec.Struct):
+    code: int
+
+
+class _ErrorBody(msgspec.Struct):
+    error: _Error
+
+
+def _secret(name: str, entry: LockedServer, around: Surroundings) -> str:
+    value = around.environment.get(name)
+    if not value:
+        message = f"Set the environment variable {name} for {entry.server_id}"
+        raise NeedsAction("SECRET", entry.server_id, message, needs=name)
+    return value
+
+
+def _check_endpoint(entry: LockedServer, credentials: Credentials) -> None:
+    parts = _address(entry.endpoint)
+    if parts is None:
+        message = f"{entry.server_id} is locked at '{entry.endpoint}', which is no HTTP address"
+        raise ToolFailure(FailureCode.SERVER_UNAVAILABLE, message, "correct it in the index, and resolve again")
+    if (credentials.token_env or credentials.client_secret_env) and not _is_private(parts):
+        message = f"{entry.server_id} is locked at '{entry.endpoint}', and credentials never travel in the clear"
+        raise ToolFailure(FailureCode.UNAUTHORIZED, message, "use an `https` endpoint")
+
+
+def _check_issuer(issuer: str | None, entry: LockedServer) -> None:
+    # Without an issuer, the server that is called would say where the client secret is sent.
+    parts = _address(issuer or "")
+    if parts is None or not _is_private(parts):
+        message = f"The issuer of the credentials for {entry.server_id} is not an `https` address: {issuer or '(none)'}"
+        remedy = f'set `oauth.issuer` of `[servers."{entry.server_id}"]` in agent.toml'
+        raise ToolFailure(FailureCode.UNAUTHORIZED, message, remedy)
+
+
+def _address(url: str) -> SplitResult | None:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    return parts if parts.scheme in {"http", "https"} and parts.hostname else None
+
+
+def _is_private(parts: SplitResult) -> bool:
+    """Whether nobody on the way can read what is sent there."""
+    return parts.scheme == "https" or is_loopback(parts.hostname or "")
+
+
+def _authentication(
+    entry: LockedServer, scopes: frozenset[str], credentials: Credentials, around: Surroundings
+) -> tuple[dict[str, str], httpx2.Auth | None]:
+    if credentials.token_env:
+        return {"Authorization": f"Bearer {_secret(credentials.token_env, entry, around)}"}, None
+    if credentials.client_id and credentials.client_secret_env:
+        _check_issuer(credentials.issuer, entry)
+        provider = ClientCredentialsOAuthProvider(
+            server_url=entry.endpoint,
+            storage=_TokensInMemory(),
+            client_id=credentials.client_id,
+            client_secret=_secret(credentials.client_secret_env, entry, around),
+            # Least privilege: what the lock grants, and nothing else the server may offer.
+            scope=" ".join(sorted(scopes)),
+            issuer=credentials.issuer,
+        )
+        return {}, provider
+    return {}, None
+
+
+class _TokensInMemory(TokenStorage):
+    """Keeps tokens for as long as the process lives."""
+
+    def __init__(self) -> None:
+        self._tokens: OAuthToken | None = None
+        self._client: OAuthClientInformationFull | None = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self._tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self._tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self._client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self._client = client_info

@@ -1,0 +1,103 @@
+from agent_resolver.core.admission import (
+    AdmissionCode as AdmissionCode,
+    Grant as Grant,
+    Refused as Refused,
+    forbidden as forbidden,
+    grants_of as grants_of,
+)
+from agent_resolver.core.approval import (
+    LIFETIME_MINUTES as LIFETIME_MINUTES,
+    AnswerCode as AnswerCode,
+    AnswerRefusal as AnswerRefusal,
+    Verdict as Verdict,
+    expiry as expiry,
+    instant as instant,
+    refuse_verdict as refuse_verdict,
+    refuse_words as refuse_words,
+)
+from agent_resolver.core.audit import chain_faults as chain_faults, chained as chained, sealed as sealed
+from agent_resolver.core.catalog_pattern import (
+    MAX_PATTERN as MAX_PATTERN,
+    BadPattern as BadPattern,
+    check_pattern as check_pattern,
+    parts_of as parts_of,
+)
+from agent_resolver.core.choice import rejections as rejections
+from agent_resolver.core.constraint import (
+    Limits as Limits,
+    limits_in as limits_in,
+    limits_of as limits_of,
+    position_of as position_of,
+    requirements_of as requirements_of,
+)
+from agent_resolver.core.explanation_writer import explanation_json as explanation_json
+from agent_resolver.core.lock import lock_entry as lock_entry, server_hash as server_hash
+from agent_resolver.core.lock_diff import (
+    Change as Change,
+    ChangeKind as ChangeKind,
+    Risk as Risk,
+    Side as Side,
+    diff as diff,
+    worst as worst,
+)
+from agent_resolver.core.lock_difference import (
+    Difference as Difference,
+    DifferenceKind as DifferenceKind,
+    remedy as remedy,
+)
+from agent_resolver.core.manifest_diff import (
+    ToolChange as ToolChange,
+    ToolChangeKind as ToolChangeKind,
+    is_breaking as is_breaking,
+    manifest_difference as manifest_difference,
+)
+from agent_resolver.core.notice import agent_file_notices as agent_file_notices, index_notices as index_notices
+from agent_resolver.core.pattern import matches as matches
+from agent_resolver.core.resolution import (
+    EPOCH as EPOCH,
+    Resolution as Resolution,
+    explain as explain,
+    resolve as resolve,
+    resolver as resolver,
+)
+from agent_resolver.core.rule import (
+    broken_data_rules as broken_data_rules,
+    every_broken as every_broken,
+    judge as judge,
+    preference as preference,
+)
+from agent_resolver.core.schema_change import SchemaChange as SchemaChange, schema_changes as schema_changes
+from agent_resolver.core.schema_document import (
+    ALL_TYPES as ALL_TYPES,
+    DIALECT as DIALECT,
+    Document as Document,
+    TooLarge as TooLarge,
+    bare as bare,
+    declared_types as declared_types,
+    same as same,
+    token as token,
+    type_of as type_of,
+    types_of as types_of,
+    values_of as values_of,
+)
+from agent_resolver.core.schema_inclusion import Reason as Reason, below as below, gaps as gaps
+from agent_resolver.core.server import (
+    Server as Server,
+    by_category as by_category,
+    in_order as in_order,
+    servers_of as servers_of,
+)
+from agent_resolver.core.spelling import is_slip as is_slip, near_categories as near_categories
+from agent_resolver.core.star_match import (
+    LiteralParts as LiteralParts,
+    matching_texts as matching_texts,
+    parts_match as parts_match,
+)
+from agent_resolver.core.suggested_edit import apply_edits as apply_edits, edited as edited
+from agent_resolver.core.verification import (
+    examine as examine,
+    is_as_written as is_as_written,
+    known_servers as known_servers,
+    verify as verify,
+)
+from agent_resolver.core.why_chosen import Answer as Answer, why as why

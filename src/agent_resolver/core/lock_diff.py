@@ -1,0 +1,278 @@
+"""What changed between two locks, and how much of a risk each change is."""
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from msgspec import UNSET, Struct
+
+from agent_resolver.core.constraint import Limits, limits_of
+from agent_resolver.core.lock import address, integrity_of, server_hash
+from agent_resolver.core.server import Server
+from agent_resolver.core.verification import KnownServers
+from agent_resolver.schema.agent_file import AgentFile
+from agent_resolver.schema.lockfile import LockedServer, Lockfile
+from agent_resolver.schema.vocabulary import SENSITIVITY_RANK
+
+
+class Risk(StrEnum):
+    """How much of a risk a change is, the least first."""
+
+    SAFE = "safe"
+    """The agent may do less than before, or nothing else than before."""
+    REVIEW = "review"
+    """Nothing is known to be worse, but a person should have a look."""
+    RISK = "risk"
+    """The agent may reach or do what it could not, or a promise about a server is gone."""
+
+
+class ChangeKind(StrEnum):
+    """What changed."""
+
+    ACTION_ALLOWED = "action-allowed"
+    ACTION_FORBIDDEN = "action-forbidden"
+    AGENT_CHANGED = "agent-changed"
+    ENDPOINT_MOVED = "endpoint-moved"
+    FACTS_UNKNOWN = "facts-unknown"
+    HASH_EDITED = "hash-edited"
+    LAUNCH_CHANGED = "launch-changed"
+    MAX_SENSITIVITY_CHANGED = "max-sensitivity-changed"
+    REQUIRE_SIGNED_DROPPED = "require-signed-dropped"
+    REQUIRE_SIGNED_SET = "require-signed-set"
+    REQUIREMENT_ADDED = "requirement-added"
+    REQUIREMENT_REMOVED = "requirement-removed"
+    RESIDENCY_LOOSENED = "residency-loosened"
+    RESIDENCY_TIGHTENED = "residency-tightened"
+    RESOLVED_AT_CHANGED = "resolved-at-changed"
+    SCOPES_NARROWED = "scopes-narrowed"
+    SCOPES_WIDENED = "scopes-widened"
+    SENSITIVITY_LOWERED = "sensitivity-lowered"
+    SENSITIVITY_RAISED = "sensitivity-raised"
+    SERVER_CHANGED = "server-changed"
+    SIGNED_NOW = "signed-now"
+    SIGNER_CHANGED = "signer-changed"
+    TOOLS_CLOSED = "tools-closed"
+    TOOLS_OPENED = "tools-opened"
+    UNSIGNED_NOW = "unsigned-now"
+    VERSION_CHANGED = "version-changed"
+
+
+_RISKS = {
+    ChangeKind.ACTION_FORBIDDEN: Risk.SAFE,
+    ChangeKind.AGENT_CHANGED: Risk.REVIEW,
+    ChangeKind.FACTS_UNKNOWN: Risk.REVIEW,
+    ChangeKind.MAX_SENSITIVITY_CHANGED: Risk.REVIEW,
+    ChangeKind.REQUIRE_SIGNED_SET: Risk.SAFE,
+    ChangeKind.REQUIREMENT_REMOVED: Risk.SAFE,
+    ChangeKind.RESIDENCY_TIGHTENED: Risk.SAFE,
+    ChangeKind.RESOLVED_AT_CHANGED: Risk.SAFE,
+    ChangeKind.SCOPES_NARROWED: Risk.SAFE,
+    ChangeKind.SENSITIVITY_RAISED: Risk.SAFE,
+    ChangeKind.SIGNED_NOW: Risk.SAFE,
+    ChangeKind.TOOLS_CLOSED: Risk.SAFE,
+    ChangeKind.VERSION_CHANGED: Risk.REVIEW,
+}
+"""Every other kind is a risk: whoever adds one has to say that it is not."""
+
+
+class Change(Struct, frozen=True):
+    """One thing that changed."""
+
+    kind: ChangeKind
+    subject: str
+    """The category it is about, or the agent."""
+    before: str | None
+    """None where there was nothing."""
+    after: str | None
+    """None where there is nothing any more."""
+
+    @property
+    def risk(self) -> Risk:
+        """How much of a risk it is."""
+        return _RISKS.get(self.kind, Risk.RISK)
+
+
+class Side(Struct, frozen=True):
+    """A lock, with the facts that belong to it as far as they are known."""
+
+    lockfile: Lockfile
+    agent: AgentFile | None = None
+    servers: KnownServers | None = None
+
+
+def diff(old: Side, new: Side) -> tuple[Change, ...]:
+    """Everything that changed from `old` to `new`.
+
+    1. The agent, and the constraints in its file.
+    2. Each requirement that was added or removed.
+    3. Of each that is in both: the server, its address, the scopes, the tools they open.
+    4. What the indexes say of the two servers: residency, signature, publisher, sensitivity.
+    """
+    return (*_agent(old, new), *_constraints(old, new), *_requirements(old, new))
+
+
+def worst(changes: tuple[Change, ...]) -> Risk | None:
+    """The greatest risk among the changes; None where nothing changed."""
+    order = list(Risk)
+    return max((change.risk for change in changes), key=order.index, default=None)
+
+
+def _agent(old: Side, new: Side) -> Iterator[Change]:
+    before, after = old.lockfile, new.lockfile
+    yield from _changed(
+        ChangeKind.AGENT_CHANGED,
+        "agent",
+        f"{before.agent_name}@{before.agent_version}",
+        f"{after.agent_name}@{after.agent_version}",
+    )
+    yield from _changed(ChangeKind.RESOLVED_AT_CHANGED, "agent", before.resolved_at, after.resolved_at)
+
+
+def _constraints(old: Side, new: Side) -> Iterator[Change]:
+    if old.agent is None or new.agent is None:
+        return
+    before, after = limits_of(old.agent), limits_of(new.agent)
+    yield from _residency("constraints", {before.residency or "any"}, {after.residency or "any"})
+    yield from _sensitivity(before, after)
+    if before.require_signed and not after.require_signed:
+        yield Change(ChangeKind.REQUIRE_SIGNED_DROPPED, "constraints", "true", None)
+    if after.require_signed and not before.require_signed:
+        yield Change(ChangeKind.REQUIRE_SIGNED_SET, "constraints", None, "true")
+    for pattern in sorted({*before.forbid} - {*after.forbid}):
+        yield Change(ChangeKind.ACTION_ALLOWED, "constraints", pattern, None)
+    for pattern in sorted({*after.forbid} - {*before.forbid}):
+        yield Change(ChangeKind.ACTION_FORBIDDEN, "constraints", None, pattern)
+
+
+def _sensitivity(before: Limits, after: Limits) -> Iterator[Change]:
+    """A lower sensitivity, or none, lets servers in that may not hold the data."""
+    ranks = [-1 if limits.sensitivity is None else SENSITIVITY_RANK[limits.sensitivity] for limits in (before, after)]
+    if ranks[0] != ranks[1]:
+        kind = ChangeKind.SENSITIVITY_LOWERED if ranks[1] < ranks[0] else ChangeKind.SENSITIVITY_RAISED
+        yield Change(kind, "constraints", before.sensitivity, after.sensitivity)
+
+
+def _requirements(old: Side, new: Side) -> Iterator[Change]:
+    for before, after in _pairs(old.lockfile.servers, new.lockfile.servers):
+        if after is None:
+            yield from (Change(ChangeKind.REQUIREMENT_REMOVED, e.category, _described(e), None) for e in [before] if e)
+        elif before is None:
+            yield Change(ChangeKind.REQUIREMENT_ADDED, after.category, None, _described(after))
+            yield from _hashes(after)
+        else:
+            yield from _entry(before, after)
+            yield from _facts(before, after, old, new)
+
+
+Pair = tuple[LockedServer | None, LockedServer | None]
+
+
+def _pairs(old: tuple[LockedServer, ...], new: tuple[LockedServer, ...]) -> Iterator[Pair]:
+    """The entries of both locks side by side, sorted: those most alike stand together."""
+    left, right = sorted(old, key=_key), sorted(new, key=_key)
+    found: list[Pair] = []
+    for likeness in (
+        lambda entry: (entry.category, entry.server_id, entry.version, entry.scopes),
+        lambda entry: (entry.category, entry.scopes),
+        lambda entry: (entry.category, entry.server_id),
+        lambda entry: entry.category,
+    ):
+        for before in [*left]:
+            after = next((entry for entry in right if likeness(entry) == likeness(before)), None)
+            if after is not None:
+                left.remove(before)
+                right.remove(after)
+                found.append((before, after))
+    found += [(before, None) for before in left] + [(None, after) for after in right]
+    yield from sorted(found, key=_order)
+
+
+def _key(entry: LockedServer) -> tuple[object, ...]:
+    launch = "" if entry.launch is UNSET else str(entry.launch)
+    return (entry.category, entry.scopes, entry.server_id, entry.version, entry.endpoint, entry.hash, launch)
+
+
+def _order(pair: Pair) -> tuple[object, ...]:
+    before, after = pair
+    return tuple(() if entry is None else _key(entry) for entry in (before or after, after))
+
+
+def _entry(before: LockedServer, after: LockedServer) -> Iterator[Change]:
+    category = after.category
+    names = f"{before.server_id}@{before.version}", f"{after.server_id}@{after.version}"
+    if before.server_id != after.server_id:
+        yield from _changed(ChangeKind.SERVER_CHANGED, category, *names)
+    else:
+        yield from _changed(ChangeKind.VERSION_CHANGED, category, *names)
+        if before.launch != after.launch:
+            yield Change(ChangeKind.LAUNCH_CHANGED, category, address(before), address(after))
+        else:
+            yield from _changed(ChangeKind.ENDPOINT_MOVED, category, before.endpoint, after.endpoint)
+    yield from _sets(
+        (ChangeKind.SCOPES_WIDENED, ChangeKind.SCOPES_NARROWED), category, {*before.scopes}, {*after.scopes}
+    )
+    yield from _sets((ChangeKind.TOOLS_OPENED, ChangeKind.TOOLS_CLOSED), category, _tools(before), _tools(after))
+    yield from _hashes(after)
+
+
+def _hashes(entry: LockedServer) -> Iterator[Change]:
+    """What an entry that nobody edited would say of itself, where it says something else."""
+    expected = server_hash(entry.server_id, entry.version, entry.endpoint, entry.scopes)
+    yield from _changed(ChangeKind.HASH_EDITED, entry.category, expected, entry.hash)
+    integrity = integrity_of(entry)
+    if entry.integrity != integrity:
+        yield Change(ChangeKind.HASH_EDITED, entry.category, integrity or None, entry.integrity or None)
+
+
+def _facts(before: LockedServer, after: LockedServer, old: Side, new: Side) -> Iterator[Change]:
+    """How the facts changed that the indexes state, where both are at hand."""
+    if old.servers is None or new.servers is None:
+        return
+    was = old.servers.get((before.server_id, before.version))
+    now = new.servers.get((after.server_id, after.version))
+    category = after.category
+    if was is None or now is None:
+        missing = [f"{entry.server_id}@{entry.version}" for entry, facts in ((before, was), (after, now)) if not facts]
+        yield Change(ChangeKind.FACTS_UNKNOWN, category, None, ", ".join(dict.fromkeys(missing)))
+        return
+    yield from _residency(category, _regions(was), _regions(now))
+    if was.signed and not now.signed:
+        yield Change(ChangeKind.UNSIGNED_NOW, category, "signed", "not signed" if now.signed is False else "not known")
+    if now.signed and not was.signed:
+        yield Change(ChangeKind.SIGNED_NOW, category, "not signed" if was.signed is False else "not known", "signed")
+    yield from _changed(ChangeKind.SIGNER_CHANGED, category, was.publisher, now.publisher)
+    yield from _changed(ChangeKind.MAX_SENSITIVITY_CHANGED, category, was.max_sensitivity, now.max_sensitivity)
+
+
+def _regions(server: Server) -> set[str]:
+    """Where a server may keep data: what nobody knows may be anywhere, and so may what can be anywhere."""
+    return {*server.residency} if server.residency is not None and "any" not in server.residency else {"any"}
+
+
+def _residency(subject: str, before: set[str], after: set[str]) -> Iterator[Change]:
+    if before == after:
+        return
+    wider = "any" not in before and bool("any" in after or after - before)
+    kind = ChangeKind.RESIDENCY_LOOSENED if wider else ChangeKind.RESIDENCY_TIGHTENED
+    yield Change(kind, subject, ", ".join(sorted(before)) or None, ", ".join(sorted(after)) or None)
+
+
+def _tools(entry: LockedServer) -> set[str]:
+    """The tools that the locked scopes open."""
+    tools = {} if entry.tool_scopes is UNSET else entry.tool_scopes
+    return {tool for tool, scopes in tools.items() if {*scopes} <= {*entry.scopes}}
+
+
+def _sets(kinds: tuple[ChangeKind, ChangeKind], subject: str, before: set[str], after: set[str]) -> Iterator[Change]:
+    if more := sorted(after - before):
+        yield Change(kinds[0], subject, None, ", ".join(more))
+    if fewer := sorted(before - after):
+        yield Change(kinds[1], subject, ", ".join(fewer), None)
+
+
+def _changed(kind: ChangeKind, subject: str, before: str | None, after: str | None) -> Iterator[Change]:
+    if before != after:
+        yield Change(kind, subject, before, after)
+
+
+def _described(entry: LockedServer) -> str:
+    return f"{entry.server_id}@{entry.version} with {', '.join(entry.scopes)}"

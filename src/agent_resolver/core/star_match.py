@@ -1,0 +1,57 @@
+"""Literal parts with anything between them: what every pattern of ours comes down to, however it is written."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+LiteralParts = tuple[str, ...]
+"""What stands before, between and after the stars; one part alone has no star beside it."""
+
+
+def parts_match(parts: LiteralParts, text: str) -> bool:
+    """Whether the parts are all of `text`, in time linear in practice and never exponential."""
+    first, *rest = parts
+    if not rest:
+        return text == first
+    *middle, last = rest
+    if len(text) < len(first) + len(last) or not (text.startswith(first) and text.endswith(last)):
+        return False
+    start, end = len(first), len(text) - len(last)
+    # The leftmost place for each part leaves the most room for the parts after it, so nothing is tried twice.
+    for part in middle:
+        found = text.find(part, start, end)
+        if found < 0:
+            return False
+        start = found + len(part)
+    return True
+
+
+def matching_texts(parts: LiteralParts, texts: Sequence[str]) -> Sequence[str]:
+    """Those of `texts` that the parts fit, in order. The texts must be in order as well.
+
+    What starts alike stands side by side, and few texts hold the longest part: only those are looked at in full.
+    """
+    first, *rest = parts
+    if not rest:
+        place = bisect_left(texts, first)
+        return texts[place : bisect_right(texts, first, place)]
+    near, start = _starting(first, texts), len(first)
+    others = [part for part in rest if part]
+    if not others:
+        return near
+    if len(others) > 1:
+        longest = max(others, key=len)
+        return [text for text in near if longest in text and parts_match(parts, text)]
+    (other,) = others
+    if rest[-1]:
+        return [text for text in near if text.endswith(other, start)]
+    if not start:
+        return [text for text in near if other in text]
+    return [text for text in near if text.find(other, start) >= 0]
+
+
+def _starting(start: str, texts: Sequence[str]) -> Sequence[str]:
+    if not start:
+        return texts
+    length = len(start)
+    end = bisect_right(texts, start, key=lambda text: text[:length])
+    return texts[bisect_left(texts, start, hi=end) : end]

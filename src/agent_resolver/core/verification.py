@@ -1,0 +1,178 @@
+"""Whether a lock still holds: against itself, against the agent file and against the index."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec import UNSET, Struct, structs
+
+from agent_resolver.core.constraint import Limits, limits_of, requirements_of
+from agent_resolver.core.lock import address, integrity_of, lock_entry, server_hash
+from agent_resolver.core.lock_difference import Difference, DifferenceKind
+from agent_resolver.core.rule import judge
+from agent_resolver.core.server import Server
+from agent_resolver.schema.agent_file import AgentFile, Requirement
+from agent_resolver.schema.conflict import find_conflict
+from agent_resolver.schema.errors import InvalidLockfile
+from agent_resolver.schema.lockfile import LockedServer, Lockfile, is_newer, is_ours, parse_lockfile, to_json
+
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
+KnownServers = Mapping[tuple[str, str], Server]
+"""Servers by id and version."""
+
+
+class Examined(Struct, frozen=True):
+    """The bytes of a lock, as far as they could be read, and all about them that does not hold."""
+
+    lockfile: Lockfile | None
+    """None when the bytes are no lock."""
+    differences: tuple[Difference, ...]
+
+
+def examine(raw: bytes, agent: AgentFile, servers: KnownServers | Iterable[Server]) -> Examined:
+    """Everything about the lock with these bytes that does not hold; nothing means that it may govern a run.
+
+    `servers` may be given by `known_servers`, which serves many locks.
+    """
+    problem = unusable(raw)
+    if problem:
+        return Examined(None, (problem,))
+    try:
+        lockfile = parse_lockfile(raw)
+    except InvalidLockfile as error:
+        return Examined(None, tuple(Difference(DifferenceKind.MALFORMED, "lock", str(found)) for found in error.issues))
+    differences = verify(lockfile, agent, servers)
+    if not differences and not is_as_written(raw, lockfile):
+        message = "Its bytes are not the ones that `agent resolve` writes"
+        differences = (Difference(DifferenceKind.FORMAT_EDITED, "lock", message),)
+    return Examined(lockfile, differences)
+
+
+def unusable(raw: bytes) -> Difference | None:
+    """Why these bytes must not be read as a lock, or overwritten as one, without a person."""
+    if not raw:
+        return Difference(DifferenceKind.MALFORMED, "lock", "The file is empty")
+    conflict = find_conflict(raw)
+    if conflict and any(map(is_ours, conflict.sides)):
+        sides = f"between `{conflict.ours}` and `{conflict.theirs}`"
+        return Difference(DifferenceKind.MERGE_CONFLICT, "lock", f"Line {conflict.line} opens a merge conflict {sides}")
+    if not is_ours(raw):
+        return Difference(DifferenceKind.FOREIGN_FILE, "lock", "It was not written by `agent resolve`")
+    if is_newer(raw):
+        return Difference(DifferenceKind.NEWER_FORMAT, "lock", "It was written by a newer version of `agent`")
+    return None
+
+
+def known_servers(servers: Iterable[Server]) -> KnownServers:
+    """The servers of an index by id and version."""
+    return {(server.id, server.version): server for server in servers}
+
+
+def verify(lockfile: Lockfile, agent: AgentFile, servers: KnownServers | Iterable[Server]) -> tuple[Difference, ...]:
+    """Everything about `lockfile` that does not hold; nothing means that it may govern a run.
+
+    1. The lock is for this agent.
+    2. Every entry has the hash and the integrity of what it pins.
+    3. Every entry answers a requirement of the agent file with exactly its scopes, and every requirement has one.
+    4. The index has that server, unchanged, and it breaks none of the agent's rules.
+
+    That the index has a better server by now is no difference: a lock is there to keep what was chosen.
+    """
+    known = servers if isinstance(servers, Mapping) else known_servers(servers)
+    limits = limits_of(agent)
+    return (
+        *_agent(lockfile, agent),
+        *(found for entry in lockfile.servers for found in _hashes(entry)),
+        *_requirements(lockfile, agent),
+        *(found for entry in lockfile.servers for found in _server(entry, known, limits)),
+    )
+
+
+def is_as_written(raw: bytes, lockfile: Lockfile) -> bool:
+    """Whether the bytes of a lock are the ones that were written, but for line ends that a checkout may change."""
+    in_order = sorted(lockfile.servers, key=lambda entry: (entry.category, entry.scopes))
+    version = 2 if any(entry.integrity for entry in in_order) else UNSET
+    written = structs.replace(lockfile, servers=tuple(in_order), lock_version=version)
+    return bool(_INSTANT.fullmatch(lockfile.resolved_at)) and raw.replace(b"\r\n", b"\n") == to_json(written)
+
+
+def _agent(lockfile: Lockfile, agent: AgentFile) -> Iterator[Difference]:
+    locked, current = f"{lockfile.agent_name}@{lockfile.agent_version}", f"{agent.name}@{agent.version}"
+    if locked != current:
+        yield Difference(DifferenceKind.AGENT_CHANGED, "agent", f"Locked for '{locked}', but the file says '{current}'")
+
+
+def _hashes(entry: LockedServer) -> Iterator[Difference]:
+    expected = server_hash(entry.server_id, entry.version, entry.endpoint, entry.scopes)
+    if entry.hash != expected:
+        message = f"Its hash is {entry.hash}, but what it pins hashes to {expected}"
+        yield Difference(DifferenceKind.HASH_EDITED, _name(entry), message)
+    if entry.integrity != integrity_of(entry):
+        yield Difference(
+            DifferenceKind.HASH_EDITED,
+            _name(entry),
+            f"Its integrity is {entry.integrity or 'absent'}, but should be {integrity_of(entry) or 'absent'}",
+        )
+    if entry.launch and entry.launch.endpoint != entry.endpoint:
+        yield Difference(DifferenceKind.LAUNCH_CHANGED, _name(entry), "The endpoint is not that of the launch record")
+
+
+def _requirements(lockfile: Lockfile, agent: AgentFile) -> Iterator[Difference]:
+    needs, entries = list(requirements_of(agent)), list(lockfile.servers)
+    for need in [*needs]:
+        exact = next((entry for entry in entries if _answers(entry, need)), None)
+        if exact:
+            needs.remove(need)
+            entries.remove(exact)
+    for need in needs:
+        near = next((entry for entry in entries if entry.category == need.category), None)
+        if near is None:
+            message = "The agent file requires it, and the lock has no server for it"
+            yield Difference(DifferenceKind.REQUIREMENT_CHANGED, need.category, message)
+            continue
+        entries.remove(near)
+        yield from _scopes(near, need)
+    for entry in entries:
+        message = f"The lock has {_name(entry)} for it, and the agent file does not require it"
+        yield Difference(DifferenceKind.REQUIREMENT_CHANGED, entry.category, message)
+
+
+def _answers(entry: LockedServer, need: Requirement) -> bool:
+    return (entry.category, entry.scopes) == (need.category, need.permissions)
+
+
+def _scopes(entry: LockedServer, need: Requirement) -> Iterator[Difference]:
+    wider = ", ".join(sorted(set(entry.scopes) - set(need.permissions)))
+    narrower = ", ".join(sorted(set(need.permissions) - set(entry.scopes)))
+    if wider:
+        message = f"Locked with scopes the agent file does not ask for: {wider}"
+        yield Difference(DifferenceKind.SCOPES_WIDENED, _name(entry), message)
+    if narrower:
+        message = f"Locked without scopes the agent file asks for: {narrower}"
+        yield Difference(DifferenceKind.SCOPES_NARROWED, _name(entry), message)
+    if not wider and not narrower:
+        message = "The scopes are not listed as the agent file lists them"
+        yield Difference(DifferenceKind.REQUIREMENT_CHANGED, _name(entry), message)
+
+
+def _server(entry: LockedServer, known: KnownServers, limits: Limits) -> Iterator[Difference]:
+    server = known.get((entry.server_id, entry.version))
+    if server is None:
+        yield Difference(DifferenceKind.SERVER_VANISHED, _name(entry), "The index does not have this server any more")
+        return
+    need = Requirement(category=entry.category, permissions=entry.scopes)
+    fresh = lock_entry(need, server)
+    if fresh.launch != entry.launch:
+        message = f"Locked as '{address(entry)}', but the index says '{address(fresh)}'"
+        yield Difference(DifferenceKind.LAUNCH_CHANGED, _name(entry), message)
+    elif fresh.endpoint != entry.endpoint:
+        message = f"Locked at '{entry.endpoint}', but the index says '{fresh.endpoint}'"
+        yield Difference(DifferenceKind.ENDPOINT_MOVED, _name(entry), message)
+    if fresh.tool_scopes != entry.tool_scopes:
+        message = "Which scopes open its tools is not what the index says"
+        yield Difference(DifferenceKind.TOOL_SCOPES_CHANGED, _name(entry), message)
+    if reason := judge(need, limits)(server):
+        yield Difference(DifferenceKind.NOT_ELIGIBLE, _name(entry), reason.message)
+
+
+def _name(entry: LockedServer) -> str:
+    return f"{entry.server_id}@{entry.version}"

@@ -1,0 +1,71 @@
+"""Why a server was chosen for a requirement, or every reason against it."""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from agent_resolver.core.choice import Choice, lost_tie_break, selection
+from agent_resolver.core.resolution import Resolution
+from agent_resolver.core.rule import every_broken, preference
+from agent_resolver.core.server import Server
+from agent_resolver.schema.agent_file import Requirement
+from agent_resolver.schema.explanation import Reason
+
+
+class Verdict(Struct, frozen=True):
+    """What became of one server for one requirement."""
+
+    server: Server
+    chosen_because: str | None
+    """None for a server that was not chosen."""
+    reasons: tuple[Reason, ...]
+    """Every rule that it breaks, or the tie-break it lost; nothing for the chosen one."""
+
+
+class Answer(Struct, frozen=True):
+    """What became of one requirement, as far as the question goes."""
+
+    requirement: Requirement
+    verdicts: tuple[Verdict, ...]
+    """The chosen server first, then the others by preference."""
+    others: int
+    """How many servers do not offer the category, where the question is about the category."""
+
+
+def why(resolution: Resolution, word: str) -> tuple[Answer, ...]:
+    """Every requirement of the category `word`; or, for the server `word` or `id@version`, every one it could serve.
+
+    A server that offers no category of the agent file is held against all of them.
+    """
+    named = [server for server in resolution.servers if word in {server.id, str(server)}]
+    answers = tuple(_answers(resolution, word, named))
+    near = tuple(answer for answer in answers if _is_near(answer, word))
+    return near or answers
+
+
+def _is_near(answer: Answer, word: str) -> bool:
+    category = answer.requirement.category
+    return category == word or any(category in verdict.server.categories for verdict in answer.verdicts)
+
+
+def _answers(resolution: Resolution, word: str, named: list[Server]) -> Iterator[Answer]:
+    for choice in resolution.choices:
+        category = choice.requirement.category
+        if category == word:
+            offering = [server for server in resolution.servers if category in server.categories]
+            yield _answer(resolution, choice, offering, len(resolution.servers) - len(offering))
+        elif named:
+            yield _answer(resolution, choice, named, 0)
+
+
+def _answer(resolution: Resolution, choice: Choice, servers: list[Server], others: int) -> Answer:
+    ordered = sorted(servers, key=lambda server: (server is not choice.server, preference(server)))
+    return Answer(choice.requirement, tuple(_verdict(resolution, choice, server) for server in ordered), others)
+
+
+def _verdict(resolution: Resolution, choice: Choice, server: Server) -> Verdict:
+    chosen = selection(choice)
+    if chosen and server is choice.server:
+        return Verdict(server, chosen.selection_reason, ())
+    broken = every_broken(server, choice.requirement, resolution.limits)
+    return Verdict(server, None, broken or (lost_tie_break(choice),))

@@ -1,0 +1,29 @@
+from agent_resolver.identity.claim import caller_of as caller_of
+from agent_resolver.identity.errors import (
+    InvalidToken as InvalidToken,
+    KeysUnavailable as KeysUnavailable,
+    MissingToken as MissingToken,
+    TokenCode as TokenCode,
+    UnusableIdentity as UnusableIdentity,
+)
+from agent_resolver.identity.issuer_address import address as address, is_loopback as is_loopback
+from agent_resolver.identity.keys import (
+    LIFETIME_SECONDS as LIFETIME_SECONDS,
+    MAX_DOCUMENT_BYTES as MAX_DOCUMENT_BYTES,
+    MAX_KEYS as MAX_KEYS,
+    PAUSE_SECONDS as PAUSE_SECONDS,
+    Answer as Answer,
+    IssuerKeys as IssuerKeys,
+    Keys as Keys,
+    check_issuer as check_issuer,
+    get_over_http as get_over_http,
+    keys_of as keys_of,
+    read_keys as read_keys,
+)
+from agent_resolver.identity.token import (
+    ALGORITHMS as ALGORITHMS,
+    LEEWAY_SECONDS as LEEWAY_SECONDS,
+    MAX_TOKEN_BYTES as MAX_TOKEN_BYTES,
+    verify as verify,
+)
+from agent_resolver.identity.verifier import Verifier as Verifier

@@ -1,0 +1,61 @@
+from agent_resolver.project.adapter import StatePorts as StatePorts, SystemClock as SystemClock
+from agent_resolver.project.capability import load_capabilities as load_capabilities
+from agent_resolver.project.catalog import (
+    catalog_roots as catalog_roots,
+    catalog_settings as catalog_settings,
+    judge_of as judge_of,
+    open_catalog as open_catalog,
+    resolve_against as resolve_against,
+)
+from agent_resolver.project.config import (
+    Catalog as Catalog,
+    Config as Config,
+    Engine as Engine,
+    Health as Health,
+    Identity as Identity,
+    Knowledge as Knowledge,
+    Layers as Layers,
+    Loaded as Loaded,
+    Model as Model,
+    ModelData as ModelData,
+    OAuth as OAuth,
+    Policy as Policy,
+    Prices as Prices,
+    Provider as Provider,
+    Remote as Remote,
+    SecretPlace as SecretPlace,
+    ServerAccess as ServerAccess,
+    State as State,
+    Tools as Tools,
+    load_config as load_config,
+    masked as masked,
+)
+from agent_resolver.project.config_file import find_config as find_config, read_config as read_config
+from agent_resolver.project.errors import (
+    InvalidConfig as InvalidConfig,
+    LockRefused as LockRefused,
+    ManifestDrift as ManifestDrift,
+    RefusedManifest as RefusedManifest,
+    UntrustedFolder as UntrustedFolder,
+    UnusableModule as UnusableModule,
+    UnusableState as UnusableState,
+    UnusableWorkspace as UnusableWorkspace,
+)
+from agent_resolver.project.identity import (
+    caller_of as caller_of,
+    caller_or_anonymous as caller_or_anonymous,
+    user_name as user_name,
+    verifier_of as verifier_of,
+)
+from agent_resolver.project.manifest import require_no_drift as require_no_drift
+from agent_resolver.project.plan import (
+    CatalogAgents as CatalogAgents,
+    ProjectLocks as ProjectLocks,
+    registries_of as registries_of,
+)
+from agent_resolver.project.plugin import InstalledPlugins as InstalledPlugins
+from agent_resolver.project.project import Project as Project
+from agent_resolver.project.secret import ProjectSecrets as ProjectSecrets
+from agent_resolver.project.tools import OpenTools as OpenTools, open_tools as open_tools
+from agent_resolver.project.trust import TrustedFolders as TrustedFolders
+from agent_resolver.project.workspace import Member as Member, members as members

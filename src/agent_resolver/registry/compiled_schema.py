@@ -1,0 +1,103 @@
+"""What arguments and results of a tool must look like."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal, InvalidOperation
+from functools import partial
+from typing import Any, Final, NoReturn, Protocol
+
+import jsonschema_rs
+import msgspec
+
+
+class Fault(Protocol):
+    """One place where a value does not follow a schema."""
+
+    message: str
+    instance_path: Sequence[str | int]
+
+
+class CompiledSchema(Protocol):
+    """A schema, compile_schema once."""
+
+    def is_valid(self, instance: Any) -> bool:  # noqa: ANN401 - a JSON value
+        """Whether the value follows the schema."""
+        ...
+
+    def iter_errors(self, instance: Any) -> Iterator[Any]:  # noqa: ANN401 - a JSON value
+        """Where it does not."""
+        ...
+
+
+def compile_schema(schema: dict[str, Any], *, has_formats: bool = True) -> CompiledSchema:
+    """A schema in the dialect that it names, else in the newest; nothing is fetched for it.
+
+    Args:
+        schema: The schema.
+        has_formats: Whether its formats hold. For whoever wrote another's schema they may be mere remarks.
+
+    Raises:
+        ValueError: It is no schema, or refers to one elsewhere.
+    """
+    try:
+        # What is wrong with a value is told without the value: it may be somebody's secret.
+        return _validator_for(schema, mask="the value", validate_formats=has_formats)
+    except ValueError:
+        # A schema is nobody's secret, and without it nobody finds what is wrong.
+        return _validator_for(schema, validate_formats=has_formats)
+
+
+def schema_faults(shape: CompiledSchema | None, value: Any, name: str) -> tuple[str, ...]:  # noqa: ANN401 - a JSON value
+    """Every fault of a value, each with its path; what can be sent and recorded is JSON as well."""
+    try:
+        # First, because this ends at values nested too deeply, and the check below would end the process.
+        msgspec.json.encode(value, order="sorted")
+        if shape is not None and not shape.is_valid(value):
+            return tuple(sorted(_words(fault, name) for fault in shape.iter_errors(value)))
+    except (TypeError, ValueError, RecursionError) as error:
+        return (f"({name}): it is no JSON: {error}",)
+    return ()
+
+
+def _words(fault: Fault, name: str) -> str:
+    return f"{'.'.join(map(str, fault.instance_path)) or f'({name})'}: {fault.message}"
+
+
+def _refuse_reference(uri: str) -> NoReturn:
+    raise ValueError(f"the schema refers to {uri}, and nothing is fetched")
+
+
+# Formats --------------------------------------------------------------------------------------------------------------
+
+
+def _with_or_without_offset(name: str) -> Callable[[str], bool]:
+    """A format of RFC 3339's; a local time, which Python's libraries read and write under the same name, will do."""
+    is_exact = jsonschema_rs.validator_for({"format": name}, validate_formats=True).is_valid
+    return lambda value: is_exact(value) or is_exact(f"{value}Z")
+
+
+def _is_duration(value: str) -> bool:
+    """Whether a text is a duration of ISO 8601; Python's may be negative, and have fractions of seconds."""
+    return _DURATION.fullmatch(value) is not None
+
+
+def _is_decimal(value: str) -> bool:
+    try:
+        Decimal(value)
+    except InvalidOperation:
+        return False
+    return True
+
+
+_DURATION: Final = re.compile(
+    r"-?P(?=.)([0-9]+Y)?([0-9]+M)?([0-9]+W)?([0-9]+D)?"
+    r"(T(?=.)([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]+)?S)?)?"
+)
+_FORMATS: Final = {
+    "date-time": _with_or_without_offset("date-time"),
+    "time": _with_or_without_offset("time"),
+    "duration": _is_duration,
+    "decimal": _is_decimal,
+}
+"""Formats as Python's libraries have them; all others are as JSON Schema has them."""
+_validator_for: Final = partial(jsonschema_rs.validator_for, retriever=_refuse_reference, formats=_FORMATS)

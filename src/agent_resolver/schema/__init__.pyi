@@ -1,0 +1,136 @@
+from agent_resolver.schema.agent_file import (
+    ActionConstraints as ActionConstraints,
+    AgentFile as AgentFile,
+    Constraints as Constraints,
+    DataConstraints as DataConstraints,
+    Requirement as Requirement,
+    Requires as Requires,
+    TrustConstraints as TrustConstraints,
+    parse_agent_file as parse_agent_file,
+    read_agent_file as read_agent_file,
+)
+from agent_resolver.schema.audit import AuditRecord as AuditRecord, Record as Record
+from agent_resolver.schema.caller import ANONYMOUS as ANONYMOUS, Caller as Caller, local_caller as local_caller
+from agent_resolver.schema.canonical_digest import digest as digest
+from agent_resolver.schema.classification import (
+    CLASSIFICATION_RANK as CLASSIFICATION_RANK,
+    Classification as Classification,
+)
+from agent_resolver.schema.conflict import Conflict as Conflict, find_conflict as find_conflict
+from agent_resolver.schema.descriptor import Descriptor as Descriptor, Labels as Labels, Rules as Rules
+from agent_resolver.schema.errors import (
+    EditedManifest as EditedManifest,
+    InvalidAgentFile as InvalidAgentFile,
+    InvalidIndex as InvalidIndex,
+    InvalidInput as InvalidInput,
+    InvalidLockfile as InvalidLockfile,
+    InvalidManifest as InvalidManifest,
+    ResolverError as ResolverError,
+)
+from agent_resolver.schema.explanation import (
+    AppliedConstraints as AppliedConstraints,
+    Edit as Edit,
+    EditKind as EditKind,
+    Explanation as Explanation,
+    FailedRequirement as FailedRequirement,
+    Reason as Reason,
+    Rejection as Rejection,
+    RejectionCode as RejectionCode,
+    RequirementExplanation as RequirementExplanation,
+    Selection as Selection,
+    Suggestion as Suggestion,
+)
+from agent_resolver.schema.format_schema import FORMATS as FORMATS, json_schema as json_schema
+from agent_resolver.schema.front_matter import Document as Document, split as split
+from agent_resolver.schema.index import (
+    Index as Index,
+    IndexEntry as IndexEntry,
+    Launch as Launch,
+    ServerData as ServerData,
+    ServerPolicy as ServerPolicy,
+    ServerTrust as ServerTrust,
+)
+from agent_resolver.schema.index_fast import is_surely_clean as is_surely_clean
+from agent_resolver.schema.index_reader import (
+    parse_index as parse_index,
+    read_index as read_index,
+    unremarkable_index as unremarkable_index,
+)
+from agent_resolver.schema.index_tree import entry_trees as entry_trees
+from agent_resolver.schema.issue import (
+    Issue as Issue,
+    IssueCode as IssueCode,
+    Severity as Severity,
+    only_errors as only_errors,
+)
+from agent_resolver.schema.json_reader import read_json as read_json
+from agent_resolver.schema.json_tree import parse_json as parse_json, parse_json_at as parse_json_at
+from agent_resolver.schema.ledger import Begun as Begun, Start as Start
+from agent_resolver.schema.limit import (
+    MAX_AGENT_FILE_BYTES as MAX_AGENT_FILE_BYTES,
+    MAX_DEPTH as MAX_DEPTH,
+    MAX_FRONT_MATTER_CHARACTERS as MAX_FRONT_MATTER_CHARACTERS,
+    MAX_INTEGER_DIGITS as MAX_INTEGER_DIGITS,
+    MAX_LOCKFILE_BYTES as MAX_LOCKFILE_BYTES,
+)
+from agent_resolver.schema.lockfile import (
+    LockedServer as LockedServer,
+    Lockfile as Lockfile,
+    is_newer as is_newer,
+    is_ours as is_ours,
+    parse_lockfile as parse_lockfile,
+    to_json as to_json,
+)
+from agent_resolver.schema.manifest import (
+    Manifest as Manifest,
+    ManifestTool as ManifestTool,
+    is_manifest as is_manifest,
+    manifest_digest as manifest_digest,
+    parse_manifest as parse_manifest,
+)
+from agent_resolver.schema.outcome import (
+    Done as Done,
+    Failed as Failed,
+    FailureCode as FailureCode,
+    Outcome as Outcome,
+    Pending as Pending,
+)
+from agent_resolver.schema.pending import (
+    PendingAction as PendingAction,
+    PendingState as PendingState,
+    PendingType as PendingType,
+    Priority as Priority,
+)
+from agent_resolver.schema.source import (
+    Lines as Lines,
+    Unreadable as Unreadable,
+    byte_order_mark_warning as byte_order_mark_warning,
+    decode as decode,
+    unreadable as unreadable,
+)
+from agent_resolver.schema.toml_tree import parse_toml as parse_toml, tree_of as tree_of
+from agent_resolver.schema.tree import (
+    EMPTY as EMPTY,
+    Item as Item,
+    Mapping as Mapping,
+    Node as Node,
+    Scalar as Scalar,
+    Sequence as Sequence,
+    find as find,
+    kind as kind,
+    located as located,
+    plain as plain,
+)
+from agent_resolver.schema.vocabulary import (
+    DECLARED_ORDER as DECLARED_ORDER,
+    SENSITIVITY_RANK as SENSITIVITY_RANK,
+    AgentName as AgentName,
+    Endpoint as Endpoint,
+    Identifier as Identifier,
+    OptionalText as OptionalText,
+    Residency as Residency,
+    Sensitivity as Sensitivity,
+    Text as Text,
+)
+from agent_resolver.schema.walker import suggestion as suggestion, walk as walk
+from agent_resolver.schema.yaml_tree import parse_yaml as parse_yaml

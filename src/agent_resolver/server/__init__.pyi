@@ -1,0 +1,21 @@
+from agent_resolver.server.auth import (
+    Authentication as Authentication,
+    authenticated as authenticated,
+    metadata_routes as metadata_routes,
+    resource_of as resource_of,
+)
+from agent_resolver.server.client_settings import CLIENTS as CLIENTS, client_config as client_config
+from agent_resolver.server.inbox import inbox_tools as inbox_tools
+from agent_resolver.server.mcp_server import NAME as NAME, AgentServer as AgentServer, agent_server as agent_server
+from agent_resolver.server.notification import Notices as Notices
+from agent_resolver.server.resource import AgentResources as AgentResources
+from agent_resolver.server.resource_tool import ResourceTools as ResourceTools
+from agent_resolver.server.stdio import Input as Input, Output as Output
+from agent_resolver.server.tool import (
+    CALLER_KEY as CALLER_KEY,
+    RegistryTools as RegistryTools,
+    caller_of_request as caller_of_request,
+)
+from agent_resolver.server.transport import listener as listener, serve_http as serve_http
+from agent_resolver.server.waiting_call import WaitingCalls as WaitingCalls
+from agent_resolver.server.watch import keep_up as keep_up

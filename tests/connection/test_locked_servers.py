@@ -1,0 +1,338 @@
+"""The tools of locked servers in a registry: only what the lock opens, also when a server changes its mind."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from opentelemetry.sdk.resources import Resource
+
+from agent_resolver.connection import LockedServers, ServerUse, Surroundings
+from agent_resolver.registry import MemoryTrail, NeedsAction, Ports, ToolFailure, ToolIdConflict, ToolRegistry
+from agent_resolver.schema import Done, Failed, FailureCode
+from agent_resolver.telemetry import CallTelemetry, Signals, sampler_of
+from tests.connection.conftest import locked, use
+from tests.process import comes_true, started
+from tests.registry.sample import CONTEXT, TRACE
+
+pytestmark = pytest.mark.anyio
+
+CANARY = "canary-91c2"
+
+
+class Offer:
+    """A registry with the tools of some servers."""
+
+    def __init__(self, uses: tuple[ServerUse, ...], around: Surroundings, trail: MemoryTrail) -> None:
+        self.trail = trail
+        self.registry = ToolRegistry(Ports(trail=trail))
+        self.servers = LockedServers(uses, self.registry, trail, around)
+
+    async def call(self, tool_id: str, **arguments: Any) -> Any:
+        return await self.registry.call(tool_id, arguments, CONTEXT)
+
+    async def result(self, tool_id: str, **arguments: Any) -> Any:
+        outcome = await self.call(tool_id, **arguments)
+        assert isinstance(outcome, Done), outcome
+        return outcome.result
+
+    async def failure(self, tool_id: str, **arguments: Any) -> tuple[FailureCode, str]:
+        outcome = await self.call(tool_id, **arguments)
+        assert isinstance(outcome, Failed), outcome
+        return outcome.code, outcome.message
+
+    def listed(self) -> list[str]:
+        return [descriptor.id for descriptor in self.registry.list()]
+
+    def refused(self) -> dict[str, str]:
+        return {tool_id: refused.code.value for tool_id, refused in self.registry.refused().items()}
+
+    def records(self, *kinds: str) -> list[Mapping[str, object]]:
+        return [body for _, kind, body in self.trail.records if kind in kinds]
+
+
+Offered = Callable[..., AbstractAsyncContextManager[Offer]]
+
+
+@pytest.fixture
+def offered(around: Surroundings) -> Offered:
+    """Connects servers, and closes them when the block ends."""
+
+    @asynccontextmanager
+    async def offer(*uses: ServerUse, trail: MemoryTrail | None = None, **other: Any) -> AsyncIterator[Offer]:
+        made = Offer(uses, msgspec.structs.replace(around, **other), trail or MemoryTrail())
+        try:
+            await made.servers.connect("run-1")
+            yield made
+        finally:
+            await made.servers.close()
+
+    return offer
+
+
+async def test_only_what_the_locked_scopes_open_is_offered(offered: Offered) -> None:
+    entry = locked("raw.py", "pages")
+    grant = use(entry, "tool-001", "tool-004").grant
+    narrowed = msgspec.structs.replace(
+        grant,
+        tool_scopes={**grant.tool_scopes, "tool-002": ("write",), "tool-003": ("use",)},
+        forbid=("*-003",),
+        admitted=frozenset({"raw.tool-005"}),
+    )
+
+    async with offered(msgspec.structs.replace(use(entry), grant=narrowed)) as offer:
+        assert offer.listed() == ["raw.tool-001", "raw.tool-004", "raw.tool-005"]
+        assert offer.refused() == {
+            **{f"raw.tool-{number:03}": "TOOL_NOT_MAPPED" for number in range(23) if number not in {1, 2, 3, 4, 5}},
+            "raw.tool-002": "SCOPE_NOT_LOCKED",
+            "raw.tool-003": "FORBIDDEN_ACTION",
+        }
+        assert (await offer.failure("raw.tool-002"))[0] is FailureCode.SCOPE_NOT_LOCKED
+        assert (await offer.failure("raw.tool-000"))[0] is FailureCode.TOOL_NOT_MAPPED
+
+
+async def test_every_decision_about_a_server_leaves_a_record(offered: Offered) -> None:
+    entry = locked("raw.py", "pages")
+
+    async with offered(use(entry, "tool-001")) as offer:
+        kinds = [kind for _, kind, _ in offer.trail.records]
+
+    assert kinds == ["server.connected", "tool.refused", "tool.admitted", *["tool.refused"] * 21]
+    assert offer.records("server.connected") == [{"server": "raw@1.0.0", "endpoint": entry.endpoint}]
+    assert offer.records("tool.admitted") == [{"tool": "raw.tool-001", "code": "ADMITTED"}]
+    assert offer.records("tool.refused")[0] == {"tool": "raw.tool-000", "code": "TOOL_NOT_MAPPED"}
+
+
+async def test_a_descriptor_says_what_the_lock_says(offered: Offered) -> None:
+    entry = locked("raw.py")
+    limited = msgspec.structs.replace(use(entry, "echo"), rate_limit_per_minute=30.0)
+
+    async with offered(limited, call_seconds=7.0) as offer:
+        (descriptor,) = offer.registry.list()
+
+    assert (descriptor.id, descriptor.description) == ("raw.echo", "The arguments.")
+    assert (descriptor.source, descriptor.scopes) == ("server raw@1.0.0", ("use",))
+    assert (descriptor.rate_limit_per_minute, descriptor.timeout_seconds) == (30.0, 7.0)
+    assert descriptor.input_schema["required"] == ["text"]
+
+
+async def test_nothing_of_what_was_said_to_a_server_is_in_the_records(offered: Offered) -> None:
+    async with offered(use(locked("raw.py"), "echo", "fail")) as offer:
+        assert await offer.result("raw.echo", text=CANARY) == {"text": CANARY}
+        await offer.failure("raw.echo", text=[CANARY])
+        await offer.failure("raw.fail", text=CANARY)
+
+    assert CANARY not in str(offer.trail.records)
+    assert "no such note" not in str(offer.trail.records)
+
+
+async def test_a_server_that_hangs_does_not_keep_the_others(offered: Offered) -> None:
+    good, bad = locked("raw.py", server_id="good"), locked("raw.py", "hang", server_id="bad")
+
+    async with offered(use(good, "echo"), use(bad, "echo"), connect_seconds=2.0) as offer:
+        assert offer.listed() == ["good.echo"]
+        assert await offer.result("good.echo", text="hello") == {"text": "hello"}
+        (problem,) = offer.servers.problems.items()
+
+    assert problem[0] == "bad@1.0.0"
+    assert isinstance(problem[1], ToolFailure)
+    assert (problem[1].code, str(problem[1])) == (FailureCode.TIMEOUT, "bad did not answer in time")
+    assert offer.records("server.unavailable") == [{"server": "bad@1.0.0", "reason": "TIMEOUT"}]
+
+
+async def test_a_server_without_its_secret_is_not_started_and_waits(offered: Offered, folder: Path) -> None:
+    async with offered(use(locked("raw.py", env=("RAW_TOKEN",)), "echo")) as offer:
+        problem = offer.servers.problems["raw@1.0.0"]
+
+    assert isinstance(problem, NeedsAction)
+    assert offer.records("server.unavailable") == [{"server": "raw@1.0.0", "reason": "SECRET"}]
+    assert started(folder) == []
+
+
+async def test_only_the_servers_that_are_asked_for_are_connected(around: Surroundings, folder: Path) -> None:
+    uses = tuple(use(locked("raw.py", server_id=name), "echo") for name in ("one", "two"))
+    offer = Offer(uses, around, MemoryTrail())
+
+    await offer.servers.connect("run-1", ["two@1.0.0"])
+
+    assert offer.listed() == ["two.echo"]
+    assert offer.servers.names() == ["one@1.0.0", "two@1.0.0"]
+    assert len(started(folder)) == 1
+    await offer.servers.close()
+
+
+async def test_a_tool_belongs_to_the_server_with_the_longest_id_that_fits(around: Surroundings) -> None:
+    uses = tuple(use(locked("raw.py", server_id=name)) for name in ("acme", "acme.eu"))
+    servers = Offer(uses, around, MemoryTrail()).servers
+
+    assert servers.owner_of("acme.eu.read") == "acme.eu@1.0.0"
+    assert servers.owner_of("acme.us.read") == "acme@1.0.0"
+    assert servers.owner_of("acme") is None
+    assert servers.owner_of("other.read") is None
+
+
+async def test_two_servers_with_one_tool_id_are_a_conflict(around: Surroundings) -> None:
+    first = use(locked("raw.py", server_id="raw"), "echo")
+    second = msgspec.structs.replace(first, entry=msgspec.structs.replace(first.entry, version="2.0.0"))
+    offer = Offer((first, second), around, MemoryTrail())
+
+    with pytest.raises(ToolIdConflict) as conflict:
+        await offer.servers.connect("run-1")
+    await offer.servers.close()
+
+    assert {"server raw@1.0.0", "server raw@2.0.0"} <= set(str(conflict.value).split(" by both ")[1].split(" and "))
+
+
+async def test_schemas_that_cannot_be_used_are_refused_and_the_others_work(offered: Offered) -> None:
+    names = ("elsewhere", "broken", "huge", "itself", "older")
+
+    async with offered(use(locked("raw.py", "odd-schemas"), *names)) as offer:
+        assert offer.listed() == ["raw.itself", "raw.older"]
+        reasons = {name: await offer.failure(f"raw.{name}") for name in ("elsewhere", "broken", "huge")}
+        assert await offer.result("raw.older", pair=["a", 1]) == {"new": {"pair": ["a", 1]}}
+        assert (await offer.failure("raw.older", pair=[1]))[0] is FailureCode.INPUT_VALIDATION_FAILED
+        assert await offer.result("raw.itself", child={"child": {}}) == {"new": {"child": {"child": {}}}}
+
+    assert {code for code, _ in reasons.values()} == {FailureCode.SCHEMA_UNUSABLE}
+    assert "nothing is fetched" in reasons["elsewhere"][1]
+    assert reasons["huge"][1] == "The schema of its arguments cannot be used: it is larger than 262,144 bytes"
+    assert "nonsense" in reasons["broken"][1]
+
+
+async def test_what_a_tool_reports_as_its_error_is_a_failure_in_its_words(offered: Offered) -> None:
+    async with offered(use(locked("raw.py"), "fail", "fail-silently", "text-only")) as offer:
+        assert await offer.failure("raw.fail") == (FailureCode.TOOL_ERROR, "there is no such note")
+        assert await offer.failure("raw.fail-silently") == (
+            FailureCode.TOOL_ERROR,
+            "The tool reported an error without words",
+        )
+        assert await offer.result("raw.text-only") == [{"type": "text", "text": "only text"}]
+
+
+async def test_a_server_that_breaks_the_promise_of_its_own_schema_is_told(offered: Offered) -> None:
+    names = ("promise-broken", "promise-forgotten", "promise-endless")
+
+    async with offered(use(locked("raw.py"), *names), call_seconds=5.0) as offer:
+        outcomes = {name: await offer.call(f"raw.{name}") for name in names}
+
+    for outcome in outcomes.values():
+        assert isinstance(outcome, Failed)
+        assert outcome.code is FailureCode.OUTPUT_VALIDATION_FAILED
+    assert outcomes["promise-broken"].details == ('count: the value is not of type "integer"',)
+    assert outcomes["promise-forgotten"].details == ('(result): the value is not of type "object"',)
+
+
+MODERN = ("modern.py", "modern")
+LEGACY = ("raw.py", "raw")
+
+
+@pytest.mark.parametrize(("script", "name"), [LEGACY, MODERN])
+async def test_a_server_that_changes_its_tools_gets_no_more_than_the_lock_gives(
+    offered: Offered, script: str, name: str
+) -> None:
+    entry = locked(script, server_id=name)
+
+    async with offered(use(entry, "change", "echo", "new-mapped")) as offer:
+        assert offer.listed() == [f"{name}.change", f"{name}.echo"]
+        await offer.result(f"{name}.change", remove=["echo"], add=["new-mapped", "new-unmapped"])
+        await comes_true(lambda: offer.listed() == [f"{name}.change", f"{name}.new-mapped"])
+
+        assert isinstance(await offer.call(f"{name}.new-mapped"), Done)
+        assert offer.refused()[f"{name}.new-unmapped"] == "TOOL_NOT_MAPPED"
+        assert (await offer.failure(f"{name}.new-unmapped"))[0] is FailureCode.TOOL_NOT_MAPPED
+        assert (await offer.failure(f"{name}.echo"))[0] is FailureCode.UNKNOWN_TOOL
+
+    assert {"tool": f"{name}.new-mapped", "code": "ADMITTED"} in offer.records("tool.admitted")
+    assert {"tool": f"{name}.new-unmapped", "code": "TOOL_NOT_MAPPED"} in offer.records("tool.refused")
+
+
+async def test_a_call_that_comes_before_the_new_list_learns_that_the_tool_is_gone(offered: Offered) -> None:
+    async with offered(use(locked("raw.py"), "change", "echo")) as offer:
+        echo = offer.registry._entries["raw.echo"].tool
+        await offer.result("raw.change", remove=["echo"])
+
+        with pytest.raises(ToolFailure) as gone:
+            await echo.invoke({"text": "hello"}, CONTEXT)
+
+    assert (gone.value.code, str(gone.value)) == (FailureCode.UNKNOWN_TOOL, "raw no longer has `echo`")
+
+
+async def test_a_subscription_that_is_lost_is_opened_again_and_nothing_is_missed(offered: Offered) -> None:
+    entry = locked("modern.py", server_id="modern")
+
+    async with offered(use(entry, "cut", "change", "new-one", "new-two")) as offer:
+        await offer.result("modern.cut", add=["new-one"])
+        await comes_true(lambda: "modern.new-one" in offer.listed())
+        await offer.result("modern.change", add=["new-two"])
+        await comes_true(lambda: "modern.new-two" in offer.listed())
+
+
+async def test_a_server_that_is_started_again_offers_what_it_has_then(offered: Offered) -> None:
+    async with offered(use(locked("raw.py"), "change", "die", "echo", "new-mapped")) as offer:
+        await offer.result("raw.change", remove=["echo"], add=["new-mapped"])
+        await comes_true(lambda: "raw.new-mapped" in offer.listed())
+
+        assert (await offer.failure("raw.die"))[0] is FailureCode.SERVER_UNAVAILABLE
+        assert (await offer.failure("raw.new-mapped"))[0] is FailureCode.UNKNOWN_TOOL
+        await comes_true(lambda: offer.listed() == ["raw.change", "raw.die", "raw.echo"])
+        assert await offer.result("raw.echo", text="back") == {"text": "back"}
+
+
+class TrailWithGate(MemoryTrail):
+    """A trail that waits before it takes an admission, once it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.reached = asyncio.Event()
+
+    async def append(self, run: str, kind: str, body: Mapping[str, object]) -> None:
+        if kind.startswith("tool."):
+            self.reached.set()
+            await self.gate.wait()
+        await super().append(run, kind, body)
+
+
+async def test_tools_that_stay_are_there_at_every_moment_of_a_change(offered: Offered) -> None:
+    trail = TrailWithGate()
+
+    async with offered(use(locked("raw.py"), "change", "echo", "process"), trail=trail) as offer:
+        trail.gate.clear()
+        trail.reached.clear()
+        await offer.result("raw.change", remove=["process"])
+        await trail.reached.wait()
+
+        assert offer.listed() == ["raw.change", "raw.echo", "raw.process"]
+        trail.gate.set()
+        await comes_true(lambda: offer.listed() == ["raw.change", "raw.echo"])
+
+
+async def test_closing_twice_is_closing_once(offered: Offered, folder: Path) -> None:
+    async with offered(use(locked("raw.py"), "echo")) as offer:
+        await offer.servers.close()
+        await offer.servers.close()
+
+    assert len(started(folder)) == 1
+
+
+async def test_each_call_tells_the_server_its_own_place_in_the_trace(offered: Offered) -> None:
+    parents = [f"00-{TRACE}-{span * 16}-01" for span in "12"]
+    reader = CallTelemetry("tests", Resource.create({}), Signals(sampler=sampler_of("always_on", 1.0)))
+
+    async with offered(use(locked("raw.py"), "meta")) as offer:
+        calls = [msgspec.structs.replace(CONTEXT, parent=parent) for parent in parents]
+        passed_on: list[Any] = [await offer.registry.call("raw.meta", {}, context) for context in calls]
+        watched = ToolRegistry(Ports(telemetry=reader))
+        watched.add(offer.registry._entries["raw.meta"].tool)
+        outcomes: list[Any] = [await watched.call("raw.meta", {}, CONTEXT) for _ in range(2)]
+        bare = await offer.result("raw.meta")
+
+    assert [outcome.result["meta"]["traceparent"] for outcome in passed_on] == parents
+    own = [outcome.traceparent for outcome in outcomes]
+    assert [outcome.result["meta"]["traceparent"] for outcome in outcomes] == own
+    assert len(set(own)) == 2
+    assert "traceparent" not in bare["meta"]

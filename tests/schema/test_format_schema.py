@@ -1,0 +1,124 @@
+"""The published JSON Schemas say what the walker says, as far as a schema can."""
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from hypothesis import assume, given
+
+from agent_resolver.schema import (
+    FORMATS,
+    AgentFile,
+    Issue,
+    IssueCode,
+    Unreadable,
+    json_schema,
+    only_errors,
+    parse_json,
+    plain,
+    read_index,
+    walk,
+)
+from tests.schema.sample import LAUNCH, server
+from tests.strategies import MANY, agents, disturbed, indexes, written
+
+STRUCTURAL = {
+    IssueCode.CONTROL_CHARACTER,
+    IssueCode.EMPTY,
+    IssueCode.INVALID_ENUM,
+    IssueCode.INVALID_TYPE,
+    IssueCode.REQUIRED,
+    IssueCode.SEPARATOR,
+}
+BEYOND_A_SCHEMA = {IssueCode.DUPLICATE_SERVER, IssueCode.ENDPOINT_CONFLICT}
+VALIDATORS = {name: jsonschema_rs.Draft202012Validator(json_schema(name)) for name in FORMATS}
+
+
+def plain_document(document: Any) -> Any:
+    """A disturbed document as any JSON parser would see it: one value per key, finite numbers."""
+    try:
+        value = plain(parse_json(written(document)))
+    except Unreadable:
+        assume(False)  # noqa: FBT003 - how Hypothesis is told
+    assume(all(map(math.isfinite, numbers(value))))
+    return value
+
+
+def numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, dict):
+        yield from numbers([*value.values()])
+    elif isinstance(value, list):
+        for member in value:
+            yield from numbers(member)
+    elif isinstance(value, int | float):
+        yield value
+
+
+def agree(name: str, document: Any, issues: Iterable[Issue]) -> bool:
+    """Whether the schema refuses what the walker refuses, but for rules between values."""
+    codes = {issue.code for issue in only_errors(issues)}
+    assert codes <= STRUCTURAL | BEYOND_A_SCHEMA
+    return VALIDATORS[name].is_valid(document) is not bool(codes & STRUCTURAL)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_schema_follows_its_meta_schema_and_names_itself(name: str) -> None:
+    schema = json_schema(name)
+
+    jsonschema_rs.meta.validate(schema)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert schema["$id"] == f"urn:agent-resolver:schema:{name}"
+    assert schema["title"]
+
+
+@MANY
+@given(disturbed_index=disturbed(indexes()))
+def test_an_index_breaks_its_schema_where_the_walker_finds_a_structural_fault(disturbed_index: Any) -> None:
+    document = plain_document(disturbed_index)
+
+    assert agree("index", document, read_index(json.dumps(document).encode()).issues)
+
+
+@MANY
+@given(disturbed_agent=disturbed(agents()))
+def test_front_matter_breaks_its_schema_where_the_walker_finds_a_structural_fault(disturbed_agent: Any) -> None:
+    document = plain_document(disturbed_agent)
+
+    assert agree("agents", document, walk(parse_json(json.dumps(document)), AgentFile))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"id": ...},
+        {"endpoint": ...},
+        {"id": ""},
+        {"id": "a@b"},
+        {"version": "1|0"},
+        {"scopes": ["a,b"]},
+        {"endpoint": "a|b"},
+        {"endpoint": "a\n"},
+        {"categories": [""]},
+        {"categories": "a"},
+        {"trust": {"signed": "yes", "publisher": ""}},
+        {"data": {"residency": ["eu"], "maxSensitivity": "public"}},
+        {"policy": {"rateLimitPerMin": "1"}},
+        {"toolScopes": {"": []}},
+        {"toolScopes": {"a\tb": []}},
+        {"toolScopes": {"a": ["b@c"]}},
+        {"launch": {}},
+        {"launch": {"command": "a", "transport": "sse"}},
+    ],
+)
+def test_an_editor_shows_the_faults_of_a_server(changes: dict[str, Any]) -> None:
+    assert not VALIDATORS["index"].is_valid([server(**changes)])
+
+
+def test_an_editor_accepts_what_is_right() -> None:
+    started = server(endpoint=..., launch=LAUNCH, toolScopes={"list": ["read"]}, policy={}, unknown=[{}])
+
+    assert VALIDATORS["index"].is_valid([])
+    assert VALIDATORS["index"].is_valid([server(), started])

@@ -1,0 +1,65 @@
+"""Calls that wait for a person, by clients that name no trace."""
+
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from agent_resolver.registry import CallContext, FixedClock, Inbox, MemoryPendingActions, MemorySecrets, Ports
+from agent_resolver.schema import Caller, Done, Pending, Rules, local_caller
+from agent_resolver.server import WaitingCalls
+from tests.server.conftest import ERAS, Serve
+from tests.server.watched import PARENT, TRACE, Watched, below, meta
+
+LOCAL = local_caller("tests")
+APPROVER = Caller(id="grace", is_verified=True, roles=frozenset({"approver"}))
+
+
+@pytest.mark.parametrize("mode", ERAS)
+@pytest.mark.anyio
+async def test_a_client_that_names_no_trace_goes_on_with_the_one_under_which_its_call_waits(
+    serve: Serve, mode: str
+) -> None:
+    """Few can name one, and one that is watched names another each time."""
+    pending = MemoryPendingActions()
+    inbox = Inbox(pending, MemorySecrets(), FixedClock())
+    tool = Watched(rules=Rules(classification="RESTRICTED", needs_approval=True))
+    callers = iter([LOCAL, LOCAL, LOCAL, Caller(id="ada", clearance="RESTRICTED"), LOCAL, LOCAL, LOCAL, LOCAL])
+    served = serve(tools=[tool], ports=Ports(pending=pending), caller_of=lambda _: next(callers))
+
+    async with Client(served.server, mode=mode) as client:
+
+        async def ask(title: str = "x", **more: Any) -> Any:
+            return (await client.call_tool("memory.echo", {"title": title}, **more)).structured_content
+
+        first = await ask()
+        await inbox.decide(first["id"], "approved", CallContext(run="r", trace_id=TRACE, caller=APPROVER))
+        others = [await ask("y"), await ask(meta=meta(trace_id=TRACE)), await ask()]
+        again = await ask(meta=below(PARENT))
+        anew = await ask()
+        await inbox.decide(anew["id"], "rejected", CallContext(run="r", trace_id=TRACE, caller=APPROVER))
+        rejected, last = await ask(), await ask()
+
+    ids = [first["id"], *(other["id"] for other in others), anew["id"], last["id"]]
+    assert len(set(ids)) == len(ids)
+    assert again == {"title": "x"}
+    assert [context.trace_id for context in tool.contexts] == [first["traceId"]]
+    assert (anew["code"], rejected["code"], last["code"]) == (
+        "APPROVAL_REQUIRED",
+        "APPROVAL_REJECTED",
+        "APPROVAL_REQUIRED",
+    )
+    assert rejected["traceId"] == anew["traceId"] != last["traceId"]
+
+
+def test_only_so_many_waiting_calls_are_remembered_and_the_oldest_is_forgotten_first() -> None:
+    waiting = WaitingCalls()
+    told = Pending(trace_id=TRACE, id="1", type="APPROVAL", code="APPROVAL_REQUIRED", message="", remedy="")
+    for number in range(1_001):
+        waiting.note("ada", "memory.echo", {"number": number}, told)
+
+    assert waiting.trace_of("ada", "memory.echo", {"number": 0}) is None
+    assert waiting.trace_of("ada", "memory.echo", {"number": 1}) == TRACE
+    assert waiting.trace_of("ada", "memory.echo", {"number": object()}) is None
+    waiting.note("ada", "memory.echo", {"number": 1}, Done(trace_id=TRACE, result=None))
+    assert waiting.trace_of("ada", "memory.echo", {"number": 1}) is None
