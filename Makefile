@@ -21,7 +21,7 @@ unexport PIP_CONSTRAINT PIP_DRY_RUN PIP_EDITABLE PIP_IGNORE_INSTALLED PIP_NO_DEP
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint types rooms unit drift integration browser format fuzz package bench lock clean
+.PHONY: help demo test lint types rooms unit drift slow integration browser format fuzz package bench lock clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -75,13 +75,21 @@ types: $(VENV)/.dev
 rooms: $(VENV)/.dev $(VENV)/.package
 	$(BIN)/lint-imports --no-logo
 
+# The pure rooms are covered by their own tests: to watch all others as well takes those half as long again.
+pure_tests = tests/core tests/schema
+quick_tests = $(BIN)/python -m pytest --numprocesses=$(WORKERS) -m 'not slow' --hypothesis-profile=quick
+
 unit: $(VENV)/.dev $(VENV)/.package
-	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --cov --cov-report=
+	$(quick_tests) --cov --cov-report= $(pure_tests)
 	@echo 'The pure rooms, every branch:'
 	$(BIN)/coverage report --fail-under=100
+	$(quick_tests) $(addprefix --ignore=,$(pure_tests))
 
 drift: $(VENV)/.dev $(VENV)/.package
 	$(BIN)/python tools/check_drift.py
+
+slow: $(VENV)/.dev $(VENV)/.package ## Run the tests that take long, and every property on all its examples
+	$(BIN)/python -m pytest --numprocesses=$(WORKERS) -m 'slow or hypothesis'
 
 # Servers from npm that are not ours. The lock names no registry: where packages come from is the machine's business.
 build/integration/.servers: tests/integration/package.json tests/integration/package-lock.json

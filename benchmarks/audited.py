@@ -13,10 +13,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from agent_resolver.project import StatePorts, SystemClock
 from agent_resolver.registry import CallContext, Ports, ToolRegistry
 from agent_resolver.schema import Descriptor, local_caller
-from agent_resolver.storage import Database
+from agent_resolver.storage import SqliteStore, SystemClock
 
 CALLS = 200
 AT_ONCE = 1_000
@@ -37,9 +36,8 @@ class Echo:
 
 async def measure(folder: str, rounds: int) -> dict[str, float]:
     """The median seconds of a call, of one among many at once, and of one flush to the disk."""
-    database = Database(os.path.join(folder, "state.db"))  # noqa: PTH118 - as the product does
-    state = StatePorts(database, None)
-    registry = ToolRegistry(Ports(trail=state, pending=state, rate=state, ledger=state, clock=SystemClock()))
+    store = SqliteStore(os.path.join(folder, "state.db"))  # noqa: PTH118 - as the product does
+    registry = ToolRegistry(Ports(store=store, clock=SystemClock()))
     registry.add(Echo())
 
     async def one_by_one() -> None:
@@ -59,8 +57,7 @@ async def measure(folder: str, rounds: int) -> dict[str, float]:
         for name, seconds in figures.items():
             if number:  # The first round warms up.
                 taken[name].append(seconds)
-    state.close()
-    database.close()
+    store.close()
     return {name: statistics.median(samples) for name, samples in taken.items()}
 
 

@@ -10,7 +10,6 @@ import sys
 import time
 from typing import Any
 
-from agent_resolver.core import Limits
 from agent_resolver.registry import CallContext
 from agent_resolver.runtime import (
     AgentRuntimeBuilder,
@@ -25,7 +24,7 @@ from agent_resolver.runtime import (
     ServerTools,
     resolve,
 )
-from agent_resolver.schema import Descriptor
+from agent_resolver.schema import Descriptor, Limits
 
 SIZES = (1_000, 10_000)
 PLUGINS = 10

@@ -3,15 +3,30 @@
 import gc
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from msgspec import Struct
 
 from agent_resolver.cli import main
 
 PROJECTS = Path(__file__).parent / "projects"
+
+# A fifth of the examples of each property, for `make test`; `tests/strategies.py` has the other half.
+settings.register_profile("quick", max_examples=20)
+
+
+def pytest_configure() -> None:
+    """Let every child process be interrupted, also when the suite itself may not be.
+
+    A suite in the background (`make test &`, `nohup`) starts with SIGINT ignored, and its children would inherit that.
+    A handler is not inherited: children start with the default, while the suite goes on ignoring the signal.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, lambda *_: None)
 
 
 class Ran(Struct, frozen=True):

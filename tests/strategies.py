@@ -5,15 +5,25 @@ from collections.abc import Iterator
 from typing import Any, TypeVar, get_args
 
 import yaml
-from hypothesis import settings, strategies as st
+from hypothesis import HealthCheck, settings, strategies as st
 
 from agent_resolver.schema import Residency, Sensitivity
 
 Value = TypeVar("Value")
 
-# A busy machine is no fault of the code, so no example has a deadline.
-FEW = settings(max_examples=100, deadline=None)
-MANY = settings(max_examples=300, deadline=None)
+
+def law(examples: int) -> settings:
+    """Settings of a property that is tried on so many examples, or on the share of them that the profile asks for.
+
+    The profile of `make test` asks for fewer than the 100 that Hypothesis has by default; `make slow` tries all.
+    Nothing is timed: a busy machine is no fault of the code.
+    """
+    share = settings().max_examples / 100
+    return settings(max_examples=round(examples * share), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+FEW = law(100)
+MANY = law(300)
 
 
 class Pairs(list[tuple[str, Any]]):

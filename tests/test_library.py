@@ -3,7 +3,6 @@
 import ast
 import inspect
 import re
-import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
@@ -31,9 +30,9 @@ from agent_resolver import (
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "agent_resolver"
 LIBRARY_PAGE = ROOT / "docs" / "library.md"
-QUICK_START = tomllib.loads((ROOT / "tests" / "scenarios" / "acceptance" / "quick-start.toml").read_text("utf-8"))
-AGENT_FILE: str = QUICK_START["agent"]
-INDEX: bytes = QUICK_START["index"].encode()
+QUICK_START = ROOT / "tests" / "projects" / "quick-start"
+AGENT_FILE = (QUICK_START / "agents.md").read_text("utf-8")
+INDEX = (QUICK_START / "mcp.index.json").read_bytes()
 
 
 def in_order(names: list[str]) -> list[str]:

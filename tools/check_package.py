@@ -63,7 +63,7 @@ def install_faults() -> Iterator[str]:
 
 
 def command_faults(example: Path) -> Iterator[str]:
-    """`agent` gives its version and resolves the example to the lock that stands beside it, where there is one."""
+    """`agent` gives its version, resolves the example to the lock beside it, where there is one, and reports on it."""
     version = importlib.metadata.version("agent-resolver")
     with tempfile.TemporaryDirectory() as temporary:
         said = agent("--version", folder=temporary)
@@ -77,6 +77,14 @@ def command_faults(example: Path) -> Iterator[str]:
         )
         if not json.loads(lock.read_bytes())["servers"]:
             yield f"{example} locks to no server"
+        page = lock.with_name("agents.report.html")
+        agent(
+            *("report", "--agents", str(example / "agents.md"), "--index", str(example / "mcp.index.json")),
+            *("--output", str(page)),
+            folder=temporary,
+        )
+        if not page.read_text(encoding="utf-8").endswith("</html>\n"):
+            yield "`agent report` writes no whole page"
         committed = example / lock.name
         if committed.exists() and committed.read_bytes() != lock.read_bytes():
             yield f"{committed} is not what the installed package writes"

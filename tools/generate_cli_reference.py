@@ -256,6 +256,22 @@ Computes every hash of the [trail](audit.md) anew. If the trail is sealed with a
 
 Exits 0 if all of it holds; 1 if anything was changed, removed, added or reordered, or if it never had the root that is
 given; 2 if that is no root.""",
+    "state info": """\
+Prints what the [state](state.md) of the project holds: its size, the version of its tables, and how many calls, inbox
+items, runs and audit records there are.
+
+Exits 0; 2 if there is no state file.""",
+    "state backup": """\
+Copies one state of the [state file](state.md#copy-it), while other processes use it. The key that results are sealed
+with is not copied.
+
+Exits 0; 2 if there is no state file, or the copy is there already or cannot be written.""",
+    "state prune": """\
+Removes [what is old](state.md#remove-what-is-old): calls that are done or failed, inbox items that are closed, runs
+that ended. With `--audit-before` it also removes the beginning of the audit trail, and leaves a sealed anchor. Nothing
+that an unfinished run refers to is removed.
+
+Exits 0, also if there is nothing to remove; 2 if there is no state file.""",
     "config show": """\
 Prints every [setting](configuration.md), the defaults included, and where each came from: `default`, `agent.toml` with
 line and column, a variable, or `--config`. A password in an address is not shown.

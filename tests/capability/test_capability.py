@@ -17,8 +17,7 @@ from pydantic import BaseModel, Field
 from agent_resolver.capability import Capability, UnsafeCapability, UnsafeCode, capabilities_of, capability
 from agent_resolver.registry import (
     CallContext,
-    MemoryPendingActions,
-    MemoryRate,
+    PendingActions,
     Ports,
     Secret,
     Tool,
@@ -26,6 +25,7 @@ from agent_resolver.registry import (
     ToolRegistry,
 )
 from agent_resolver.schema import Done, Failed, FailureCode, Pending
+from agent_resolver.storage import MemoryStore
 from tests.capability.declared import CONTEXT, Answer, Question, Words, answer, declare
 
 
@@ -33,7 +33,7 @@ def refused(function: Any = answer, capability_id: str = "tests.echo", **declare
     """Why a function cannot be a tool."""
     with pytest.raises(UnsafeCapability) as caught:
         declare(function, capability_id, **declared)
-    return [(fault.path, fault.code) for fault in caught.value.faults]
+    return [(fault.path, fault.code) for fault in caught.value.details]
 
 
 def call(tool: Tool, context: CallContext = CONTEXT, **arguments: Any) -> Any:
@@ -377,7 +377,7 @@ def test_all_faults_arrive_together() -> None:
 
     error = caught.value
     assert (error.capability_id, error.where.rpartition(".")[2]) == ("wrong", "wrong")
-    assert [(fault.path, fault.code) for fault in error.faults] == [
+    assert [(fault.path, fault.code) for fault in error.details] == [
         ("id", UnsafeCode.BAD_ID),
         ("description", UnsafeCode.MISSING_DESCRIPTION),
         ("examples", UnsafeCode.MISSING_EXAMPLES),
@@ -390,7 +390,9 @@ def test_all_faults_arrive_together() -> None:
         ("request.words", UnsafeCode.ALIAS),
         ("return.words", UnsafeCode.BINARY),
     ]
-    assert str(error.faults[0]) == ("id: `wrong` is no id: use lower case words with dots between, as `tickets.search`")
+    assert str(error.details[0]) == (
+        "id: `wrong` is no id: use lower case words with dots between, as `tickets.search`"
+    )
 
 
 # What a call does -----------------------------------------------------------------------------------------------------
@@ -482,8 +484,9 @@ def test_arguments_that_only_follow_the_schema_are_refused_with_their_place() ->
     assert outcome.code is FailureCode.INPUT_VALIDATION_FAILED
     assert outcome.message == "The arguments do not follow the schema of tests.echo"
     assert outcome.details == ("at: Invalid RFC3339 encoded datetime",)
-    with pytest.raises(ToolFailure, match=r"tests\.echo: at: Invalid RFC3339 encoded datetime$"):
+    with pytest.raises(ToolFailure, match=r"tests\.echo: at: Invalid RFC3339 encoded datetime$") as caught:
         asyncio.run(tool.invoke({"at": "canary-7"}, CONTEXT))
+    assert caught.value.details == outcome.details
 
 
 class Booking(Struct):
@@ -530,13 +533,13 @@ async def pay(request: Price) -> Answer:
 def test_nobody_is_asked_to_approve_what_the_function_could_not_take(
     function: Any, example: Any, wrong: Any, faults: tuple[str, ...]
 ) -> None:
-    pending, rate = MemoryPendingActions(), MemoryRate()
-    registry = ToolRegistry(Ports(pending=pending, rate=rate))
+    store = MemoryStore()
+    registry = ToolRegistry(Ports(store=store))
     registry.add(declare(function, examples=[example], approval=True, rate_limit_per_minute=1))
 
     async def story() -> tuple[Any, Any]:
         refused = await registry.call("tests.echo", wrong, CONTEXT)
-        assert await pending.all() == []
+        assert await PendingActions(store).all() == []
         return refused, await registry.call("tests.echo", example, CONTEXT)
 
     refused, asked = asyncio.run(story())

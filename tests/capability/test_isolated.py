@@ -229,6 +229,7 @@ def test_a_call_that_is_cancelled_takes_its_processes_along(tool: Capability[...
     asyncio.run(scenario())
 
 
+@pytest.mark.slow
 def test_a_call_that_takes_too_long_is_a_timeout_and_its_processes_are_gone(folder: Path) -> None:
     slow = tools.isolated("slow", timeout_seconds=3.0)(inspect.unwrap(tools.hang))
     # It is found under its first name, and that is the same function.

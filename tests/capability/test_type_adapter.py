@@ -15,12 +15,13 @@ from uuid import UUID
 import msgspec
 import pydantic
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from msgspec import Meta, Struct
 from pydantic import BaseModel, Field
 
 from agent_resolver.capability import Typed, Undecodable, typed
 from agent_resolver.registry import compile_schema
+from tests.strategies import law
 
 
 class Level(StrEnum):
@@ -376,7 +377,8 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.slow
+@law(60)
 @given(shaped=TYPES, data=st.data())
 def test_what_a_type_holds_goes_through_json_and_back(shaped: Shaped, data: st.DataObject) -> None:
     arguments = data.draw(shaped.values)
@@ -390,7 +392,7 @@ def test_what_a_type_holds_goes_through_json_and_back(shaped: Shaped, data: st.D
         assert result.encode(request.decode(written)) == written
 
 
-@settings(max_examples=60, deadline=None)
+@law(60)
 @given(shaped=TYPES, data=st.data())
 def test_what_the_schema_accepts_can_be_decoded(shaped: Shaped, data: st.DataObject) -> None:
     arguments = {**data.draw(shaped.values), **data.draw(st.dictionaries(st.sampled_from(["a", "b", "c"]), JSON))}
@@ -418,7 +420,7 @@ def both(annotation: Any, example: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("annotation", WORDS)
-@settings(max_examples=25, deadline=None)
+@law(25)
 @given(data=st.data())
 def test_what_is_written_as_a_string_follows_its_format_and_is_read_again(annotation: Any, data: st.DataObject) -> None:
     value = data.draw(WORDS[annotation])
@@ -439,7 +441,7 @@ def places_of_faults(request: Typed, arguments: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("annotation", WORDS)
-@settings(max_examples=25, deadline=None)
+@law(25)
 @given(text=st.text(max_size=5))
 def test_a_text_that_is_none_is_refused_by_the_format_or_with_its_place(annotation: Any, text: str) -> None:
     for made in both(annotation, msgspec.to_builtins(EXAMPLES[annotation])):

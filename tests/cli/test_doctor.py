@@ -1,6 +1,7 @@
 """`agent doctor`: what is configured, installed and reachable, and what to do."""
 
 import json
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -257,13 +258,10 @@ def test_a_state_that_cannot_be_used_does_not_hide_the_rest(governed: Path, run:
 
 
 def test_a_trail_that_was_tampered_with_is_told(governed: Path, run: Run) -> None:
-    from agent_resolver.storage import Database
-
     run("tools", "list")
-    state = Database(str(governed / ".agent" / "state.db"))
-    with state.transaction() as connection:
-        connection.execute("UPDATE audit SET kind = 'server.disconnected' WHERE position = 2")
-    state.close()
+    connection = sqlite3.connect(governed / ".agent" / "state.db", isolation_level=None)
+    connection.execute("UPDATE audit SET kind = 'server.disconnected' WHERE position = 2")
+    connection.close()
 
     wrong = failing(run("doctor", "--json"))
 

@@ -13,9 +13,9 @@ import pytest
 from msgspec import structs
 
 from agent_resolver.core import instant
-from agent_resolver.project import StatePorts
+from agent_resolver.registry import PendingActions
 from agent_resolver.schema import Caller, PendingAction
-from agent_resolver.storage import Database
+from agent_resolver.storage import SqliteStore
 from tests.cli.conftest import agent_process, kinds
 from tests.conftest import Run
 
@@ -71,13 +71,11 @@ def keep(*actions: PendingAction, **changes: Any) -> None:
 
     async def ask() -> None:
         for action in actions:
-            await ports.ask(structs.replace(action, **changes))
+            await PendingActions(store).ask(structs.replace(action, **changes))
 
-    database = Database(".agent/state.db")
-    ports = StatePorts(database, None)
+    store = SqliteStore(".agent/state.db")
     asyncio.run(ask())
-    ports.close()
-    database.close()
+    store.close()
 
 
 def signed_in(monkeypatch: pytest.MonkeyPatch, caller: Caller) -> None:
@@ -86,7 +84,7 @@ def signed_in(monkeypatch: pytest.MonkeyPatch, caller: Caller) -> None:
     async def caller_of(*_: object) -> Caller:
         return caller
 
-    monkeypatch.setattr("agent_resolver.cli.inbox_run.caller_of", caller_of)
+    monkeypatch.setattr("agent_resolver.cli.inbox.execution.caller_of", caller_of)
 
 
 # Looking --------------------------------------------------------------------------------------------------------------

@@ -170,7 +170,8 @@ SLOW_TO_IMPORT = """
 import sys
 from agent_resolver.cli import main
 code = main()
-slow = {"asyncio", "concurrent.futures", "email", "http", "sqlite3", "ssl", "socket", "urllib.request", "unittest"}
+slow = {"asyncio", "concurrent.futures", "email", "http", "jinja2", "sqlite3", "ssl", "socket", "unittest"}
+slow.add("urllib.request")
 found = sorted(slow & set(sys.modules))
 sys.exit(f"imported {found}" if found else code)
 """

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.storage import Database, SqliteTrail
+from agent_resolver.schema import AuditKind, Record
+from tests.cli.state_file import record_all
 from tests.conftest import Ran, Run
 
 Snapshot = Callable[[object], None]
@@ -125,17 +126,20 @@ def test_config_show_opens_no_state(configured: Path, run: Run) -> None:
 
 def recorded(project: Path, key: bytes | None = None) -> Path:
     """The state file of a project with a few records of two runs."""
-    path = project / ".agent" / "state.db"
-    database = Database(str(path))
-    trail = SqliteTrail(database, key)
-    trail.append(
-        "4f1c0a9e", "lock.verified", {"agent": "my-analytics-agent", "hashes": ["0"]}, "2026-01-31T10:00:00.000Z"
+    return record_all(
+        project,
+        (
+            "2026-01-31T10:00:00.000Z",
+            Record("4f1c0a9e", AuditKind.LOCK_VERIFIED, {"agent": "my-analytics-agent", "hashes": ["0"]}),
+        ),
+        (
+            "2026-01-31T10:00:01.000Z",
+            Record("4f1c0a9e", AuditKind.CALL_DONE, {"tool": "acme.é", "result": "sha256-0"}),
+        ),
+        ("2026-01-31T11:00:00.000Z", Record("77aa00bb11", AuditKind.LOCK_REFUSED, {"lock": "./agents.lock"})),
+        ("2026-01-31T12:00:00.000Z", Record("4f1c0a9e", AuditKind.CALL_FAILED, {"tool": "acme.write"})),
+        key=key,
     )
-    trail.append("4f1c0a9e", "call.done", {"tool": "acme.é", "result": "sha256-0"}, "2026-01-31T10:00:01.000Z")
-    trail.append("77aa00bb11", "lock.refused", {"lock": "./agents.lock"}, "2026-01-31T11:00:00.000Z")
-    trail.append("4f1c0a9e", "call.failed", {"tool": "acme.write"}, "2026-01-31T12:00:00.000Z")
-    database.close()
-    return path
 
 
 def edit(path: Path, *statements: str) -> None:
@@ -201,10 +205,8 @@ def test_audit_show_of_a_run_that_is_none_is_refused(project: Path, run: Run, la
 
 def test_audit_show_names_a_few_of_the_runs_that_begin_alike(project: Path, run: Run) -> None:
     names = ("ab", "abc1", "abc2", "abc3", "abc4")
-    database = Database(str(project / ".agent" / "state.db"))
-    for name in names:
-        SqliteTrail(database).append(name, "call.done", {}, "2026-01-31T10:00:00.000Z")
-    database.close()
+    at = "2026-01-31T10:00:00.000Z"
+    record_all(project, *((at, Record(name, AuditKind.CALL_DONE, {})) for name in names))
 
     ran = run("audit", "show", "--run", "abc")
 
@@ -218,10 +220,10 @@ def test_audit_show_names_a_few_of_the_runs_that_begin_alike(project: Path, run:
 
 def traced(project: Path) -> None:
     """Two runs that took part in one trace, and a record of another."""
-    database = Database(str(project / ".agent" / "state.db"))
-    for name, trace in (("aa", TRACE), ("bb", "0" * 32), ("bb", TRACE), ("cc", None)):
-        SqliteTrail(database).append(name, "call.done", {"trace": trace} if trace else {}, "2026-01-31T10:00:00.000Z")
-    database.close()
+    at = "2026-01-31T10:00:00.000Z"
+    parts = (("aa", TRACE), ("bb", "0" * 32), ("bb", TRACE), ("cc", None))
+    bodies = [(name, {"trace": trace} if trace else {}) for name, trace in parts]
+    record_all(project, *((at, Record(name, AuditKind.CALL_DONE, body)) for name, body in bodies))
 
 
 @pytest.mark.parametrize(

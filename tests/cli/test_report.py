@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.cli import report_page
-from agent_resolver.cli.report_style import STYLE
+from agent_resolver.cli.report import page as report_page
 from tests.browser import sample
 from tests.conftest import Run
 
+STYLE = Path(report_page.__file__).with_name("template").joinpath("style.css").read_text()
 EMPTY = {"meta", "wbr", "path", "circle", "rect", "br", "link"}
 
 
@@ -375,7 +375,7 @@ def test_the_page_names_the_lock_that_resolve_writes(project: Path, run: Run) ->
 
 def test_advice_is_a_list_of_sentences(inside: Inside, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     inside(failing)
-    monkeypatch.setattr(report_page, "_suggestions", lambda _: ("Allow `us-only` & <more>",))
+    monkeypatch.setattr(report_page, "_describe_suggestions", lambda _: ("Allow `us-only` & <more>",))
     run("report")
     text = Path("agents.report.html").read_text(encoding="utf-8")
 

@@ -189,6 +189,7 @@ def test_a_call_to_a_server_that_is_not_there_is_its_failure(write: Callable[...
     assert kinds(project) == ["lock.verified", "server.unavailable", "call.failed"]
 
 
+@pytest.mark.slow
 def test_a_server_that_takes_too_long_is_given_up(governed: Path, run: Run) -> None:
     ran = run("tools", "call", "raw.hang", "{}", "--timeout", "2.5")
 
@@ -299,6 +300,7 @@ def test_a_command_line_that_lacks_something_is_a_usage_error(governed: Path, ru
     assert ran.stderr.startswith("usage: agent tools")
 
 
+@pytest.mark.slow
 def test_what_servers_log_is_shown_to_who_asks(governed: Path) -> None:
     settings = ("--config", 'tools.admit=["raw.loud"]')
 
@@ -311,6 +313,7 @@ def test_what_servers_log_is_shown_to_who_asks(governed: Path) -> None:
     assert quiet.stdout == verbose.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_the_command_its_server_and_the_record_of_the_call(
     governed: Path, run: Run, sign: signal.Signals, code: int
@@ -328,6 +331,7 @@ def test_a_signal_ends_the_command_its_server_and_the_record_of_the_call(
     assert run("audit", "verify").code == 0
 
 
+@pytest.mark.slow
 def test_a_signal_ends_the_command_also_while_a_server_takes_long_to_start(write: Callable[..., Path]) -> None:
     project = write(server("raw", "hang"))
     line = [sys.executable, "-m", "agent_resolver", "tools", "list", "--trust"]

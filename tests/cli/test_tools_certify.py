@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_resolver.capability import Check
-from agent_resolver.cli.tools_certify import _print
+from agent_resolver.cli.tools.certify import _print_check
 from tests.cli.tool_project import CREATE, HEAD, SOURCE, ToolProject, tool_project
 from tests.conftest import Run
 
@@ -120,6 +120,6 @@ def test_without_tools_nothing_is_certified(
 def test_what_a_check_did_not_cover_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     check = Check(name="examples-round-trip", status="passed", note="only validated: billing.charge", findings=())
 
-    _print(check, 3)
+    _print_check(check, 3)
 
     assert capsys.readouterr().out == "✓ examples-round-trip: 3 tool(s)\n  note: only validated: billing.charge\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.project import LockRefused, Project
+from agent_resolver.project import LockRefused, Session
 from tests.cli.conftest import AGENT, COMMANDS, kinds, server
 from tests.conftest import Run
 from tests.process import started
@@ -82,6 +82,7 @@ def test_a_lock_that_was_edited_stops_everything(governed: Path, run: Run, name:
     assert set(kinds(governed)) == {"lock.refused"}
 
 
+@pytest.mark.slow
 def test_no_byte_of_the_lock_but_its_time_can_be_another(governed: Path) -> None:
     lock = governed / "agents.lock"
     original = lock.read_bytes()
@@ -95,7 +96,7 @@ def test_no_byte_of_the_lock_but_its_time_can_be_another(governed: Path) -> None
         edited[position] ^= 1
         lock.write_bytes(edited)
         with pytest.raises(LockRefused):
-            _ = Project("agents.md", "mcp.index.json", environment={}).lockfile
+            _ = Session("agents.md", "mcp.index.json", environment={}).lockfile
 
 
 def test_a_missing_lock_stops_everything(governed: Path, run: Run) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_resolver.capability import capabilities_of
-from agent_resolver.project import ManifestDrift, Project, RefusedManifest, require_no_drift
+from agent_resolver.project import ManifestDrift, RefusedManifest, Session, require_no_drift
 from tests.cli.tool_project import CLOSE, CREATE, HEAD, SOURCE, ToolProject, tool_project
 from tests.conftest import Run
 
@@ -183,7 +183,7 @@ def test_serving_stops_where_the_code_differs_from_what_is_committed(tools: Tool
     """What `agent serve` asks before it starts."""
     import importlib
 
-    project = Project("agents.md", "mcp.index.json", environment={})
+    project = Session("agents.md", "mcp.index.json", environment={})
     (name,) = project.config.tools.modules
     descriptors = [tool.descriptor for tool in capabilities_of(importlib.import_module(name))]
 
@@ -192,7 +192,7 @@ def test_serving_stops_where_the_code_differs_from_what_is_committed(tools: Tool
     require_no_drift(project, descriptors)
     with pytest.raises(ManifestDrift) as caught:
         require_no_drift(project, descriptors[:1])
-    assert [str(change) for change in caught.value.differences] == [
+    assert [str(change) for change in caught.value.details] == [
         "tickets.create: tool-removed (breaking: callers find no such tool)"
     ]
     tools.manifest.write_text("{}", encoding="utf-8")

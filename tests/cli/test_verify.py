@@ -173,6 +173,7 @@ def test_what_says_the_same_in_other_bytes_is_told(project: Path, run: Run, name
     assert found(run("verify", "--json")) == [("format-edited", "lock")]
 
 
+@pytest.mark.slow
 def test_every_byte_of_an_entry_counts(locked: Path, run: Run) -> None:
     lock = locked / "agents.lock"
     original = lock.read_bytes()

@@ -1,15 +1,21 @@
 """Servers that are started for a test, and are gone after it."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
-from agent_resolver.connection import Credentials, ServerUse, Surroundings
+from agent_resolver.connection import Credentials, LockedServers, ServerUse, Surroundings
 from agent_resolver.core import Grant
-from agent_resolver.schema import Launch, LockedServer
+from agent_resolver.registry import CallContext, Ports, ToolRegistry
+from agent_resolver.schema import Done, Failed, FailureCode, Launch, LockedServer
+from agent_resolver.storage import MemoryStore
 from tests.process import assert_none_is_left
+from tests.registry.sample import CONTEXT
 
 SERVERS = Path(__file__).parent / "servers"
 
@@ -64,3 +70,65 @@ def use(entry: LockedServer, *tools: str, credentials: Credentials | None = None
         admitted=frozenset(),
     )
     return ServerUse(entry=entry, grant=grant, credentials=credentials or Credentials())
+
+
+class Offer:
+    """A registry with the tools of some servers, none of which is connected yet."""
+
+    def __init__(
+        self, uses: tuple[ServerUse, ...], around: Surroundings, store: MemoryStore | None = None, **ports: Any
+    ) -> None:
+        self.store = store or MemoryStore()
+        self.registry = ToolRegistry(Ports(store=self.store, **ports))
+        self.servers = LockedServers(uses, self.registry, self.store, around)
+        self.changes: list[list[str]] = []
+        """The tools after each change of which the registry has told."""
+        self.registry.on_change = lambda: self.changes.append(self.listed())
+
+    async def call(self, tool_id: str, context: CallContext = CONTEXT, /, **arguments: Any) -> Any:
+        return await self.registry.call(tool_id, arguments, context)
+
+    async def result(self, tool_id: str, **arguments: Any) -> Any:
+        outcome = await self.call(tool_id, **arguments)
+        assert isinstance(outcome, Done), outcome
+        return outcome.result
+
+    async def failure(self, tool_id: str, **arguments: Any) -> tuple[FailureCode, str]:
+        outcome = await self.call(tool_id, **arguments)
+        assert isinstance(outcome, Failed), outcome
+        return outcome.code, outcome.message
+
+    def listed(self) -> list[str]:
+        return [descriptor.id for descriptor in self.registry.list()]
+
+    def refused(self) -> dict[str, str]:
+        return {tool_id: refused.code.value for tool_id, refused in self.registry.refused().items()}
+
+    def records(self, *kinds: str) -> list[Mapping[str, object]]:
+        return [record.body for record in self.store.trail if record.kind in kinds]
+
+
+Offered = Callable[..., AbstractAsyncContextManager[Offer]]
+
+
+@pytest.fixture
+def offered(around: Surroundings) -> Offered:
+    """Connects servers unless told otherwise, and closes them when the block ends."""
+
+    @asynccontextmanager
+    async def offer(
+        *uses: ServerUse,
+        store: MemoryStore | None = None,
+        is_connected: bool = True,
+        ports: Mapping[str, Any] | None = None,
+        **other: Any,
+    ) -> AsyncIterator[Offer]:
+        made = Offer(uses, msgspec.structs.replace(around, **other), store, **(ports or {}))
+        try:
+            if is_connected:
+                await made.servers.connect("run-1")
+            yield made
+        finally:
+            await made.servers.close()
+
+    return offer

@@ -1,76 +1,26 @@
 """The tools of locked servers in a registry: only what the lock opens, also when a server changes its mind."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
 from opentelemetry.sdk.resources import Resource
 
-from agent_resolver.connection import LockedServers, ServerUse, Surroundings
-from agent_resolver.registry import MemoryTrail, NeedsAction, Ports, ToolFailure, ToolIdConflict, ToolRegistry
+from agent_resolver.connection import LockedServers, Surroundings
+from agent_resolver.registry import NeedsAction, Ports, ToolFailure, ToolIdConflict, ToolRegistry
 from agent_resolver.schema import Done, Failed, FailureCode
+from agent_resolver.storage import MemoryStore, Transaction
 from agent_resolver.telemetry import CallTelemetry, Signals, sampler_of
-from tests.connection.conftest import locked, use
-from tests.process import comes_true, started
-from tests.registry.sample import CONTEXT, TRACE
+from tests.connection.conftest import Offer, Offered, locked, use
+from tests.process import comes_true, eventually, is_running, started
+from tests.registry.sample import CONTEXT, TRACE, GatedStore, kinds_of
 
 pytestmark = pytest.mark.anyio
 
 CANARY = "canary-91c2"
-
-
-class Offer:
-    """A registry with the tools of some servers."""
-
-    def __init__(self, uses: tuple[ServerUse, ...], around: Surroundings, trail: MemoryTrail) -> None:
-        self.trail = trail
-        self.registry = ToolRegistry(Ports(trail=trail))
-        self.servers = LockedServers(uses, self.registry, trail, around)
-
-    async def call(self, tool_id: str, **arguments: Any) -> Any:
-        return await self.registry.call(tool_id, arguments, CONTEXT)
-
-    async def result(self, tool_id: str, **arguments: Any) -> Any:
-        outcome = await self.call(tool_id, **arguments)
-        assert isinstance(outcome, Done), outcome
-        return outcome.result
-
-    async def failure(self, tool_id: str, **arguments: Any) -> tuple[FailureCode, str]:
-        outcome = await self.call(tool_id, **arguments)
-        assert isinstance(outcome, Failed), outcome
-        return outcome.code, outcome.message
-
-    def listed(self) -> list[str]:
-        return [descriptor.id for descriptor in self.registry.list()]
-
-    def refused(self) -> dict[str, str]:
-        return {tool_id: refused.code.value for tool_id, refused in self.registry.refused().items()}
-
-    def records(self, *kinds: str) -> list[Mapping[str, object]]:
-        return [body for _, kind, body in self.trail.records if kind in kinds]
-
-
-Offered = Callable[..., AbstractAsyncContextManager[Offer]]
-
-
-@pytest.fixture
-def offered(around: Surroundings) -> Offered:
-    """Connects servers, and closes them when the block ends."""
-
-    @asynccontextmanager
-    async def offer(*uses: ServerUse, trail: MemoryTrail | None = None, **other: Any) -> AsyncIterator[Offer]:
-        made = Offer(uses, msgspec.structs.replace(around, **other), trail or MemoryTrail())
-        try:
-            await made.servers.connect("run-1")
-            yield made
-        finally:
-            await made.servers.close()
-
-    return offer
+Result = TypeVar("Result")
 
 
 async def test_only_what_the_locked_scopes_open_is_offered(offered: Offered) -> None:
@@ -98,7 +48,7 @@ async def test_every_decision_about_a_server_leaves_a_record(offered: Offered) -
     entry = locked("raw.py", "pages")
 
     async with offered(use(entry, "tool-001")) as offer:
-        kinds = [kind for _, kind, _ in offer.trail.records]
+        kinds = kinds_of(offer.store)
 
     assert kinds == ["server.connected", "tool.refused", "tool.admitted", *["tool.refused"] * 21]
     assert offer.records("server.connected") == [{"server": "raw@1.0.0", "endpoint": entry.endpoint}]
@@ -125,10 +75,11 @@ async def test_nothing_of_what_was_said_to_a_server_is_in_the_records(offered: O
         await offer.failure("raw.echo", text=[CANARY])
         await offer.failure("raw.fail", text=CANARY)
 
-    assert CANARY not in str(offer.trail.records)
-    assert "no such note" not in str(offer.trail.records)
+    assert CANARY not in str(offer.store.trail)
+    assert "no such note" not in str(offer.store.trail)
 
 
+@pytest.mark.slow
 async def test_a_server_that_hangs_does_not_keep_the_others(offered: Offered) -> None:
     good, bad = locked("raw.py", server_id="good"), locked("raw.py", "hang", server_id="bad")
 
@@ -152,38 +103,25 @@ async def test_a_server_without_its_secret_is_not_started_and_waits(offered: Off
     assert started(folder) == []
 
 
-async def test_only_the_servers_that_are_asked_for_are_connected(around: Surroundings, folder: Path) -> None:
-    uses = tuple(use(locked("raw.py", server_id=name), "echo") for name in ("one", "two"))
-    offer = Offer(uses, around, MemoryTrail())
-
-    await offer.servers.connect("run-1", ["two@1.0.0"])
-
-    assert offer.listed() == ["two.echo"]
-    assert offer.servers.names() == ["one@1.0.0", "two@1.0.0"]
-    assert len(started(folder)) == 1
-    await offer.servers.close()
-
-
-async def test_a_tool_belongs_to_the_server_with_the_longest_id_that_fits(around: Surroundings) -> None:
-    uses = tuple(use(locked("raw.py", server_id=name)) for name in ("acme", "acme.eu"))
-    servers = Offer(uses, around, MemoryTrail()).servers
-
-    assert servers.owner_of("acme.eu.read") == "acme.eu@1.0.0"
-    assert servers.owner_of("acme.us.read") == "acme@1.0.0"
-    assert servers.owner_of("acme") is None
-    assert servers.owner_of("other.read") is None
-
-
-async def test_two_servers_with_one_tool_id_are_a_conflict(around: Surroundings) -> None:
+async def test_two_servers_with_one_tool_id_are_a_conflict_that_leaves_the_first_as_it_was(
+    around: Surroundings, folder: Path
+) -> None:
     first = use(locked("raw.py", server_id="raw"), "echo")
     second = msgspec.structs.replace(first, entry=msgspec.structs.replace(first.entry, version="2.0.0"))
-    offer = Offer((first, second), around, MemoryTrail())
+    offer = Offer((first, second), around)
 
     with pytest.raises(ToolIdConflict) as conflict:
         await offer.servers.connect("run-1")
-    await offer.servers.close()
+    await comes_true(lambda: len(offer.servers.problems) == 1)
 
     assert {"server raw@1.0.0", "server raw@2.0.0"} <= set(str(conflict.value).split(" by both ")[1].split(" and "))
+    assert await offer.result("raw.echo", text="hello") == {"text": "hello"}
+    (loser,) = offer.servers.problems
+    assert [descriptor.source for descriptor in offer.registry.list()] != [f"server {loser}"]
+    assert offer.changes == [["raw.echo"]]
+    # A server whose tools cannot be offered has nothing to do.
+    assert eventually(lambda: sum(map(is_running, started(folder))) == 1)
+    await offer.servers.close()
 
 
 async def test_schemas_that_cannot_be_used_are_refused_and_the_others_work(offered: Offered) -> None:
@@ -251,7 +189,7 @@ async def test_a_server_that_changes_its_tools_gets_no_more_than_the_lock_gives(
 
 async def test_a_call_that_comes_before_the_new_list_learns_that_the_tool_is_gone(offered: Offered) -> None:
     async with offered(use(locked("raw.py"), "change", "echo")) as offer:
-        echo = offer.registry._entries["raw.echo"].tool
+        echo = offer.registry._offer.entries["raw.echo"].tool
         await offer.result("raw.change", remove=["echo"])
 
         with pytest.raises(ToolFailure) as gone:
@@ -260,6 +198,7 @@ async def test_a_call_that_comes_before_the_new_list_learns_that_the_tool_is_gon
     assert (gone.value.code, str(gone.value)) == (FailureCode.UNKNOWN_TOOL, "raw no longer has `echo`")
 
 
+@pytest.mark.slow
 async def test_a_subscription_that_is_lost_is_opened_again_and_nothing_is_missed(offered: Offered) -> None:
     entry = locked("modern.py", server_id="modern")
 
@@ -281,34 +220,37 @@ async def test_a_server_that_is_started_again_offers_what_it_has_then(offered: O
         assert await offer.result("raw.echo", text="back") == {"text": "back"}
 
 
-class TrailWithGate(MemoryTrail):
-    """A trail that waits before it takes an admission, once it is told to."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.gate = asyncio.Event()
-        self.gate.set()
-        self.reached = asyncio.Event()
-
-    async def append(self, run: str, kind: str, body: Mapping[str, object]) -> None:
-        if kind.startswith("tool."):
-            self.reached.set()
-            await self.gate.wait()
-        await super().append(run, kind, body)
-
-
-async def test_tools_that_stay_are_there_at_every_moment_of_a_change(offered: Offered) -> None:
-    trail = TrailWithGate()
-
-    async with offered(use(locked("raw.py"), "change", "echo", "process"), trail=trail) as offer:
-        trail.gate.clear()
-        trail.reached.clear()
+async def test_tools_that_stay_are_there_at_every_moment_of_a_change(offered: Offered, around: Surroundings) -> None:
+    async with offered() as offer:
+        store = GatedStore()  # Only what is decided about tools waits, and calls do not.
+        servers = LockedServers((use(locked("raw.py"), "change", "echo", "process"),), offer.registry, store, around)
+        await servers.connect("run-1")
+        store.gate.clear()
         await offer.result("raw.change", remove=["process"])
-        await trail.reached.wait()
+        await store.reached.wait()
 
         assert offer.listed() == ["raw.change", "raw.echo", "raw.process"]
-        trail.gate.set()
+        store.gate.set()
         await comes_true(lambda: offer.listed() == ["raw.change", "raw.echo"])
+        await servers.close()
+
+
+class CountingStore(MemoryStore):
+    """A store that counts its commits."""
+
+    commits = 0
+
+    async def write(self, work: Callable[[Transaction], Result]) -> Result:
+        self.commits += 1
+        return await super().write(work)
+
+
+async def test_all_decisions_about_the_tools_of_a_server_are_one_commit(offered: Offered) -> None:
+    store = CountingStore()
+
+    async with offered(use(locked("raw.py", "pages"), "tool-001"), store=store) as offer:
+        assert len(offer.records("tool.admitted", "tool.refused")) == 23
+        assert store.commits == 2  # The other one says that the server is connected.
 
 
 async def test_closing_twice_is_closing_once(offered: Offered, folder: Path) -> None:
@@ -327,7 +269,7 @@ async def test_each_call_tells_the_server_its_own_place_in_the_trace(offered: Of
         calls = [msgspec.structs.replace(CONTEXT, parent=parent) for parent in parents]
         passed_on: list[Any] = [await offer.registry.call("raw.meta", {}, context) for context in calls]
         watched = ToolRegistry(Ports(telemetry=reader))
-        watched.add(offer.registry._entries["raw.meta"].tool)
+        watched.add(offer.registry._offer.entries["raw.meta"].tool)
         outcomes: list[Any] = [await watched.call("raw.meta", {}, CONTEXT) for _ in range(2)]
         bare = await offer.result("raw.meta")
 

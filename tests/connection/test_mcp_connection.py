@@ -27,16 +27,18 @@ Opened = Callable[..., AbstractAsyncContextManager[McpConnection]]
 
 @pytest.fixture
 def connected(around: Surroundings) -> Opened:
-    """Connects a server, and closes it when the block ends."""
+    """Connects a server unless told otherwise, and closes it when the block ends."""
 
     @asynccontextmanager
     async def connect(
-        *arguments: str, script: str = "raw.py", seconds: float = 10.0, **more: Any
+        *arguments: str, script: str = "raw.py", seconds: float = 10.0, is_started: bool = True, **more: Any
     ) -> AsyncIterator[McpConnection]:
         entry = locked(script, *arguments, **more)
         transport = transport_of(entry, frozenset(), Credentials(), around)
         connection = McpConnection(entry.server_id, transport, connect_seconds=seconds)
         try:
+            if is_started:
+                await connection.start()
             yield connection
         finally:
             await connection.close()
@@ -60,11 +62,13 @@ async def structured(connection: McpConnection, tool: str, **arguments: Any) -> 
     return (await connection.call(tool, arguments, 10.0)).structured_content
 
 
-async def test_a_server_is_started_when_it_is_first_called(connected: Opened, folder: Path) -> None:
-    async with connected() as connection:
-        assert started(folder) == []
-        assert await structured(connection, "echo", text="hello") == {"text": "hello"}
-        assert await structured(connection, "process") == {"pid": started(folder)[0]}
+async def test_what_is_not_started_answers_no_call_and_starts_nothing(connected: Opened, folder: Path) -> None:
+    async with connected(is_started=False) as connection:
+        refused = await failure_of(connection, "echo")
+
+    assert (refused.code, str(refused)) == (FailureCode.SERVER_UNAVAILABLE, "raw closed the connection")
+    assert refused.remedy == "make the call again"
+    assert started(folder) == []
 
 
 async def test_calls_at_the_same_time_share_one_server(connected: Opened, folder: Path) -> None:
@@ -75,23 +79,23 @@ async def test_calls_at_the_same_time_share_one_server(connected: Opened, folder
     assert len(started(folder)) == 1
 
 
-async def test_a_closed_connection_can_be_used_again(connected: Opened, folder: Path) -> None:
+async def test_a_closed_connection_answers_no_call_and_starts_nothing(connected: Opened, folder: Path) -> None:
     async with connected() as connection:
-        await connection.start()
         await connection.close()
         await connection.close()
-        assert await structured(connection, "process") == {"pid": started(folder)[1]}
+        assert (await failure_of(connection, "process")).code is FailureCode.SERVER_UNAVAILABLE
+
+    assert len(started(folder)) == 1
 
 
 async def test_a_server_that_hangs_when_it_is_started_is_given_up(connected: Opened, folder: Path) -> None:
-    async with connected("hang", seconds=0.5) as connection:
+    async with connected("hang", seconds=0.5, is_started=False) as connection:
         assert await start_failure_of(connection) == (FailureCode.TIMEOUT, "raw did not answer in time")
         assert eventually(lambda: not any(map(is_running, started(folder))))
 
 
 async def test_a_server_that_exits_at_once_is_told(connected: Opened) -> None:
-    async with connected("exit") as connection:
-        assert await start_failure_of(connection) == (FailureCode.SERVER_UNAVAILABLE, "raw closed the connection")
+    async with connected("exit", is_started=False) as connection:
         assert await start_failure_of(connection) == (FailureCode.SERVER_UNAVAILABLE, "raw closed the connection")
 
 
@@ -108,7 +112,7 @@ async def test_a_command_that_does_not_exist_is_told(around: Surroundings) -> No
 
 
 async def test_a_program_that_speaks_another_language_is_told(connected: Opened) -> None:
-    async with connected("only-garbage", seconds=0.5) as connection:
+    async with connected("only-garbage", seconds=0.5, is_started=False) as connection:
         assert await start_failure_of(connection) == (
             FailureCode.PROTOCOL_ERROR,
             "raw wrote 1 line(s) that are no messages of the protocol",
@@ -116,7 +120,7 @@ async def test_a_program_that_speaks_another_language_is_told(connected: Opened)
 
 
 async def test_a_list_of_tools_without_an_end_is_told(connected: Opened) -> None:
-    async with connected("endless") as connection:
+    async with connected("endless", is_started=False) as connection:
         assert await start_failure_of(connection) == (
             FailureCode.PROTOCOL_ERROR,
             "raw lists its tools on more than 1,000 pages",
@@ -125,7 +129,7 @@ async def test_a_list_of_tools_without_an_end_is_told(connected: Opened) -> None
 
 async def test_every_page_of_the_list_is_read(connected: Opened) -> None:
     async with connected("pages") as connection:
-        await connection.start()
+        pass
 
     assert sorted(connection.tools) == [f"tool-{number:03}" for number in range(23)]
 
@@ -150,44 +154,39 @@ async def test_lines_that_are_no_messages_explain_why_no_answer_came(connected: 
 
 async def test_a_call_that_hangs_is_given_up(connected: Opened) -> None:
     async with connected() as connection:
-        await connection.start()
         hung = await failure_of(connection, "hang", 0.3)
 
     assert (hung.code, str(hung), hung.remedy) == (FailureCode.TIMEOUT, "raw did not answer in time", LOOK_FIRST)
 
 
-async def test_a_server_that_dies_in_a_call_is_started_again_by_the_next(connected: Opened, folder: Path) -> None:
+async def test_a_server_that_dies_in_a_call_is_told(connected: Opened, folder: Path) -> None:
     async with connected() as connection:
         died = await failure_of(connection, "die")
-        after = await structured(connection, "process")
+        assert not connection.is_there
 
     assert (died.code, str(died)) == (FailureCode.SERVER_UNAVAILABLE, "raw closed the connection")
     assert died.remedy == LOOK_FIRST
-    first, second = started(folder)
-    assert after == {"pid": second}
-    assert not is_running(first)
+    assert len(started(folder)) == 1
 
 
 async def test_every_call_on_its_way_learns_that_the_server_died(connected: Opened) -> None:
     async with connected() as connection:
-        await connection.start()
         failures = await asyncio.gather(*(failure_of(connection, "die") for _ in range(5)))
 
     assert {failure.code for failure in failures} == {FailureCode.SERVER_UNAVAILABLE}
 
 
-async def test_a_server_that_died_between_two_calls_is_started_again(connected: Opened, folder: Path) -> None:
+async def test_a_server_that_dies_while_nothing_is_asked_of_it_is_noticed(connected: Opened, folder: Path) -> None:
     async with connected() as connection:
-        assert await structured(connection, "answer-then-die") == {"last": True}
-        assert eventually(lambda: not is_running(started(folder)[0]))
-        # Whether the server saw the next call cannot be known, so it is not made twice.
-        assert (await failure_of(connection, "process")).code is FailureCode.SERVER_UNAVAILABLE
-        assert await structured(connection, "process") == {"pid": started(folder)[1]}
+        os.kill(started(folder)[0], signal.SIGKILL)
+        async with asyncio.timeout(10):
+            await connection.lost()
+        assert not connection.is_there
+        assert (await failure_of(connection, "echo")).remedy == "make the call again"
 
 
 async def test_a_server_that_is_killed_is_told(connected: Opened, folder: Path) -> None:
     async with connected() as connection:
-        await connection.start()
         call = asyncio.create_task(failure_of(connection, "hang", 30.0))
         await comes_true((folder / "hanging").exists)
         os.kill(started(folder)[0], signal.SIGKILL)
@@ -196,7 +195,6 @@ async def test_a_server_that_is_killed_is_told(connected: Opened, folder: Path) 
 
 async def test_an_error_of_the_protocol_keeps_its_words(connected: Opened) -> None:
     async with connected() as connection:
-        await connection.start()
         connection.tools["gone"] = connection.tools["echo"]
         refused = await failure_of(connection, "gone")
 
@@ -259,8 +257,7 @@ async def test_a_server_may_say_more_on_stderr_than_a_pipe_holds(connected: Open
 
 
 async def test_a_server_that_ignores_every_polite_request_is_gone_all_the_same(connected: Opened, folder: Path) -> None:
-    async with connected("stubborn", "grandchild") as connection:
-        await connection.start()
+    async with connected("stubborn", "grandchild"):
         pids = started(folder)
         assert all(map(is_running, pids))
 
@@ -284,7 +281,6 @@ async def test_what_a_server_started_is_gone_with_it_however_it_ends(
 
 async def test_closing_in_the_middle_of_a_call_ends_both(connected: Opened, folder: Path) -> None:
     async with connected() as connection:
-        await connection.start()
         call = asyncio.create_task(failure_of(connection, "hang", 60.0))
         await comes_true((folder / "hanging").exists)
         await connection.close()
@@ -293,7 +289,7 @@ async def test_closing_in_the_middle_of_a_call_ends_both(connected: Opened, fold
 
 
 async def test_closing_does_not_wait_for_a_start_that_takes_long(connected: Opened, folder: Path) -> None:
-    async with connected("hang", seconds=60.0) as connection:
+    async with connected("hang", seconds=60.0, is_started=False) as connection:
         starting = asyncio.create_task(start_failure_of(connection))
         await comes_true(lambda: bool(started(folder)))
         begin = time.monotonic()
@@ -302,34 +298,25 @@ async def test_closing_does_not_wait_for_a_start_that_takes_long(connected: Open
         assert time.monotonic() - begin < 10
 
 
-async def test_who_stops_waiting_for_a_start_leaves_no_server_behind(connected: Opened, folder: Path) -> None:
-    async with connected("hang", seconds=3.0) as connection:
+async def test_closing_in_the_same_moment_as_starting_starts_nothing(connected: Opened, folder: Path) -> None:
+    async with connected("hang", seconds=60.0, is_started=False) as connection:
+        starting = asyncio.create_task(start_failure_of(connection))
+        await asyncio.sleep(0)
+        await connection.close()
+        assert (await starting)[0] is FailureCode.SERVER_UNAVAILABLE
+
+    assert started(folder) == []
+
+
+async def test_who_stops_waiting_for_a_start_can_close_it(connected: Opened, folder: Path) -> None:
+    async with connected("hang", seconds=60.0, is_started=False) as connection:
         waiting = asyncio.create_task(connection.start())
         await comes_true(lambda: bool(started(folder)))
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        begin = time.monotonic()
-        # Whoever calls meanwhile learns what became of that start.
-        assert (await failure_of(connection, "echo")).code is FailureCode.TIMEOUT
-        assert time.monotonic() - begin < 10
 
-    assert len(started(folder)) == 1
-
-
-async def test_who_stops_waiting_for_a_restart_does_not_stop_the_end_of_the_old_server(
-    connected: Opened, folder: Path
-) -> None:
-    async with connected("stubborn") as connection:
-        assert (await failure_of(connection, "mute")).code is FailureCode.SERVER_UNAVAILABLE
-        again = asyncio.create_task(connection.start())
-        await asyncio.sleep(0)
-        again.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await again
-        assert is_running(started(folder)[0])
-        assert await structured(connection, "echo", text="back") == {"text": "back"}
-        assert not is_running(started(folder)[0])
+    assert not any(map(is_running, started(folder)))
 
 
 async def test_only_the_names_that_are_declared_reach_the_environment(
@@ -341,6 +328,7 @@ async def test_only_the_names_that_are_declared_reach_the_environment(
     entry = locked("raw.py", env=("DECLARED",))
     connection = McpConnection("raw", transport_of(entry, frozenset(), Credentials(), there))
 
+    await connection.start()
     environment = await structured(connection, "environment")
     await connection.close()
 

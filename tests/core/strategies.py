@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import TypeVar, get_args
 
-from hypothesis import HealthCheck, settings, strategies as st
+from hypothesis import strategies as st
 from msgspec import UNSET, Struct, structs
 
 from agent_resolver import AgentFile, Server
@@ -19,6 +19,7 @@ from agent_resolver.schema import (
     Sensitivity,
     TrustConstraints,
 )
+from tests.strategies import law
 
 RESIDENCIES: tuple[Residency, ...] = get_args(Residency)
 SENSITIVITIES: tuple[Sensitivity, ...] = get_args(Sensitivity)
@@ -28,7 +29,7 @@ SCOPES = ("read:reports", "write:reports", "read:metrics", "é", "\U0001f600")
 Value = TypeVar("Value")
 
 # A busy machine is no fault of the code: nothing here is timed.
-LAW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
+LAW = law(60)
 
 
 class Case(Struct, frozen=True):

@@ -3,12 +3,13 @@
 import re
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from msgspec import UNSET
 
 from agent_resolver import LockedServer
 from agent_resolver.core import AdmissionCode, Grant, forbidden, grants_of
 from agent_resolver.schema import Launch
+from tests.strategies import law
 
 FORBIDDEN = AdmissionCode.FORBIDDEN_ACTION
 NOT_LOCKED = AdmissionCode.SCOPE_NOT_LOCKED
@@ -188,7 +189,7 @@ def fits(pattern: str, text: str) -> bool:
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text, re.DOTALL) is not None
 
 
-@settings(deadline=None, max_examples=150)
+@law(150)
 @given(grants, words)
 def test_what_is_forbidden_is_refused_whatever_else_allows_it(granted: Grant, tool: str) -> None:
     names = [tool, f"{granted.server}.{tool}", *granted.tool_scopes.get(tool, ())]
@@ -199,7 +200,7 @@ def test_what_is_forbidden_is_refused_whatever_else_allows_it(granted: Grant, to
     assert (refused is not None and refused.code is FORBIDDEN) == is_forbidden
 
 
-@settings(deadline=None, max_examples=150)
+@law(150)
 @given(grants, words)
 def test_what_is_called_has_all_its_scopes_locked_or_is_admitted_by_name(granted: Grant, tool: str) -> None:
     needed = granted.tool_scopes.get(tool)
@@ -210,7 +211,7 @@ def test_what_is_called_has_all_its_scopes_locked_or_is_admitted_by_name(granted
     assert refused is not None or opened
 
 
-@settings(deadline=None)
+@law(100)
 @given(grants, words, patterns)
 def test_one_pattern_more_never_opens_anything(granted: Grant, tool: str, more: tuple[str, ...]) -> None:
     stricter = Grant(

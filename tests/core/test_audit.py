@@ -1,15 +1,18 @@
 """Whatever is done to a trail afterwards breaks its chain or its seal."""
 
+import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings, strategies as st
+from hypothesis import assume, given, strategies as st
 from msgspec import Struct, structs
 
-from agent_resolver.core import chain_faults, chained, sealed
-from agent_resolver.schema import AuditRecord
+from agent_resolver.core import anchored, chain_faults, chained, extended, sealed
+from agent_resolver.schema import AuditKind, AuditRecord, Head, Record, Seal
+from tests.strategies import law
 
-law = settings(deadline=None, max_examples=80)
+LAW = law(80)
 
 KEY = b"a key that only the owner has"
 KEYS = st.sampled_from([None, KEY])
@@ -17,40 +20,50 @@ RUNS = ("a", "b", "c")
 
 
 class Trail(Struct, frozen=True):
-    """What a state file holds: records, how many were sealed, and under which root."""
+    """What a state file holds: records, and their seal."""
 
     records: tuple[AuditRecord, ...] = ()
-    count: int = 0
-    root: str = ""
+    seal: Seal = Seal()
 
-    def faults(self, key: bytes | None) -> list[str]:
-        return list(chain_faults(self.records, self.count, self.root, key))
+    @property
+    def count(self) -> int:
+        return self.seal.count
+
+    @property
+    def root(self) -> str:
+        return self.seal.root
+
+    def faults(self, key: bytes | None, noted: str = "") -> list[str]:
+        return list(chain_faults(self.records, self.seal, key, noted))
 
     def with_records(self, records: Sequence[AuditRecord]) -> "Trail":
         return structs.replace(self, records=tuple(records))
 
+    def with_seal(self, **change: Any) -> "Trail":
+        return structs.replace(self, seal=structs.replace(self.seal, **change))
 
-def appended(trail: Trail, run: str, kind: str, body: dict[str, object], key: bytes | None) -> Trail:
-    before = [record for record in trail.records if record.run == run]
-    record = chained(
-        AuditRecord(
-            position=trail.count + 1,
-            run=run,
-            sequence=len(before) + 1,
-            at="2026-01-01T00:00:00.000Z",
-            kind=kind,
-            body=body,
-            previous=before[-1].hash if before else "",
-        )
-    )
-    return Trail((*trail.records, record), trail.count + 1, sealed(trail.root, record, key))
+    def heads(self) -> dict[str, Head]:
+        last = {record.run: Head(record.sequence, record.hash) for record in self.records}
+        return {**self.seal.anchor_heads, **last}
+
+    def extended(self, records: Sequence[Record], key: bytes | None) -> "Trail":
+        added, seal = extended(self.seal, self.heads(), records, "2026-01-01T00:00:00.000Z", key)
+        return Trail((*self.records, *added), seal)
+
+    def pruned(self, through: int, key: bytes | None) -> "Trail":
+        kept = tuple(record for record in self.records if record.position > through)
+        return Trail(kept, anchored(self.seal, self.records, through, key))
+
+
+def appended(trail: Trail, run: str, body: dict[str, object], key: bytes | None) -> Trail:
+    return trail.extended([Record(run, AuditKind.CALL_DONE, body)], key)
 
 
 def trail_of(runs: Sequence[str], key: bytes | None, bodies: Sequence[dict[str, object]] = ()) -> Trail:
     trail = Trail()
     for step, run in enumerate(runs):
         body = bodies[step % len(bodies)] if bodies else {"tool": "acme.read", "step": step}
-        trail = appended(trail, run, "call.done", body, key)
+        trail = appended(trail, run, body, key)
     return trail
 
 
@@ -60,7 +73,7 @@ json_values = st.recursive(values, lambda inner: st.lists(inner) | st.dictionari
 bodies = st.lists(st.dictionaries(st.text(), json_values, max_size=3), min_size=1, max_size=3)
 
 
-@law
+@LAW
 @given(runs, bodies, KEYS)
 def test_an_untouched_trail_passes(runs: list[str], bodies: list[dict[str, object]], key: bytes | None) -> None:
     assert trail_of(runs, key, bodies).faults(key) == []
@@ -76,8 +89,8 @@ def test_a_root_that_was_noted_is_one_the_trail_had() -> None:
     earlier = trail_of("ab", KEY).root
 
     for noted in ("", earlier, trail.root):
-        assert list(chain_faults(trail.records, trail.count, trail.root, KEY, noted)) == []
-    assert list(chain_faults(trail.records, trail.count, trail.root, KEY, "0")) == [
+        assert trail.faults(KEY, noted) == []
+    assert trail.faults(KEY, "0") == [
         "the trail never had the root 0: records before it were changed, removed or reordered"
     ]
 
@@ -96,7 +109,7 @@ FIELDS: dict[str, st.SearchStrategy[object]] = {
 }
 
 
-@settings(deadline=None, max_examples=150)
+@law(150)
 @given(runs, KEYS, st.data())
 def test_a_changed_field_is_found_even_when_its_hash_is_made_anew(
     runs: list[str], key: bytes | None, data: st.DataObject
@@ -113,7 +126,7 @@ def test_a_changed_field_is_found_even_when_its_hash_is_made_anew(
         assert trail.with_records([*trail.records[:place], changed, *trail.records[place + 1 :]]).faults(key)
 
 
-@law
+@LAW
 @given(runs, KEYS, st.data())
 def test_removed_records_are_found(runs: list[str], key: bytes | None, data: st.DataObject) -> None:
     trail = trail_of(runs, key)
@@ -145,7 +158,7 @@ def test_a_removal_is_found(
     assert trail.with_records(left(trail.records)).faults(key)
 
 
-@law
+@LAW
 @given(runs, KEYS, st.data())
 def test_records_in_another_order_are_found(runs: list[str], key: bytes | None, data: st.DataObject) -> None:
     trail = trail_of(runs, key)
@@ -155,7 +168,7 @@ def test_records_in_another_order_are_found(runs: list[str], key: bytes | None, 
     assert trail.with_records(order).faults(key)
 
 
-@law
+@LAW
 @given(runs, KEYS, st.data())
 def test_records_that_change_places_and_numbers_are_found(
     runs: list[str], key: bytes | None, data: st.DataObject
@@ -172,7 +185,7 @@ def test_records_that_change_places_and_numbers_are_found(
     assert trail.with_records(list(map(chained, records))).faults(key)
 
 
-@law
+@LAW
 @given(runs, KEYS, st.data())
 def test_an_inserted_record_is_found(runs: list[str], key: bytes | None, data: st.DataObject) -> None:
     trail = trail_of(runs, key)
@@ -195,22 +208,22 @@ def test_an_inserted_record_is_found(runs: list[str], key: bytes | None, data: s
     for rest in (trail.records[place:], moved, map(chained, moved)):
         records = [*trail.records[:place], forged, *rest]
         assert trail.with_records(records).faults(key)
-        assert structs.replace(trail, records=tuple(records), count=len(records)).faults(key)
+        assert trail.with_records(records).with_seal(count=len(records)).faults(key)
 
 
-@law
+@LAW
 @given(runs, KEYS, st.integers(-1, 10), st.sampled_from(["", "0" * 64]))
 def test_a_changed_seal_is_found(runs: list[str], key: bytes | None, count: int, root: str) -> None:
     trail = trail_of(runs, key)
 
-    assert structs.replace(trail, root=root).faults(key)
-    assert count == trail.count or structs.replace(trail, count=count).faults(key)
+    assert trail.with_seal(root=root).faults(key)
+    assert count == trail.count or trail.with_seal(count=count).faults(key)
 
 
 # Keys -----------------------------------------------------------------------------------------------------------------
 
 
-@law
+@LAW
 @given(runs)
 def test_another_key_or_none_is_found(runs: list[str]) -> None:
     trail = trail_of(runs, KEY)
@@ -220,7 +233,7 @@ def test_another_key_or_none_is_found(runs: list[str]) -> None:
     assert trail_of(runs, None).faults(KEY) == ["the sealed root is not that of the records"]
 
 
-@law
+@LAW
 @given(runs)
 def test_a_trail_made_anew_without_the_key_is_found(runs: list[str]) -> None:
     forged = trail_of(runs, None, [{"tool": "nothing to see"}])
@@ -256,7 +269,183 @@ def test_the_words_name_the_record_and_what_happened() -> None:
 
 
 def test_the_order_of_keys_in_a_body_means_nothing() -> None:
-    one = appended(Trail(), "a", "k", {"x": 1, "y": {"p": 1, "q": 2}}, None)
-    other = appended(Trail(), "a", "k", {"y": {"q": 2, "p": 1}, "x": 1}, None)
+    one = appended(Trail(), "a", {"x": 1, "y": {"p": 1, "q": 2}}, None)
+    other = appended(Trail(), "a", {"y": {"q": 2, "p": 1}, "x": 1}, None)
 
     assert one.root == other.root
+
+
+# Added together -------------------------------------------------------------------------------------------------------
+
+
+@LAW
+@given(runs, KEYS, st.integers(0, 8))
+def test_records_that_are_added_together_are_those_that_are_added_one_by_one(
+    runs: list[str], key: bytes | None, cut: int
+) -> None:
+    records = [Record(run, AuditKind.CALL_DONE, {"step": step}) for step, run in enumerate(runs)]
+
+    together = Trail().extended(records[:cut], key).extended(records[cut:], key)
+
+    one_by_one = Trail()
+    for record in records:
+        one_by_one = one_by_one.extended([record], key)
+    assert together == one_by_one
+    assert [record.position for record in together.records] == list(range(1, len(runs) + 1))
+    assert together.root == functools.reduce(lambda root, each: sealed(root, each, key), together.records, "")
+
+
+def test_no_records_leave_the_trail_as_it_is() -> None:
+    trail = trail_of("ab", KEY)
+
+    assert trail.extended([], KEY) == trail
+
+
+# Pruned ---------------------------------------------------------------------------------------------------------------
+
+# Runs that are added to, and how many of the records are removed then.
+histories = st.lists(st.sampled_from(RUNS) | st.integers(0, 12), max_size=16)
+
+
+def lived(history: Sequence[str | int], key: bytes | None) -> Trail:
+    """The trail that comes of this: each run has one record more, each number removes the records up to there."""
+    trail = Trail()
+    for step, event in enumerate(history):
+        if isinstance(event, str):
+            trail = appended(trail, event, {"step": step}, key)
+        elif trail.seal.anchor < event <= trail.count:
+            trail = trail.pruned(event, key)
+        assert trail.faults(key) == []
+    return trail
+
+
+@LAW
+@given(histories, KEYS)
+def test_a_trail_verifies_whatever_is_added_and_pruned(history: list[str | int], key: bytes | None) -> None:
+    trail = lived(history, key)
+
+    assert trail.count == sum(isinstance(event, str) for event in history)
+    assert len(trail.records) == trail.count - trail.seal.anchor
+    assert set(trail.seal.anchor_heads) <= {record.run for record in trail.records}
+
+
+@LAW
+@given(histories, KEYS)
+def test_pruning_changes_neither_the_root_nor_what_is_kept(history: list[str | int], key: bytes | None) -> None:
+    """As long as no run goes on whose records are all gone: such a run begins a new chain."""
+    whole = lived([event for event in history if isinstance(event, str)], key)
+
+    trail = whole.pruned(whole.count // 2, key) if whole.count > 1 else whole
+
+    assert trail.root == whole.root
+    assert trail.records == whole.records[whole.count // 2 if whole.count > 1 else 0 :]
+    assert trail.faults(key) == []
+
+
+@law(150)
+@given(histories, KEYS, st.data())
+def test_an_edit_of_a_kept_record_is_found_after_pruning(
+    history: list[str | int], key: bytes | None, data: st.DataObject
+) -> None:
+    trail = lived(history, key)
+    assume(trail.records)
+    place = data.draw(st.integers(0, len(trail.records) - 1), label="place")
+    field = data.draw(st.sampled_from(sorted(FIELDS)), label="field")
+    old = trail.records[place]
+    new = structs.replace(old, **{field: data.draw(FIELDS[field], label="value")})
+    assume(new != old)
+    forged = chained(new)
+
+    for changed in (new, forged) if forged != old else (new,):
+        assert trail.with_records([*trail.records[:place], changed, *trail.records[place + 1 :]]).faults(key)
+    assert trail.with_records([*trail.records[:place], *trail.records[place + 1 :]]).faults(key)
+
+
+PRUNED = "abacab"
+ANCHOR_CHANGED = "the anchor that pruning left was changed"
+
+
+@pytest.mark.parametrize("key", [None, KEY], ids=["without a key", "with a key"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"anchor": 2},
+        {"anchor": 4},
+        {"anchor": 0},
+        {"anchor_root": ""},
+        {"anchor_root": "0" * 64},
+        {"anchor_heads": {}},
+        {"anchor_heads": {"z": Head(1, "0" * 64)}},
+        {"anchor_seal": ""},
+        {"anchor_seal": "0" * 64},
+        {"anchor": 0, "anchor_root": "", "anchor_heads": {}, "anchor_seal": ""},
+    ],
+    ids=repr,
+)
+def test_a_changed_anchor_is_found(change: dict[str, Any], key: bytes | None) -> None:
+    trail = trail_of(PRUNED, key).pruned(3, key)
+    assert trail.faults(key) == []
+
+    assert trail.with_seal(**change).faults(key)
+
+
+def test_one_more_head_is_found_though_no_record_speaks_of_it() -> None:
+    trail = trail_of(PRUNED, KEY).pruned(3, KEY)
+    heads = {**trail.seal.anchor_heads, "z": Head(1, "0" * 64)}
+
+    assert trail.with_seal(anchor_heads=heads).faults(KEY) == [ANCHOR_CHANGED]
+
+
+@pytest.mark.parametrize("left", [slice(1, None), slice(0, -1), slice(0, 0)], ids=["the first", "the last", "all"])
+def test_a_removal_after_the_anchor_is_found(left: slice) -> None:
+    trail = trail_of(PRUNED, KEY).pruned(3, KEY)
+
+    assert trail.with_records(trail.records[left]).faults(KEY)
+
+
+def test_an_earlier_root_cannot_be_called_an_anchor_without_the_key() -> None:
+    """It is known to everybody who has seen the trail then; the records before it could be removed unseen."""
+    trail, earlier = trail_of(PRUNED, KEY), trail_of(PRUNED[:3], KEY)
+    forged = trail.with_records(trail.records[3:])
+    claim = {"anchor": 3, "anchor_root": earlier.root, "anchor_heads": earlier.heads()}
+
+    assert forged.with_seal(**claim).faults(KEY) == [ANCHOR_CHANGED]
+    without_key = trail_of(PRUNED[:3], KEY).pruned(3, None).seal.anchor_seal
+    assert forged.with_seal(**claim, anchor_seal=without_key).faults(KEY) == [ANCHOR_CHANGED]
+
+
+def test_a_root_that_was_noted_is_found_from_the_anchor_on() -> None:
+    roots = [trail_of(PRUNED[:count], KEY).root for count in range(len(PRUNED) + 1)]
+    trail = trail_of(PRUNED, KEY).pruned(3, KEY)
+
+    assert [trail.faults(KEY, noted) for noted in (roots[3], roots[4], roots[6], "")] == [[]] * 4
+    unknown = "records before it were changed, removed or reordered"
+    older = "or it is older than record 3, up to which records were pruned"
+    for noted in (roots[1], roots[2], "0"):
+        assert trail.faults(KEY, noted) == [f"the trail never had the root {noted}: {unknown}, {older}"]
+
+
+def test_only_runs_that_go_on_after_the_anchor_are_remembered() -> None:
+    trail = trail_of("abcab", KEY)
+    seal = trail.pruned(3, KEY).seal
+
+    assert seal.anchor_heads == {run: Head(1, trail.records[place].hash) for place, run in enumerate("ab")}
+    assert trail.pruned(5, KEY).seal.anchor_heads == {}
+
+
+def test_a_run_whose_records_are_all_gone_begins_a_new_chain() -> None:
+    trail = appended(trail_of("ab", KEY).pruned(1, KEY), "a", {}, KEY)
+
+    assert [(record.run, record.sequence) for record in trail.records] == [("b", 1), ("a", 1)]
+    assert trail.faults(KEY) == []
+
+
+def test_a_pruned_trail_under_another_key_or_none_is_found() -> None:
+    trail = trail_of(PRUNED, KEY).pruned(3, KEY)
+    root = "the sealed root is not that of the records"
+
+    assert trail.faults(b"another key") == [ANCHOR_CHANGED, root]
+    assert trail.faults(None) == [
+        f"{ANCHOR_CHANGED}, or it was sealed with a key",
+        f"{root}, or they were sealed with a key",
+    ]

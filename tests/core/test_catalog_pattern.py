@@ -3,10 +3,11 @@
 import re
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from agent_resolver.core import MAX_PATTERN, BadPattern, check_pattern, matching_texts, parts_match, parts_of
 from tests.core.strategies import LAW
+from tests.strategies import law
 
 # Thirty cases that tell this language from those that look like it: a pattern, a name, and whether it parts_match.
 FIXTURE = [
@@ -95,13 +96,13 @@ def test_an_escape_may_stand_before_anything() -> None:
     assert not matches_catalog(r"\a\\*\*", r"a\whatever")
 
 
-@settings(LAW, max_examples=500)
+@law(500)
 @given(pattern=small, name=names)
 def test_a_pattern_fits_exactly_when_the_regular_expression_does(pattern: str, name: str) -> None:
     assert matches_catalog(pattern, name) is fits_as_expression(pattern, name)
 
 
-@settings(LAW, max_examples=300)
+@law(300)
 @given(pattern=small, name=names)
 def test_a_pattern_fits_exactly_when_some_expansion_of_its_stars_does(pattern: str, name: str) -> None:
     assert matches_catalog(pattern, name) is expands(pattern, name)

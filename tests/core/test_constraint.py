@@ -5,14 +5,16 @@ from hypothesis import given
 from msgspec import UNSET, structs
 
 from agent_resolver import AgentFile
-from agent_resolver.core import Limits, limits_in, limits_of, position_of, requirements_of
+from agent_resolver.core import limits_of, position_of, requirements_of
 from agent_resolver.schema import (
     ActionConstraints,
     Constraints,
     DataConstraints,
+    Limits,
     Requirement,
     Requires,
     TrustConstraints,
+    limits_in,
 )
 from tests.core.strategies import LAW, agent_files
 

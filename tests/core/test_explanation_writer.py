@@ -1,12 +1,13 @@
 """An explanation in pieces is the explanation."""
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from msgspec import json
 
 from agent_resolver import AgentFile, Explanation, Resolution, Server, explanation_json, resolve, to_json
 from agent_resolver.schema import Requirement, Requires
 from tests.core.strategies import CATEGORIES, LAW, SCOPES, Case, cases
+from tests.strategies import law
 
 characters = st.characters(exclude_categories=["Cs"])
 
@@ -19,7 +20,7 @@ def in_pieces(resolution: Resolution) -> bytes:
     return b"".join(explanation_json(resolution))
 
 
-@settings(LAW, max_examples=200)
+@law(200)
 @given(cases)
 def test_an_explanation_in_pieces_is_the_explanation(case: Case) -> None:
     resolution = resolve(case.agent, case.servers)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from msgspec import UNSET, structs
 
-from agent_resolver.core import ToolChange, ToolChangeKind, is_breaking, manifest_diff as module, manifest_difference
-from agent_resolver.schema import Manifest, ManifestTool, manifest_digest
+from agent_resolver.core import LIFETIME_MINUTES, ToolChange, is_breaking, manifest_difference
+from agent_resolver.schema import Manifest, ManifestTool, ToolChangeKind, change_rules, manifest_digest
 
 CREATE = ManifestTool(
     id="tickets.create",
@@ -241,8 +241,70 @@ def test_a_change_is_told_in_one_short_line(before: str | None, after: str | Non
 
 
 def test_every_kind_says_what_it_means_save_those_that_schemas_say() -> None:
-    assert module._WHY.keys() == {*ToolChangeKind} - {ToolChangeKind.INPUT_CHANGED, ToolChangeKind.OUTPUT_CHANGED}
-    assert not module._BREAKING.keys() & module._COMPATIBLE.keys()
+    by_schema = {kind for kind in ToolChangeKind if kind.impact == "by schema"}
+
+    assert by_schema == {ToolChangeKind.INPUT_CHANGED, ToolChangeKind.OUTPUT_CHANGED}
+    assert {kind for kind in ToolChangeKind if not kind.why} == by_schema
+
+
+def test_every_kind_belongs_to_an_attribute_or_to_the_tool_as_a_whole() -> None:
+    rules = [rule for rule in change_rules().values() if rule]
+    of_attributes = [kind for rule in rules for kind in (rule.more, rule.less) if kind]
+    of_the_tool = [
+        ToolChangeKind.TOOL_ADDED,
+        ToolChangeKind.TOOL_REMOVED,
+        ToolChangeKind.INPUT_CHANGED,
+        ToolChangeKind.OUTPUT_CHANGED,
+        ToolChangeKind.LABEL_CHANGED,
+    ]
+
+    assert sorted([*of_attributes, *of_the_tool]) == sorted(ToolChangeKind)
+
+
+def test_a_higher_priority_gives_less_time() -> None:
+    rule = change_rules()["priority"]
+
+    assert rule
+    assert sorted(LIFETIME_MINUTES, key=lambda priority: -LIFETIME_MINUTES[priority]) == list(rule.ranking)
+
+
+def test_the_changes_of_a_tool_come_in_one_order() -> None:
+    """Rules first, then what it takes and gives, then what it says."""
+    after = edited(
+        type="BLUEPRINT",
+        description="Other.",
+        data_classification="PUBLIC",
+        json_schema={"type": "object"},
+        maintainer="Team",
+        required_scopes=("admin",),
+        allow_outbound=True,
+        is_isolated=True,
+        timeout_seconds=5.0,
+        needs_approval=True,
+        approver_role="lead",
+        secrets=(),
+    )
+
+    assert [kind.value for kind, _, _ in kinds(after) if kind.impact != "by schema"] == [
+        "type-changed",
+        "classification-lowered",
+        "scopes-added",
+        "scopes-removed",
+        "isolation-gained",
+        "outbound-gained",
+        "approval-added",
+        "secrets-removed",
+        "timeout-lowered",
+        "label-changed",
+        "label-changed",
+    ]
+    assert [kind.value for kind, _, _ in kinds(after)].index("input-changed") == 9
+
+
+def test_an_attribute_that_was_empty_had_no_value() -> None:
+    before, after = (edited(needs_approval=True, approver_role=role) for role in ("", "lead"))
+
+    assert kinds(after, before) == [(ToolChangeKind.APPROVER_CHANGED, None, "lead")]
 
 
 def test_scopes_in_another_order_are_no_change() -> None:

@@ -1,21 +1,22 @@
 """The pattern language of `forbid` against two slower readings of it."""
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from agent_resolver.core import matches
 from tests.core import oracle
 from tests.core.strategies import LAW
+from tests.strategies import law
 
 small = st.text("ab*", max_size=7)
 
 
-@settings(LAW, max_examples=1000)
+@law(1000)
 @given(pattern=small, text=st.text("ab", max_size=9) | small)
 def test_a_pattern_fits_exactly_when_the_regular_expression_does(pattern: str, text: str) -> None:
     assert matches(pattern, text) is oracle.fits(pattern, text)
 
 
-@settings(LAW, max_examples=300)
+@law(300)
 @given(pattern=small, text=small)
 def test_a_pattern_fits_exactly_when_some_expansion_of_its_stars_does(pattern: str, text: str) -> None:
     assert matches(pattern, text) is expands(pattern, text)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from itertools import product
 
-from hypothesis import assume, given, settings, strategies as st
+from hypothesis import assume, given, strategies as st
 from msgspec import UNSET, UnsetType, structs, to_builtins
 
 from agent_resolver import (
@@ -36,6 +36,7 @@ from tests.core.strategies import (
     shuffled,
     solvable_cases,
 )
+from tests.strategies import law
 
 SIGNATURES: tuple[bool | UnsetType, ...] = (UNSET, False, True)
 
@@ -128,14 +129,14 @@ def by_code_point(texts: Sequence[str]) -> list[str]:
 # Choice ---------------------------------------------------------------------------------------------------------------
 
 
-@settings(LAW, max_examples=300)
+@law(300)
 @given(cases)
 def test_resolve_agrees_with_the_specification(case: Case) -> None:
     for choice in resolve(case.agent, case.servers).choices:
         assert choice.server is oracle.selected(case.servers, choice.requirement, case.agent)
 
 
-@settings(LAW, max_examples=300)
+@law(300)
 @given(cases)
 def test_every_rejection_code_agrees_with_the_specification(case: Case) -> None:
     for requirement in explain(case.agent, case.servers).requirements:

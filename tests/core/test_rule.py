@@ -1,10 +1,20 @@
-"""The rules about data, for what is no server."""
+"""The table of rules, and the rules about data for something that is not a server."""
 
 import pytest
+from msgspec import convert, json
 
-from agent_resolver.core import Limits, broken_data_rules
-from agent_resolver.schema import RejectionCode, Residency, Sensitivity
+from agent_resolver.core import CHECKS, CONSTRAINTS, FACTS, broken_data_rules, names_behind, servers_of
+from agent_resolver.schema import Constraints, Limits, RejectionCode, Residency, Sensitivity, limits_in, parse_index
 
+INDEX_ENTRY = {
+    "id": "acme",
+    "version": "1.0.0",
+    "endpoint": "https://acme.example",
+    "categories": ["crm"],
+    "scopes": ["crm.read"],
+    "data": {"residency": ["eu-only"], "maxSensitivity": "pii.low"},
+    "trust": {"signed": True, "publisher": "Acme"},
+}
 KNOWN: tuple[tuple[Residency, ...], Sensitivity] = (("eu-only",), "confidential")
 
 
@@ -58,3 +68,45 @@ def test_the_codes_are_those_of_servers() -> None:
         RejectionCode.RESIDENCY_UNKNOWN,
         RejectionCode.SENSITIVITY_UNKNOWN,
     ]
+
+
+def test_every_code_belongs_to_one_check_in_the_order_of_the_codes() -> None:
+    found = [code for check in CHECKS for code in check.codes]
+
+    assert found == [code for code in RejectionCode if code is not RejectionCode.LOST_TIE_BREAK]
+
+
+def test_every_limit_is_a_constraint_of_one_check_at_its_place_in_agent_files() -> None:
+    limits = Limits(residency="eu-only", sensitivity="pii.low", require_signed=True, forbid=("*.delete",))
+    document: dict[str, dict[str, object]] = {}
+    for constraint in CONSTRAINTS:
+        _, section, key = constraint.path
+        document.setdefault(section, {})[key] = constraint.value(limits)
+
+    assert len(CONSTRAINTS) == len(Limits.__struct_fields__)
+    assert limits_in(convert(document, Constraints)) == limits
+
+
+def test_every_fact_is_read_from_its_place_in_the_index() -> None:
+    entry = json.encode(INDEX_ENTRY)
+    document = json.decode(entry)
+    [server] = servers_of(parse_index(b"[" + entry + b"]"))
+
+    for fact in FACTS:
+        stated = document
+        for key in fact.path:
+            stated = stated[key]
+        assert json.encode(fact.value(server)) == json.encode(stated)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (RejectionCode.MISSING_SCOPE, ("scopes",)),
+        (RejectionCode.FORBIDDEN_ACTION, ("forbid",)),
+        (RejectionCode.SENSITIVITY_UNKNOWN, ("maxSensitivity",)),
+        (RejectionCode.LOST_TIE_BREAK, ("signed", "id", "version")),
+    ],
+)
+def test_a_code_names_the_facts_that_it_rests_on(code: RejectionCode, expected: tuple[str, ...]) -> None:
+    assert names_behind(code) == expected

@@ -1,7 +1,15 @@
-"""Runs the cases under `tests/scenarios`: a folder per topic, a file per case, all data."""
+"""Runs the cases under `tests/scenarios`: a folder per topic, a file per case, all data.
+
+A scenario states what is special about it: an agent and a server that leave something out have it from `AGENT` and
+`SERVER`. Rejections and issues are named by their codes. A sentence follows its code where the sentence is the point of
+the case, and is stated in no other.
+"""
 
 import json
+import re
 import tomllib
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +20,7 @@ from msgspec import Struct, structs
 from agent_resolver import (
     AgentFile,
     InvalidInput,
+    RejectionCode,
     Resolution,
     Server,
     explanation_json,
@@ -22,11 +31,28 @@ from agent_resolver import (
     to_json,
 )
 from agent_resolver.core import server_hash
-from agent_resolver.schema import AppliedConstraints, Rejection, RequirementExplanation, Residency, Sensitivity
+from agent_resolver.schema import AppliedConstraints, Issue, Rejection, RequirementExplanation, Residency, Sensitivity
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "hello-agent"
 OTHER_KINDS = ("validate", "hash")
+
+AGENT = {
+    "name": "reporter",
+    "version": "1.0.0",
+    "requires": {"mcp": [{"category": "reporting", "permissions": ["read:reports"]}]},
+}
+SERVER = {
+    "id": "acme",
+    "version": "1.0.0",
+    "endpoint": "https://mcp.example/<id>",
+    "categories": ["reporting"],
+    "scopes": ["read:reports"],
+    "data": {"residency": ["us-only"], "maxSensitivity": "pii.high"},
+    "trust": {"signed": True, "publisher": "Acme"},
+}
+KNOWN_OF_ANY_SERVER = ("id", "version", "endpoint", "categories", "scopes")
+"""The fields that a server has whose other facts are unknown."""
 
 # The cases that the first implementation tested, by the names they have here.
 RESOLVER_CASES = """
@@ -57,35 +83,42 @@ class Applied(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_
 
 
 class Expected(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What becomes of one requirement: the server that is selected, if any, and every rejection."""
+    """The outcome of one requirement: the server that is selected, if any, and every rejection."""
 
-    category: str
-    scopes: list[str]
+    category: str = "reporting"
+    scopes: tuple[str, ...] = ("read:reports",)
     selected: str | None = None
     reason: str | None = None
-    rejected: list[str]
-    """Each as `id@version CODE: message`."""
+    """The sentence on why the server was selected, or None if another scenario checks that sentence."""
+    rejected: tuple[str, ...] = ()
+    """Each as `id@version CODE`, or `id@version CODE: message`."""
 
 
 class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An agent file and servers, and what becomes of every requirement."""
+    """An agent file and servers, and the outcome of every requirement."""
 
     about: str
     case: str = ""
-    agent: str = ""
+    agent: str | dict[str, Any] = {}
+    """The text of an agent file, or the part of its front matter that differs from `AGENT`."""
     agent_path: str = ""
-    index: str | list[dict[str, Any]] = []
-    """The text of an index file, or its entries."""
+    index: list[dict[str, Any]] = []
+    """The entries of an index file, each as the part that differs from `SERVER`."""
     index_path: str = ""
-    servers: list[Server] = []
+    servers: list[dict[str, Any]] = []
     """Servers that no index file states, so that a fact may be unknown."""
-    applied: Applied = Applied()
-    failed: list[str] = []
+    applied: Applied | None = None
+    """Needed only where the agent file is a text; else the constraints of `agent`."""
     expect: list[Expected]
     lock: str = ""
     """The file that holds the whole lock."""
     explanation: str = ""
     """The file that holds the whole explanation."""
+
+    @property
+    def failed(self) -> list[str]:
+        """The categories that have no server, each once."""
+        return list(dict.fromkeys(expected.category for expected in self.expect if expected.selected is None))
 
 
 class ValidateScenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -94,8 +127,9 @@ class ValidateScenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     about: str
     case: str = ""
     agent: str | None = None
-    index: str | None = None
+    index: str | list[dict[str, Any]] | None = None
     issues: list[str]
+    """Each as `path code`, or `path code: message`."""
 
 
 class HashScenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -130,36 +164,76 @@ TO_VALIDATE = sorted(SCENARIOS.glob("validate/*.toml"))
 TO_HASH = sorted(SCENARIOS.glob("hash/*.toml"))
 
 
+def filled(stated: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
+    """What is stated, and the default where nothing is; tables are filled key by key."""
+    tables = {key: filled(value, default[key]) for key, value in stated.items() if isinstance(default.get(key), dict)}
+    return {**default, **stated, **tables}
+
+
+def entry_of(stated: Mapping[str, Any], default: Mapping[str, Any] = SERVER) -> dict[str, Any]:
+    """An entry of an index; a server that is launched has an endpoint only if one is stated."""
+    entry = filled(stated, default)
+    if "launch" in stated and "endpoint" not in stated:
+        del entry["endpoint"]
+        return entry
+    return {**entry, "endpoint": entry["endpoint"].replace("<id>", entry["id"])}
+
+
+def index_of(stated: str | list[dict[str, Any]]) -> bytes:
+    """An index file."""
+    text = stated if isinstance(stated, str) else json.dumps(list(map(entry_of, stated)), ensure_ascii=False)
+    return text.encode()
+
+
 def agent_of(path: Path, scenario: Scenario) -> AgentFile:
-    text = (path.parent / scenario.agent_path).read_bytes() if scenario.agent_path else scenario.agent
-    return parse_agent_file(text)
+    if scenario.agent_path:
+        return parse_agent_file((path.parent / scenario.agent_path).read_bytes())
+    if isinstance(scenario.agent, str):
+        return parse_agent_file(scenario.agent)
+    front_matter = json.dumps(filled(scenario.agent, AGENT), ensure_ascii=False)
+    return parse_agent_file(f"---\n{front_matter}\n---\n")
 
 
 def servers_in(path: Path, scenario: Scenario) -> tuple[Server, ...]:
-    if scenario.index_path:
-        text = (path.parent / scenario.index_path).read_text(encoding="utf-8")
-    else:
-        text = scenario.index if isinstance(scenario.index, str) else json.dumps(scenario.index, ensure_ascii=False)
-    return (*servers_of(parse_index(text.encode())), *scenario.servers)
+    index = (path.parent / scenario.index_path).read_bytes() if scenario.index_path else index_of(scenario.index)
+    default = {key: SERVER[key] for key in KNOWN_OF_ANY_SERVER}
+    others = [msgspec.convert(entry_of(stated, default), Server) for stated in scenario.servers]
+    return (*servers_of(parse_index(index)), *others)
+
+
+def applied_in(scenario: Scenario) -> Applied:
+    """The constraint values of the agent file."""
+    if scenario.applied is not None:
+        return scenario.applied
+    constraints = scenario.agent.get("constraints", {}) if isinstance(scenario.agent, dict) else {}
+    values = {**constraints.get("data", {}), **constraints.get("trust", {})}
+    return msgspec.convert(values, Applied)
 
 
 def resolution_of(path: Path, scenario: Scenario) -> Resolution:
     return resolve(agent_of(path, scenario), servers_in(path, scenario))
 
 
-def found(requirement: RequirementExplanation) -> Expected:
+def found(requirement: RequirementExplanation, expected: Expected) -> Expected:
+    """The outcome of a requirement, with the sentences that `expected` states."""
     selected = requirement.selected
     return Expected(
         category=requirement.category,
-        scopes=list(requirement.required_permissions),
+        scopes=requirement.required_permissions,
         selected=f"{selected.server_id}@{selected.version}" if selected else None,
-        reason=selected.selection_reason if selected else None,
-        rejected=[line(rejection) for rejection in requirement.rejected],
+        reason=selected.selection_reason if selected and expected.reason else None,
+        rejected=tuple(rejection_line(rejection, expected.rejected) for rejection in requirement.rejected),
     )
 
 
-def line(rejection: Rejection) -> str:
-    return f"{rejection.server_id}@{rejection.version} {rejection.reason.code}: {rejection.reason.message}"
+def rejection_line(rejection: Rejection, stated: Collection[str]) -> str:
+    reason = rejection.reason
+    return line(f"{rejection.server_id}@{rejection.version} {reason.code}", reason.message, stated)
+
+
+def line(code: str, sentence: str, stated: Collection[str]) -> str:
+    """A finding by its code alone if it is stated like that, else with its sentence."""
+    return code if code in stated else f"{code}: {sentence}"
 
 
 def backwards(agent: AgentFile) -> AgentFile:
@@ -173,14 +247,24 @@ def test_each_server_is_selected_or_rejected_as_stated(path: Path) -> None:
     scenario = load(path, Scenario)
     explanation = resolution_of(path, scenario).explanation
 
-    assert [found(requirement) for requirement in explanation.requirements] == scenario.expect
+    outcomes = zip(explanation.requirements, scenario.expect, strict=True)
+    assert [found(requirement, expected) for requirement, expected in outcomes] == scenario.expect
     assert explanation.success is (not scenario.failed)
+
+
+@named(TO_RESOLVE)
+def test_a_server_is_the_only_candidate_exactly_if_no_other_lost_the_tie_break(path: Path) -> None:
+    for requirement in resolution_of(path, load(path, Scenario)).explanation.requirements:
+        if requirement.selected is not None:
+            codes = [rejection.reason.code for rejection in requirement.rejected]
+            is_only = requirement.selected.selection_reason == "Only matching candidate"
+            assert is_only is (RejectionCode.LOST_TIE_BREAK not in codes)
 
 
 @named(TO_RESOLVE)
 def test_the_constraint_values_used_are_stated_for_each_requirement(path: Path) -> None:
     scenario = load(path, Scenario)
-    stated = AppliedConstraints(**structs.asdict(scenario.applied))
+    stated = AppliedConstraints(**structs.asdict(applied_in(scenario)))
 
     requirements = resolution_of(path, scenario).explanation.requirements
 
@@ -198,7 +282,7 @@ def test_the_lock_pins_what_is_selected_or_is_absent(path: Path) -> None:
         assert lockfile is None
     else:
         assert lockfile is not None
-        pins = [(pin.category, f"{pin.server_id}@{pin.version}", list(pin.scopes)) for pin in lockfile.servers]
+        pins = [(pin.category, f"{pin.server_id}@{pin.version}", pin.scopes) for pin in lockfile.servers]
         assert pins == [(expected.category, expected.selected, expected.scopes) for expected in scenario.expect]
 
 
@@ -231,21 +315,40 @@ def test_the_same_inputs_forwards_and_backwards_give_the_same_bytes(path: Path) 
 
 
 @named(TO_VALIDATE)
-def test_every_error_of_an_input_file_is_worded_as_stated(path: Path) -> None:
+def test_every_error_of_an_input_file_is_found(path: Path) -> None:
     scenario = load(path, ValidateScenario)
+    stated = scenario.issues
 
-    assert errors_in(scenario) == scenario.issues
+    lines = [line(f"{issue.path} {issue.code}", issue.message, stated) for issue in errors_in(scenario)]
+
+    assert lines == stated
 
 
-def errors_in(scenario: ValidateScenario) -> list[str]:
+def errors_in(scenario: ValidateScenario) -> tuple[Issue, ...]:
     try:
         if scenario.agent is not None:
             parse_agent_file(scenario.agent)
         if scenario.index is not None:
-            parse_index(scenario.index.encode())
+            parse_index(index_of(scenario.index))
     except InvalidInput as error:
-        return [str(issue) for issue in error.issues]
-    return []
+        return error.issues
+    return ()
+
+
+def test_every_rejection_code_has_its_sentence_and_no_sentence_is_stated_twice() -> None:
+    sentences = Counter(stated_sentences())
+
+    assert {code for code, _ in sentences} >= set(RejectionCode)
+    assert [sentence for sentence, count in sentences.items() if count > 1] == []
+
+
+def stated_sentences() -> Iterator[tuple[str, str]]:
+    """Each code that a scenario states with a sentence, and the sentence."""
+    lines = [text for path in TO_RESOLVE for each in load(path, Scenario).expect for text in each.rejected]
+    lines += [text for path in TO_VALIDATE for text in load(path, ValidateScenario).issues]
+    for text in lines:
+        if stated := re.search(r" ([A-Z_]+|[a-z-]+): (.+)", text):
+            yield stated[1], stated[2]
 
 
 @named(TO_HASH)

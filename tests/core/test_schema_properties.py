@@ -3,13 +3,14 @@
 from typing import Any
 
 import jsonschema_rs
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 
 from agent_resolver.core import schema_changes
 from tests.core.schemas import DOCUMENTS, VALUES, changed
+from tests.strategies import law
 
 # Schemas are slow to draw.
-LAW = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+LAW = law(100)
 
 Pair = tuple[dict[str, Any], dict[str, Any]]
 

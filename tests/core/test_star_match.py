@@ -3,10 +3,10 @@
 import re
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from agent_resolver.core import LiteralParts, matching_texts, parts_match
-from tests.core.strategies import LAW
+from tests.strategies import law
 
 TEXTS = ["", "a", "a.b", "a.b.c", "ab", "aba", "abab", "b", "b.a", "é"]
 
@@ -38,7 +38,7 @@ def test_those_that_fit_are_found(wanted: LiteralParts, expected: list[str]) -> 
     assert [text for text in TEXTS if parts_match(wanted, text)] == expected
 
 
-@settings(LAW, max_examples=300)
+@law(300)
 @given(parts, texts)
 def test_many_are_looked_at_as_each_by_itself(wanted: LiteralParts, among: list[str]) -> None:
     expected = [text for text in among if as_expression(wanted, text)]

@@ -22,8 +22,9 @@ from agent_resolver.schema import (
     TrustConstraints,
 )
 from tests.core.strategies import LAW, Case, cases, narrow_cases, shuffled
+from tests.strategies import law
 
-MOSTLY = settings(LAW, max_examples=250)
+MOSTLY = law(250)
 NARROW_OR_ANY = narrow_cases | cases
 
 
@@ -184,13 +185,14 @@ def test_a_failure_is_explained_and_a_success_is_not(case: Case) -> None:
     assert [requirement_of(failed) for failed in resolution.failures] == list(resolution.failed)
 
 
+@pytest.mark.slow
 def test_the_laws_above_meet_edits_of_every_kind_and_suggestions_of_both_outcomes() -> None:
     """A law about suggestions says nothing where none is made, so here they are counted."""
     kinds: Counter[EditKind] = Counter()
     outcomes: Counter[bool] = Counter()
     pairs = 0
 
-    @settings(MOSTLY, derandomize=True, database=None, phases=[Phase.generate])
+    @settings(MOSTLY, max_examples=250, derandomize=True, database=None, phases=[Phase.generate])
     @given(case=narrow_cases)
     def count(case: Case) -> None:
         nonlocal pairs

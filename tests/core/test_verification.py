@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from msgspec import UNSET, Struct, structs
 
 from agent_resolver import AgentFile, LockedServer, Lockfile, Server, parse_lockfile, resolve, to_json
@@ -32,8 +32,9 @@ from agent_resolver.schema import (
     digest,
 )
 from tests.core.strategies import Case, solvable_cases
+from tests.strategies import law
 
-law = settings(deadline=None, max_examples=60)
+LAW = law(60)
 
 
 class World(Struct, frozen=True):
@@ -438,7 +439,7 @@ def test_two_requirements_of_one_category_each_have_their_entry() -> None:
     ]
 
 
-@law
+@LAW
 @given(case=solvable_cases(), data=st.data())
 def test_what_resolve_locks_verifies_in_any_order_of_the_index(case: Case, data: st.DataObject) -> None:
     world = locked(case.agent, *case.servers)
@@ -595,6 +596,7 @@ EXHAUSTED = {"two entries, one of them launched": WORLD, "one entry of the first
 TELLING = b' \t\n\r"\\,0\xff'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", EXHAUSTED.values(), ids=EXHAUSTED)
 def test_a_byte_changed_anywhere_among_the_servers_is_found(world: World) -> None:
     raw, known = to_json(world.lockfile), known_servers(world.servers)
@@ -609,6 +611,7 @@ def test_a_byte_changed_anywhere_among_the_servers_is_found(world: World) -> Non
     assert missed == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", EXHAUSTED.values(), ids=EXHAUSTED)
 def test_a_byte_taken_out_or_put_in_anywhere_among_the_servers_is_found(world: World) -> None:
     raw, known = to_json(world.lockfile), known_servers(world.servers)
@@ -629,6 +632,7 @@ def test_a_byte_taken_out_or_put_in_anywhere_among_the_servers_is_found(world: W
     assert missed == []
 
 
+@pytest.mark.slow
 def test_every_value_of_a_byte_is_found_in_every_place_that_says_where_to_connect() -> None:
     raw, known = to_json(SMALL.lockfile), known_servers(SMALL.servers)
     start = raw.index(b'"endpoint"')
@@ -643,7 +647,7 @@ def test_every_value_of_a_byte_is_found_in_every_place_that_says_where_to_connec
     assert missed == []
 
 
-@settings(deadline=None, max_examples=200)
+@law(200)
 @given(case=solvable_cases(), data=st.data())
 def test_any_byte_changed_put_in_or_taken_out_among_the_servers_is_found(case: Case, data: st.DataObject) -> None:
     world = locked(case.agent, *case.servers)
@@ -658,7 +662,8 @@ def test_any_byte_changed_put_in_or_taken_out_among_the_servers_is_found(case: C
         assert found_in(raw[:position] + bytes([value]) + raw[position:], world)
 
 
-@settings(deadline=None, max_examples=200)
+@pytest.mark.slow
+@law(200)
 @given(case=solvable_cases(), data=st.data())
 def test_a_lock_whose_entries_pin_anything_else_needs_a_server_of_the_index_that_fits(
     case: Case, data: st.DataObject

@@ -1,5 +1,6 @@
 """Every example in the documentation runs, and prints what the page says."""
 
+import re
 from difflib import unified_diff
 
 import pytest
@@ -9,8 +10,18 @@ from tests.docs.page import PAGES, Section, sections
 
 SECTIONS = [section for page in PAGES for section in sections(page)]
 
+_STARTS_SERVERS = re.compile(r"[$>] .*\bagent (inbox|serve|tools)\b")
+_PROJECTS_WITH_TOOLS = {"governed-agent", "tickets"}
 
-@pytest.mark.parametrize("section", SECTIONS, ids=str)
+
+def marks_of(section: Section) -> list[pytest.MarkDecorator]:
+    """A section is slow if its commands start servers or load tools: each takes about a second."""
+    lines = [line for block in section.blocks if block.language == "console" for line in block.lines]
+    is_slow = section.project in _PROJECTS_WITH_TOOLS or any(map(_STARTS_SERVERS.match, lines))
+    return [pytest.mark.slow] if is_slow else []
+
+
+@pytest.mark.parametrize("section", [pytest.param(each, id=str(each), marks=marks_of(each)) for each in SECTIONS])
 def test_a_page_shows_what_happens(section: Section) -> None:
     found = [report(outcome) for outcome in outcomes(section)]
 

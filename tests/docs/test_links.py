@@ -4,6 +4,7 @@ import argparse
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -73,7 +74,7 @@ def command_problems(page: Path) -> Iterator[tuple[int, str]]:
 
 def argument_problems(words: list[str]) -> Iterator[str]:
     """Commands that do not exist, options that the command does not have, and values that it does not take."""
-    parser = build_parser()
+    parser = whole_parser()
     while words and not words[0].startswith("-") and (below := commands_of(parser)):
         command = words.pop(0)
         if command not in below:
@@ -86,6 +87,11 @@ def argument_problems(words: list[str]) -> Iterator[str]:
     for word, value in pairwise(words):
         if word in options and options[word].choices and value not in (options[word].choices or ()):
             yield f"`{word}` does not take `{value}`"
+
+
+@cache
+def whole_parser() -> argparse.ArgumentParser:
+    return build_parser()
 
 
 def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

@@ -133,6 +133,7 @@ class Entry(Struct, frozen=True):
         return any(re.fullmatch(re.sub(r"<[a-z]+>", ".*", re.escape(shape)), message) for shape in self.shapes)
 
 
+@cache
 def entries() -> dict[str, Entry]:
     """The page, by code."""
     headings = [

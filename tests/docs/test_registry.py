@@ -17,21 +17,20 @@ from agent_resolver.capability import (
     supported_type as subset,
     tool_schema,
 )
-from agent_resolver.core import LIFETIME_MINUTES, AnswerCode, ToolChangeKind
-from agent_resolver.core.manifest_diff import _BREAKING, _COMPATIBLE
+from agent_resolver.core import LIFETIME_MINUTES, AnswerCode
 from agent_resolver.project import secret as project_secret
 from agent_resolver.registry import (
     MAX_WORDS,
     FixedClock,
     Inbox,
-    MemoryPendingActions,
     MemorySecrets,
     Pipeline,
     pipeline,
     secret,
 )
-from agent_resolver.schema import FailureCode, PendingState, PendingType
+from agent_resolver.schema import FailureCode, PendingState, PendingType, ToolChangeKind
 from agent_resolver.server import inbox_tools
+from agent_resolver.storage import MemoryStore
 from tests.docs.page import ROOT, code_spans, prose
 
 
@@ -145,7 +144,7 @@ def test_every_state_is_explained() -> None:
 
 
 def test_every_tool_of_the_inbox_has_its_row_with_what_it_takes() -> None:
-    tools = inbox_tools(Inbox(MemoryPendingActions(), MemorySecrets(), FixedClock()))
+    tools = inbox_tools(Inbox(MemoryStore(), MemorySecrets(), FixedClock()))
     told = {words(row[0])[0]: set(words(row[2])) for row in rows("inbox", "Over MCP")}
 
     assert told == {tool.descriptor.id: set(tool.descriptor.input_schema["properties"]) for tool in tools}
@@ -158,8 +157,12 @@ def test_every_kind_of_change_has_its_class() -> None:
     told = {words(row[0])[0]: row[1] for row in rows("manifest", "What changed")}
 
     assert set(told) == set(ToolChangeKind)
-    assert {kind for kind, judged in told.items() if judged == "**breaking**"} == set(_BREAKING)
-    assert {kind for kind, judged in told.items() if judged == "compatible"} == set(_COMPATIBLE)
+    assert {kind for kind, judged in told.items() if judged == "**breaking**"} == kinds_with_impact("breaking")
+    assert {kind for kind, judged in told.items() if judged == "compatible"} == kinds_with_impact("compatible")
+
+
+def kinds_with_impact(impact: str) -> set[ToolChangeKind]:
+    return {kind for kind in ToolChangeKind if kind.impact == impact}
 
 
 def test_every_check_of_a_certificate_has_its_row() -> None:

@@ -109,6 +109,7 @@ def process(tmp_path: Path) -> Iterator[Process]:
     started.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only Linux tells how much a process holds")
 def test_after_ten_thousand_hostile_requests_it_answers_as_before_and_has_not_grown(
     process: Process, pytestconfig: pytest.Config

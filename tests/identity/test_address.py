@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_resolver.identity import address, is_loopback
+from agent_resolver.identity import address
 
 
 @pytest.mark.parametrize(
@@ -46,13 +46,3 @@ def test_https_and_this_machine_are_private(url: str) -> None:
 )
 def test_everything_else_is_not(url: str) -> None:
     assert address(url) is None
-
-
-def test_a_host_is_this_machine_by_name_or_by_number() -> None:
-    assert [
-        host for host in ("localhost", "127.0.0.1", "::1", "10.0.0.1", "Localhost.example") if is_loopback(host)
-    ] == [
-        "localhost",
-        "127.0.0.1",
-        "::1",
-    ]

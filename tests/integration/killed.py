@@ -17,10 +17,9 @@ from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any, Final
 
-from agent_resolver.project import StatePorts, SystemClock
 from agent_resolver.registry import CallContext, Pipeline, Ports, ToolRegistry
 from agent_resolver.schema import Descriptor, Outcome, Rules, local_caller
-from agent_resolver.storage import Database
+from agent_resolver.storage import AesSeal, SqliteStore, SystemClock, key_beside
 
 STEPS: Final = (
     "caller",
@@ -123,20 +122,18 @@ def _wrapped(method: Callable[..., Any], step: str, death: Death) -> Callable[..
 
 
 @contextmanager
-def opened(folder: Path, death: Death | None = None) -> Iterator[tuple[ToolRegistry, StatePorts]]:
+def opened(folder: Path, death: Death | None = None) -> Iterator[tuple[ToolRegistry, SqliteStore]]:
     """The registry of one process on the state in this folder."""
     death = death or Death()
-    database = Database(str(folder / "state.db"))
-    kept = StatePorts(database, None)
-    ports = Ports(trail=kept, pending=kept, rate=kept, ledger=kept, seal=kept.seal, clock=SystemClock())
+    store = SqliteStore(str(folder / "state.db"))
+    ports = Ports(store=store, seal=AesSeal(key_beside(str(folder / "state.key"))), clock=SystemClock())
     registry = ToolRegistry(ports, pipeline=dying(death))
     for tool_id in TOOLS:
         registry.add(WritingTool(tool_id, folder, death))
     try:
-        yield registry, kept
+        yield registry, store
     finally:
-        kept.close()
-        database.close()
+        store.close()
 
 
 def context_of(key: str) -> CallContext:

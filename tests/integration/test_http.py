@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_resolver.project import OpenTools, Project as OpenProject, open_tools
+from agent_resolver.project import OpenTools, Session, open_tools
 from agent_resolver.schema import Done, Failed, FailureCode, Outcome, local_caller
 from tests.integration.conftest import HERE, Project, Served, Service, entry
 
@@ -151,7 +151,7 @@ async def test_a_server_that_is_started_again_is_found_again(
     fixture = request.getfixturevalue(which)
     remote = fixture if which == "everything" else fixture()
     project.write(at(remote))
-    opened = OpenProject(str(project.folder / "agents.md"), str(project.folder / "mcp.index.json"), environment={})
+    opened = Session(str(project.folder / "agents.md"), str(project.folder / "mcp.index.json"), environment={})
 
     async with open_tools(opened, caller=local_caller("tests")) as tools:
         before = await call(tools)
@@ -171,7 +171,7 @@ async def test_a_server_that_is_started_again_is_found_again(
 @pytest.mark.anyio
 async def test_a_session_that_is_lost_is_opened_again(project: Project, everything: Service) -> None:
     project.write(at(everything))
-    opened = OpenProject(str(project.folder / "agents.md"), str(project.folder / "mcp.index.json"), environment={})
+    opened = Session(str(project.folder / "agents.md"), str(project.folder / "mcp.index.json"), environment={})
 
     async with open_tools(opened, caller=local_caller("tests")) as tools:
         assert isinstance(await call(tools), Done)

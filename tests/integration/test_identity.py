@@ -36,7 +36,7 @@ from agent_resolver.identity import (
     Verifier,
     get_over_http,
 )
-from agent_resolver.project import Project, caller_of
+from agent_resolver.project import Session, caller_of
 from agent_resolver.schema import Caller
 from agent_resolver.server import (
     AgentServer,
@@ -221,7 +221,7 @@ def test_a_project_knows_its_caller_by_variable_and_by_file(issuer: Issuer, tmp_
     settings = f'[identity]\nissuer = "{issuer.name}"\naudience = "{AUDIENCE}"\n'
     (tmp_path / "agent.toml").write_text(settings)
     (tmp_path / "token").write_text(issuer.of_person(scope="use")["access_token"] + "\n")
-    project = Project(str(tmp_path / "agents.md"), "mcp.index.json", environment={})
+    project = Session(str(tmp_path / "agents.md"), "mcp.index.json", environment={})
     variables = {"AGENT_TOKEN": issuer.token()}
 
     by_variable = asyncio.run(caller_of(project, None, variables))
@@ -303,7 +303,7 @@ def test_nobody_there_is_told(url: str) -> None:
 
 def test_without_the_issuer_nobody_is_told_that_their_token_is_bad(tmp_path: Path) -> None:
     flags = ("identity.issuer=http://127.0.0.1:9", "identity.audience=agents")
-    project = Project(str(tmp_path / "agents.md"), "mcp.index.json", environment={}, flags=flags)
+    project = Session(str(tmp_path / "agents.md"), "mcp.index.json", environment={}, flags=flags)
 
     with pytest.raises(KeysUnavailable) as caught:
         asyncio.run(caller_of(project, None, {"AGENT_TOKEN": "canary.token.x"}))

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,10 +15,9 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from agent_resolver.project import SystemClock
 from agent_resolver.registry import CallContext, Inbox, MemorySecrets
 from agent_resolver.schema import Caller, Done, Failed, Outcome, Pending, PendingAction
-from agent_resolver.storage import Database, SqliteTrail
+from agent_resolver.storage import SqliteStore, SystemClock, trail_faults
 from tests.integration.killed import CALLS, STEPS, TOOLS, call, call_all, opened, trace_of
 
 SCRIPT = Path(__file__).parent / "killed.py"
@@ -41,8 +41,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 assert isinstance(asked, Pending)
                 await inbox.decide(asked.id, "approved", ANSWERING)
 
-    with opened(folder) as (registry, kept):
-        inbox = Inbox(kept, MemorySecrets(), SystemClock())
+    with opened(folder) as (registry, store):
+        inbox = Inbox(store, MemorySecrets(), SystemClock())
         asyncio.run(story())
     return folder
 
@@ -75,13 +75,13 @@ class Seen(Struct):
 
 def look(folder: Path) -> Seen:
     """Look at the disk; the trail must hold, and every effect must have a record."""
-    database = Database(str(folder / "state.db"))
-    trail = SqliteTrail(database)
-    assert trail.verify()[0] == []
-    records = list(trail.records())
-    rows = list(database.query("SELECT state, trace_id FROM ledger"))
-    actions = list(database.query("SELECT type, trace_id, answer, used_at IS NOT NULL FROM pending"))
-    database.close()
+    store = SqliteStore(str(folder / "state.db"))
+    assert store.read_now(lambda snapshot: trail_faults(snapshot, None))[0] == []
+    records = store.read_now(lambda snapshot: list(snapshot.records()))
+    store.close()
+    with closing(sqlite3.connect(folder / "state.db")) as state:
+        rows = state.execute("SELECT state, trace_id FROM ledger").fetchall()
+        actions = state.execute("SELECT type, trace_id, answer, used_at IS NOT NULL FROM pending").fetchall()
     seen = Seen(
         started=Counter(KEY_OF[record.body["trace"]] for record in records if record.kind == "call.started"),
         done={KEY_OF[str(trace)] for state, trace in rows if state == "done"},
@@ -105,9 +105,9 @@ def is_idempotent(key: str) -> bool:
 
 def restart(folder: Path) -> tuple[dict[str, Outcome], list[PendingAction]]:
     """What a new process makes of all calls, and what then waits for a person."""
-    with opened(folder) as (registry, kept):
+    with opened(folder) as (registry, store):
         outcomes = asyncio.run(call_all(registry))
-        inbox = Inbox(kept, MemorySecrets(), SystemClock())
+        inbox = Inbox(store, MemorySecrets(), SystemClock())
         return outcomes, asyncio.run(inbox.list(ANSWERING))
 
 
@@ -120,8 +120,8 @@ def answer(folder: Path, questions: list[PendingAction]) -> None:
             words = "done" if effects[KEY_OF[question.trace_id]] else "retry"
             await inbox.answer(question.id, words, ANSWERING)
 
-    with opened(folder) as (_, kept):
-        inbox = Inbox(kept, MemorySecrets(), SystemClock())
+    with opened(folder) as (_, store):
+        inbox = Inbox(store, MemorySecrets(), SystemClock())
         asyncio.run(story())
 
 
@@ -182,6 +182,7 @@ def test_a_kill_at_any_step_of_any_call_loses_nothing_and_doubles_nothing(
     check_restart(folder, left)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_kills_that_follow_each_other_also_while_recovering_lose_and_double_nothing(folder: Path, seed: int) -> None:
     random = Random(seed)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_resolver.capability import UnsafeCapability
-from agent_resolver.project import Project, UntrustedFolder, UnusableModule, load_capabilities
+from agent_resolver.project import Session, UntrustedFolder, UnusableModule, load_capabilities
 
 _numbers = count()
 
@@ -42,11 +42,11 @@ def name(tmp_path: Path) -> Iterator[str]:
         del sys.modules[module]
 
 
-def project(folder: Path, *modules: str, trusts: bool = True) -> Project:
+def project(folder: Path, *modules: str, trusts: bool = True) -> Session:
     listed = ", ".join(f'"{module}"' for module in modules)
     (folder / "agent.toml").write_text(f"[tools]\nmodules = [{listed}]\n")
     environment = {"XDG_CONFIG_HOME": str(folder / "config")}
-    return Project(str(folder / "agents.md"), "mcp.index.json", environment=environment, trusts=trusts)
+    return Session(str(folder / "agents.md"), "mcp.index.json", environment=environment, trusts=trusts)
 
 
 def refusal(folder: Path, *modules: str) -> str:
@@ -118,4 +118,4 @@ def test_an_unsafe_capability_is_told_as_such(tmp_path: Path, name: str) -> None
 
     with pytest.raises(UnsafeCapability) as caught:
         load_capabilities(project(tmp_path, name))
-    assert caught.value.faults
+    assert caught.value.details

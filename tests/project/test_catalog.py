@@ -6,14 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_resolver.catalog import Catalog, Query
-from agent_resolver.project import (
-    Catalog as Settings,
-    catalog_roots,
-    catalog_settings,
-    judge_of,
-    open_catalog,
-    resolve_against,
-)
+from agent_resolver.project import Session, judge_of, open_catalog, resolve_against
 from agent_resolver.schema import InvalidIndex, parse_agent_file
 from agent_resolver.storage import UnreadableFile
 from tests.catalog.conftest import agent
@@ -51,6 +44,10 @@ def environment(folder: Path) -> dict[str, str]:
     return {"XDG_CACHE_HOME": str(folder / "cache")}
 
 
+def session(path: str = "agents.md", *flags: str, **environment: str) -> Session:
+    return Session(path, "mcp.index.json", environment=environment, flags=flags)
+
+
 def statuses(catalog: Catalog) -> dict[str, tuple[str, str]]:
     return {found.name: (found.status, found.reason) for found in catalog.search(Query(), None)}
 
@@ -60,14 +57,14 @@ def statuses(catalog: Catalog) -> dict[str, tuple[str, str]]:
 
 def test_named_folders_come_before_those_of_the_settings_and_those_before_the_usual_ones(folder: Path) -> None:
     (folder / "agents").mkdir()
-    settings = Settings(roots=("team", "/shared/agents"))
+    configured = session("sub/agents.md", 'catalog.roots=["team", "/shared/agents"]')
 
-    assert catalog_roots(["x/", "./y"], settings, "sub") == ("x", "y")
-    assert catalog_roots([], settings, "sub") == ("sub/team", "/shared/agents")
-    assert catalog_roots([], Settings(), ".") == ("agents",)
+    assert configured.catalog_roots(["x/", "./y"]) == ("x", "y")
+    assert configured.catalog_roots() == ("sub/team", "/shared/agents")
+    assert session().catalog_roots() == ("agents",)
     (folder / "agents.md").write_text("")
-    assert catalog_roots([], Settings(), ".") == ("agents", "agents.md")
-    assert catalog_roots([], Settings(), "nowhere") == ()
+    assert session().catalog_roots() == ("agents", "agents.md")
+    assert session("nowhere/agents.md").catalog_roots() == ()
 
 
 def test_settings_come_from_the_project_around(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,11 +72,12 @@ def test_settings_come_from_the_project_around(folder: Path, monkeypatch: pytest
     (folder / "deep" / "er").mkdir(parents=True)
     monkeypatch.chdir(folder / "deep" / "er")
 
-    settings, base = catalog_settings({})
+    found = session()
 
-    assert (settings.roots, settings.page_size, base) == (("team",), 7, "../..")
-    assert catalog_roots([], settings, base) == ("../../team",)
-    assert catalog_settings({"AGENT_CATALOG_ROOTS": "other"})[0].roots == ("other",)
+    assert (found.config.catalog.roots, found.config.catalog.page_size) == (("team",), 7)
+    assert found.root == str(folder)
+    assert found.catalog_roots() == ("../../team",)
+    assert session(AGENT_CATALOG_ROOTS="other").config.catalog.roots == ("other",)
 
 
 # The index ------------------------------------------------------------------------------------------------------------

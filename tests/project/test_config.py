@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from msgspec import UNSET, structs
 
 from agent_resolver.project import (
@@ -31,6 +31,7 @@ from agent_resolver.project import (
     masked,
 )
 from tests.schema.sample import shown
+from tests.strategies import law
 
 EVERYTHING = """\
 [catalog]
@@ -508,7 +509,7 @@ texts = st.sampled_from(["x", "é", "a,b", "http://x", "#", "'"])
 maybe = st.none() | texts
 
 
-@settings(deadline=None, max_examples=80)
+@law(80)
 @given(st.dictionaries(names, st.tuples(texts, texts, st.none() | st.integers(-1, 10**6)), max_size=2), maybe, maybe)
 def test_what_is_written_is_what_is_read(
     models: dict[str, tuple[str, str, int | None]], url: str | None, address: str | None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_resolver.identity import InvalidToken, MissingToken, TokenCode, UnusableIdentity, Verifier
-from agent_resolver.project import Project, caller_of, caller_or_anonymous, user_name, verifier_of
+from agent_resolver.project import Session, caller_of, caller_or_anonymous, user_name, verifier_of
 from agent_resolver.schema import ANONYMOUS, Caller, local_caller
 from agent_resolver.storage import OversizeFile, UnreadableFile
 
@@ -16,11 +16,11 @@ ISSUER = "https://login.example.com"
 CONFIGURED = (f"identity.issuer={ISSUER}", "identity.audience=agents")
 
 
-def opened(folder: Path, *flags: str) -> Project:
-    return Project(str(folder / "agents.md"), str(folder / "mcp.index.json"), environment={}, flags=flags)
+def opened(folder: Path, *flags: str) -> Session:
+    return Session(str(folder / "agents.md"), str(folder / "mcp.index.json"), environment={}, flags=flags)
 
 
-def caller(project: Project, token_file: Path | None = None, **environment: str) -> Caller:
+def caller(project: Session, token_file: Path | None = None, **environment: str) -> Caller:
     return asyncio.run(caller_of(project, str(token_file) if token_file else None, environment))
 
 

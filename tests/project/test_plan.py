@@ -13,7 +13,7 @@ from msgspec import structs
 
 from agent_resolver.catalog import Catalog, CatalogIndex
 from agent_resolver.core import DifferenceKind
-from agent_resolver.project import CatalogAgents, Project, ProjectLocks, UntrustedFolder, registries_of
+from agent_resolver.project import CatalogAgents, ProjectLocks, Session, UntrustedFolder, runtime_of
 from agent_resolver.runtime import (
     AgentNotFound,
     BuildError,
@@ -123,14 +123,14 @@ Open = Callable[..., RegistrySet]
 @pytest.fixture
 def look(folder: Path) -> Iterator[Open]:
     """Opens the project as it is now, and closes it again."""
-    opened: list[tuple[Catalog, Project]] = []
+    opened: list[tuple[Catalog, Session]] = []
 
     def open_now(*roots: str, flags: tuple[str, ...] = (), trusts: bool = False) -> RegistrySet:
         catalog = Catalog([str(folder / root) for root in roots or ("agents",)], CatalogIndex(None))
-        project = Project("./agents.md", "./mcp.index.json", environment={}, flags=flags, trusts=trusts)
+        project = Session("./agents.md", "./mcp.index.json", environment={}, flags=flags, trusts=trusts)
         opened.append((catalog, project))
         catalog.refresh()
-        return registries_of(project, catalog)
+        return runtime_of(project, catalog).snapshot
 
     yield open_now
     for catalog, project in opened:
@@ -202,13 +202,15 @@ def test_without_requires_there_are_no_tools_of_servers(locked: Path, look: Open
     assert (list(found.tools), found.absent, found.unconnected) == ([], (), ())
 
 
+@pytest.mark.slow
 def test_any_edited_byte_of_a_lock_is_noticed(locked: Path, look: Open) -> None:
     """Every position, with another byte there, with one byte more, and without it."""
     path = locked / "agents" / "bound.lock"
     whole = path.read_bytes()
     snapshot = look()
-    agents, project = snapshot.agents, Project("./agents.md", "./mcp.index.json", environment={})
-    assert isinstance(agents, CatalogAgents)
+    catalog = Catalog([str(locked / "agents")], CatalogIndex(None))
+    catalog.refresh()
+    agents, project = CatalogAgents(catalog, ()), Session("./agents.md", "./mcp.index.json", environment={})
     unnoticed = []
     for position in range(len(whole)):
         before, byte, after = whole[:position], whole[position], whole[position + 1 :]
@@ -225,6 +227,7 @@ def test_any_edited_byte_of_a_lock_is_noticed(locked: Path, look: Open) -> None:
     assert all(tools == ["crm.find", "crm.save"] for _, tools in unnoticed)
     path.write_bytes(whole)
     assert list(planned(look()).tools) == ["crm.find", "crm.save"]
+    catalog.close()
 
 
 @pytest.mark.parametrize(
@@ -249,7 +252,7 @@ def test_a_lock_is_held_against_the_agent_file_and_the_index(
         planned(look())
 
     assert str(caught.value) == "agent bound has a lock that does not hold: agents/bound.lock"
-    assert kind in {difference.kind for difference in caught.value.differences}
+    assert kind in {difference.kind for difference in caught.value.details}
     assert caught.value.hint
 
 

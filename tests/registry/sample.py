@@ -2,15 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
-from agent_resolver.registry import CallContext, MemoryTrail, Ports, ToolRegistry
+from agent_resolver.registry import CallContext, NeedsAction, Ports, ToolFailure, ToolRegistry
 from agent_resolver.schema import Descriptor, Outcome, local_caller
+from agent_resolver.storage import MemoryStore, Transaction
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 CONTEXT = CallContext(run="run-1", trace_id=TRACE, caller=local_caller("ada"))
 ANYTHING: dict[str, Any] = {"type": "object"}
 
+Result = TypeVar("Result")
 Work = Callable[[dict[str, Any]], Awaitable[Any]]
 
 
@@ -42,6 +44,28 @@ class MemoryTool:
         return await self._work(arguments)
 
 
+class MemorySource:
+    """A source whose tools are there when it is told so."""
+
+    def __init__(self, name: str, *tools: MemoryTool, registry: ToolRegistry | None = None) -> None:
+        self.name = name
+        self.prefix = f"{name}."
+        self.problem: ToolFailure | NeedsAction | None = None
+        self.is_there = False
+        self.runs: list[str] = []
+        """The runs in which it was looked for."""
+        self._tools = tools
+        self._registry = registry
+
+    async def restore(self, run: str) -> ToolFailure | NeedsAction | None:
+        self.runs.append(run)
+        await asyncio.sleep(0)
+        if self.problem is None and self._registry is not None:
+            self.is_there = True
+            self._registry.replace(self.name, self._tools, {})
+        return self.problem
+
+
 def holding(*tools: MemoryTool, **ports: Any) -> ToolRegistry:
     """A registry with these tools."""
     registry = ToolRegistry(Ports(**ports))
@@ -55,10 +79,44 @@ def call(registry: ToolRegistry, tool_id: str = "memory.echo", **arguments: Any)
     return asyncio.run(registry.call(tool_id, arguments, CONTEXT))
 
 
-def told(trail: MemoryTrail) -> list[tuple[str, dict[str, object]]]:
+def told(store: MemoryStore) -> list[tuple[str, dict[str, object]]]:
     """The records without what all of them share, which is checked here."""
     bodies = []
-    for run, kind, body in trail.records:
-        assert (run, body["caller"], body["trace"]) == (CONTEXT.run, CONTEXT.caller.id, CONTEXT.trace_id)
-        bodies.append((kind, {key: value for key, value in body.items() if key not in {"caller", "trace"}}))
+    for record in store.trail:
+        body = record.body
+        assert (record.run, body["caller"], body["trace"]) == (CONTEXT.run, CONTEXT.caller.id, CONTEXT.trace_id)
+        bodies.append((record.kind, {key: value for key, value in body.items() if key not in {"caller", "trace"}}))
     return bodies
+
+
+def kinds_of(store: MemoryStore) -> list[str]:
+    """The kinds of the records."""
+    return [record.kind for record in store.trail]
+
+
+class FullStore(MemoryStore):
+    """A store on a disk that is full, unless it is told otherwise."""
+
+    def __init__(self, *, is_full: bool = True) -> None:
+        super().__init__()
+        self.is_full = is_full
+
+    async def write(self, work: Callable[[Transaction], Result]) -> Result:
+        if self.is_full:
+            raise OSError(28, "No space left on device")
+        return await super().write(work)
+
+
+class GatedStore(MemoryStore):
+    """A store that lets nothing be written while its gate is shut."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.reached = asyncio.Event(), asyncio.Event()
+        self.gate.set()
+
+    async def write(self, work: Callable[[Transaction], Result]) -> Result:
+        if not self.gate.is_set():
+            self.reached.set()
+            await self.gate.wait()
+        return await super().write(work)

@@ -1,33 +1,28 @@
 """A registry with its inbox, a clock that is moved by hand, and all that they keep."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 from agent_resolver.core import Verdict, instant
-from agent_resolver.project import StatePorts
 from agent_resolver.registry import (
     AnswerRefused,
     CallContext,
     Inbox,
-    MemoryPendingActions,
-    MemoryRate,
     MemorySecrets,
-    MemoryTrail,
     PendingActions,
     Ports,
     Tool,
     ToolRegistry,
 )
 from agent_resolver.schema import Caller, Done, Failed, Outcome, PendingAction
-from agent_resolver.storage import Database, SqliteTrail
+from agent_resolver.storage import AesSeal, MemoryStore, SqliteStore, Store, key_beside
 from tests.registry.sample import TRACE
 
 NOW = "2026-03-01T12:00:00.000Z"
-Records = list[tuple[str, str, dict[str, Any]]]
 Value = TypeVar("Value")
 
 
@@ -47,29 +42,35 @@ class HandClock:
 class Stage:
     """What a story needs; each of its steps runs in a loop of its own."""
 
-    def __init__(self, make_ports: Callable[["Stage"], Ports], records: Callable[[], Records]) -> None:
+    def __init__(self, store: Store | None, **more: Any) -> None:
         self.clock = HandClock()
         self.secrets = MemorySecrets()
-        self.ports = make_ports(self)
+        self.ports = Ports(store=store, secrets=self.secrets, clock=self.clock, seconds=self._seconds, **more)
         self.registry = ToolRegistry(self.ports)
-        self.inbox = Inbox(self.ports.pending, self.secrets, self.clock, only_verified=self.ports.only_verified)
-        self._records = records
+        # Without a store, the registry has one of its own, and records nothing in it.
+        self.store = self.registry._pipeline._store
+        self.inbox = Inbox(self.store, self.secrets, self.clock, only_verified=self.ports.only_verified)
+        self.pending = PendingActions(self.store)
+
+    def _seconds(self) -> float:
+        return datetime.fromisoformat(self.clock.now()).timestamp()
 
     def add(self, *tools: Tool) -> "Stage":
         for tool in tools:
             self.registry.add(tool)
         return self
 
-    @property
-    def pending(self) -> PendingActions:
-        return self.ports.pending
-
     def actions(self) -> list[PendingAction]:
         return run(self.pending.all())
 
     def records(self, after: int = 0) -> list[tuple[str, dict[str, Any]]]:
         """What was recorded, each with its kind."""
-        return [(kind, body) for _, kind, body in self._records()[after:]]
+        if isinstance(self.store, SqliteStore):
+            found = self.store.read_now(lambda snapshot: list(snapshot.records()))
+        else:
+            assert isinstance(self.store, MemoryStore)
+            found = self.store.trail
+        return [(record.kind, record.body) for record in found[after:]]
 
     def kinds(self, after: int = 0) -> list[str]:
         return [kind for kind, _ in self.records(after)]
@@ -119,30 +120,20 @@ def code_of(outcome: Outcome) -> str:
 
 
 def in_memory(**more: Any) -> Stage:
-    """Everything in memory."""
-    trail = MemoryTrail()
-
-    def ports(stage: Stage) -> Ports:
-        seconds = lambda: datetime.fromisoformat(stage.clock.now()).timestamp()  # noqa: E731
-        given = {"pending": MemoryPendingActions(trail), "rate": MemoryRate(seconds), "trail": trail, **more}
-        return Ports(secrets=stage.secrets, clock=stage.clock, **given)
-
-    return Stage(ports, lambda: trail.records)
+    """Everything in memory; with `store=None` nothing is recorded."""
+    return Stage(**{"store": MemoryStore(), **more})
 
 
 @contextmanager
 def in_state_file(path: Path, **more: Any) -> Iterator[Stage]:
     """Everything in a state file."""
-    database = Database(str(path))
-    kept = StatePorts(database, None)
-
-    def ports(stage: Stage) -> Ports:
-        given = {"trail": kept, "pending": kept, "rate": kept, "ledger": kept, "seal": kept.seal, **more}
-        return Ports(secrets=stage.secrets, clock=stage.clock, **given)
-
-    trail = SqliteTrail(database)
+    store = SqliteStore(str(path))
     try:
-        yield Stage(ports, lambda: [(each.run, each.kind, each.body) for each in trail.records()])
+        yield Stage(store, **{"seal": seal_beside(path), **more})
     finally:
-        kept.close()
-        database.close()
+        store.close()
+
+
+def seal_beside(path: Path, key: bytes | None = None) -> AesSeal:
+    """What closes results in a state file, with the key that is given or else with one that is kept beside it."""
+    return AesSeal(key or key_beside(str(path.with_suffix(".key"))))

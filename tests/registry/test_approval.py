@@ -24,6 +24,7 @@ from agent_resolver.schema import (
     digest,
     local_caller,
 )
+from agent_resolver.storage import Store
 from tests.registry.sample import TRACE, MemoryTool, Work, echo, raising
 from tests.registry.stage import NOW, Stage, answering, code_of, in_memory, in_state_file, run
 
@@ -411,18 +412,15 @@ def test_an_answer_is_given_once(stage: Stage, first: Any, second: Any) -> None:
     assert (stage.show(question.id).answer, stage.show(question.id).answered_by) == (first, "grace")
 
 
-class BothHaveRead:
+class BothHaveRead(PendingActions):
     """Lets nobody answer before two have read that it is open."""
 
-    def __init__(self, pending: PendingActions) -> None:
-        self._pending = pending
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
         self._barrier = asyncio.Barrier(2)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._pending, name)
-
     async def get(self, action_id: str) -> PendingAction | None:
-        found = await self._pending.get(action_id)
+        found = await super().get(action_id)
         await self._barrier.wait()
         return found
 
@@ -432,8 +430,8 @@ def test_of_two_people_who_answer_at_once_one_is_taken_and_the_other_is_told(sta
     question = asked(stage)
 
     async def both() -> list[PendingAction | BaseException]:
-        pending: Any = BothHaveRead(stage.pending)
-        inbox = Inbox(pending, stage.secrets, stage.clock, trail=stage.ports.trail)
+        inbox = Inbox(stage.store, stage.secrets, stage.clock)
+        inbox._pending = BothHaveRead(stage.store)
         hal = structs.replace(GRACE, id="hal")
         answers = (
             inbox.decide(question.id, "approved", answering(GRACE)),

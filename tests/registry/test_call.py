@@ -11,15 +11,14 @@ from msgspec import structs
 from agent_resolver.core import AdmissionCode, Refused
 from agent_resolver.registry import (
     FixedClock,
-    MemoryPendingActions,
-    MemoryRate,
-    MemoryTrail,
     NeedsAction,
     OpenSeal,
+    PendingActions,
     ToolFailure,
 )
 from agent_resolver.schema import Done, Failed, FailureCode, Labels, Pending, Rules
-from tests.registry.sample import CONTEXT, TRACE, MemoryTool, Work, call, holding, raising
+from agent_resolver.storage import MemoryStore
+from tests.registry.sample import CONTEXT, TRACE, MemoryTool, Work, call, holding, kinds_of, raising
 from tests.registry.stage import code_of, in_memory
 
 NOTE = {
@@ -128,7 +127,7 @@ def nested(depth: int) -> object:
     return value
 
 
-@pytest.mark.parametrize("trail", [MemoryTrail(), None])
+@pytest.mark.parametrize("store", [MemoryStore(), None])
 @pytest.mark.parametrize("rules", [Rules(), Rules(needs_approval=True)])
 @pytest.mark.parametrize("key", [None, "key-1"])
 @pytest.mark.parametrize(
@@ -137,13 +136,13 @@ def nested(depth: int) -> object:
     ids=["object", "key", "surrogate", "deep"],
 )
 def test_arguments_that_are_no_json_are_refused_before_anything_runs(
-    value: object, key: str | None, rules: Rules, trail: MemoryTrail | None
+    value: object, key: str | None, rules: Rules, store: MemoryStore | None
 ) -> None:
     # A schema that goes as deep as the value: the check of such a value would end the process.
     tool = MemoryTool(input_schema={"properties": {"a": {"$ref": "#"}}}, rules=rules)
     context = structs.replace(CONTEXT, key=key)
 
-    outcome = asyncio.run(holding(tool, trail=trail).call("memory.echo", {"a": value}, context))
+    outcome = asyncio.run(holding(tool, store=store).call("memory.echo", {"a": value}, context))
 
     assert failed(outcome)[0] is FailureCode.INPUT_VALIDATION_FAILED
     assert tool.calls == 0
@@ -164,12 +163,12 @@ def test_a_key_that_cannot_be_one_is_refused_before_anything_runs(key: str) -> N
 
 
 def test_an_id_that_somebody_made_up_fills_neither_the_answer_nor_the_trail() -> None:
-    trail = MemoryTrail()
+    store = MemoryStore()
 
-    outcome = call(holding(trail=trail), "x" * 1_000_000)
+    outcome = call(holding(store=store), "x" * 1_000_000)
 
     assert failed(outcome)[:2] == (FailureCode.UNKNOWN_TOOL, f"Unknown tool: {'x' * 200}")
-    assert trail.records[0][2]["tool"] == "x" * 200
+    assert store.trail[0].body["tool"] == "x" * 200
 
 
 def test_a_tool_that_keeps_its_arguments_does_not_change_those_of_the_caller() -> None:
@@ -186,7 +185,7 @@ def test_a_tool_that_keeps_its_arguments_does_not_change_those_of_the_caller() -
 def test_a_source_is_called_as_often_as_its_limit_allows_and_again_a_minute_later() -> None:
     clock = Clock()
     tools = [MemoryTool("a.one", rate_limit_per_minute=2), MemoryTool("a.two", rate_limit_per_minute=2)]
-    registry = holding(*tools, rate=MemoryRate(clock))
+    registry = holding(*tools, seconds=clock)
 
     assert isinstance(call(registry, "a.one"), Done)
     clock.now += 20.5
@@ -203,7 +202,7 @@ def test_a_source_is_called_as_often_as_its_limit_allows_and_again_a_minute_late
 
 def test_sources_do_not_share_a_limit() -> None:
     tools = (MemoryTool(f"{name}.tool", source=name, rate_limit_per_minute=1) for name in "ab")
-    registry = holding(*tools, rate=MemoryRate(Clock()))
+    registry = holding(*tools, seconds=Clock())
 
     assert isinstance(call(registry, "a.tool"), Done)
     assert isinstance(call(registry, "b.tool"), Done)
@@ -211,14 +210,14 @@ def test_sources_do_not_share_a_limit() -> None:
 
 
 def test_a_call_that_does_not_run_is_not_counted() -> None:
-    registry = holding(MemoryTool(input_schema=NOTE, rate_limit_per_minute=1), rate=MemoryRate(Clock()))
+    registry = holding(MemoryTool(input_schema=NOTE, rate_limit_per_minute=1), seconds=Clock())
 
     assert failed(call(registry))[0] is FailureCode.INPUT_VALIDATION_FAILED
     assert isinstance(call(registry, name="a"), Done)
 
 
 def test_a_limit_below_one_allows_nothing() -> None:
-    outcome = call(holding(MemoryTool(rate_limit_per_minute=0), rate=MemoryRate(Clock())))
+    outcome = call(holding(MemoryTool(rate_limit_per_minute=0), seconds=Clock()))
 
     assert failed(outcome) == (FailureCode.RATE_LIMITED, "memory allows 0 calls a minute", "try again in 60 s")
 
@@ -265,14 +264,14 @@ def test_a_foreseen_failure_keeps_its_code_and_words() -> None:
     ],
 )
 def test_a_bug_of_a_tool_is_a_failure_of_its_call_and_of_nothing_else(error: BaseException) -> None:
-    trail = MemoryTrail()
+    store = MemoryStore()
 
-    outcome = call(holding(MemoryTool(work=raising(error)), trail=trail))
+    outcome = call(holding(MemoryTool(work=raising(error)), store=store))
 
     code, message, _ = failed(outcome)
     assert code is FailureCode.RUNNER_ERROR
     assert re.fullmatch(rf"memory.echo failed: {type(error).__name__} at sample.py:\d+ in fail", message)
-    assert [kind for _, kind, _ in trail.records] == ["call.started", "call.failed"]
+    assert kinds_of(store) == ["call.started", "call.failed"]
 
 
 @pytest.mark.parametrize(("is_idempotent", "again"), [(True, "RUNNER_ERROR"), (False, "OUTCOME_UNKNOWN")])
@@ -302,22 +301,34 @@ def test_what_breaks_after_the_tool_ran_leaves_no_call_without_an_end() -> None:
     assert code_of(stage.call("memory.echo", CONTEXT.caller, key="k")) == "OUTCOME_UNKNOWN"
 
 
+def test_what_is_idempotent_and_breaks_after_the_tool_ran_may_be_tried_again() -> None:
+    tool = MemoryTool(rules=Rules(is_idempotent=True))
+    stage = in_memory(seal=BrokenSeal()).add(tool)
+
+    for _ in range(2):
+        with pytest.raises(OSError, match="no space left"):
+            stage.call("memory.echo", CONTEXT.caller, key="k")
+
+    assert stage.kinds() == ["call.started", "call.failed"] * 2
+    assert tool.calls == 2
+
+
 def test_a_call_whose_loop_ends_is_left_to_the_next_process() -> None:
-    trail, reached = MemoryTrail(), []
+    store, reached = MemoryStore(), []
 
     async def never(_: dict[str, Any]) -> Any:
         reached.append(True)
         await asyncio.Event().wait()
 
     async def story() -> None:
-        waiting = asyncio.create_task(holding(MemoryTool(work=never), trail=trail).call("memory.echo", {}, CONTEXT))
+        waiting = asyncio.create_task(holding(MemoryTool(work=never), store=store).call("memory.echo", {}, CONTEXT))
         while not reached:  # noqa: ASYNC110 - it says so
             await asyncio.sleep(0)
         assert not waiting.done()
 
     asyncio.run(story())
 
-    assert [kind for _, kind, _ in trail.records] == ["call.started"]
+    assert kinds_of(store) == ["call.started"]
 
 
 # What a tool may say --------------------------------------------------------------------------------------------------
@@ -399,34 +410,34 @@ OWN = {
 @pytest.mark.parametrize("code", FailureCode)
 @pytest.mark.parametrize(("kind", "more"), [("CAPABILITY", set[str]()), ("TOOL", {"UNKNOWN_TOOL", "UNAUTHORIZED"})])
 def test_a_tool_does_not_speak_for_the_pipeline(kind: Any, more: set[str], code: FailureCode) -> None:
-    trail = MemoryTrail()
+    store = MemoryStore()
     tool = MemoryTool(work=raising(ToolFailure(code, "It says so", "do this")), labels=Labels(kind=kind))
 
-    outcome = call(holding(tool, trail=trail))
+    outcome = call(holding(tool, store=store))
 
     told = code if code in OWN | more else FailureCode.TOOL_ERROR
     assert failed(outcome) == (told, "It says so", "do this")
-    assert trail.records[-1][2]["code"] == told
+    assert store.trail[-1].body["code"] == told
 
 
 def test_what_waits_for_a_person_is_one_action_however_often_it_is_asked() -> None:
     needed = NeedsAction("SECRET", "acme", "Set the environment variable ACME_TOKEN for acme")
-    actions = MemoryPendingActions()
-    registry = holding(MemoryTool(work=raising(needed)), pending=actions, clock=FixedClock("2026-01-01T00:00:00.000Z"))
+    store = MemoryStore()
+    registry = holding(MemoryTool(work=raising(needed)), store=store, clock=FixedClock("2026-01-01T00:00:00.000Z"))
 
     first, second = call(registry), call(registry)
 
     assert isinstance(first, Pending)
     assert first == second
     assert (first.type, first.message) == ("SECRET", str(needed))
-    (action,) = actions.actions.values()
+    (action,) = asyncio.run(PendingActions(store).all())
     assert (action.id, action.type, action.subject) == (first.id, "SECRET", "acme")
     assert action.asked_at == "2026-01-01T00:00:00.000Z"
     assert action.is_open
 
 
 def test_different_things_to_wait_for_are_different_actions() -> None:
-    actions = MemoryPendingActions()
+    store = MemoryStore()
     needs = [
         NeedsAction("SECRET", "acme", "Set A"),
         NeedsAction("SECRET", "acme", "Set B"),
@@ -435,12 +446,12 @@ def test_different_things_to_wait_for_are_different_actions() -> None:
         NeedsAction("CLARIFICATION", "acme", "Set A"),
     ]
     tools = [MemoryTool(f"memory.{number}", raising(needed)) for number, needed in enumerate(needs)]
-    registry = holding(*tools, pending=actions)
+    registry = holding(*tools, store=store)
 
     for tool in tools:
         call(registry, tool.descriptor.id)
 
-    assert len(actions.actions) == 5
+    assert len(asyncio.run(PendingActions(store).all())) == 5
 
 
 def test_a_result_that_breaks_the_promise_of_its_schema_is_a_failure() -> None:
@@ -466,9 +477,9 @@ def test_a_result_that_is_no_json_is_a_failure_and_is_recorded() -> None:
     async def strange(_: dict[str, Any]) -> Any:
         return object()
 
-    trail = MemoryTrail()
+    store = MemoryStore()
 
-    outcome = call(holding(MemoryTool(work=strange), trail=trail))
+    outcome = call(holding(MemoryTool(work=strange), store=store))
 
     assert failed(outcome)[0] is FailureCode.OUTPUT_VALIDATION_FAILED
-    assert [kind for _, kind, _ in trail.records] == ["call.started", "call.failed"]
+    assert kinds_of(store) == ["call.started", "call.failed"]

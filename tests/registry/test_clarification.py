@@ -185,7 +185,7 @@ def test_an_isolated_capability_asks_and_has_the_answer(stage: Stage) -> None:
 
 
 def test_without_a_trail_or_a_key_it_waits_as_well() -> None:
-    stage = in_memory(trail=None)
+    stage = in_memory(store=None)
     stage.add(AskingTool(move), MemoryTool())
     question = asked(stage.call(MOVE, LIN, {"ticket": 7}))
     stage.answer(question.id, "ops", LIN)

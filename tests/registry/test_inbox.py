@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from agent_resolver.registry import AnswerRefused, Inbox, MemorySecrets, MemoryTrail, NeedsAction, ToolFailure
+from agent_resolver.registry import AnswerRefused, Inbox, MemorySecrets, NeedsAction, ToolFailure
 from agent_resolver.schema import Caller, FailureCode, PendingAction, Rules, local_caller
-from tests.registry.sample import TRACE, MemoryTool, raising
+from tests.registry.sample import TRACE, FullStore, MemoryTool, raising
 from tests.registry.stage import NOW, Stage, answering, code_of, in_memory, in_state_file, run
 
 ADA = local_caller("ada")
@@ -19,17 +19,10 @@ GRACE = Caller(id="grace", is_verified=True, roles=frozenset({"approver"}))
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
     """Both places where things are kept."""
     if request.param == "memory":
-        yield recording(in_memory())
+        yield in_memory()
         return
     with in_state_file(tmp_path / "state.db") as made:
-        yield recording(made)
-
-
-def recording(stage: Stage) -> Stage:
-    """The stage, with an inbox that records what it refuses."""
-    ports = stage.ports
-    stage.inbox = Inbox(ports.pending, stage.secrets, stage.clock, trail=ports.trail, only_verified=ports.only_verified)
-    return stage
+        yield made
 
 
 def question(stage: Stage, **changes: object) -> PendingAction:
@@ -162,27 +155,25 @@ def test_an_answer_to_nothing_is_refused_without_a_record(stage: Stage) -> None:
     assert stage.records() == []
 
 
-class FullTrail(MemoryTrail):
-    """A trail that takes nothing more."""
-
-    async def append(self, *_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-
-def test_a_refusal_that_cannot_be_recorded_is_not_told(stage: Stage) -> None:
+def test_a_refusal_that_cannot_be_recorded_is_not_told() -> None:
+    store = FullStore(is_full=False)
+    stage = in_memory(store=store)
     question(stage, type="APPROVAL")
-    inbox = Inbox(stage.pending, stage.secrets, stage.clock, trail=FullTrail())
+    store.is_full = True
 
     with pytest.raises(OSError, match="No space left"):
-        run(inbox.answer("a1", "yes", answering(ADA)))
+        run(stage.inbox.answer("a1", "yes", answering(ADA)))
 
 
-def test_without_a_trail_a_refusal_is_told_all_the_same(stage: Stage) -> None:
+def test_an_inbox_records_what_it_refuses_also_where_calls_are_not_recorded() -> None:
+    stage = in_memory(store=None)
+    stage.add(MemoryTool("notes.read"))
     question(stage, type="APPROVAL")
-    inbox = Inbox(stage.pending, stage.secrets, stage.clock)
 
+    assert code_of(stage.call("notes.read", ADA)) == "DONE"
     with pytest.raises(AnswerRefused):
-        run(inbox.answer("a1", "yes", answering(ADA)))
+        run(stage.inbox.answer("a1", "yes", answering(ADA)))
+    assert stage.kinds() == ["action.refused"]
 
 
 @pytest.mark.parametrize(
@@ -196,7 +187,7 @@ def test_without_a_trail_a_refusal_is_told_all_the_same(stage: Stage) -> None:
     ],
 )
 def test_where_there_is_an_issuer_it_must_vouch_for_whoever_answers(caller: Caller, expected: str) -> None:
-    stage = recording(in_memory(only_verified=True))
+    stage = in_memory(only_verified=True)
     question(stage)
     question(stage, id="a2", type="APPROVAL", role="approver")
 
@@ -288,7 +279,7 @@ class LockedSecrets(MemorySecrets):
 
 def test_a_place_that_cannot_be_asked_settles_nothing_and_hides_nothing(stage: Stage) -> None:
     asked = question(stage, type="SECRET", needs="KEY")
-    inbox = Inbox(stage.pending, LockedSecrets(), stage.clock)
+    inbox = Inbox(stage.store, LockedSecrets(), stage.clock)
 
     assert run(inbox.list(answering(ADA))) == [asked]
     assert stage.records() == []

@@ -1,14 +1,13 @@
 """A call under a key is done once, and whoever makes it again is told what came of it."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent_resolver.project import StatePorts
-from agent_resolver.registry import Call, CallContext, NeedsAction, Pipeline, Ports, ToolFailure, ToolRegistry
+from agent_resolver.registry import Call, CallContext, NeedsAction, Pipeline, ToolFailure, ToolRegistry
 from agent_resolver.schema import (
     Caller,
     Done,
@@ -18,11 +17,9 @@ from agent_resolver.schema import (
     Pending,
     PendingAction,
     Rules,
-    Start,
     digest,
     local_caller,
 )
-from agent_resolver.storage import AesSeal, Database, SqliteTrail, UnreadableFile
 from tests.registry.sample import TRACE, MemoryTool, Work, raising
 from tests.registry.stage import Stage, code_of, in_memory, in_state_file, run
 
@@ -222,29 +219,38 @@ async def twenty_at_once(stage: Stage, tool: MemoryTool) -> list[Outcome]:
 
 
 @pytest.mark.parametrize("code", [*MAYBE_DONE, FailureCode.TOOL_ERROR])
-def test_what_is_idempotent_may_be_tried_again_after_any_failure(stage: Stage, code: FailureCode) -> None:
+def test_what_is_idempotent_and_failed_is_told_again_under_its_key_and_may_be_tried_under_another(
+    stage: Stage, code: FailureCode
+) -> None:
     stage.add(tool := Payments(is_idempotent=True))
     tool.fails = failing(code)
-    assert [code_of(pay(stage)) for _ in range(2)] == [code.value] * 2
+    first = pay(stage)
     tool.fails = None
 
-    assert pay(stage) == paid(3)
-    assert pay(stage) == paid(3)
+    assert code_of(first) == code.value
+    assert [pay(stage) for _ in range(2)] == [first] * 2
+    assert tool.calls == 1
+    assert [pay(stage, key="another") for _ in range(2)] == [paid(2)] * 2
     assert stage.actions() == []
 
 
-@pytest.mark.parametrize(
-    "work",
-    [
-        failing(FailureCode.TOOL_ERROR),
-        failing(FailureCode.NOT_CONFIGURED),
-        raising(NeedsAction("OAUTH", "bank", "Sign in")),
-    ],
-)
-def test_what_says_that_it_did_nothing_may_be_tried_again(stage: Stage, work: Work) -> None:
+@pytest.mark.parametrize("code", [FailureCode.TOOL_ERROR, FailureCode.NOT_CONFIGURED])
+def test_what_says_that_it_did_nothing_is_told_again_under_its_key(stage: Stage, code: FailureCode) -> None:
     stage.add(tool := Payments())
-    tool.fails = work
-    assert not isinstance(pay(stage), Done)
+    tool.fails = failing(code)
+    first = pay(stage)
+    tool.fails = None
+
+    assert code_of(first) == code.value
+    assert pay(stage) == first
+    assert tool.calls == 1
+    assert questions(stage) == []
+
+
+def test_what_had_to_wait_may_be_tried_again_under_its_key(stage: Stage) -> None:
+    stage.add(tool := Payments())
+    tool.fails = raising(NeedsAction("OAUTH", "bank", "Sign in"))
+    assert isinstance(pay(stage), Pending)
     tool.fails = None
 
     assert pay(stage) == paid(2)
@@ -382,14 +388,27 @@ def test_what_was_approved_and_interrupted_needs_a_person_and_no_second_approval
     assert sorted(action.type for action in stage.actions()) == ["APPROVAL", "CLARIFICATION"]
 
 
-def test_what_was_approved_and_failed_takes_a_new_approval(stage: Stage) -> None:
+def test_what_was_approved_and_failed_is_told_again_under_its_key_without_asking(stage: Stage) -> None:
     stage.add(tool := Payments(needs_approval=True, is_idempotent=True))
     approve(stage)
     tool.fails = failing(FailureCode.TOOL_ERROR)
-    pay(stage)
+    first = pay(stage)
     tool.fails = None
 
-    assert code_of(pay(stage)) == "APPROVAL_REQUIRED"
+    assert code_of(first) == "TOOL_ERROR"
+    assert pay(stage) == first
+    assert tool.calls == 1
+    assert stage.listed() == []
+
+
+def test_what_was_approved_and_failed_takes_a_new_approval_without_a_key(stage: Stage) -> None:
+    stage.add(tool := Payments(needs_approval=True, is_idempotent=True))
+    approve(stage, key=None)
+    tool.fails = failing(FailureCode.TOOL_ERROR)
+    pay(stage, key=None)
+    tool.fails = None
+
+    assert code_of(pay(stage, key=None)) == "APPROVAL_REQUIRED"
     assert tool.calls == 1
 
 
@@ -411,13 +430,11 @@ class Late(Pipeline):
 @pytest.mark.parametrize("key", ["k", None])
 @pytest.mark.parametrize("when", ["before the first", "while the first runs"])
 def test_one_approval_never_lets_two_calls_run_however_they_overlap(stage: Stage, when: str, key: str | None) -> None:
-    """The second passes the approval on account of the first, which then fails and is forgotten."""
+    """The second passes the approval on account of the first, which then fails."""
     stage.add(tool := Payments(needs_approval=True, is_idempotent=True))
     approve(stage, key=key)
     late = ToolRegistry(stage.ports, pipeline=Late)
     late.add(tool)
-    if stage.ports.ledger is None:
-        late._pipeline._ledger = stage.registry._pipeline._ledger
 
     async def story() -> tuple[Outcome, Outcome]:
         holding = late._pipeline
@@ -439,7 +456,8 @@ def test_one_approval_never_lets_two_calls_run_however_they_overlap(stage: Stage
 
     first, second = run(story())
 
-    assert (code_of(first), code_of(second)) == ("TOOL_ERROR", "APPROVAL_REQUIRED")
+    # Under a key the failure is kept, and is the answer to the second call as well.
+    assert (code_of(first), code_of(second)) == ("TOOL_ERROR", "TOOL_ERROR" if key else "APPROVAL_REQUIRED")
     assert tool.calls == 1
 
 
@@ -449,160 +467,3 @@ def _and_then(first: Work, second: Work) -> Work:
         return await second(arguments)
 
     return both
-
-
-# In the state file ----------------------------------------------------------------------------------------------------
-
-
-def opened(path: Path, key: bytes | None = None) -> tuple[Database, StatePorts, Ports]:
-    database = Database(str(path))
-    kept = StatePorts(database, key)
-    return database, kept, Ports(trail=kept, pending=kept, rate=kept, ledger=kept, seal=kept.seal)
-
-
-def test_a_thousand_calls_at_once_are_all_recorded_and_each_key_is_done_once(tmp_path: Path) -> None:
-    database, kept, ports = opened(tmp_path / "state.db", b"key")
-    effects: dict[str, int] = {}
-
-    async def work(arguments: dict[str, Any]) -> Any:
-        effects[arguments["key"]] = effects.get(arguments["key"], 0) + 1
-        await asyncio.sleep(0)
-        return {"number": effects[arguments["key"]]}
-
-    registry = ToolRegistry(ports)
-    registry.add(MemoryTool(PAY, work))
-
-    async def story() -> list[Outcome]:
-        contexts = [
-            CallContext(run=f"run-{number % 7}", trace_id=f"{number:032x}", caller=ADA, key=f"k{number % 100}")
-            for number in range(1000)
-        ]
-        return await asyncio.gather(*(registry.call(PAY, {"key": each.key}, each) for each in contexts))
-
-    outcomes = run(story())
-    kept.close()
-    faults, count, _ = SqliteTrail(database, b"key").verify()
-    records = list(SqliteTrail(database).records())
-    keys = list(database.query("SELECT state, count(*) FROM ledger GROUP BY state"))
-    database.close()
-
-    assert effects == {f"k{number}": 1 for number in range(100)}
-    assert {code_of(outcome) for outcome in outcomes} <= {"DONE", "ALREADY_RUNNING"}
-    assert all(outcome.result == {"number": 1} for outcome in outcomes if isinstance(outcome, Done))
-    assert faults == []
-    assert (len(outcomes), count) == (1000, 1100)
-    assert sum(record.kind == "call.started" for record in records) == 100
-    ended = [record.body["trace"] for record in records if record.kind in {"call.done", "call.failed"}]
-    assert sorted(ended) == [f"{number:032x}" for number in range(1000)]
-    assert keys == [("done", 100)]
-
-
-@pytest.mark.parametrize("needs_approval", [True, False])
-@pytest.mark.parametrize("code", [None, FailureCode.TIMEOUT, FailureCode.TOOL_ERROR])
-def test_a_call_without_a_key_leaves_nothing_in_the_ledger(
-    tmp_path: Path, code: FailureCode | None, *, needs_approval: bool
-) -> None:
-    with in_state_file(tmp_path / "state.db") as stage:
-        stage.add(tool := Payments(needs_approval=needs_approval))
-        if needs_approval:
-            approve(stage, key=None)
-        tool.fails = failing(code) if code else None
-
-        assert code_of(pay(stage, key=None)) == (code or "DONE")
-
-    database = Database(str(tmp_path / "state.db"))
-    assert list(database.query("SELECT * FROM ledger")) == []
-    database.close()
-
-
-@pytest.mark.parametrize("key", [None, b"a key from the environment"])
-def test_nothing_of_a_result_can_be_read_in_the_state_files(tmp_path: Path, key: bytes | None) -> None:
-    async def work(_: dict[str, Any]) -> Any:
-        return {"number": 1, CANARY: [CANARY]}
-
-    database, kept, ports = opened(tmp_path / "state.db", key)
-    registry = ToolRegistry(ports)
-    registry.add(MemoryTool(PAY, work))
-    context = CallContext(run="r", trace_id=TRACE, caller=ADA, key=f"key-{CANARY}")
-    call: Callable[[], Outcome] = lambda: run(registry.call(PAY, {CANARY: CANARY}, context))  # noqa: E731
-    first = call()
-
-    files = {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-
-    assert {"state.db", "state.db-wal"} < set(files)
-    assert [name for name, content in files.items() if CANARY.encode() in content] == []
-    assert call() == first == Done(trace_id=TRACE, result={"number": 1, CANARY: [CANARY]})
-    kept.close()
-    database.close()
-
-
-def test_a_result_is_told_again_by_another_process_and_not_with_another_key(tmp_path: Path) -> None:
-    outcomes = []
-    tool = Payments()
-    for key in (b"one", b"one", b"two"):
-        database, kept, ports = opened(tmp_path / "state.db", key)
-        registry = ToolRegistry(ports)
-        registry.add(tool)
-        context = CallContext(run="r", trace_id=TRACE, caller=ADA, key="k")
-        outcomes.append(run(registry.call(PAY, {}, context)))
-        kept.close()
-        database.close()
-
-    assert outcomes[:2] == [paid(1)] * 2
-    assert code_of(outcomes[2]) == "NOT_CONFIGURED"
-    assert tool.calls == 1
-
-
-def test_a_result_that_was_moved_to_another_key_is_not_told(tmp_path: Path) -> None:
-    """As by somebody who can write the state file and does not have its key."""
-    with in_state_file(tmp_path / "state.db", seal=AesSeal(b"key")) as stage:
-        stage.add(Payments())
-        pay(stage, key="a")
-        pay(stage, key="b")
-        database = Database(str(tmp_path / "state.db"))
-        with database.transaction() as connection:
-            connection.execute("UPDATE ledger SET result = (SELECT max(result) FROM ledger)")
-        database.close()
-
-        codes = sorted(code_of(pay(stage, key=key)) for key in "ab")
-
-    assert codes == ["DONE", "NOT_CONFIGURED"]
-
-
-def test_a_start_that_cannot_be_written_does_not_make_the_call_that_runs_an_interrupted_one(tmp_path: Path) -> None:
-    database = Database(str(tmp_path / "state.db"))
-    kept = StatePorts(database, None)
-    start = Start(
-        key="k",
-        tool=PAY,
-        arguments="a",
-        is_idempotent=True,
-        caller="ada",
-        trace_id=TRACE,
-        uses=None,
-        at="2026-01-01T00:00:00.000Z",
-        record=None,
-    )
-
-    is_readable = True
-    look = kept._ledger.look
-
-    def unreadable_now_and_then(call: Any, **more: Any) -> Any:
-        if not is_readable:
-            raise UnreadableFile(database.path, "cannot be read")
-        return look(call, **more)
-
-    kept._ledger.look = unreadable_now_and_then  # type: ignore[method-assign]
-
-    async def story() -> list[str]:
-        nonlocal is_readable
-        begun = await kept.start(start)
-        is_readable = False
-        with pytest.raises(UnreadableFile):
-            await kept.start(start)
-        is_readable = True
-        return [begun.state, (await kept.start(start)).state]
-
-    assert run(story()) == ["started", "running"]
-    kept.close()
-    database.close()

@@ -2,15 +2,16 @@
 
 import subprocess
 import sys
+from contextlib import suppress
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, strategies as st
-from msgspec import UNSET
+from msgspec import UNSET, Struct, ValidationError, convert, structs
 
 from agent_resolver.registry import ToolIdConflict, manifest_of
-from agent_resolver.schema import Descriptor, Labels, Rules, parse_manifest, to_json
+from agent_resolver.schema import Descriptor, Labels, ManifestTool, Rules, parse_manifest, to_json
 from tests.strategies import FEW
 
 SCHEMA = {"type": "object", "properties": {}, "required": []}
@@ -84,6 +85,35 @@ def test_everything_that_is_declared_is_told() -> None:
     assert (tool.allow_outbound, tool.is_idempotent, tool.is_read_only, tool.is_isolated) == (True, True, True, True)
     assert (tool.timeout_seconds, tool.rate_limit_per_minute) == (5.0, 30.0)
     assert tool.examples == ({"title": "x"},)
+
+
+COMMON = descriptor("tickets.create", rules=Rules(needs_approval=True))
+
+
+def other_value(part: Struct, name: str) -> Any:
+    """Another value of the same type than an attribute has."""
+    (annotation,) = (field.type for field in structs.fields(part) if field.name == name)
+    candidates: list[Any] = [*get_args(annotation), True, False, 2.5, ("other",), "other"]
+    for candidate in candidates:
+        with suppress(ValidationError):
+            value = convert(candidate, annotation)
+            if value != getattr(part, name):
+                return value
+    raise AssertionError(f"no other value of {name}")
+
+
+@pytest.mark.parametrize("name", Rules.__struct_fields__)
+def test_no_rule_is_left_out_of_the_manifest(name: str) -> None:
+    other = structs.replace(COMMON.rules, **{name: other_value(COMMON.rules, name)})
+
+    assert ManifestTool.of(structs.replace(COMMON, rules=other)) != ManifestTool.of(COMMON)
+
+
+@pytest.mark.parametrize("name", Labels.__struct_fields__)
+def test_no_label_is_left_out_of_the_manifest(name: str) -> None:
+    other = structs.replace(COMMON.labels, **{name: other_value(COMMON.labels, name)})
+
+    assert ManifestTool.of(structs.replace(COMMON, labels=other)) != ManifestTool.of(COMMON)
 
 
 def test_who_would_approve_is_told_only_where_somebody_must() -> None:

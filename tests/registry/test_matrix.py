@@ -14,8 +14,6 @@ from msgspec import structs
 from agent_resolver.core import AdmissionCode, Refused
 from agent_resolver.registry import (
     CallContext,
-    MemoryLedger,
-    MemoryRate,
     MemorySecrets,
     Ports,
     ToolFailure,
@@ -31,6 +29,7 @@ from agent_resolver.schema import (
     Rules,
     local_caller,
 )
+from agent_resolver.storage import MemoryStore
 from tests.registry.sample import TRACE, MemoryTool, echo, raising
 from tests.registry.stage import Stage, code_of, in_memory, run
 
@@ -217,7 +216,7 @@ ADA = structs.replace(ABLE, id="ada")
 
 def changed(stage: Stage, rules: Rules) -> MemoryTool:
     """The tool in its next version."""
-    stage.registry.withdraw("memory")
+    stage.registry.replace("memory", (), {})
     stage.add(tool := MemoryTool("tickets.close", rules=rules))
     return tool
 
@@ -335,7 +334,7 @@ STEPS = {
 
 def faulty_call(faults: set[str]) -> tuple[str, int]:
     """The code of a call that has these faults, and how often its tool ran."""
-    ledger, able = MemoryLedger(), structs.replace(ABLE, id="ada")
+    store, able = MemoryStore(), structs.replace(ABLE, id="ada")
     caller = structs.replace(
         able,
         expires_at="1969-12-31T23:59:59.999Z" if "caller" in faults else None,
@@ -356,9 +355,9 @@ def faulty_call(faults: set[str]) -> tuple[str, int]:
     }
     work = raising(ToolFailure(FailureCode.TOOL_ERROR, "no", "")) if "run" in faults else echo
     tool = MemoryTool("tickets.close", work, **fields)
-    earlier = ToolRegistry(Ports(ledger=ledger))
+    earlier = ToolRegistry(Ports(store=store))
     earlier.add(MemoryTool("tickets.close"))
-    registry = ToolRegistry(Ports(ledger=ledger, rate=MemoryRate(), secrets=MemorySecrets()))
+    registry = ToolRegistry(Ports(store=store, secrets=MemorySecrets()))
     registry.add(tool)
     if "tool" in faults:
         registry.refuse("tickets.close", "memory", Refused(AdmissionCode.FORBIDDEN_ACTION, "It may not", "ask"))

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from agent_resolver.project import StatePorts, SystemClock
-from agent_resolver.registry import CallContext, Inbox, MemorySecrets, Ports, ToolRegistry
+from agent_resolver.registry import CallContext, Inbox, Ledger, MemorySecrets, Ports, ToolRegistry
 from agent_resolver.schema import Caller, Done, Outcome, Pending, PendingAction, Rules, digest, local_caller
-from agent_resolver.storage import Database, SqliteTrail, UnreadableFile
+from agent_resolver.storage import SqliteStore, SystemClock, UnreadableFile, trail_faults
 from tests.registry.sample import TRACE, MemoryTool
-from tests.registry.stage import answering, code_of, run
+from tests.registry.stage import answering, code_of, run, seal_beside
 
 PAY = "bank.pay"
 ADA = local_caller("ada")
 GRACE = Caller(id="grace", is_verified=True, roles=frozenset({"approver"}))
+LATE = "2026-01-01T00:00:00.000Z"
 LATER = CallContext(run="run-later", trace_id="f" * 32, caller=local_caller("root"))
 
 
@@ -25,13 +25,10 @@ class Process:
     """One that uses the state file: what it owns is gone when it is closed."""
 
     def __init__(self, path: Path, *tools: MemoryTool) -> None:
-        self.database = Database(str(path))
-        self.kept = kept = StatePorts(self.database, None)
+        self.store = SqliteStore(str(path))
         clock = SystemClock()
-        self.registry = ToolRegistry(
-            Ports(trail=kept, pending=kept, rate=kept, ledger=kept, seal=kept.seal, clock=clock)
-        )
-        self.inbox = Inbox(kept, MemorySecrets(), clock)
+        self.registry = ToolRegistry(Ports(store=self.store, seal=seal_beside(path), clock=clock))
+        self.inbox = Inbox(self.store, MemorySecrets(), clock)
         for tool in tools:
             self.registry.add(tool)
 
@@ -41,7 +38,7 @@ class Process:
 
     def leave_in_the_middle(self, key: str | None = "k", **arguments: Any) -> None:
         """Start a call, and end before the tool has answered."""
-        rules = self.registry._entries[PAY].descriptor.rules
+        rules = self.registry.list()[0].rules
 
         async def story() -> None:
             reached = asyncio.Event()
@@ -50,7 +47,7 @@ class Process:
                 reached.set()
                 await asyncio.Event().wait()
 
-            self.registry.withdraw("memory")
+            self.registry.replace("memory", (), {})
             self.registry.add(MemoryTool(PAY, work, rules=rules))
             context = CallContext(run="run", trace_id=TRACE, caller=ADA, key=key)
             call = asyncio.create_task(self.registry.call(PAY, arguments, context))
@@ -71,16 +68,11 @@ class Process:
         run(self.inbox.answer(question.id, words, answering(GRACE)))
 
     def kinds(self) -> list[str]:
-        database = Database(self.database.path)
-        trail = SqliteTrail(database)
-        assert trail.verify()[0] == []
-        kinds = [record.kind for record in trail.records()]
-        database.close()
-        return kinds
+        assert self.store.read_now(lambda snapshot: trail_faults(snapshot, None))[0] == []
+        return [record.kind for record in self.store.read_now(lambda snapshot: list(snapshot.records()))]
 
     def close(self) -> None:
-        self.kept.close()
-        self.database.close()
+        self.store.close()
 
 
 @contextmanager
@@ -209,9 +201,10 @@ def test_what_was_taken_up_while_somebody_recovers_is_left_to_whoever_took_it_up
     interrupted(path, pay := tool(is_idempotent=True))
 
     with process(path, pay) as second, process(path, pay) as third:
-        found = run(third.kept.interrupted())
+        ledger = Ledger(third.store)
+        found = run(ledger.interrupted())
         second.leave_in_the_middle(to="acme")
-        assert [run(third.kept.give_up(each.key, None)) for each in found] == [False]
+        assert [run(ledger.give_up(each.key, LATE, None)) for each in found] == [False]
         assert code_of(third.call(to="acme")) == "ALREADY_RUNNING"
 
 
@@ -277,14 +270,14 @@ def test_a_disk_that_is_full_at_the_end_of_a_call_leaves_one_that_was_interrupte
     path: Path, *, is_idempotent: bool
 ) -> None:
     async def fill(_: dict[str, Any]) -> Any:
-        first.database._connection.execute("PRAGMA max_page_count = 1")
+        first.store.database._connection.execute("PRAGMA max_page_count = 1")
         return "x" * 1_000_000
 
     pay = MemoryTool(PAY, fill, rules=Rules(is_idempotent=is_idempotent))
     with process(path, pay) as first:
         with pytest.raises(UnreadableFile, match="disk is full"):
             first.call(to="acme")
-        first.database._connection.execute("PRAGMA max_page_count = 100000")
+        first.store.database._connection.execute("PRAGMA max_page_count = 100000")
 
         assert first.kinds() == ["call.started"]
         assert first.recover() == 1

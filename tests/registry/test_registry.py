@@ -49,7 +49,7 @@ def test_a_source_that_is_withdrawn_takes_its_tools_and_refusals_with_it() -> No
     registry.refuse("a.two", "a", REFUSED)
     registry.refuse("b.two", "b", REFUSED)
 
-    registry.withdraw("a")
+    registry.replace("a", (), {})
 
     assert [descriptor.id for descriptor in registry.list()] == ["b.one"]
     assert list(registry.refused()) == ["b.two"]
@@ -87,7 +87,7 @@ def test_a_call_that_runs_outlives_the_withdrawal_of_its_tool() -> None:
         registry, release = holding(), asyncio.Event()
 
         async def wait(_: dict[str, Any]) -> Any:
-            registry.withdraw("memory")
+            registry.replace("memory", (), {})
             await release.wait()
             return "done"
 

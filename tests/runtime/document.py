@@ -42,7 +42,7 @@ def _local(found: ResolvedAgent) -> dict[str, Any]:
         "tools": [f"{tool.id} {tool.source} {tool.origin}".rstrip() for tool in found.tools.values()],
         "absent": [f"{tool.id} {tool.source} {tool.code}: {tool.reason}" for tool in found.absent],
         "unconnected": found.unconnected,
-        "warnings": [f"{warning.code}: {warning.message}" for warning in found.warnings],
+        "warnings": [f"{warning.code} {warning.subject}: {warning.message}" for warning in found.warnings],
     }
 
 

@@ -1,4 +1,8 @@
-"""The cases under `tests/scenarios/runtime`: what a runtime is made of, an agent, and its plan or why it has none."""
+"""The cases under `tests/scenarios/runtime`: what a runtime is made of, an agent, and its plan or why it has none.
+
+A case names codes, error types and their fields. A sentence follows where it is the point of the case, and is stated in
+no other.
+"""
 
 import json
 import sys
@@ -31,7 +35,7 @@ from agent_resolver.runtime import (
     parse_spec,
     resolve_local,
 )
-from agent_resolver.schema import parse_json
+from agent_resolver.schema import Issue, Reason, ResolverError, parse_json
 from tests.runtime.document import document_of
 from tests.runtime.sample import Echo, MemoryPlugin, MemoryTool
 
@@ -69,7 +73,8 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     resolves: str = "agent"
     is_local: bool = False
     """Whether a plan for running it here is asked for."""
-    models: list[dict[str, Any]] = field(default_factory=lambda: [DEFAULT_MODEL])
+    models: list[dict[str, Any]] = field(default_factory=lambda: [{}])
+    """Each as the part that differs from `DEFAULT_MODEL`."""
     pools: list[dict[str, Any]] = []
     providers: list[str] = field(default_factory=lambda: ["p"])
     facts: dict[str, dict[str, ModelFacts]] = {}
@@ -81,7 +86,7 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     has_a2a: bool = True
     locks: dict[str, LockCase] = {}
     expect: dict[str, Any]
-    """Either `error`, `type` and perhaps `hint`; or what the document of the plan holds."""
+    """Either the `type` of an error, some of its fields, and `error` for its sentence; or a part of the plan."""
 
 
 class BuilderScenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -124,11 +129,30 @@ def outcome(scenario: Scenario, shuffle: Random | None = None) -> dict[str, Any]
         return told(error)
 
 
-def told(error: Exception) -> dict[str, Any]:
-    """An error as a scenario states it."""
-    found = {"type": type(error).__name__, "error": str(error), "hint": getattr(error, "hint", "")}
-    issues = [issue.hint for issue in getattr(error, "issues", ()) if issue.hint]
-    return {**found, "hint": found["hint"] or "; ".join(issues)}
+def told(error: ResolverError) -> dict[str, Any]:
+    """An error as a scenario states it: its type, its fields, its sentence and what to do next."""
+    fields = {name: _stated(value) for name, value in vars(error).items()}
+    hint = error.hint or "; ".join(issue.hint for issue in error.issues if issue.hint)
+    return {**fields, "type": type(error).__name__, "error": str(error), "hint": hint}
+
+
+def _stated(value: object) -> object:
+    """A field of an error, as strings: findings by their codes, errors by their types."""
+    stated = value
+    match value:
+        case Issue():
+            stated = f"{value.path} {value.code}"
+        case Reason():
+            stated = str(value.code)
+        case Difference():
+            stated = str(value.kind)
+        case Exception():
+            stated = type(value).__name__
+        case tuple():
+            stated = list(map(_stated, value))
+        case dict():
+            stated = {key: _stated(each) for key, each in value.items()}
+    return stated
 
 
 def built(scenario: Scenario, shuffle: Random | None = None) -> AgentRuntime:
@@ -147,7 +171,7 @@ def built(scenario: Scenario, shuffle: Random | None = None) -> AgentRuntime:
 def _steps(scenario: Scenario) -> Iterator[tuple[Any, ...]]:
     """What the builder is told, each with its arguments."""
     yield from (("with_agent_spec", spec) for spec in specs(scenario))
-    yield from (("with_model", msgspec.convert(model, ModelSpec)) for model in scenario.models)
+    yield from (("with_model", model_of(model)) for model in scenario.models)
     yield from (("with_model_pool", msgspec.convert(pool, ModelPool)) for pool in scenario.pools)
     yield from (("with_tool", tool_of(tool)) for tool in scenario.tools)
     yield from (("with_plugin", plugin_of(plugin)) for plugin in scenario.plugins)
@@ -161,6 +185,10 @@ def specs(scenario: Scenario) -> list[AgentSpec]:
     said = json.loads(scenario.spec) if scenario.spec else scenario.agent
     documents = [{"id": "agent", "model_id": "m", **said}, *({"model_id": "m", **other} for other in scenario.others)]
     return [parse_spec(parse_json(json.dumps(document))) for document in documents]
+
+
+def model_of(said: dict[str, Any]) -> ModelSpec:
+    return msgspec.convert({**DEFAULT_MODEL, **said}, ModelSpec)
 
 
 def tool_of(said: str | dict[str, Any]) -> MemoryTool:

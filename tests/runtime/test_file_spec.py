@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from agent_resolver.catalog import Definition, Entry, read_entry
-from agent_resolver.core import Limits
 from agent_resolver.runtime import AgentSpec, InvalidSpec, MapAgents, RegistrySet, resolve_local, spec_of
+from agent_resolver.schema import Limits
 from tests.runtime.sample import MODEL, builder
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "agents"

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, strategies as st
 from msgspec import Struct, structs
 
-from agent_resolver.core import Limits
 from agent_resolver.runtime import (
     A2aFactory,
     AgentNotFound,
@@ -40,6 +39,7 @@ from agent_resolver.runtime import (
     resolve,
     resolve_local,
 )
+from agent_resolver.schema import Limits
 from tests.core.strategies import LAW
 from tests.core.test_catalog_pattern import fits_as_expression
 from tests.runtime.document import document_of
@@ -172,7 +172,7 @@ def test_what_was_planned_before_changes_nothing_now(spec: AgentSpec) -> None:
 
 SEEDED = """
 import json, sys
-from tests.runtime.test_resolve import every_order
+from tests.runtime.test_planning import every_order
 json.dump(every_order(), sys.stdout, ensure_ascii=False)
 """
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, strategies as st
 from msgspec import structs
 
-from agent_resolver.core import Limits
 from agent_resolver.runtime import (
     AgentSpec,
     BackendSpec,
@@ -24,7 +23,7 @@ from agent_resolver.runtime import (
     check_value,
     parse_spec,
 )
-from agent_resolver.schema import parse_json
+from agent_resolver.schema import Limits, parse_json
 from tests.core.strategies import LAW
 
 FULL = AgentSpec(

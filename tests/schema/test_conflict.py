@@ -5,11 +5,12 @@ from pathlib import Path
 from shutil import which
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from agent_resolver.schema import Conflict, find_conflict
+from tests.strategies import law
 
-LAW = settings(deadline=None, max_examples=150)
+LAW = law(150)
 
 PLAIN = b"""{
 <<<<<<< HEAD

@@ -138,8 +138,8 @@ def test_a_manifest_is_read_back_as_it_was(tools: tuple[ManifestTool, ...]) -> N
     raw = to_json(manifest(*tools))
 
     assert parse_manifest(raw) == manifest(*tools)
-    assert module._as_written(raw) == manifest(*tools)
-    assert module._read(raw) == manifest(*tools)
+    assert module._decode_as_written(raw) == manifest(*tools)
+    assert module._read_with_faults(raw) == manifest(*tools)
 
 
 def test_a_manifest_in_another_layout_is_read_all_the_same() -> None:
@@ -248,7 +248,7 @@ def nested(levels: int) -> dict[str, Any]:
 def test_what_nests_as_deep_as_may_be_is_read_on_both_ways(levels: int) -> None:
     raw = to_json(manifest(structs.replace(CREATE, json_schema=nested(levels))))
 
-    assert parse_manifest(raw) == module._as_written(raw) == module._read(raw)
+    assert parse_manifest(raw) == module._decode_as_written(raw) == module._read_with_faults(raw)
 
 
 @pytest.mark.parametrize("levels", [61, 100, 5000])
@@ -256,7 +256,7 @@ def test_what_nests_deeper_is_refused_on_both_ways(levels: int) -> None:
     inner = b'{"not":' * levels + b"{}" + b"}" * levels
     raw = LAYOUT.encode().replace(b"[]", inner)
 
-    assert module._as_written(raw) is None
+    assert module._decode_as_written(raw) is None
     assert "Values nest deeper than 64 levels" in faults(raw)[0]
 
 
@@ -274,14 +274,29 @@ def test_what_nests_deeper_is_refused_on_both_ways(levels: int) -> None:
 def test_control_characters_are_refused_on_both_ways(tool: ManifestTool) -> None:
     raw = to_json(manifest(tool))
 
-    assert module._as_written(raw) is None
+    assert module._decode_as_written(raw) is None
     assert "control character" in faults(raw)[0]
+
+
+@pytest.mark.parametrize("name", ManifestTool.__struct_fields__)
+@pytest.mark.parametrize("value", ["\x85", ("\x85",), {"\x85": 1}])
+def test_no_field_takes_a_control_character_on_one_way_alone(name: str, value: Any) -> None:
+    raw = to_json(manifest(structs.replace(CREATE, **{name: value})))
+    quick = module._decode_as_written(raw)
+
+    try:
+        slow = module._read_with_faults(raw)
+    except InvalidManifest:
+        assert quick is None
+    else:
+        assert quick == slow
+        assert name == "examples"
 
 
 def test_a_time_with_control_characters_is_refused_on_both_ways() -> None:
     raw = to_json(structs.replace(manifest(CREATE), generated_at="\n"))
 
-    assert module._as_written(raw) is None
+    assert module._decode_as_written(raw) is None
     assert "control character" in faults(raw)[0]
 
 
@@ -307,10 +322,10 @@ def test_the_quick_way_reads_only_what_the_slow_way_reads_and_in_the_same_way(
         CREATE, id=name, description=description, tags=(tag,), json_schema=schema, examples=tuple(examples)
     )
     raw = to_json(manifest(tool))
-    quick = module._as_written(raw)
+    quick = module._decode_as_written(raw)
 
     try:
-        slow = module._read(raw)
+        slow = module._read_with_faults(raw)
     except InvalidManifest:
         assert quick is None
     else:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from agent_resolver.schema import (
     EMPTY,
@@ -24,6 +24,7 @@ from agent_resolver.schema import (
     plain,
     tree_of,
 )
+from tests.strategies import law
 
 
 def keys(node: Node, path: tuple[str | int, ...] = ()) -> Iterator[str]:
@@ -268,7 +269,7 @@ def documents(draw: st.DrawFn) -> tuple[str, list[str]]:
     return lines, expected
 
 
-@settings(deadline=None, max_examples=150)
+@law(150)
 @given(documents())
 def test_every_key_is_found_whatever_stands_around_it(document: tuple[str, list[str]]) -> None:
     text, expected = document
@@ -276,7 +277,7 @@ def test_every_key_is_found_whatever_stands_around_it(document: tuple[str, list[
     assert list(keys(parse_toml(text))) == expected
 
 
-@settings(deadline=None, max_examples=150)
+@law(150)
 @given(documents(), st.booleans())
 def test_the_tree_holds_what_the_standard_library_reads(document: tuple[str, list[str]], crlf: bool) -> None:  # noqa: FBT001
     text = document[0].replace("\n", "\r\n") if crlf else document[0]
@@ -285,7 +286,7 @@ def test_the_tree_holds_what_the_standard_library_reads(document: tuple[str, lis
     assert list(keys(parse_toml(text))) == document[1]
 
 
-@settings(deadline=None, max_examples=150)
+@law(150)
 @given(st.text("a1.-:_\"'\\#= []{}\n\r\té\u2028T", max_size=30))
 def test_any_text_is_a_tree_or_one_located_fault(text: str) -> None:
     found: Issue | None = None

@@ -42,7 +42,7 @@ def connected(address: Address, host: str = "127.0.0.1") -> "closing[http.client
 def call(address: Address, method: str = "POST", path: str = "/mcp", **more: Any) -> Answer:
     headers = {**MODERN, **more.pop("headers", {})}
     body = more.pop("body", json.dumps(LIST) if method == "POST" else None)
-    with connected(address) as connection:
+    with connected(address, more.pop("host", "127.0.0.1")) as connection:
         sent = {name: value for name, value in headers.items() if value is not None}
         # A server that refuses a body need not wait for the rest of it.
         with suppress(BrokenPipeError, ConnectionResetError):
@@ -94,6 +94,26 @@ def test_who_calls_it_by_another_name_or_from_another_page_is_refused(address: A
         "file://": 403,
     }
     assert {origin: call(address, headers={"Origin": origin}).status for origin in origins} == origins
+
+
+def test_every_loopback_address_may_be_bound_and_is_then_a_name_of_the_server(agents: Path, tmp_path: Path) -> None:
+    with over_http(tmp_path, "--root", "agents", host="127.0.0.2") as address:
+        hosts = {
+            f"127.0.0.2:{address.port}": 200,
+            f"localhost:{address.port}": 200,
+            f"127.0.0.3:{address.port}": 421,
+            f"127.0.0.2.evil.example:{address.port}": 421,
+            f"evil.example:{address.port}": 421,
+        }
+        found = {host: call(address, host="127.0.0.2", headers={"Host": host}).status for host in hosts}
+        page = call(address, host="127.0.0.2", headers={"Origin": "http://evil.example"})
+
+    assert found == hosts
+    assert page.status == 403
+
+
+def test_an_address_that_is_not_bound_is_no_name_of_the_server(address: Address) -> None:
+    assert call(address, headers={"Host": f"127.0.0.2:{address.port}"}).status == 421
 
 
 def test_a_page_that_rebinds_its_name_gets_nothing_by_any_method(address: Address) -> None:
@@ -183,6 +203,7 @@ def test_a_port_that_is_in_use_is_named(agents: Path, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_it_ends_quickly_although_streams_are_open(address: Address, how: signal.Signals) -> None:
     listen = {"notifications": {"resourcesListChanged": True}, "_meta": META}
@@ -204,6 +225,7 @@ def test_it_ends_quickly_although_streams_are_open(address: Address, how: signal
     assert address.process.stderr.read() == b""
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_many_clients_of_both_eras_page_at_once(address: Address) -> None:
     seen: list[list[str]] = []

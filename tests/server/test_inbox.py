@@ -7,10 +7,11 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from agent_resolver.project import Project, open_tools
-from agent_resolver.registry import AnswerRefused, Inbox
+from agent_resolver.project import Session, open_tools
+from agent_resolver.registry import AnswerRefused, PendingActions
 from agent_resolver.schema import (
     ANONYMOUS,
+    PENDING,
     Caller,
     Classification,
     Done,
@@ -22,7 +23,6 @@ from agent_resolver.schema import (
     local_caller,
 )
 from agent_resolver.server import inbox_tools
-from agent_resolver.storage import SqliteTrail
 from tests.registry.sample import TRACE, MemoryTool
 from tests.registry.stage import NOW, Stage, code_of, in_memory, run
 
@@ -36,8 +36,6 @@ UNVERIFIED = "is not verified, and a RESTRICTED call takes an approver that an i
 def staged(classification: Classification = "RESTRICTED", **more: Any) -> Stage:
     """A registry that has the inbox beside a tool that takes an approval and one that lacks a secret."""
     stage = in_memory(**more)
-    ports = stage.ports
-    stage.inbox = Inbox(ports.pending, stage.secrets, stage.clock, trail=ports.trail, only_verified=ports.only_verified)
     stage.add(
         MemoryTool("tickets.close", rules=Rules(classification=classification, needs_approval=True)),
         MemoryTool("notes.read", rules=Rules(secrets=("KEY",))),
@@ -140,9 +138,8 @@ def test_a_rejection_is_told_to_whoever_asked() -> None:
 def test_a_question_is_answered_in_words() -> None:
     stage = staged("INTERNAL")
     action_id = asked(stage)
-    stage.pending.actions[action_id] = structs.replace(  # type: ignore[attr-defined]
-        stage.show(action_id), type="CLARIFICATION", expires_at=None
-    )
+    question = structs.replace(stage.show(action_id), type="CLARIFICATION", expires_at=None)
+    run(stage.store.write(lambda transaction: transaction.put(PENDING, question)))
 
     answered = result(stage, "answer", LOCAL, id=action_id, text="retry")
 
@@ -175,18 +172,18 @@ def test_who_may_answer_is_decided_by_the_same_rules(tool_id: str, by: Caller, w
 def test_the_tools_of_a_project_record_what_the_inbox_refuses(tmp_path: Path) -> None:
     required = "{mcp: [{category: crm, permissions: [read]}]}"
     (tmp_path / "agents.md").write_text(f"---\nname: a\nversion: 1.0.0\nrequires: {required}\n---\n")
-    project = Project(str(tmp_path / "agents.md"), "mcp.index.json", environment={})
+    session = Session(str(tmp_path / "agents.md"), "mcp.index.json", environment={})
     waiting = PendingAction(id="a1", type="APPROVAL", subject="tickets.close", message="May it?", asked_at=NOW)
 
     async def answered() -> None:
-        async with open_tools(project, caller=LOCAL, is_governed=False) as tools:
-            await project.ports.ask(waiting)
+        async with open_tools(session, caller=LOCAL, is_governed=False) as tools:
+            await PendingActions(session.store).ask(waiting)
             with pytest.raises(AnswerRefused):
                 await tools.inbox.answer("a1", "yes", tools.context)
 
-    run(answered())
-    kinds = [record.kind for record in SqliteTrail(project.database).records()]
-    project.close()
+    with session:
+        run(answered())
+        kinds = [record.kind for record in session.store.read_now(lambda snapshot: list(snapshot.records()))]
 
     assert kinds == ["action.refused"]
 

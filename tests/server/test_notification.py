@@ -119,6 +119,7 @@ async def listing(client: Client) -> dict[str, dict[str, Any]]:
     return {agent.name: agent.meta or {} for agent in (await client.list_resources(meta=meta)).resources}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_client_hears_when_agents_come_change_go_or_resolve_no_longer(
@@ -148,6 +149,7 @@ async def test_a_client_hears_when_agents_come_change_go_or_resolve_no_longer(
         assert "agent://lacking" not in told
 
 
+@pytest.mark.slow
 async def test_without_an_index_or_with_a_broken_one_changes_are_still_seen(agents: Path, tmp_path: Path) -> None:
     index = tmp_path / "mcp.index.json"
     with (tmp_path / "stderr.txt").open("w") as errors:
@@ -175,6 +177,7 @@ async def test_without_an_index_or_with_a_broken_one_changes_are_still_seen(agen
     assert "mcp.index.json" in (tmp_path / "stderr.txt").read_text()
 
 
+@pytest.mark.slow
 async def test_a_root_below_a_folder_that_watchers_leave_out_is_watched(tmp_path: Path) -> None:
     folder = tmp_path / "node_modules" / ".venv" / "agents"
     write_agent(folder, "one")
@@ -184,6 +187,7 @@ async def test_a_root_below_a_folder_that_watchers_leave_out_is_watched(tmp_path
             await heard.first(folder)
 
 
+@pytest.mark.slow
 async def test_a_folder_that_is_replaced_by_another_is_watched_on(agents: Path, tmp_path: Path) -> None:
     """As a checkout or a deployment does it."""
     with (tmp_path / "stderr.txt").open("w") as errors:
@@ -211,6 +215,7 @@ async def watched(folders: Sequence[Path], *servers: Served) -> AsyncIterator[No
         group.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ERAS)
 async def test_of_two_servers_over_one_folder_the_clients_of_both_hear_of_each_change(
     serve: Serve, agents: Path, mode: str
@@ -230,6 +235,7 @@ async def test_of_two_servers_over_one_folder_the_clients_of_both_hear_of_each_c
             await also_heard.until("agent://ready", "list", seconds=5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_client_that_reads_an_edit_first_keeps_nobody_from_hearing_of_it(
     serve: Serve, agents: Path, mode: str
@@ -246,6 +252,7 @@ async def test_a_client_that_reads_an_edit_first_keeps_nobody_from_hearing_of_it
         await heard.until("agent://ready", "list", seconds=5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_root_that_goes_while_it_is_served_keeps_no_other_from_being_served(
     serve: Serve, agents: Path, tmp_path: Path, mode: str
@@ -273,6 +280,7 @@ async def test_a_root_that_goes_while_it_is_served_keeps_no_other_from_being_ser
         await heard.until("agent://one")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_strict_server_says_nothing_of_agents_that_it_hides(serve: Serve, agents: Path, mode: str) -> None:
     served = serve(agents, strict=True)
@@ -364,6 +372,7 @@ async def test_a_client_that_is_gone_is_forgotten(serve: Serve, agents: Path) ->
     assert served.notices.listen._spellings == {}
 
 
+@pytest.mark.slow
 async def test_a_client_that_has_stopped_to_read_keeps_no_other_from_hearing(serve: Serve, agents: Path) -> None:
     served = serve(agents)
     async with (
@@ -409,6 +418,7 @@ def listen_and_vanish(address: Address) -> None:
             received += piece
 
 
+@pytest.mark.slow
 def test_clients_that_vanish_over_http_leave_room_for_others(agents: Path, tmp_path: Path) -> None:
     """The SDK allows 1,024 streams at once: a stream that were kept after its client has gone would use one up."""
     with over_http(tmp_path, "--root", "agents") as address:

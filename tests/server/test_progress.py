@@ -11,9 +11,10 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from msgspec import Struct
 
-from agent_resolver.registry import MemoryTrail, Ports
+from agent_resolver.registry import Ports
 from agent_resolver.server import AgentServer, tool as under_test
-from tests.registry.sample import MemoryTool, echo
+from agent_resolver.storage import MemoryStore
+from tests.registry.sample import MemoryTool, echo, kinds_of
 from tests.server.conftest import ERAS, INITIALIZE, META, Serve
 from tests.server.watched import Watched
 
@@ -88,8 +89,8 @@ async def test_a_client_that_asks_and_does_not_read_stops_nothing(
 ) -> None:
     """It is waited for once, not with each of ten thousand steps."""
     monkeypatch.setattr(under_test, "_PATIENCE_SECONDS", 0.05)
-    tool, trail = Watched(steps=10_000), MemoryTrail()
-    async with wired(serve(tools=[tool], ports=Ports(trail=trail)).server, mode) as wire:
+    tool, store = Watched(steps=10_000), MemoryStore()
+    async with wired(serve(tools=[tool], ports=Ports(store=store)).server, mode) as wire:
         await wire.send("tools/call", "call", asking(mode, progressToken="t-1"))
         with anyio.fail_after(10):
             await tool.ended.wait()
@@ -97,7 +98,7 @@ async def test_a_client_that_asks_and_does_not_read_stops_nothing(
             pass
 
     assert told.result["isError"] is False
-    assert [kind for _, kind, _ in trail.records] == ["call.started", "call.done"]
+    assert kinds_of(store) == ["call.started", "call.done"]
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -110,14 +111,14 @@ async def test_a_client_that_goes_leaves_a_call_that_ends_and_is_recorded(serve:
         await go_on.wait()
         return await echo(arguments)
 
-    trail = MemoryTrail()
-    served = serve(tools=[MemoryTool(work=slow)], ports=Ports(trail=trail))
+    store = MemoryStore()
+    served = serve(tools=[MemoryTool(work=slow)], ports=Ports(store=store))
     async with wired(served.server, mode) as wire:
         await wire.send("tools/call", "call", asking(mode, progressToken="t-1"))
         await started.wait()
-    assert [kind for _, kind, _ in trail.records] == ["call.started"]
+    assert kinds_of(store) == ["call.started"]
     go_on.set()
     with anyio.fail_after(10):
         await served.registry.settle()
 
-    assert [kind for _, kind, _ in trail.records] == ["call.started", "call.done"]
+    assert kinds_of(store) == ["call.started", "call.done"]

@@ -73,6 +73,7 @@ def test_a_limit_that_is_none_is_refused_on_the_wire(start: Start, agents: Path)
         assert (error["code"], error["data"]) == (-32602, {"key": "agent-resolver/limit"})
 
 
+@pytest.mark.slow
 def test_a_thousand_requests_at_once_are_all_answered(start: Start, agents: Path) -> None:
     process = start("--root", "agents")
     process.initialize()
@@ -215,6 +216,7 @@ def test_the_servers_of_a_lock_end_with_it(governed: Path, start: Start, how: si
     assert not any(map(is_running, pids))
 
 
+@pytest.mark.slow
 def test_a_lock_that_is_missing_edited_or_not_trusted_is_refused_in_words(governed: Path) -> None:
     serve = ("serve", "--root", "agents", "--tools-of", "agents.md")
     untrusted = agent(governed, *serve)
@@ -352,6 +354,7 @@ def test_what_the_project_s_agent_file_forbids_is_closed_without_tools_of_too(
     assert refused["structuredContent"]["code"] == "FORBIDDEN_ACTION"
 
 
+@pytest.mark.slow
 def test_a_server_of_the_lock_that_is_not_there_is_named_and_looked_for_again(governed: Path, start: Start) -> None:
     index = json.loads((governed / "mcp.index.json").read_text())
     launch = index[0]["launch"]

@@ -10,9 +10,10 @@ import pytest
 from mcp import Client
 
 from agent_resolver.core import AdmissionCode, Refused
-from agent_resolver.registry import CallContext, MemoryTrail, Ports, ToolFailure
+from agent_resolver.registry import CallContext, Ports, ToolFailure
 from agent_resolver.schema import ANONYMOUS, Caller, FailureCode, Labels, Pending, Rules
 from agent_resolver.server import CALLER_KEY, caller_of_request, inbox_tools
+from agent_resolver.storage import MemoryStore
 from tests.registry.sample import MemoryTool
 from tests.registry.stage import code_of, in_memory
 from tests.server.conftest import ERAS, Serve
@@ -135,6 +136,23 @@ async def test_bad_arguments_are_told_whole_each_with_its_path_and_never_its_val
     assert "canary" not in json.dumps(told)
     assert told["remedy"] == "`inputSchema` in tools/list says what it takes"
     assert tool.calls == 0
+
+
+@pytest.mark.parametrize(
+    ("details", "remedy"),
+    [(("count: too small",), "`inputSchema` in tools/list says what it takes"), ((), "give less")],
+)
+@pytest.mark.anyio
+async def test_a_tool_that_refuses_arguments_is_explained_by_its_schema_only_where_it_names_faults(
+    serve: Serve, details: tuple[str, ...], remedy: str
+) -> None:
+    async def refuse(_: dict[str, Any]) -> object:
+        raise ToolFailure(FailureCode.INPUT_VALIDATION_FAILED, "No", "give less", details=details)
+
+    async with Client(serve(tools=[MemoryTool(work=refuse)]).server) as client:
+        told = failure(await client.call_tool("memory.echo", {}))
+
+    assert (told["details"], told["remedy"]) == (list(details), remedy)
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -381,13 +399,13 @@ async def test_what_others_say_of_a_trace_is_in_the_span_of_the_call(serve: Serv
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.anyio
 async def test_under_one_key_a_call_is_made_once_and_its_result_told_again(serve: Serve, mode: str) -> None:
-    trail, numbers = MemoryTrail(), iter(range(10))
+    store, numbers = MemoryStore(), iter(range(10))
 
     async def count(_: dict[str, Any]) -> object:
         return {"number": next(numbers)}
 
     tool = MemoryTool(work=count)
-    async with Client(serve(tools=[tool], ports=Ports(trail=trail)).server, mode=mode) as client:
+    async with Client(serve(tools=[tool], ports=Ports(store=store)).server, mode=mode) as client:
         results = [
             (await client.call_tool("memory.echo", {"a": 1}, meta=meta(key=key) if key else None)).structured_content
             for key in ("one", "one", "two", "one", None, None)

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from agent_resolver.registry import CallContext, FixedClock, Inbox, MemoryPendingActions, MemorySecrets, Ports
+from agent_resolver.registry import CallContext, FixedClock, Inbox, MemorySecrets, Ports
 from agent_resolver.schema import Caller, Done, Pending, Rules, local_caller
 from agent_resolver.server import WaitingCalls
+from agent_resolver.storage import MemoryStore
 from tests.server.conftest import ERAS, Serve
 from tests.server.watched import PARENT, TRACE, Watched, below, meta
 
@@ -21,11 +22,11 @@ async def test_a_client_that_names_no_trace_goes_on_with_the_one_under_which_its
     serve: Serve, mode: str
 ) -> None:
     """Few can name one, and one that is watched names another each time."""
-    pending = MemoryPendingActions()
-    inbox = Inbox(pending, MemorySecrets(), FixedClock())
+    store = MemoryStore()
+    inbox = Inbox(store, MemorySecrets(), FixedClock())
     tool = Watched(rules=Rules(classification="RESTRICTED", needs_approval=True))
     callers = iter([LOCAL, LOCAL, LOCAL, Caller(id="ada", clearance="RESTRICTED"), LOCAL, LOCAL, LOCAL, LOCAL])
-    served = serve(tools=[tool], ports=Ports(pending=pending), caller_of=lambda _: next(callers))
+    served = serve(tools=[tool], ports=Ports(store=store), caller_of=lambda _: next(callers))
 
     async with Client(served.server, mode=mode) as client:
 

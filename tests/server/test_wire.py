@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings, strategies as st
+from hypothesis import example, given, strategies as st
 
 from agent_resolver.server import AgentServer, Input, Output, stdio
 from tests.server.conftest import META, Start, environment
+from tests.strategies import law
 
 LIST = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "resources/list", "params": {"_meta": META}}).encode() + b"\n"
 PRINTER = """\
@@ -97,7 +98,7 @@ def code_of(line: bytes) -> tuple[int, object]:
     return answer["error"]["code"], answer["id"]
 
 
-@settings(max_examples=100, deadline=None)
+@law(100)
 @given(methods=st.lists(st.text("aé😀 {}", max_size=20), max_size=8), places=st.lists(st.integers(0, 400), max_size=8))
 @example(methods=[], places=[])
 @example(methods=["", ""], places=[1])
@@ -310,6 +311,7 @@ def test_what_a_module_prints_or_reads_when_it_is_loaded_stays_off_the_wire(
     assert process.end()[:2] == (0, b"")
 
 
+@pytest.mark.slow
 def test_what_a_tool_left_to_be_printed_stays_off_the_wire_at_the_end(start: Start, tmp_path: Path) -> None:
     (tmp_path / "agent.toml").write_text('[tools]\nmodules = ["noise"]\n')
     late = 'print("late")' + "\n    import sys; sys.stdout.close() if said.text == 'close' else None"
@@ -336,6 +338,7 @@ def test_everything_that_was_asked_before_the_end_is_answered(agents: Path, tmp_
     assert sorted(json.loads(line)["id"] for line in done.stdout.splitlines()) == list(range(50))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["closed", "terminated"])
 def test_a_client_that_stops_reading_does_not_keep_it_from_ending(start: Start, agents: Path, how: str) -> None:
     process = start("--root", "agents")

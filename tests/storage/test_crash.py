@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 OLD = b"old\n" * 1000
 NEW = b"new\n" * 1500
 
@@ -38,6 +40,7 @@ for _ in range(200):
 """
 
 
+@pytest.mark.slow
 def test_a_kill_before_any_line_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
     path = tmp_path / "agents.lock"
     seen = set()

@@ -166,6 +166,7 @@ def test_processes_that_make_the_key_at_once_get_the_same(path: Path) -> None:
     assert [one.name for one in path.parent.iterdir()] == ["state.key"]
 
 
+@pytest.mark.slow
 def test_a_kill_before_any_line_leaves_a_whole_key_or_none(path: Path) -> None:
     for line in range(200):
         done = subprocess.run([sys.executable, "-c", DIES_AT_LINE, str(path), str(line)], check=False)

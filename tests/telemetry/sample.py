@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from agent_resolver.registry import CallContext
-from agent_resolver.schema import Caller, Descriptor, Done, Failed, FailureCode, Pending
+from agent_resolver.schema import Caller, Descriptor, Done, Failed, FailureCode, Outcome, Pending
 from agent_resolver.telemetry import CallMetrics, CallTelemetry, JsonLines, OtlpLog, Signals, sampler_of
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -69,7 +69,7 @@ class Watched:
         )
         self.telemetry = CallTelemetry("tests", RESOURCE, signals)
 
-    def call(self, outcome: object = DONE, tool: Descriptor | None = ECHO, **more: Any) -> None:
+    def call(self, outcome: Outcome | None = DONE, tool: Descriptor | None = ECHO, **more: Any) -> None:
         """A call from its beginning to its end."""
         self.telemetry.end(self.telemetry.begin("made.up" if tool is None else tool.id, tool, context(**more)), outcome)
 

@@ -19,7 +19,7 @@ from opentelemetry.trace import (
 
 from agent_resolver.core import AdmissionCode
 from agent_resolver.registry import CallContext, Ports, ToolFailure, ToolRegistry
-from agent_resolver.schema import Descriptor, FailureCode, Labels, Rules, local_caller
+from agent_resolver.schema import Descriptor, FailureCode, Labels, Outcome, Rules, local_caller
 from agent_resolver.telemetry import current_traceparent
 from tests.telemetry.sample import (
     CALLER,
@@ -105,7 +105,9 @@ def test_who_runs_a_tool_is_its_type(kind: Any, expected: str) -> None:
         (None, StatusCode.ERROR, "_OTHER"),
     ],
 )
-def test_how_a_call_ended_is_told_by_its_code_alone(outcome: object, status: StatusCode, error: str | None) -> None:
+def test_how_a_call_ended_is_told_by_its_code_alone(
+    outcome: Outcome | None, status: StatusCode, error: str | None
+) -> None:
     watched = Watched()
 
     watched.call(outcome)

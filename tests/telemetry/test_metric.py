@@ -5,7 +5,7 @@ from msgspec import structs
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from agent_resolver.schema import Rules
+from agent_resolver.schema import Descriptor, Outcome, Rules
 from agent_resolver.telemetry import MOST_WAITING, CallMetrics, Kind
 from tests.telemetry.sample import DONE, ECHO, FAILED, PENDING, RESOURCE, Watched
 
@@ -16,7 +16,8 @@ def test_calls_are_counted_by_tool_outcome_and_classification() -> None:
     watched = Watched()
     restricted = structs.replace(ECHO, id="memory.erase", rules=Rules(classification="RESTRICTED"))
 
-    for outcome, tool in [(DONE, ECHO), (DONE, ECHO), (FAILED, ECHO), (PENDING, restricted)]:
+    calls: list[tuple[Outcome, Descriptor]] = [(DONE, ECHO), (DONE, ECHO), (FAILED, ECHO), (PENDING, restricted)]
+    for outcome, tool in calls:
         watched.call(outcome, tool)
 
     counted = {tuple((point.attributes or {}).values()): point.value for point in counts(watched)}

@@ -1,4 +1,4 @@
-"""Whether tools are fit to be offered: a fixed list of checks, each with its findings."""
+"""The certificate of a project's tools: a fixed list of checks, each with its findings."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -7,9 +7,9 @@ from typing import Any, Final, Literal
 from msgspec import UNSET, Struct, UnsetType
 
 from agent_resolver.capability.field_description import lacking_notes
-from agent_resolver.capability.signature import signature_of
+from agent_resolver.capability.function import Capability
 from agent_resolver.capability.tool_schema import faults_of_example, meta_fault, unsafe_schema
-from agent_resolver.capability.type_adapter import Typed, typed
+from agent_resolver.capability.type_adapter import Typed
 from agent_resolver.capability.unsafe import Unsafe, UnsafeCode
 from agent_resolver.core.manifest_diff import manifest_difference
 from agent_resolver.core.schema_document import Document, bare, token
@@ -22,17 +22,17 @@ from agent_resolver.schema.errors import InvalidManifest
 from agent_resolver.schema.lockfile import to_json
 from agent_resolver.schema.manifest import Manifest, parse_manifest
 
-_OF_VALUES: Final = frozenset({UnsafeCode.INVALID_DEFAULT, UnsafeCode.INVALID_EXAMPLE})
+_VALUE_CODES: Final = frozenset({UnsafeCode.INVALID_DEFAULT, UnsafeCode.INVALID_EXAMPLE})
 
 
 class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that keeps a tool from passing a check."""
+    """One reason why a tool does not pass a check."""
 
     tool: str
     code: str = ""
-    """What it is, for machines, where it has a name."""
+    """The code of the fault, where it has one."""
     path: str = ""
-    """Where in the input, the output or the examples it is."""
+    """Its place in the input, the output or the examples."""
     message: str
 
     def __str__(self) -> str:
@@ -45,17 +45,17 @@ class Check(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     status: Literal["failed", "passed", "skipped"]
     note: str = ""
-    """Why it was skipped, or what it did not cover."""
+    """The reason why it was skipped, or the tools that it did not cover."""
     findings: tuple[Finding, ...]
 
 
 class Certificate(Struct, frozen=True, kw_only=True):
-    """What came of all checks."""
+    """The result of all checks."""
 
     version: str = "1"
     success: bool
     digest: str | UnsetType = UNSET
-    """The digest of the manifest that was certified; absent where none can be made."""
+    """The digest of the manifest that was certified; absent where no manifest can be made."""
     tools: int
     checks: tuple[Check, ...]
 
@@ -71,14 +71,16 @@ def certify(tools: Iterable[Tool], committed: Manifest | None) -> Certificate:
     6. The tools are those of the committed manifest.
     """
     subjects = [_Subject(tool) for tool in tools if is_own(tool.descriptor)]
-    manifest = _manifest([subject.descriptor for subject in subjects])
+    manifest = _manifest_or_none([subject.descriptor for subject in subjects])
     checks = (
-        _check("unique-ids", _duplicates([subject.descriptor for subject in subjects])),
-        _check("schemas-parse", [*_each(subjects, _Subject.unparsable), *_unreadable(manifest)]),
-        _check("fields-described", _each(subjects, _Subject.undescribed)),
-        _check("examples-validate", _each(subjects, _Subject.invalid_examples)),
-        _round_trip(subjects),
-        _drift(committed, manifest),
+        _make_check("unique-ids", _duplicate_ids([subject.descriptor for subject in subjects])),
+        _make_check(
+            "schemas-parse", [*_findings_in(subjects, _Subject.unparsable), *_unreadable_in_manifest(manifest)]
+        ),
+        _make_check("fields-described", _findings_in(subjects, _Subject.undescribed)),
+        _make_check("examples-validate", _findings_in(subjects, _Subject.invalid_examples)),
+        _check_round_trip(subjects),
+        _check_drift(committed, manifest),
     )
     success = all(check.status != "failed" for check in checks)
     digest = manifest.digest if manifest else UNSET
@@ -86,28 +88,28 @@ def certify(tools: Iterable[Tool], committed: Manifest | None) -> Certificate:
 
 
 def refused(findings: Iterable[Finding]) -> Certificate:
-    """What there is to say where the tools cannot even be loaded."""
-    return Certificate(success=False, tools=0, checks=(_check("tools-load", findings),))
+    """The certificate of a project whose tools cannot be loaded."""
+    return Certificate(success=False, tools=0, checks=(_make_check("tools-load", findings),))
 
 
 class _Subject:
-    """A tool, and what was found out about its schemas."""
+    """A tool, and the faults of its schemas."""
 
     def __init__(self, tool: Tool) -> None:
         self.tool = tool
         self.descriptor = tool.descriptor
         output = self.descriptor.output_schema
         schemas = {"input": self.descriptor.input_schema, **({} if output is None else {"output": output})}
-        self._unsafe = {side: list(_unsafe(schema, side)) for side, schema in schemas.items()}
+        self._unsafe = {side: list(_unsafe_in_schema(schema, side)) for side, schema in schemas.items()}
         self._usable = {
             side: schema
             for side, schema in schemas.items()
-            if all(each.code in _OF_VALUES for each in self._unsafe[side])
+            if all(each.code in _VALUE_CODES for each in self._unsafe[side])
         }
 
     def unparsable(self) -> Iterator[Finding]:
         for side, found in self._unsafe.items():
-            yield from (self._finding(side, each.message, each.code) for each in found if each.code not in _OF_VALUES)
+            yield from (self._finding(side, each.message, each.code) for each in found if each.code not in _VALUE_CODES)
 
     def undescribed(self) -> Iterator[Finding]:
         if not self.descriptor.description.strip():
@@ -121,32 +123,36 @@ class _Subject:
         if not examples:
             yield self._finding("", "it has no examples of whole arguments")
         for found in self._unsafe.values():
-            yield from (self._finding(each.path, each.message, each.code) for each in found if each.code in _OF_VALUES)
+            yield from (
+                self._finding(each.path, each.message, each.code) for each in found if each.code in _VALUE_CODES
+            )
         if "input" in self._usable:
             shape = compile_schema(self._usable["input"])
             for position, example in enumerate(examples):
                 for fault in faults_of_example(shape, example):
                     yield self._finding(f"examples.{position}", fault)
 
-    def changed_examples(self, request: Typed) -> Iterator[Finding]:
-        """Examples that do not come back when they are read and written."""
+    def changed_examples(self) -> Iterator[Finding]:
+        """Examples of a capability that do not come back when they are read and written."""
+        if not isinstance(self.tool, Capability):
+            return
         for position, example in enumerate(self.descriptor.labels.examples):
-            if message := _round_trip_fault(request, example):
+            if message := _round_trip_fault(self.tool.request_type, example):
                 yield self._finding(f"examples.{position}", message)
 
     def _finding(self, path: str, message: str, code: str = "") -> Finding:
         return Finding(tool=self.descriptor.id, code=code, path=path, message=message)
 
 
-def _unsafe(schema: dict[str, Any], side: str) -> Iterator[Unsafe]:
-    if fault := _unusable(schema):
+def _unsafe_in_schema(schema: dict[str, Any], side: str) -> Iterator[Unsafe]:
+    if fault := _reason_unusable(schema):
         yield Unsafe(at=(side,), code=UnsafeCode.INVALID_SCHEMA, message=fault)
     else:
-        yield from unsafe_schema(_spelled_out(schema), (side,))
+        yield from unsafe_schema(_without_boolean_schemas(schema), (side,))
 
 
-def _unusable(schema: dict[str, Any]) -> str | None:
-    """Why nothing can be checked against a schema."""
+def _reason_unusable(schema: dict[str, Any]) -> str | None:
+    """The reason why no value can be checked against a schema; None if values can."""
     if fault := meta_fault(schema):
         return f"its schema is none of 2020-12: {fault}"
     if keyword := Document(bare(schema)).fault:
@@ -158,45 +164,45 @@ def _unusable(schema: dict[str, Any]) -> str | None:
     return None
 
 
-def _spelled_out(schema: Any) -> Any:  # noqa: ANN401 - a schema
-    """The schema with objects for `true` and `false`, where fields and alternatives are looked for."""
+def _without_boolean_schemas(schema: Any) -> Any:  # noqa: ANN401 - a schema
+    """The schema with objects in place of `true` and `false`, wherever fields and alternatives are searched."""
     if isinstance(schema, bool):
         return {} if schema else {"not": {}}
     node = dict(schema)
     for key in node.keys() & {"$defs", "properties"}:
-        node[key] = {name: _spelled_out(each) for name, each in node[key].items()}
+        node[key] = {name: _without_boolean_schemas(each) for name, each in node[key].items()}
     for key in node.keys() & {"anyOf", "oneOf", "prefixItems"}:
-        node[key] = list(map(_spelled_out, node[key]))
+        node[key] = list(map(_without_boolean_schemas, node[key]))
     for key in node.keys() & {"additionalProperties", "items"}:
-        node[key] = node[key] if isinstance(node[key], bool) else _spelled_out(node[key])
+        node[key] = node[key] if isinstance(node[key], bool) else _without_boolean_schemas(node[key])
     return node
 
 
-def _each(subjects: Sequence[_Subject], look: Callable[[_Subject], Iterator[Finding]]) -> Iterator[Finding]:
+def _findings_in(subjects: Sequence[_Subject], look: Callable[[_Subject], Iterator[Finding]]) -> Iterator[Finding]:
     return (finding for subject in subjects for finding in look(subject))
 
 
-def _check(name: str, findings: Iterable[Finding], note: str = "") -> Check:
+def _make_check(name: str, findings: Iterable[Finding], note: str = "") -> Check:
     found = tuple(sorted(findings, key=lambda each: (each.tool, each.path, each.message)))
     return Check(name=name, status="failed" if found else "passed", note=note, findings=found)
 
 
-def _manifest(descriptors: Sequence[Descriptor]) -> Manifest | None:
+def _manifest_or_none(descriptors: Sequence[Descriptor]) -> Manifest | None:
     try:
         return manifest_of(descriptors)
     except ToolIdConflict:
         return None
 
 
-def _duplicates(descriptors: Sequence[Descriptor]) -> Iterator[Finding]:
+def _duplicate_ids(descriptors: Sequence[Descriptor]) -> Iterator[Finding]:
     counts = Counter(descriptor.id for descriptor in descriptors)
     for tool in (tool for tool, count in counts.items() if count > 1):
         sources = sorted(descriptor.source for descriptor in descriptors if descriptor.id == tool)
         yield Finding(tool=tool, message=f"registered by {' and '.join(sources)}")
 
 
-def _unreadable(manifest: Manifest | None) -> Iterator[Finding]:
-    """What no manifest can hold: everybody who reads it would refuse it."""
+def _unreadable_in_manifest(manifest: Manifest | None) -> Iterator[Finding]:
+    """Values that make the manifest unreadable: every program that reads it would refuse it."""
     if manifest is None:
         return
     try:
@@ -208,18 +214,10 @@ def _unreadable(manifest: Manifest | None) -> Iterator[Finding]:
             yield Finding(tool=tool, code=issue.code, path=issue.path, message=issue.message)
 
 
-def _round_trip(subjects: Sequence[_Subject]) -> Check:
-    types = {subject: _request_type(subject.tool) for subject in subjects}
-    untyped = sorted(subject.descriptor.id for subject, request in types.items() if request is None)
-    found = [each for subject, request in types.items() if request for each in subject.changed_examples(request)]
-    return _check("examples-round-trip", found, f"only validated: {', '.join(untyped)}" if untyped else "")
-
-
-def _request_type(tool: Tool) -> Typed | None:
-    """The type of what a capability takes; None for a tool that is no function of Python's."""
-    function = getattr(tool, "__wrapped__", None)
-    signature = signature_of(function)[0] if callable(function) else None
-    return typed(signature.request, "input", (signature.name,))[0] if signature else None
+def _check_round_trip(subjects: Sequence[_Subject]) -> Check:
+    untyped = sorted(subject.descriptor.id for subject in subjects if not isinstance(subject.tool, Capability))
+    found = _findings_in(subjects, _Subject.changed_examples)
+    return _make_check("examples-round-trip", found, f"only validated: {', '.join(untyped)}" if untyped else "")
 
 
 def _round_trip_fault(request: Typed, example: Any) -> str | None:  # noqa: ANN401 - a JSON value
@@ -227,20 +225,20 @@ def _round_trip_fault(request: Typed, example: Any) -> str | None:  # noqa: ANN4
         again = request.encode(request.decode(example))
     except (TypeError, ValueError, RecursionError) as error:
         return f"it becomes no value: {error}"
-    return None if _came_back(again, example) else "it comes back as something else: write it as it comes back"
+    return None if _is_restored(again, example) else "it comes back as something else: write it as it comes back"
 
 
-def _came_back(again: Any, example: Any) -> bool:  # noqa: ANN401 - JSON values
-    """Whether an example is in what came back; there may be defaults besides, and sets come in another order."""
+def _is_restored(again: Any, example: Any) -> bool:  # noqa: ANN401 - JSON values
+    """True if the value that came back holds the example; it may have defaults besides, and sets in another order."""
     if isinstance(example, dict) and isinstance(again, dict):
-        return all(key in again and _came_back(again[key], value) for key, value in example.items())
+        return all(key in again and _is_restored(again[key], value) for key, value in example.items())
     if isinstance(example, list | tuple) and isinstance(again, list | tuple) and len(example) == len(again):
-        is_same = all(_came_back(*pair) for pair in zip(again, example, strict=True))
+        is_same = all(_is_restored(*pair) for pair in zip(again, example, strict=True))
         return is_same or sorted(map(token, again)) == sorted(map(token, example))
     return token(again) == token(example)
 
 
-def _drift(committed: Manifest | None, current: Manifest | None) -> Check:
+def _check_drift(committed: Manifest | None, current: Manifest | None) -> Check:
     if committed is None or current is None:
         note = "no manifest is committed" if committed is None else "two tools have one id"
         return Check(name="drift", status="skipped", note=note, findings=())
@@ -248,4 +246,4 @@ def _drift(committed: Manifest | None, current: Manifest | None) -> Check:
         Finding(tool=each.tool, code=each.kind, message=str(each).removeprefix(f"{each.tool}: "))
         for each in manifest_difference(committed, current)
     ]
-    return _check("drift", found)
+    return _make_check("drift", found)

@@ -1,7 +1,7 @@
-"""The process of one isolated call: it runs one capability, tells how it ended, and is gone.
+"""The process of one isolated call: it runs one capability, reports how the call ended, and exits.
 
-It is started by `isolated.py` with nothing but a few variables. What it is to do comes over its stdin, which stays open
-for as long as somebody waits: when whoever started it is gone, it ends itself and all that it started.
+`isolated.py` starts it with a few environment variables and sends the request over stdin, which stays open for as long
+as the caller waits. When stdin closes, the caller is gone, and the process kills itself and all that it started.
 """
 
 import asyncio
@@ -38,19 +38,19 @@ _MAX_WORDS = 1000
 
 
 def main() -> None:
-    """Do what stdin says, and tell it on the pipe whose number is the last argument."""
+    """Run the request from stdin, and report to the pipe whose number is the last argument."""
     requests, answers = os.dup(0), int(sys.argv[-1])
-    # Nothing that the capability starts may hold the pipes open, or speak in its name.
+    # A process that the capability starts must not hold the pipes open or write to them.
     os.set_inheritable(answers, False)  # noqa: FBT003
     with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - a number is needed, no path
         os.dup2(nothing.fileno(), 0)
     sys.argv = [""]
-    request = msgspec.json.decode(_line(requests), type=Request)
-    threading.Thread(target=_end_with, args=(requests,), daemon=True).start()
-    _tell(answers, asyncio.run(_ending(request, answers)))
+    request = msgspec.json.decode(_read_request_line(requests), type=Request)
+    threading.Thread(target=_exit_with_parent, args=(requests,), daemon=True).start()
+    _send(answers, asyncio.run(_run_capability(request, answers)))
 
 
-def _line(source: int) -> bytes:
+def _read_request_line(source: int) -> bytes:
     line = bytearray()
     while not line.endswith(b"\n"):
         chunk = os.read(source, _CHUNK)
@@ -60,19 +60,19 @@ def _line(source: int) -> bytes:
     return bytes(line)
 
 
-def _end_with(requests: int) -> None:
-    """End with whoever asks, and take along all that was started."""
+def _exit_with_parent(requests: int) -> None:
+    """Wait until the caller is gone, then kill this process and all that it started."""
     while os.read(requests, _CHUNK):
         pass
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
-async def _ending(request: Request, answers: int) -> Ending:
+async def _run_capability(request: Request, answers: int) -> Ending:
     async def progress(done: float, total: float | None = None, message: str | None = None) -> None:
-        # JSON has no word for what is not finite.
+        # JSON has no form for a number that is not finite.
         if isfinite(done):
             known = total if total is not None and isfinite(total) else None
-            _tell(answers, Progressed(done=done, total=known, message=message and message[:_MAX_WORDS]))
+            _send(answers, Progressed(done=done, total=known, message=message and message[:_MAX_WORDS]))
 
     context = CallContext(
         run=request.run,
@@ -86,17 +86,17 @@ async def _ending(request: Request, answers: int) -> Ending:
         answers=request.answers,
     )
     try:
-        return Finished(result=await _load(request).run_here(request.arguments, context))
+        return Finished(result=await _load_capability(request).run_here(request.arguments, context))
     except ToolFailure as failure:
-        return Refused(code=failure.code, message=str(failure), remedy=failure.remedy)
+        return Refused(code=failure.code, message=str(failure), remedy=failure.remedy, details=failure.details)
     except NeedsAction as needed:
         return Needed(kind=needed.kind, subject=needed.subject, message=str(needed), needs=needed.needs)
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it ends this process and no other
+    except BaseException as error:  # noqa: BLE001 - any error ends this process and no other
         return Broken(error=type(error).__name__, place=place_of(error))
 
 
-def _load(request: Request) -> Capability[..., Any]:
-    # Only now, so that nothing in the project takes the place of what was imported above.
+def _load_capability(request: Request) -> Capability[..., Any]:
+    # Not earlier: a module of the project must not replace one that was imported above.
     sys.path.insert(0, request.root)
     module = importlib.import_module(request.module)
     if not os.path.samefile(module.__file__ or "", request.file):  # noqa: PTH121
@@ -107,7 +107,7 @@ def _load(request: Request) -> Capability[..., Any]:
     return found
 
 
-def _tell(answers: int, message: Message) -> None:
+def _send(answers: int, message: Message) -> None:
     line = msgspec.json.encode(message)
     if len(line) >= MAX_LINE:
         text, remedy = f"The result is larger than {MAX_LINE} bytes", "ask for less of it"

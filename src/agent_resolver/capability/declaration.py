@@ -1,14 +1,14 @@
-"""What is declared of a capability."""
+"""The declaration of a capability: what `@capability` was given, and what is wrong with it."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any, Final, get_args
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from agent_resolver.capability.naming import domain_of, unsafe_name
+from agent_resolver.capability.naming import unsafe_name
 from agent_resolver.capability.unsafe import Unsafe, UnsafeCode
 from agent_resolver.schema.classification import Classification
 from agent_resolver.schema.descriptor import Descriptor, Labels, Rules
@@ -21,35 +21,28 @@ _SECRET: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
 class Declaration(Struct, frozen=True, kw_only=True):
-    """What `@capability` was given; what it leaves open is filled in."""
+    """What `@capability` was given, with its defaults filled in; not checked yet."""
 
     id: str
-    examples: tuple[Any, ...]
-    classification: Classification
-    scopes: Sequence[str]
-    idempotent: bool
-    read_only: bool
-    secrets: Sequence[str]
     domain: str | None
-    subdomain: str
-    tags: Sequence[str]
-    maintainer: str
-    allow_outbound: bool
-    cost_factor: float | None
-    approval: bool
-    approver_role: str
-    priority: Priority
+    """The domain that was declared beside the id."""
+    description: str | None
+    """None where the docstring of the function describes it."""
+    is_read_only: bool
     timeout_seconds: float
     rate_limit_per_minute: float | None
-    isolated: bool
-    description: str | None
+    word_lists: Mapping[str, Sequence[str]]
+    """Lists of words as they were given, by the name of their parameter: the rules and labels have each word once."""
+    rules: Rules
+    labels: Labels
 
 
 def descriptor_of(
     declared: Declaration, description: str, input_schema: dict[str, Any], output_schema: dict[str, Any], source: str
 ) -> Descriptor:
-    """The tool that a declaration makes."""
-    domain = domain_of(declared.id)
+    """The descriptor of the tool that a valid declaration makes."""
+    # Copied through JSON: the author's module may keep the examples and change them.
+    examples = tuple(msgspec.json.decode(msgspec.json.encode(declared.labels.examples)))
     return Descriptor(
         id=declared.id,
         description=description.strip(),
@@ -58,33 +51,14 @@ def descriptor_of(
         source=source,
         rate_limit_per_minute=declared.rate_limit_per_minute,
         timeout_seconds=declared.timeout_seconds,
-        hints=_hints(declared),
-        rules=Rules(
-            required_scopes=_once(declared.scopes),
-            classification=declared.classification,
-            needs_approval=declared.approval,
-            approver_role=declared.approver_role,
-            priority=declared.priority,
-            is_idempotent=declared.idempotent,
-            secrets=_once(declared.secrets),
-            is_isolated=declared.isolated,
-        ),
-        labels=Labels(
-            kind="CAPABILITY",
-            domain=domain,
-            subdomain=declared.subdomain,
-            tags=_once((domain, *declared.tags)),
-            maintainer=declared.maintainer,
-            allow_outbound=declared.allow_outbound,
-            cost_factor=declared.cost_factor,
-            # As JSON says them: whoever wrote them may hold on to them.
-            examples=tuple(msgspec.json.decode(msgspec.json.encode(declared.examples))),
-        ),
+        hints=_mcp_hints(declared),
+        rules=declared.rules,
+        labels=structs.replace(declared.labels, examples=examples),
     )
 
 
 def unsafe_declaration(declared: Declaration, description: str) -> Iterator[Unsafe]:
-    """Every fault of a declaration, the types aside."""
+    """Every fault of a declaration; its types are checked elsewhere."""
     yield from unsafe_name(declared.id, declared.domain)
     if not description.strip():
         message = "nothing says what it does: give it a docstring, or a `description`"
@@ -92,58 +66,59 @@ def unsafe_declaration(declared: Declaration, description: str) -> Iterator[Unsa
     if len(description) > _MAX_DESCRIPTION:
         message = f"it has {len(description)} characters, and {_MAX_DESCRIPTION} is the most: make it shorter"
         yield Unsafe(at=("description",), code=UnsafeCode.TOO_LARGE, message=message)
-    if not declared.examples:
+    if not declared.labels.examples:
         message = "nothing shows how it is called: give whole arguments, once at least"
         yield Unsafe(at=("examples",), code=UnsafeCode.MISSING_EXAMPLES, message=message)
-    if declared.classification == "RESTRICTED" and not declared.approval:
+    if declared.rules.classification == "RESTRICTED" and not declared.rules.needs_approval:
         message = "what is RESTRICTED takes an approval: leave `approval` out, or lower the classification"
         yield Unsafe(at=("approval",), code=UnsafeCode.UNAPPROVED_RESTRICTED, message=message)
-    for name, message in _bad_settings(declared):
+    for name, message in (*_unknown_words(declared), *_bad_numbers(declared), *_bad_word_lists(declared)):
         yield Unsafe(at=(name,), code=UnsafeCode.BAD_SETTING, message=message)
 
 
-def _bad_settings(declared: Declaration) -> Iterator[tuple[str, str]]:
+def unique_words(words: Sequence[str]) -> tuple[str, ...]:
+    """Each word once, in the order given."""
+    return tuple(dict.fromkeys(map(str, words)))
+
+
+def _unknown_words(declared: Declaration) -> Iterator[tuple[str, str]]:
     for name, value, known in (
-        ("classification", declared.classification, get_args(Classification)),
-        ("priority", declared.priority, get_args(Priority)),
+        ("classification", declared.rules.classification, get_args(Classification)),
+        ("priority", declared.rules.priority, get_args(Priority)),
     ):
         if value not in known:
             yield name, f"it is not known: choose one of {', '.join(known)}"
-    if not _is_over(declared.timeout_seconds, 0):
+
+
+def _bad_numbers(declared: Declaration) -> Iterator[tuple[str, str]]:
+    rate_limit, cost_factor = declared.rate_limit_per_minute, declared.labels.cost_factor
+    if not _is_number_above(declared.timeout_seconds, 0):
         yield "timeout_seconds", "it is no number of seconds: give one above 0"
-    if declared.rate_limit_per_minute is not None and not _is_over(declared.rate_limit_per_minute, 0):
+    if rate_limit is not None and not _is_number_above(rate_limit, 0):
         yield "rate_limit_per_minute", "it is no number above 0: leave it out for no limit"
-    if declared.cost_factor is not None and not _is_over(declared.cost_factor, -1e-9):
+    if cost_factor is not None and not _is_number_above(cost_factor, -1e-9):
         yield "cost_factor", "it is no number from 0 on: leave it out where none is known"
-    for name, words, form in (
-        ("scopes", declared.scopes, _WORD),
-        ("tags", declared.tags, _WORD),
-        ("secrets", declared.secrets, _SECRET),
-        ("approver_role", [declared.approver_role], _WORD),
-    ):
-        if isinstance(words, str):
-            yield name, "it is one word: give a list of words"
-        elif len(words) > _MAX_WORDS or not all(form.fullmatch(str(word)) for word in words):
-            yield (
-                name,
-                f"it is no list of up to {_MAX_WORDS} words such as `{'API_TOKEN' if form is _SECRET else 'read'}`",
-            )
 
 
-def _is_over(value: Any, bound: float) -> bool:  # noqa: ANN401 - whatever somebody wrote
+def _is_number_above(value: Any, bound: float) -> bool:  # noqa: ANN401 - the author may have written anything
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value > bound
 
 
-def _hints(declared: Declaration) -> dict[str, bool]:
-    """What MCP's annotations may say of it: what was not declared is not promised."""
-    said = {
-        # Nobody declares that what it changes can be had back.
-        "destructiveHint": not declared.read_only,
-        "idempotentHint": declared.idempotent,
-        "openWorldHint": declared.allow_outbound,
+def _bad_word_lists(declared: Declaration) -> Iterator[tuple[str, str]]:
+    for name, words in declared.word_lists.items():
+        form, example = (_SECRET, "API_TOKEN") if name == "secrets" else (_WORD, "read")
+        if isinstance(words, str):
+            yield name, "it is one word: give a list of words"
+        elif len(words) > _MAX_WORDS or not all(form.fullmatch(str(word)) for word in words):
+            yield name, f"it is no list of up to {_MAX_WORDS} words such as `{example}`"
+
+
+def _mcp_hints(declared: Declaration) -> dict[str, bool]:
+    """The annotations that MCP has for the tool's effects; an effect that was not declared is not promised."""
+    hints = {
+        # No attribute declares that a change can be undone.
+        "destructiveHint": not declared.is_read_only,
+        "idempotentHint": declared.rules.is_idempotent,
+        "openWorldHint": declared.labels.allow_outbound,
     }
-    return {"readOnlyHint": True, **said} if declared.read_only else said
-
-
-def _once(words: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(words))
+    return {"readOnlyHint": True, **hints} if declared.is_read_only else hints

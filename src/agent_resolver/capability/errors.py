@@ -11,11 +11,13 @@ from agent_resolver.schema.errors import ResolverError
 
 
 class UnsafeCapability(ResolverError):
-    """A function that cannot be offered as a tool, with every reason why."""
+    """A function cannot be offered as a tool; the error has every reason."""
+
+    details: tuple[Unsafe, ...]
 
     def __init__(self, capability_id: str, where: str, faults: Sequence[Unsafe]) -> None:
         super().__init__(f"{capability_id} ({where}) cannot be a tool")
         self.capability_id = capability_id
         self.where = where
         """The module and the function, as `tickets:purge`."""
-        self.faults = self.differences = tuple(faults)
+        self.details = tuple(faults)

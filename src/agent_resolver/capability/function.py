@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from agent_resolver.capability.declaration import Declaration, descriptor_of, unsafe_declaration
+from agent_resolver.capability.declaration import Declaration, descriptor_of, unique_words, unsafe_declaration
 from agent_resolver.capability.errors import UnsafeCapability
 from agent_resolver.capability.isolated import Isolated, target_of
+from agent_resolver.capability.naming import domain_of
 from agent_resolver.capability.signature import Signature, signature_of
 from agent_resolver.capability.tool_schema import faults_of_example
 from agent_resolver.capability.type_adapter import Typed, typed
@@ -19,7 +20,7 @@ from agent_resolver.registry.compiled_schema import compile_schema
 from agent_resolver.registry.errors import ToolFailure
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.classification import Classification
-from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.schema.descriptor import Descriptor, Labels, Rules
 from agent_resolver.schema.outcome import FailureCode
 from agent_resolver.schema.pending import Priority
 
@@ -57,43 +58,58 @@ def capability(  # noqa: PLR0913 - each is a word of the declaration
         capability_id: Two or more words with dots between; the first is its domain.
         examples: Whole arguments that a caller could give; at least one.
         classification: How sensitive its data is.
-        scopes: What the caller must hold.
-        idempotent: Whether doing it twice under one key is doing it once.
-        read_only: Whether it changes nothing.
-        secrets: The secrets that it is given, by name: `context.secrets["NAME"].reveal()`.
-        allow_outbound: Whether it reaches other machines.
-        approval: Whether somebody must approve each call; left out, exactly where it is RESTRICTED.
-        timeout_seconds: How long a call may take. Nothing stops a function that is not async and not isolated: when
-            its time is up, nobody waits for it any longer.
-        isolated: Whether each call runs in a process of its own, which is killed when its time is up and sees only
+        scopes: The scopes that the caller must hold, all of them.
+        idempotent: True if two calls under one key have the effect of one.
+        read_only: True if it changes nothing.
+        secrets: The names of the secrets that it is given: `context.secrets["NAME"].reveal()`.
+        domain: Its domain, which the id says already; any other is refused.
+        subdomain: A finer word than its domain.
+        tags: Words to find it by; its domain is always among them.
+        maintainer: The person or team that looks after it.
+        allow_outbound: True if it reaches other machines.
+        cost_factor: How expensive a call is, compared with others.
+        approval: True if each call must be approved; left out, exactly where it is RESTRICTED.
+        approver_role: The role that an approver must have.
+        priority: How soon a question for approval expires; P1 is the soonest.
+        timeout_seconds: How long a call may take. A function that is neither async nor isolated cannot be stopped: when
+            its time is up, the call fails and the function runs on.
+        rate_limit_per_minute: How often it may be called in a minute; left out, there is no limit.
+        isolated: True if each call runs in a process of its own, which is killed when its time is up and sees only
             the secrets declared here; left out, exactly where it is RESTRICTED.
         description: What it does, for people and models; left out, its docstring.
 
     Raises:
-        UnsafeCapability: It cannot be a tool; every reason is told.
+        UnsafeCapability: It cannot be a tool; the error has every reason.
     """
     is_restricted = classification == "RESTRICTED"
     declaration = Declaration(
         id=capability_id,
-        examples=tuple(examples),
-        classification=classification,
-        scopes=scopes,
-        idempotent=idempotent,
-        read_only=read_only,
-        secrets=secrets,
         domain=domain,
-        subdomain=subdomain,
-        tags=tags,
-        maintainer=maintainer,
-        allow_outbound=allow_outbound,
-        cost_factor=cost_factor,
-        approval=is_restricted if approval is None else approval,
-        approver_role=approver_role,
-        priority=priority,
+        description=description,
+        is_read_only=read_only,
         timeout_seconds=timeout_seconds,
         rate_limit_per_minute=rate_limit_per_minute,
-        isolated=is_restricted if isolated is None else isolated,
-        description=description,
+        word_lists={"scopes": scopes, "tags": tags, "secrets": secrets, "approver_role": [approver_role]},
+        rules=Rules(
+            required_scopes=unique_words(scopes),
+            classification=classification,
+            needs_approval=is_restricted if approval is None else approval,
+            approver_role=approver_role,
+            priority=priority,
+            is_idempotent=idempotent,
+            secrets=unique_words(secrets),
+            is_isolated=is_restricted if isolated is None else isolated,
+        ),
+        labels=Labels(
+            kind="CAPABILITY",
+            domain=domain_of(capability_id),
+            subdomain=subdomain,
+            tags=unique_words((domain_of(capability_id), *tags)),
+            maintainer=maintainer,
+            allow_outbound=allow_outbound,
+            cost_factor=cost_factor,
+            examples=tuple(examples),
+        ),
     )
     return lambda function: Capability(function, declaration)
 
@@ -102,30 +118,38 @@ class Capability(Generic[Parameters, Result]):
     """A function that is a tool, and can still be called as the function that it is."""
 
     descriptor: Descriptor
+    request_type: Typed
+    """The type of its arguments."""
 
     def __init__(self, function: Callable[Parameters, Result], declaration: Declaration) -> None:
-        signature, found = signature_of(function)
-        description = declaration.description if declaration.description is not None else inspect.getdoc(function) or ""
-        found = [*unsafe_declaration(declaration, description), *found]
-        target, unsafe = target_of(function) if declaration.isolated else (None, [])
-        found += unsafe
-        request, result = _types_of(signature, found)
-        if request:
-            found += _unsafe_examples(declaration.examples, request)
+        docstring = inspect.getdoc(function) or ""
+        description = docstring if declaration.description is None else declaration.description
+        signature, unsafe_signature = signature_of(function)
+        target, unsafe_target = target_of(function) if declaration.rules.is_isolated else (None, [])
+        request, result, unsafe_types = _types_of(signature)
+        unsafe_examples = _unsafe_examples(declaration.labels.examples, request) if request else []
+        found = [
+            *unsafe_declaration(declaration, description),
+            *unsafe_signature,
+            *unsafe_target,
+            *unsafe_types,
+            *unsafe_examples,
+        ]
         if found or signature is None or request is None or result is None:
-            raise UnsafeCapability(declaration.id, _where(function), found)
+            raise UnsafeCapability(declaration.id, _qualified_name(function), found)
         functools.update_wrapper(self, function)
         self.descriptor = descriptor_of(
             declaration, description, request.schema, result.schema, f"module {function.__module__}"
         )
+        self.request_type = request
         self._function: Callable[..., Any] = function
         self._takes_context = signature.takes_context
         self._is_async = signature.is_async
-        self._decode, self._encode = request.decode, result.encode
-        self._run = Isolated(declaration.id, target, declaration.secrets).run if target else self.run_here
+        self._encode = result.encode
+        self._run = Isolated(declaration.id, target, declaration.rules.secrets).run if target else self.run_here
 
     def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        """Call the function itself: nothing is checked, and nothing is recorded."""
+        """Call the function itself: nothing is checked and nothing is recorded."""
         result: Result = self._function(*args, **kwargs)
         return result
 
@@ -133,31 +157,31 @@ class Capability(Generic[Parameters, Result]):
         return f"<capability {self.descriptor.id}>"
 
     async def invoke(self, arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401 - a JSON value
-        """Do it, in a process of its own where it was declared so.
+        """Call the function with JSON arguments, in a process of its own where it was declared so.
 
         Raises:
-            ToolFailure: It did not work, in a way that is foreseen.
-            NeedsAction: It cannot start before a person has done something.
+            ToolFailure: The call failed in a foreseen way.
+            NeedsAction: A person must do something before the call can start.
         """
         return await self._run(arguments, context)
 
     def faults_in(self, arguments: dict[str, Any]) -> tuple[str, ...]:
-        """What keeps arguments that follow the schema from being a value of the type, each with its place."""
-        return _faults_in(arguments, self._decode)
+        """The reasons why arguments that follow the schema are not a value of the type, each with its place."""
+        return _decoding_faults(arguments, self.request_type)
 
     async def run_here(self, arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401 - a JSON value
-        """Do it in this process."""
+        """Call the function with JSON arguments in this process."""
         try:
-            request = self._decode(arguments)
+            request = self.request_type.decode(arguments)
         except Undecodable as error:
             message = f"The arguments do not follow the schema of {self.descriptor.id}: {error}"
             remedy = f"see `agent tools show {self.descriptor.id}`"
-            raise ToolFailure(FailureCode.INPUT_VALIDATION_FAILED, message, remedy) from None
+            raise ToolFailure(FailureCode.INPUT_VALIDATION_FAILED, message, remedy, details=error.faults) from None
         given = (request, context) if self._takes_context else (request,)
         if self._is_async:
             result = await self._function(*given)
         else:
-            result = await asyncio.to_thread(_called, self._function, given)
+            result = await asyncio.to_thread(_call_in_thread, self._function, given)
         try:
             return self._encode(result)
         except (TypeError, ValueError, RecursionError) as error:
@@ -167,32 +191,32 @@ class Capability(Generic[Parameters, Result]):
 
 
 def capabilities_of(module: ModuleType) -> tuple[Capability[..., Any], ...]:
-    """Every capability among the attributes of a module, by id."""
+    """Every capability among the attributes of a module, sorted by id."""
     found = {id(value): value for value in vars(module).values() if isinstance(value, Capability)}
     return tuple(sorted(found.values(), key=lambda each: each.descriptor.id))
 
 
-def _types_of(signature: Signature | None, found: list[Unsafe]) -> tuple[Typed | None, Typed | None]:
+def _types_of(signature: Signature | None) -> tuple[Typed | None, Typed | None, list[Unsafe]]:
+    """The types of the request and the result, and all that is not safe about them."""
     if signature is None:
-        return None, None
+        return None, None, []
     request, unsafe_request = typed(signature.request, "input", (signature.name,))
     result, unsafe_result = typed(signature.result, "output", ("return",))
-    found += [*unsafe_request, *unsafe_result]
-    return request, result
+    return request, result, [*unsafe_request, *unsafe_result]
 
 
 def _unsafe_examples(examples: Sequence[Any], request: Typed) -> list[Unsafe]:
-    shape = compile_schema(request.schema)
+    schema = compile_schema(request.schema)
     found = []
     for place, example in enumerate(examples):
-        faults = faults_of_example(shape, example) or _faults_in(example, request.decode)
+        faults = faults_of_example(schema, example) or _decoding_faults(example, request)
         found += [Unsafe(at=("examples", place), code=UnsafeCode.INVALID_EXAMPLE, message=each) for each in faults]
     return found
 
 
-def _faults_in(arguments: dict[str, Any], decode: Callable[[dict[str, Any]], Any]) -> tuple[str, ...]:
+def _decoding_faults(arguments: dict[str, Any], request: Typed) -> tuple[str, ...]:
     try:
-        decode(arguments)
+        request.decode(arguments)
     except Undecodable as error:
         return error.faults
     except Exception as error:  # noqa: BLE001 - a class may have code of its own
@@ -200,12 +224,14 @@ def _faults_in(arguments: dict[str, Any], decode: Callable[[dict[str, Any]], Any
     return ()
 
 
-def _where(function: Callable[..., Any]) -> str:
-    return f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', type(function).__name__)}"
+def _qualified_name(function: Callable[..., Any]) -> str:
+    # It may be anything that an author put the decorator on, so it need not have the attributes of a function.
+    module, name = getattr(function, "__module__", "?"), getattr(function, "__qualname__", type(function).__name__)
+    return f"{module}:{name}"
 
 
-def _called(function: Callable[..., Any], given: tuple[Any, ...]) -> Any:  # noqa: ANN401 - whatever it returns
+def _call_in_thread(function: Callable[..., Any], given: tuple[Any, ...]) -> Any:  # noqa: ANN401 - any result
     try:
         return function(*given)
-    except StopIteration as stop:  # A future cannot carry it: whoever waits would wait for ever.
+    except StopIteration as stop:  # A future cannot carry it: the caller would wait for ever.
         raise RuntimeError("it raised StopIteration") from stop

@@ -1,8 +1,8 @@
 """Capabilities that run in a process of their own, one for each call.
 
-This keeps what a capability does by mistake, or what a library of it does, away from our memory, our variables and our
-time. It is no wall against code that means harm: it runs as the same user, and may read what that user may read; what
-it starts and takes out of its process group is not found.
+A process keeps the mistakes of a capability, and of the libraries it uses, away from our memory, our variables and our
+time. It is not a defence against malicious code: the process runs as the same user and may read what that user may
+read, and a process that leaves the process group is not found.
 """
 
 import asyncio
@@ -37,22 +37,22 @@ from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.outcome import FailureCode
 
 _AT_ONCE: Final = 16
-"""How many processes run at the same time; the other calls wait."""
+"""The number of processes that run at the same time; further calls wait."""
 _PATIENCE_SECONDS: Final = 2.0
-"""How long a process that has answered may take to end."""
+"""The time that a process may take to exit after its answer."""
 _LOOK_SECONDS: Final = 0.002
 _PASSED_ON: Final = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
-"""The variables that a process may need and that hold no secrets."""
+"""The environment variables that a process may need and that hold no secrets."""
 _PACKAGES: Final = str(Path(__file__).parents[2])
 _START: Final = "import sys; sys.path.append(sys.argv[1]); from agent_resolver.capability.child import main; main()"
 _LOOK_FIRST: Final = "it may have done its work all the same: look before you call it again"
 
-_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
-_read = msgspec.json.Decoder(Message).decode
+_process_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+_decode_message = msgspec.json.Decoder(Message).decode
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """A function that another process finds by its name."""
+    """The place of a function that another process can import."""
 
     module: str
     name: str
@@ -61,7 +61,7 @@ class Target(Struct, frozen=True, kw_only=True):
 
 
 def target_of(function: Callable[..., Any]) -> tuple[Target | None, list[Unsafe]]:
-    """Where another process finds a function, or why it cannot."""
+    """The place where another process finds a function, or the reason why it cannot."""
     module, name = str(getattr(function, "__module__", "")), str(getattr(function, "__qualname__", ""))
     file = Path(getattr(function, "__globals__", {}).get("__file__") or "")
     parts = (*module.split("."), "__init__") if file.stem == "__init__" else tuple(module.split("."))
@@ -76,7 +76,7 @@ def target_of(function: Callable[..., Any]) -> tuple[Target | None, list[Unsafe]
 
 
 class Isolated:
-    """Runs one capability, each time in a fresh interpreter that is gone afterwards with all that it started."""
+    """Runs one capability, each call in a fresh interpreter that is killed afterwards with all that it started."""
 
     def __init__(self, capability_id: str, target: Target, secrets: Sequence[str]) -> None:
         self._id = capability_id
@@ -84,26 +84,26 @@ class Isolated:
         self._secrets = frozenset(secrets)
 
     async def run(self, arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401 - a JSON value
-        """Do it.
+        """Run the capability in a new process.
 
         Raises:
-            ToolFailure: It failed, or its process did.
-            NeedsAction: It cannot start before a person has done something.
+            ToolFailure: The capability or its process failed.
+            NeedsAction: A person must do something before the call can start.
         """
         line = msgspec.json.encode(self._request(arguments, context)) + b"\n"
         if len(line) > MAX_LINE:
             message = f"The arguments of {self._id} are larger than {MAX_LINE} bytes"
             raise ToolFailure(FailureCode.INPUT_VALIDATION_FAILED, message, "give less at once")
-        async with _slot():
-            process, answers = self._start()
+        async with _process_slot():
+            process, answers = self._start_process()
             try:
-                ending = await self._ending(process, answers, line, context)
+                ending = await self._exchange_messages(process, answers, line, context)
             finally:
-                await _end(process)
+                await _kill_and_collect(process)
         if ending is None:
-            message = f"The process of {self._id} {_how(process.returncode)} before it had answered"
+            message = f"The process of {self._id} {_describe_exit(process.returncode)} before it had answered"
             raise ToolFailure(FailureCode.RUNNER_ERROR, message, _LOOK_FIRST)
-        return self._result(ending)
+        return self._unpack_ending(ending)
 
     def _request(self, arguments: dict[str, Any], context: CallContext) -> Request:
         return Request(
@@ -122,8 +122,8 @@ class Isolated:
             answers=dict(context.answers),
         )
 
-    def _start(self) -> "tuple[subprocess.Popen[bytes], int]":
-        """The process, and the pipe that it answers on."""
+    def _start_process(self) -> "tuple[subprocess.Popen[bytes], int]":
+        """The new process, and the pipe that it answers on."""
         if sys.platform == "win32":
             message = f"{self._id} runs in a process of its own, which needs process groups"
             raise ToolFailure(FailureCode.NOT_CONFIGURED, message, "run it on Linux or macOS, or with `isolated=False`")
@@ -146,15 +146,15 @@ class Isolated:
             os.close(given)
         return process, answers
 
-    async def _ending(
+    async def _exchange_messages(
         self, process: "subprocess.Popen[bytes]", answers: int, line: bytes, context: CallContext
     ) -> Ending | None:
-        """Give it the request, pass on what it says, and wait until it is gone; None when it did not answer."""
-        async with _reading(answers) as reader, _writing(process, line):
+        """Send the request, pass progress on, and wait for the exit. Returns None if the process did not answer."""
+        async with _open_answers(answers) as reader, _open_request(process, line):
             ending: Ending | None = None
             try:
                 while ending is None and (said := await reader.readline()):
-                    message = _read(said)
+                    message = _decode_message(said)
                     if isinstance(message, Progressed):
                         await context.progress(message.done, message.total, message.message)
                     else:
@@ -162,18 +162,18 @@ class Isolated:
             except ValueError:
                 error = f"The process of {self._id} said what nobody understands"
                 raise ToolFailure(FailureCode.RUNNER_ERROR, error, _LOOK_FIRST) from None
-            # What it does at its end may belong to its work, such as to write what it holds.
+            # Its exit may be part of its work, such as writing a buffer to a file.
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PATIENCE_SECONDS):
                     await reader.read()
             return ending
 
-    def _result(self, ending: Ending) -> Any:  # noqa: ANN401 - a JSON value
+    def _unpack_ending(self, ending: Ending) -> Any:  # noqa: ANN401 - a JSON value
         match ending:
             case Finished():
                 return ending.result
             case Refused():
-                raise ToolFailure(ending.code, ending.message, ending.remedy)
+                raise ToolFailure(ending.code, ending.message, ending.remedy, details=ending.details)
             case Needed():
                 raise NeedsAction(ending.kind, ending.subject, ending.message, needs=ending.needs)
             case Broken():
@@ -182,14 +182,14 @@ class Isolated:
 
 
 @asynccontextmanager
-async def _slot() -> AsyncIterator[None]:
+async def _process_slot() -> AsyncIterator[None]:
     loop = asyncio.get_running_loop()
-    async with _slots.setdefault(loop, asyncio.Semaphore(_AT_ONCE)):
+    async with _process_slots.setdefault(loop, asyncio.Semaphore(_AT_ONCE)):
         yield
 
 
 @asynccontextmanager
-async def _reading(answers: int) -> AsyncIterator[asyncio.StreamReader]:
+async def _open_answers(answers: int) -> AsyncIterator[asyncio.StreamReader]:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=MAX_LINE)
     pipe = os.fdopen(answers, "rb", buffering=0)
@@ -205,8 +205,8 @@ async def _reading(answers: int) -> AsyncIterator[asyncio.StreamReader]:
 
 
 @asynccontextmanager
-async def _writing(process: "subprocess.Popen[bytes]", line: bytes) -> AsyncIterator[None]:
-    """Give the process its request; its stdin stays open for as long as somebody waits for it."""
+async def _open_request(process: "subprocess.Popen[bytes]", line: bytes) -> AsyncIterator[None]:
+    """Send the process its request, and keep its stdin open for as long as the caller waits."""
     loop = asyncio.get_running_loop()
     assert process.stdin is not None  # noqa: S101 - it was started with one
     transport, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
@@ -214,14 +214,14 @@ async def _writing(process: "subprocess.Popen[bytes]", line: bytes) -> AsyncIter
         transport.write(line)
         yield
     finally:
-        # Its other end may have gone first.
+        # The process may have closed it first.
         if not transport.is_closing():
             transport.abort()
 
 
-async def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Kill the process and all that it started, and collect it."""
-    # It leads a session of its own, and until it is collected nothing else can have its number.
+async def _kill_and_collect(process: "subprocess.Popen[bytes]") -> None:
+    """Kill the process and all that it started, and collect its exit status."""
+    # It leads a session of its own, and until it is collected no other process can have its number.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     if process.stdin is not None:
@@ -229,11 +229,11 @@ async def _end(process: "subprocess.Popen[bytes]") -> None:
             process.stdin.close()
     with suppress(TimeoutError):
         async with asyncio.timeout(_PATIENCE_SECONDS):
-            while process.poll() is None:  # noqa: ASYNC110 - nobody tells that a process is gone
+            while process.poll() is None:  # noqa: ASYNC110 - no event says that a process is gone
                 await asyncio.sleep(_LOOK_SECONDS)
 
 
-def _how(status: int | None) -> str:
+def _describe_exit(status: int | None) -> str:
     if status is None:
         return "does not end"
     return f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with the exit code {status}"

@@ -1,4 +1,4 @@
-"""What an isolated capability and whoever called it say to each other: one line of JSON each."""
+"""The messages between an isolated capability and its caller: one line of JSON each."""
 
 from typing import Any, Final
 
@@ -9,16 +9,16 @@ from agent_resolver.schema.outcome import FailureCode
 from agent_resolver.schema.pending import Need
 
 MAX_LINE: Final = 8 * 1024 * 1024
-"""How long a line may be, in bytes."""
+"""The longest line, in bytes."""
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """What is to be done, and all that the process is given."""
+    """The call to make, with everything that the process is given."""
 
     module: str
     name: str
     file: str
-    """Where the module must come from."""
+    """The file that the module must come from."""
     root: str
     """The folder that the module is found in."""
     arguments: dict[str, Any]
@@ -33,7 +33,7 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 class Progressed(Struct, frozen=True, kw_only=True, tag="progressed"):
-    """How far it is."""
+    """The capability reported progress."""
 
     done: float
     total: float | None
@@ -41,21 +41,22 @@ class Progressed(Struct, frozen=True, kw_only=True, tag="progressed"):
 
 
 class Finished(Struct, frozen=True, kw_only=True, tag="finished"):
-    """It is done."""
+    """The call succeeded."""
 
     result: Any
 
 
 class Refused(Struct, frozen=True, kw_only=True, tag="refused"):
-    """It failed, in a way that it foresaw."""
+    """The call failed in a way that the capability foresaw."""
 
     code: FailureCode
     message: str
     remedy: str
+    details: tuple[str, ...] = ()
 
 
 class Needed(Struct, frozen=True, kw_only=True, tag="needed"):
-    """A person has to do something first."""
+    """A person must do something before the call can start."""
 
     kind: Need
     subject: str
@@ -64,7 +65,7 @@ class Needed(Struct, frozen=True, kw_only=True, tag="needed"):
 
 
 class Broken(Struct, frozen=True, kw_only=True, tag="broken"):
-    """It raised an error, which is told without what it says."""
+    """The capability raised an error; its text is left out."""
 
     error: str
     """Its class."""

@@ -1,4 +1,4 @@
-"""What a capability may be called, and where it belongs."""
+"""The ids of capabilities, and the domains that they name."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def domain_of(capability_id: str) -> str:
 
 
 def unsafe_name(capability_id: str, domain: str | None) -> Iterator[Unsafe]:
-    """What is wrong with an id, and with a domain that was declared beside it."""
+    """The faults of an id, and of a domain that was declared beside it."""
     # MCP allows 1 to 128 letters, digits, underscores, hyphens and dots; we ask for a domain and a name.
     if len(capability_id) > _MAX_ID or not _ID.fullmatch(capability_id):
         message = f"`{capability_id[:_MAX_ID]}` is no id: use lower case words with dots between, as `tickets.search`"

@@ -1,4 +1,4 @@
-"""What a function takes and gives."""
+"""The signature of a function: the types that it takes and returns."""
 
 import inspect
 import types
@@ -17,10 +17,10 @@ _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSIT
 
 
 class Signature(Struct, frozen=True, kw_only=True):
-    """A function that can be a tool."""
+    """The signature of a function that can be a tool."""
 
     name: str
-    """What it calls its request."""
+    """The name of its first parameter."""
     request: Any
     result: Any
     takes_context: bool
@@ -28,11 +28,11 @@ class Signature(Struct, frozen=True, kw_only=True):
 
 
 def signature_of(function: Callable[..., Any]) -> tuple[Signature | None, list[Unsafe]]:
-    """How a function is called, or why it cannot be a tool."""
+    """The signature of a function, or the reasons why it cannot be a tool."""
     if not isinstance(function, types.FunctionType):
         return None, [Unsafe(code=UnsafeCode.BAD_SIGNATURE, message=f"it is no function: {_SHAPE}")]
     parameters = list(inspect.signature(function).parameters.values())
-    found = list(_unsafe(function, parameters))
+    found = list(_unsafe_parameters(function, parameters))
     if found:
         return None, found
     try:
@@ -55,7 +55,7 @@ def signature_of(function: Callable[..., Any]) -> tuple[Signature | None, list[U
     return signature, []
 
 
-def _unsafe(function: types.FunctionType, parameters: list[inspect.Parameter]) -> Iterator[Unsafe]:
+def _unsafe_parameters(function: types.FunctionType, parameters: list[inspect.Parameter]) -> Iterator[Unsafe]:
     for parameter in parameters:
         if parameter.kind in _VARIADIC:
             message = f"what it takes has no names: {_SHAPE}"

@@ -1,4 +1,4 @@
-"""The types that are safe for tools: what their JSON Schema says is all that there is to know about them."""
+"""The types that are safe for tools: their JSON Schema says all that there is to know about them."""
 
 import types
 import typing
@@ -8,7 +8,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from math import isfinite
-from typing import Any, Final, Literal, TypeVar, Union, get_args
+from typing import Annotated, Any, Final, Literal, NewType, TypeVar, Union, get_args
 from uuid import UUID
 
 from msgspec import UNSET, UnsetType
@@ -17,10 +17,10 @@ from agent_resolver.capability.type_library import Annotation, Field, FieldedCla
 from agent_resolver.capability.unsafe import At, Unsafe, UnsafeCode
 
 MAX_DEPTH: Final = 16
-"""How deep objects, lists and mappings may nest."""
+"""The deepest nesting of objects, lists and mappings that is allowed."""
 
 _WORDS: Final = date | datetime | time | timedelta | Decimal | UUID
-"""What JSON has no form for, and everybody writes as a string in one way."""
+"""Types that JSON has no form for, and that all libraries write as a string in the same way."""
 _SCALARS: Final = frozenset({types.NoneType, bool, int, float, str, *get_args(_WORDS)})
 _BINARY: Final = frozenset({bytes, bytearray, memoryview})
 _ARRAYS: Final = frozenset(
@@ -31,103 +31,103 @@ _CALLABLES: Final = frozenset({abc.Callable, type, types.FunctionType, types.Met
 _WRAPPERS: Final = (typing.Final, typing.Required, typing.NotRequired)
 
 
-def unsafe_in(annotation: Annotation, kind: TypeLibrary, at: At, *, needs_examples: bool) -> list[Unsafe]:
-    """Every construct of a type that is outside of the subset, with its place."""
-    walk = _Walk(kind, needs_examples=needs_examples)
+def unsafe_in(annotation: Annotation, library: TypeLibrary, at: At, *, needs_examples: bool) -> list[Unsafe]:
+    """Every construct of a type that tools do not support, with its place."""
+    walk = _Walk(library, needs_examples=needs_examples)
     walk.visit(annotation, at)
     return walk.found
 
 
 def origin_of(annotation: Annotation) -> Annotation:
-    """What an annotation is made with, as `list` for `list[str]`; None where it is not made with anything."""
+    """The generic type of an annotation, as `list` for `list[str]`; None where it has none."""
     return typing.get_origin(annotation)
 
 
 def unwrapped(annotation: Annotation) -> tuple[Any, tuple[Any, ...]]:
-    """The type inside of `Annotated` and the like, and all that they add to it."""
+    """The type inside of `Annotated`, `Required`, `NewType` and the like, and the metadata that they add to it."""
     metadata: tuple[Any, ...] = ()
     while True:
-        if hasattr(annotation, "__metadata__"):
+        if origin_of(annotation) is Annotated:
             metadata = (*metadata, *annotation.__metadata__)
             annotation = annotation.__origin__
         elif origin_of(annotation) in _WRAPPERS:
             annotation = get_args(annotation)[0]
-        elif hasattr(annotation, "__supertype__"):
+        elif isinstance(annotation, NewType):
             annotation = annotation.__supertype__
         else:
             return annotation, metadata
 
 
 def members_of(annotation: Annotation) -> tuple[Any, ...]:
-    """What a union is made of, besides nothing; empty for what is no union."""
+    """The members of a union without `None` and `UNSET`; empty for any other type."""
     if not _is_union(annotation):
         return ()
-    # By identity: what an annotation holds may have no hash.
+    # By identity: a member may have no hash.
     return tuple(member for member in get_args(annotation) if member is not types.NoneType and member is not UnsetType)
 
 
 def is_list(annotation: Annotation) -> bool:
-    """Whether it is a list in JSON."""
+    """True if values of the type are lists in JSON."""
     origin = origin_of(annotation) or annotation
     return isinstance(origin, type) and (origin in _ARRAYS or origin is tuple)
 
 
 def is_mapping(annotation: Annotation) -> bool:
-    """Whether it is an object in JSON whose fields have any name."""
+    """True if values of the type are objects in JSON whose fields may have any name."""
     origin = origin_of(annotation) or annotation
     return isinstance(origin, type) and origin in _MAPPINGS
 
 
 class _Walk:
-    """Goes through a type once, however often its classes are used."""
+    """Goes through a type, and through each class in it once, however often the class is used."""
 
-    def __init__(self, kind: TypeLibrary, *, needs_examples: bool) -> None:
+    def __init__(self, library: TypeLibrary, *, needs_examples: bool) -> None:
         self.found: list[Unsafe] = []
-        self._kind = kind
+        self._library = library
         self._needs_examples = needs_examples
         self._within: list[Any] = []
-        """The classes on the way to where we are."""
+        """The classes around the current place, the outermost first."""
         self._heights: list[tuple[Any, int]] = []
-        """Those that were looked at, and how deep they nest. A list: what an annotation holds may have no hash."""
+        """The classes visited so far, and how deep each nests. A list, because an annotation may have no hash."""
         self._deepest = 0
-        self._records: dict[int, tuple[Any, FieldedClass | None]] = {}
-        """What was found out about annotations, by their identity."""
+        self._fielded_classes: dict[int, tuple[Any, FieldedClass | None]] = {}
+        """Maps the identity of an annotation to the annotation and the class with fields that it names, if any."""
 
     def visit(self, annotation: Annotation, at: At, metadata: tuple[Any, ...] = ()) -> None:
-        """Look at one type."""
+        """Report all that is not supported in a type and in the types inside of it."""
         self._deepest = max(self._deepest, len(at))
         if len(at) > MAX_DEPTH:
-            self._too_deep(at)
+            self._report_too_deep(at)
             return
         annotation, more = unwrapped(annotation)
         metadata = (*metadata, *more)
-        self._add(self._kind.unsafe_metadata(metadata, annotation), at)
+        self._report_found(self._library.unsafe_metadata(metadata, annotation), at)
         if type(annotation).__name__ == "TypeAliasType":
-            self._inside(annotation, at, lambda: self.visit(annotation.__value__, at))
-        elif record := self._record_of(annotation):
-            self._inside(annotation, at, lambda: self._record(record, at))
+            self._visit_once(annotation, at, lambda: self.visit(annotation.__value__, at))
+        elif fielded := self._fielded_class_of(annotation):
+            self._visit_once(annotation, at, lambda: self._visit_fields(fielded, at))
         else:
-            self._plain(annotation, at, metadata)
+            self._visit_plain(annotation, at, metadata)
 
     # Classes with fields ----------------------------------------------------------------------------------------------
 
-    def _record_of(self, annotation: Annotation) -> FieldedClass | None:
-        if id(annotation) not in self._records:
-            self._records[id(annotation)] = annotation, self._read(annotation)
-        return self._records[id(annotation)][1]
+    def _fielded_class_of(self, annotation: Annotation) -> FieldedClass | None:
+        if id(annotation) not in self._fielded_classes:
+            self._fielded_classes[id(annotation)] = annotation, self._read_fielded_class(annotation)
+        return self._fielded_classes[id(annotation)][1]
 
-    def _read(self, annotation: Annotation) -> FieldedClass | None:
+    def _read_fielded_class(self, annotation: Annotation) -> FieldedClass | None:
         try:
-            return self._kind.record(annotation)
+            return self._library.fielded_class(annotation)
         except (NameError, AttributeError) as error:
             message = f"a type that it names is not there ({error}): import it, or define it at the top of the module"
             return FieldedClass(fields=(), unsafe=(Unsafe(code=UnsafeCode.UNRESOLVED_ANNOTATION, message=message),))
 
-    def _inside(self, annotation: Annotation, at: At, look: abc.Callable[[], None]) -> None:
+    def _visit_once(self, annotation: Annotation, at: At, look: abc.Callable[[], None]) -> None:
         height = next((height for known, height in self._heights if known == annotation), None)
         if annotation in self._within:
-            message = f"`{_name(annotation)}` holds itself: refer to the inner one by an id"
-            self._fault(UnsafeCode.RECURSIVE_TYPE, at, message)
+            message = f"`{_type_name(annotation)}` holds itself: refer to the inner one by an id"
+            self._report(UnsafeCode.RECURSIVE_TYPE, at, message)
         elif height is None:
             outside, self._deepest = self._deepest, len(at)
             self._within.append(annotation)
@@ -137,39 +137,41 @@ class _Walk:
         else:
             self._deepest = max(self._deepest, len(at) + height)
             if len(at) + height > MAX_DEPTH:
-                self._too_deep(at)
+                self._report_too_deep(at)
 
-    def _too_deep(self, at: At) -> None:
-        self._fault(UnsafeCode.TOO_DEEP, at, f"it nests deeper than {MAX_DEPTH}: make it flatter")
+    def _report_too_deep(self, at: At) -> None:
+        self._report(UnsafeCode.TOO_DEEP, at, f"it nests deeper than {MAX_DEPTH}: make it flatter")
 
-    def _record(self, record: FieldedClass, at: At) -> None:
-        self._add(record.unsafe, at)
-        for field in record.fields:
+    def _visit_fields(self, fielded: FieldedClass, at: At) -> None:
+        self._report_found(fielded.unsafe, at)
+        for field in fielded.fields:
             place = (*at, field.name)
-            self._add(field.unsafe, place)
-            self._default(field.default, place)
-            self._described(field, place)
+            self._report_found(field.unsafe, place)
+            self._check_default(field.default, place)
+            self._check_note(field, place)
             self.visit(field.annotation, place, field.metadata)
 
-    def _default(self, default: Value, at: At) -> None:
+    def _check_default(self, default: Value, at: At) -> None:
         if default is not UNSET and not _is_constant(default):
             message = f"its default, a `{type(default).__name__}`, is no JSON value: use one, or `None`"
-            self._fault(UnsafeCode.NON_JSON_DEFAULT, at, message)
+            self._report(UnsafeCode.NON_JSON_DEFAULT, at, message)
 
-    def _described(self, field: Field, at: At) -> None:
+    def _check_note(self, field: Field, at: At) -> None:
         if _is_constant_type(field.annotation):
             return
         note = self._note_of(field.annotation, field.metadata)
         if not note.description.strip():
             message = "nothing says what it is for: give it a `description`"
-            self._fault(UnsafeCode.MISSING_DESCRIPTION, at, message)
+            self._report(UnsafeCode.MISSING_DESCRIPTION, at, message)
         if self._needs_examples and not note.has_examples and not self._speaks_for_itself(field.annotation):
-            self._fault(UnsafeCode.MISSING_EXAMPLES, at, "nothing shows how it looks: give it `examples`, one at least")
+            self._report(
+                UnsafeCode.MISSING_EXAMPLES, at, "nothing shows how it looks: give it `examples`, one at least"
+            )
 
     def _note_of(self, annotation: Annotation, metadata: Sequence[Any] = ()) -> Note:
-        """What is said of a type, there or, where only `None` is added to it, inside."""
+        """The note of a type; where it only adds `None` to another type, the note of that one counts as well."""
         annotation, more = unwrapped(annotation)
-        note = self._kind.note((*metadata, *more))
+        note = self._library.note((*metadata, *more))
         members = members_of(annotation)
         inner = self._note_of(members[0]) if len(members) == 1 else Note(description=self._documentation(annotation))
         return Note(
@@ -179,55 +181,55 @@ class _Walk:
     def _documentation(self, annotation: Annotation) -> str:
         if _is_class(annotation, Enum):
             return annotation.__doc__ or ""
-        record = self._record_of(annotation)
-        return record.description if record else ""
+        fielded = self._fielded_class_of(annotation)
+        return fielded.description if fielded else ""
 
     def _speaks_for_itself(self, annotation: Annotation) -> bool:
-        """Whether it is made of objects: their fields have examples."""
+        """True if it is made of objects only: their fields have examples of their own."""
         annotation, _ = unwrapped(annotation)
         if members := members_of(annotation):
             return all(map(self._speaks_for_itself, members))
         if origin_of(annotation) in _ARRAYS | {tuple}:
             items = [item for item in get_args(annotation) if item is not ...]
             return bool(items) and all(map(self._speaks_for_itself, items))
-        return self._record_of(annotation) is not None
+        return self._fielded_class_of(annotation) is not None
 
     # All other types --------------------------------------------------------------------------------------------------
 
-    def _plain(self, annotation: Annotation, at: At, metadata: Sequence[Any]) -> None:
+    def _visit_plain(self, annotation: Annotation, at: At, metadata: Sequence[Any]) -> None:
         origin, arguments = origin_of(annotation) or annotation, get_args(annotation)
         if origin is Literal or (isinstance(origin, type) and origin in _SCALARS):
             return
         if _is_union(annotation):
-            self._union(annotation, at, metadata)
+            self._visit_union(annotation, at, metadata)
         elif _is_class(origin, Enum):
-            self._enum(origin, at)
+            self._check_enum(origin, at)
         elif isinstance(origin, type) and origin in _ARRAYS:
-            self._items(arguments, at)
+            self._visit_items(arguments, at)
         elif _is_class(origin, tuple):
-            self._tuple(annotation, arguments, at)
+            self._visit_tuple(annotation, arguments, at)
         elif isinstance(origin, type) and origin in _MAPPINGS:
-            self._mapping(arguments, at)
+            self._visit_mapping(arguments, at)
         else:
-            self._add(_refused(annotation, origin), at)
+            self._report_found(_reason_refused(annotation, origin), at)
 
-    def _union(self, annotation: Annotation, at: At, metadata: Sequence[Any]) -> None:
+    def _visit_union(self, annotation: Annotation, at: At, metadata: Sequence[Any]) -> None:
         members = members_of(annotation)
         levels = [self._levels(member) for member in members]
         for level in sorted(set().union(*levels)):
             alike = [member for member, found in zip(members, levels, strict=True) if level in found]
             # No tag is looked for inside of a list.
-            if len(alike) > 1 and (level or not self._kind.is_discriminated(alike, metadata)):
-                names = " or ".join(f"`{_name(each)}`" for each in alike)
+            if len(alike) > 1 and (level or not self._library.is_discriminated(alike, metadata)):
+                names = " or ".join(f"`{_type_name(each)}`" for each in alike)
                 message = f"nothing tells {names} apart: give each a tag, and say which field holds it"
-                self._fault(UnsafeCode.UNDISCRIMINATED_UNION, at, message)
+                self._report(UnsafeCode.UNDISCRIMINATED_UNION, at, message)
         for member in members:
             self.visit(member, at)
 
     def _levels(self, annotation: Annotation, depth: int = 0) -> set[int]:
-        """In how many lists the objects are that a type holds, as 0 for an object and 1 for a list of objects."""
+        """The numbers of lists around the objects that a type holds: 0 for an object, 1 for a list of objects."""
         annotation, _ = unwrapped(annotation)
-        if self._record_of(annotation) is not None or is_mapping(annotation):
+        if self._fielded_class_of(annotation) is not None or is_mapping(annotation):
             return {0}
         if depth > MAX_DEPTH:
             return set()
@@ -237,51 +239,51 @@ class _Walk:
         found = set[int]().union(*(self._levels(each, depth + 1) for each in inner))
         return {level + 1 for level in found} if is_list(annotation) else found
 
-    def _enum(self, cls: type[Enum], at: At) -> None:
-        self._add(self._kind.unsafe_class(cls), at)
-        if not any(all(type(member.value) is kind for member in cls) for kind in (str, int)):
+    def _check_enum(self, cls: type[Enum], at: At) -> None:
+        self._report_found(self._library.unsafe_class(cls), at)
+        if not any(all(type(member.value) is value_type for member in cls) for value_type in (str, int)):
             message = f"the values of `{cls.__name__}` are not all strings, nor all integers: make them so"
-            self._fault(UnsafeCode.ARBITRARY_CLASS, at, message)
+            self._report(UnsafeCode.ARBITRARY_CLASS, at, message)
 
-    def _items(self, arguments: Sequence[Any], at: At) -> None:
+    def _visit_items(self, arguments: Sequence[Any], at: At) -> None:
         if arguments:
             self.visit(arguments[0], (*at, "[]"))
         else:
-            self._fault(UnsafeCode.UNTYPED, at, "its items may be anything: say what they are, as `list[str]`")
+            self._report(UnsafeCode.UNTYPED, at, "its items may be anything: say what they are, as `list[str]`")
 
-    def _tuple(self, annotation: Annotation, arguments: Sequence[Any], at: At) -> None:
+    def _visit_tuple(self, annotation: Annotation, arguments: Sequence[Any], at: At) -> None:
         if hasattr(annotation, "_fields"):
-            message = f"the fields of `{_name(annotation)}` have no names in JSON: use a class whose fields have"
-            self._fault(UnsafeCode.POSITIONAL_FIELDS, at, message)
-        elif annotation is tuple or annotation is typing.Tuple:  # noqa: UP006 - somebody may write it
-            self._fault(UnsafeCode.UNTYPED, at, "its items may be anything: say what they are, as `tuple[str, ...]`")
+            message = f"the fields of `{_type_name(annotation)}` have no names in JSON: use a class whose fields have"
+            self._report(UnsafeCode.POSITIONAL_FIELDS, at, message)
+        elif annotation is tuple or annotation is typing.Tuple:  # noqa: UP006 - an author may write it
+            self._report(UnsafeCode.UNTYPED, at, "its items may be anything: say what they are, as `tuple[str, ...]`")
         elif len(arguments) == 2 and arguments[1] is ...:  # noqa: PLR2004
             self.visit(arguments[0], (*at, "[]"))
         else:
             for place, item in enumerate(arguments):
                 self.visit(item, (*at, place))
 
-    def _mapping(self, arguments: Sequence[Any], at: At) -> None:
+    def _visit_mapping(self, arguments: Sequence[Any], at: At) -> None:
         if not arguments:
-            self._fault(UnsafeCode.UNTYPED, at, "its values may be anything: say what they are, as `dict[str, int]`")
+            self._report(UnsafeCode.UNTYPED, at, "its values may be anything: say what they are, as `dict[str, int]`")
             return
         key, _ = unwrapped(arguments[0])
         is_word = origin_of(key) is Literal and all(isinstance(value, str) for value in get_args(key))
         if key is not str and not is_word and not (_is_class(key, Enum) and _is_class(key, str)):
-            message = f"keys are strings in JSON, not `{_name(key)}`: use `str`, or a list of objects"
-            self._fault(UnsafeCode.NON_STRING_KEYS, at, message)
+            message = f"keys are strings in JSON, not `{_type_name(key)}`: use `str`, or a list of objects"
+            self._report(UnsafeCode.NON_STRING_KEYS, at, message)
         self.visit(arguments[1], (*at, "{}"))
 
-    def _fault(self, code: UnsafeCode, at: At, message: str) -> None:
+    def _report(self, code: UnsafeCode, at: At, message: str) -> None:
         self.found.append(Unsafe(at=at, code=code, message=message))
 
-    def _add(self, found: Iterable[Unsafe], at: At) -> None:
+    def _report_found(self, found: Iterable[Unsafe], at: At) -> None:
         self.found.extend(each.within(at) for each in found)
 
 
-def _refused(annotation: Annotation, origin: Annotation) -> Iterator[Unsafe]:
-    """Why a type that is none of those that are allowed is not."""
-    name = _name(annotation)
+def _reason_refused(annotation: Annotation, origin: Annotation) -> Iterator[Unsafe]:
+    """The reason why a type is not supported."""
+    name = _type_name(annotation)
     if annotation is Any or annotation is object or isinstance(annotation, TypeVar):
         yield Unsafe(code=UnsafeCode.UNTYPED, message=f"`{name}` says nothing about its values: name their type")
     elif isinstance(annotation, str | typing.ForwardRef):
@@ -327,7 +329,7 @@ def _is_class(annotation: Annotation, base: type) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, base)
 
 
-def _name(annotation: Annotation) -> str:
+def _type_name(annotation: Annotation) -> str:
     if isinstance(annotation, typing.ForwardRef):
         return annotation.__forward_arg__
     return annotation.__name__ if isinstance(annotation, type) else str(annotation).removeprefix("typing.")

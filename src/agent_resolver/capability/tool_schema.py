@@ -57,7 +57,7 @@ _KEYWORDS: Final = frozenset(
 _HARMLESS: Final = frozenset({"definitions", "discriminator"})
 """Words of others that refuse nothing: an older name of `$defs`, and OpenAPI's for what the members say themselves."""
 _FOREIGN_PATTERN: Final = re.compile(
-    r"\\.|\[\^?(?:\\.|[^\]\\])*\]"  # What is escaped or in a class means nothing to us.
+    r"\\.|\[\^?(?:\\.|[^\]\\])*\]"  # Skips what is escaped or in a class.
     r"|(?P<group>\(\?(?!:|=|!|<=|<!|<[A-Za-z_$][\w$]*>).?)"
     r"|(?P<possessive>(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\+)",
     re.DOTALL,
@@ -72,16 +72,16 @@ def normalised(raw: Mapping[str, Any], *, is_closed: bool) -> dict[str, Any]:
     definitions: Mapping[str, Any] = raw.get("$defs", {})
     root = {key: value for key, value in raw.items() if key != "$defs"}
     # What is said beside a reference goes before what the definition says.
-    while (name := _target(root)) in definitions:
+    while (name := _definition_name(root)) in definitions:
         root = {**definitions[name], **{key: value for key, value in root.items() if key != "$ref"}}
-    form = _Form(definitions, is_closed=is_closed)
-    schema = {"$schema": DIALECT, **form.of_class(root)}
-    kept = form.used()
-    return _ordered({**schema, "$defs": kept} if kept else schema)
+    rewriter = _Rewriter(definitions, is_closed=is_closed)
+    schema = {"$schema": DIALECT, **rewriter.of_class(root)}
+    kept = rewriter.used()
+    return _order_keywords({**schema, "$defs": kept} if kept else schema)
 
 
-class _Form:
-    """Rewrites schemas, and remembers the definitions that they need."""
+class _Rewriter:
+    """Rewrites schemas, and collects the definitions that they need."""
 
     def __init__(self, definitions: Mapping[str, Any], *, is_closed: bool) -> None:
         self._definitions = definitions
@@ -90,44 +90,44 @@ class _Form:
 
     def of_class(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """The schema of a class: its title is only the name it has in Python."""
-        return self._node({key: value for key, value in schema.items() if key != "title"})
+        return self._rewrite({key: value for key, value in schema.items() if key != "title"})
 
     def used(self) -> dict[str, Any]:
-        """Every definition that is needed, also by others, by name."""
-        # It grows while it is gone through: definitions need others.
+        """Every definition that is needed, by the schema or by another definition, sorted by name."""
+        # The list grows during the loop: definitions need others.
         done = {name: self.of_class(self._definitions[name]) for name in self._needed}
         return {name: done[name] for name in sorted(done)}
 
-    def _node(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+    def _rewrite(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         node = dict(schema)
         # OpenAPI's word: the tags are constants, which tell the members apart as well.
         node.pop("discriminator", None)
         if not node.get("required", True):
             del node["required"]
-        name = _target(node)
+        name = _definition_name(node)
         if name in self._definitions and name not in self._needed:
             self._needed.append(name)
         if "properties" in node:
-            node["properties"] = {name: self._node(field) for name, field in node["properties"].items()}
+            node["properties"] = {name: self._rewrite(field) for name, field in node["properties"].items()}
             if self._is_closed:
                 node["additionalProperties"] = False
         for key in _LISTS:
             if key in node:
-                node[key] = [self._node(each) for each in node[key]]
+                node[key] = [self._rewrite(each) for each in node[key]]
         for key in _SINGLES:
             if isinstance(node.get(key), dict):
-                node[key] = self._node(node[key])
-        return _ordered(node)
+                node[key] = self._rewrite(node[key])
+        return _order_keywords(node)
 
 
 def unsafe_schema(schema: dict[str, Any], at: At) -> Iterator[Unsafe]:
-    """What is wrong with a schema as a whole, and with what it gives as examples and defaults."""
-    places = list(_places(schema, at, schema.get("$defs", {})))
-    claims = [claim for place in places for claim in _claims(place)]
+    """Every fault of a schema as a whole, and of its examples and defaults."""
+    places = list(_schemas_within(schema, at, schema.get("$defs", {})))
+    claims = [claim for place in places for claim in _claims_of(place)]
     yield from _unsafe_keywords(places)
     yield from _unsafe_patterns(places)
     strange = [claim for claim in claims if not is_json(claim.value)]
-    # What is no JSON cannot even be measured; a default like this was found in the type already.
+    # A schema with a value that is not JSON cannot be encoded; the type check has reported such a default already.
     yield from (_unsafe_claim(claim, "it is no JSON value") for claim in strange if claim.is_example)
     if strange:
         return
@@ -142,7 +142,7 @@ def unsafe_schema(schema: dict[str, Any], at: At) -> Iterator[Unsafe]:
 
 
 def meta_fault(schema: dict[str, Any]) -> str | None:
-    """How a schema breaks the rules of its dialect, such as by an `exclusiveMinimum` that is a boolean."""
+    """The first violation of the meta-schema, such as an `exclusiveMinimum` that is a boolean, if any."""
     try:
         jsonschema_rs.meta.validate(schema)
     except jsonschema_rs.ValidationError as error:
@@ -151,7 +151,7 @@ def meta_fault(schema: dict[str, Any]) -> str | None:
 
 
 def faults_of_example(shape: CompiledSchema, example: Value) -> list[str]:
-    """Where an example does not follow a schema."""
+    """Every place where an example does not follow a schema."""
     if not is_json(example):
         return ["it is no JSON value"]
     found = shape.iter_errors(example)
@@ -159,7 +159,7 @@ def faults_of_example(shape: CompiledSchema, example: Value) -> list[str]:
 
 
 def is_json(value: Value, depth: int = 0) -> bool:
-    """Whether a value is what JSON can say."""
+    """True if JSON can represent a value."""
     match value:
         case None | bool() | int() | str():
             return True
@@ -183,28 +183,28 @@ class _Place(Struct, frozen=True):
 
 
 class _Claim(Struct, frozen=True):
-    """A value that a schema says is one of its own."""
+    """A value that a schema gives as an example or a default of itself."""
 
     place: _Place
     value: Any
     is_example: bool
 
 
-def _places(schema: Mapping[str, Any], at: At, definitions: Mapping[str, Any]) -> Iterator[_Place]:
+def _schemas_within(schema: Mapping[str, Any], at: At, definitions: Mapping[str, Any]) -> Iterator[_Place]:
     """Every schema inside of a schema, each definition once."""
     seen: set[str] = set()
     waiting = [_Place(at, schema)]
     while waiting:
         place = waiting.pop()
         yield place
-        name = _target(place.schema)
+        name = _definition_name(place.schema)
         if name in definitions and name not in seen:
             seen.add(name)
             waiting.append(_Place(place.at, definitions[name]))
-        waiting.extend(_Place((*place.at, *step), inner) for step, inner in _inner(place.schema))
+        waiting.extend(_Place((*place.at, *step), inner) for step, inner in _direct_subschemas(place.schema))
 
 
-def _inner(schema: Mapping[str, Any]) -> Iterator[tuple[At, Mapping[str, Any]]]:
+def _direct_subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[At, Mapping[str, Any]]]:
     yield from (((name,), field) for name, field in schema.get("properties", {}).items())
     for key, step in (("items", "[]"), ("additionalProperties", "{}"), ("propertyNames", "{}")):
         if isinstance(schema.get(key), dict):
@@ -214,7 +214,7 @@ def _inner(schema: Mapping[str, Any]) -> Iterator[tuple[At, Mapping[str, Any]]]:
     yield from (((place,), item) for place, item in enumerate(schema.get("prefixItems", ())))
 
 
-def _claims(place: _Place) -> Iterator[_Claim]:
+def _claims_of(place: _Place) -> Iterator[_Claim]:
     for example in place.schema.get("examples", ()):
         yield _Claim(place, example, is_example=True)
     if "default" in place.schema:
@@ -237,20 +237,20 @@ def _unsafe_patterns(places: list[_Place]) -> Iterator[Unsafe]:
                 f"its pattern has {len(pattern)} characters, and {MAX_PATTERN} is the most: check it in the function"
             )
             yield Unsafe(at=place.at, code=UnsafeCode.LONG_PATTERN, message=message)
-        elif foreign := _foreign_in(pattern):
+        elif foreign := _foreign_syntax_in(pattern):
             message = f"its pattern has `{foreign}`, which ECMA 262 does not know: write it as JSON Schema has patterns"
             yield Unsafe(at=place.at, code=UnsafeCode.INVALID_SCHEMA, message=message)
 
 
-def _foreign_in(pattern: str) -> str:
-    """What a pattern has that Python or Rust would understand, and others that read the schema would not."""
+def _foreign_syntax_in(pattern: str) -> str:
+    """The first part of a pattern that Python or Rust understands and ECMA 262 does not; empty if there is none."""
     found = (match["group"] or match["possessive"] for match in _FOREIGN_PATTERN.finditer(pattern))
     return next(filter(None, found), "")
 
 
 def _unsafe_claims(claims: list[_Claim], schema: dict[str, Any], at: At) -> Iterator[Unsafe]:
     """Examples and defaults that their own field refuses."""
-    # All are checked by one validator: to compile one takes longer than all the rest.
+    # One validator checks all of them: compiling one takes longer than everything else.
     inner = [_without_notes(claim.place.schema) for claim in claims]
     whole = {"$defs": schema.get("$defs", {}), "prefixItems": [*inner, _without_notes(schema)]}
     try:
@@ -274,10 +274,10 @@ def _without_notes(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in schema.items() if key not in {"examples", "default", "$schema", "$defs"}}
 
 
-def _target(schema: Mapping[str, Any]) -> str:
+def _definition_name(schema: Mapping[str, Any]) -> str:
     reference: str = schema.get("$ref", "")
     return reference.removeprefix(_PREFIX) if reference.startswith(_PREFIX) else ""
 
 
-def _ordered(node: Mapping[str, Any]) -> dict[str, Any]:
+def _order_keywords(node: Mapping[str, Any]) -> dict[str, Any]:
     return {key: node[key] for key in sorted(node, key=lambda key: (_ORDER.get(key, _ORDER["items"]), key))}

@@ -17,16 +17,16 @@ class Typed(Struct, frozen=True, kw_only=True):
 
     schema: dict[str, Any]
     decode: Callable[[dict[str, Any]], Any]
-    """Raises `Undecodable`, which tells places and never values."""
+    """Raises `Undecodable`, which names places and never values."""
     encode: Callable[[Any], Any]
 
 
 def typed(annotation: Annotation, direction: Direction, at: At) -> tuple[Typed | None, list[Unsafe]]:
-    """The type that an annotation names, and all that is not safe about it; None where there is not even a schema."""
-    kind = _kind_of(annotation)
-    found = unsafe_in(annotation, kind, at, needs_examples=direction == "input")
+    """The type that an annotation names, and everything in it that is not safe; None if anything is."""
+    library = _library_of(annotation)
+    found = unsafe_in(annotation, library, at, needs_examples=direction == "input")
     try:
-        raw = kind.schema(annotation, direction)
+        raw = library.schema(annotation, direction)
     except (TypeError, NameError, ValueError) as error:
         if not found:
             message = f"there is no JSON Schema of it: {error}"
@@ -38,9 +38,9 @@ def typed(annotation: Annotation, direction: Direction, at: At) -> tuple[Typed |
     if found:
         return None, found
     text = msgspec.json.encode(schema)
-    encode = kind.encoder(annotation, has_sets=b'"uniqueItems"' in text)
-    # As JSON says it: what others hold on to, such as a list of examples, may change.
-    return Typed(schema=msgspec.json.decode(text), decode=kind.decoder(annotation), encode=encode), []
+    encode = library.encoder(annotation, has_sets=b'"uniqueItems"' in text)
+    # Copied through JSON: the author's module may keep parts of it, such as a list of examples, and change them.
+    return Typed(schema=msgspec.json.decode(text), decode=library.decoder(annotation), encode=encode), []
 
 
 def _not_an_object(schema: dict[str, Any], direction: Direction, at: At) -> list[Unsafe]:
@@ -50,15 +50,15 @@ def _not_an_object(schema: dict[str, Any], direction: Direction, at: At) -> list
     return [Unsafe(at=at, code=UnsafeCode.NOT_AN_OBJECT, message=message)]
 
 
-def _kind_of(annotation: Annotation) -> TypeLibrary:
+def _library_of(annotation: Annotation) -> TypeLibrary:
     """The library that reads a type: pydantic where one of its classes is named, else msgspec."""
     if _names_pydantic(annotation):
-        from agent_resolver.capability.typed_pydantic import PydanticKind
+        from agent_resolver.capability.typed_pydantic import PydanticLibrary
 
-        return PydanticKind()
-    from agent_resolver.capability.typed_msgspec import MsgspecKind
+        return PydanticLibrary()
+    from agent_resolver.capability.typed_msgspec import MsgspecLibrary
 
-    return MsgspecKind()
+    return MsgspecLibrary()
 
 
 def _names_pydantic(annotation: Annotation) -> bool:

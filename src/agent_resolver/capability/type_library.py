@@ -1,4 +1,4 @@
-"""What is known of a class with fields, whichever library it is written with."""
+"""Classes with fields, and the port for the libraries that they are written with."""
 
 import dataclasses
 import typing
@@ -12,15 +12,15 @@ from agent_resolver.capability.unsafe import Unsafe, UnsafeCode
 Annotation: TypeAlias = Any
 """A type, as Python writes it."""
 Value: TypeAlias = Any
-"""Whatever somebody gives."""
+"""Any value."""
 Direction = Literal["input", "output"]
 
 NOTE_KEYS: Final = frozenset({"title", "description", "examples", "deprecated", "format"})
-"""What may be added to a schema: it says more, and decides nothing."""
+"""The keywords that an author may add to a schema: they describe it, and refuse no value."""
 
 
 class Note(Struct, frozen=True, kw_only=True):
-    """What a field says about itself to people and models."""
+    """The description of a field, for people and models."""
 
     description: str = ""
     has_examples: bool = False
@@ -32,11 +32,11 @@ class Field(Struct, frozen=True, kw_only=True):
     name: str
     annotation: Any
     metadata: tuple[Any, ...] = ()
-    """What is said of it elsewhere than in the annotation."""
+    """Metadata of the field that is not part of the annotation."""
     default: Any = UNSET
     """UNSET where there is none."""
     unsafe: tuple[Unsafe, ...] = ()
-    """What its library lets it do and a tool does not."""
+    """The features of its library that a tool may not use."""
 
 
 class FieldedClass(Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class FieldedClass(Struct, frozen=True, kw_only=True):
 
 
 class Undecodable(ValueError):
-    """Arguments are no value of a type; tells places and never values."""
+    """Arguments are not a value of a type; the faults name places and never values."""
 
     def __init__(self, faults: Sequence[str]) -> None:
         super().__init__("; ".join(faults))
@@ -56,9 +56,9 @@ class Undecodable(ValueError):
 
 
 class TypeLibrary(Protocol):
-    """A library that types are written with."""
+    """A library that authors write their types with, such as msgspec or pydantic."""
 
-    def record(self, annotation: Annotation) -> FieldedClass | None:
+    def fielded_class(self, annotation: Annotation) -> FieldedClass | None:
         """The class with fields that an annotation names, if it names one.
 
         Raises:
@@ -67,42 +67,42 @@ class TypeLibrary(Protocol):
         ...
 
     def unsafe_metadata(self, metadata: Sequence[Any], annotation: Annotation) -> Iterator[Unsafe]:
-        """What is not safe about what an `Annotated` adds to a type."""
+        """Everything in the metadata of an `Annotated` that is not safe."""
         ...
 
     def unsafe_class(self, cls: type[Any]) -> Iterator[Unsafe]:
-        """What a class that the library did not make has it do besides."""
+        """Everything that is not safe in a class that the library reads and did not make."""
         ...
 
     def note(self, metadata: Sequence[Any]) -> Note:
-        """What these say to people and models."""
+        """The description in the metadata of a field."""
         ...
 
     def is_discriminated(self, members: Sequence[Any], metadata: Sequence[Any]) -> bool:
-        """Whether one field says which of these objects a value is."""
+        """True if one field tells which of these classes a value belongs to."""
         ...
 
     def schema(self, annotation: Annotation, direction: Direction) -> dict[str, Any]:
-        """The JSON Schema as the library gives it.
+        """The JSON Schema that the library makes of a type.
 
         Raises:
-            TypeError: The library has none for it.
+            TypeError: The library cannot make one.
         """
         ...
 
     def decoder(self, annotation: Annotation) -> Callable[[dict[str, Any]], Any]:
-        """What makes a value of a JSON object, or raises `Undecodable`."""
+        """A function that makes a value of the type from a JSON object, or raises `Undecodable`."""
         ...
 
     def encoder(self, annotation: Annotation, *, has_sets: bool) -> Callable[[Any], Any]:
-        """What makes JSON of a value."""
+        """A function that makes JSON from a value of the type."""
         ...
 
 
-def plain_record(annotation: Annotation) -> FieldedClass | None:
-    """A dataclass or a TypedDict of the standard library."""
+def standard_fielded_class(annotation: Annotation) -> FieldedClass | None:
+    """The fields of a dataclass or a TypedDict of the standard library; None for any other type."""
     if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
-        return _of_dataclass(annotation)
+        return _fielded_dataclass(annotation)
     if typing.is_typeddict(annotation):
         hints = typing.get_type_hints(annotation, include_extras=True)
         fields = tuple(Field(name=name, annotation=hint) for name, hint in sorted(hints.items()))
@@ -110,54 +110,54 @@ def plain_record(annotation: Annotation) -> FieldedClass | None:
     return None
 
 
-def post_init(name: str) -> Unsafe:
-    """A class runs code whenever a value of it is made."""
+def unsafe_post_init(name: str) -> Unsafe:
+    """The fault of a class that runs code whenever a value of it is made."""
     message = f"`{name}` runs code that no schema shows: do it in the function"
     return Unsafe(code=UnsafeCode.POST_INIT, message=message)
 
 
-def default_factory(instead: str) -> Unsafe:
-    """A default is made anew each time."""
+def unsafe_default_factory(instead: str) -> Unsafe:
+    """The fault of a field whose default is made again for each value."""
     message = f"a default factory may give another default each time: {instead}"
     return Unsafe(code=UnsafeCode.DEFAULT_FACTORY, message=message)
 
 
-def alias(other: str) -> Unsafe:
-    """A field has another name in JSON than in Python."""
+def unsafe_alias(other: str) -> Unsafe:
+    """The fault of a field that has another name in JSON than in Python."""
     message = f"it is called `{other}` outside: name the field as callers write it"
     return Unsafe(code=UnsafeCode.ALIAS, message=message)
 
 
-def validator(what: str) -> Unsafe:
-    """Values are refused or changed by more than the schema."""
+def unsafe_validator(what: str) -> Unsafe:
+    """The fault of code or a constraint that refuses or changes values and is not in the schema."""
     message = (
         f"{what} refuses or changes values that the schema allows: say it with constraints, or check it in the function"
     )
     return Unsafe(code=UnsafeCode.VALIDATOR, message=message)
 
 
-def schema_override(what: str) -> Unsafe:
-    """The schema is not what the type says."""
+def unsafe_schema_override(what: str) -> Unsafe:
+    """The fault of a schema that differs from the type."""
     message = f"{what} makes a schema that the type does not keep: say it with the type, or in the description"
     return Unsafe(code=UnsafeCode.SCHEMA_OVERRIDE, message=message)
 
 
-def _of_dataclass(cls: type[Any]) -> FieldedClass:
+def _fielded_dataclass(cls: type[Any]) -> FieldedClass:
     hints = typing.get_type_hints(cls, include_extras=True)
-    # What the decorator writes by itself describes nothing.
+    # The docstring that the decorator generates describes nothing.
     described = cls.__doc__ if cls.__doc__ and not cls.__doc__.startswith(f"{cls.__name__}(") else ""
     return FieldedClass(
-        fields=tuple(_of_dataclass_field(field, hints[field.name]) for field in dataclasses.fields(cls)),
+        fields=tuple(_field_of_dataclass(field, hints[field.name]) for field in dataclasses.fields(cls)),
         description=described,
-        unsafe=(post_init("__post_init__"),) if hasattr(cls, "__post_init__") else (),
+        unsafe=(unsafe_post_init("__post_init__"),) if hasattr(cls, "__post_init__") else (),
     )
 
 
-def _of_dataclass_field(field: "dataclasses.Field[Any]", hint: Annotation) -> Field:
+def _field_of_dataclass(field: "dataclasses.Field[Any]", hint: Annotation) -> Field:
     made = field.default_factory is not dataclasses.MISSING
     return Field(
         name=field.name,
         annotation=hint,
         default=UNSET if field.default is dataclasses.MISSING else field.default,
-        unsafe=(default_factory("use a constant, such as `()` or `None`"),) if made else (),
+        unsafe=(unsafe_default_factory("use a constant, such as `()` or `None`"),) if made else (),
     )

@@ -18,37 +18,37 @@ from agent_resolver.capability.type_library import (
     Note,
     Undecodable,
     Value,
-    alias,
-    default_factory,
-    plain_record,
-    post_init,
-    schema_override,
-    validator,
+    standard_fielded_class,
+    unsafe_alias,
+    unsafe_default_factory,
+    unsafe_post_init,
+    unsafe_schema_override,
+    unsafe_validator,
 )
 from agent_resolver.capability.unsafe import Unsafe, UnsafeCode
 
 _EMPTY: Final = (list, dict, set)
-"""What msgspec keeps an empty literal as."""
+"""The default factories that msgspec makes of `[]`, `{}` and `set()`."""
 _FOREIGN: Final = frozenset({"annotated_types", "pydantic", "pydantic_core"})
 
 
-class MsgspecKind:
-    """Reads types as msgspec does."""
+class MsgspecLibrary:
+    """Reads types with msgspec."""
 
-    def record(self, annotation: Annotation) -> FieldedClass | None:
-        """A Struct, a dataclass or a TypedDict."""
-        cls = _struct(annotation)
+    def fielded_class(self, annotation: Annotation) -> FieldedClass | None:
+        """The fields of a Struct, a dataclass or a TypedDict."""
+        cls = _struct_class(annotation)
         if cls is None:
             is_pydantic = hasattr(annotation, "__pydantic_fields__")
-            return None if is_pydantic else plain_record(annotation)
+            return None if is_pydantic else standard_fielded_class(annotation)
         return FieldedClass(
-            fields=tuple(map(_field, structs.fields(annotation))),
+            fields=tuple(map(_field_of_struct, structs.fields(annotation))),
             description=cls.__doc__ or "",
             unsafe=tuple(_unsafe_struct(cls)),
         )
 
     def unsafe_metadata(self, metadata: Sequence[Any], annotation: Annotation) -> Iterator[Unsafe]:
-        """What `Meta` overrides or does not show, and what only another library would read."""
+        """A `Meta` that changes the schema or is not shown in it, and metadata that only another library reads."""
         for item in metadata:
             if isinstance(item, Meta):
                 yield from _unsafe_meta(item, annotation)
@@ -61,7 +61,7 @@ class MsgspecKind:
         yield from ()
 
     def note(self, metadata: Sequence[Any]) -> Note:
-        """What `Meta` says."""
+        """The description and examples of a `Meta`."""
         said = [
             (item.description or more.get("description"), item.examples or more.get("examples"))
             for item in metadata
@@ -74,12 +74,12 @@ class MsgspecKind:
         )
 
     def is_discriminated(self, members: Sequence[Any], metadata: Sequence[Any]) -> bool:  # noqa: ARG002
-        """Whether all are Structs with tags."""
-        classes = [_struct(unwrapped(member)[0]) for member in members]
+        """True if all of them are Structs with tags."""
+        classes = [_struct_class(unwrapped(member)[0]) for member in members]
         return all(cls is not None and cls.__struct_config__.tag is not None for cls in classes)
 
     def schema(self, annotation: Annotation, direction: Direction) -> dict[str, Any]:  # noqa: ARG002
-        """The schema as msgspec gives it."""
+        """The schema that msgspec makes."""
         try:
             return msgspec.json.schema(annotation)
         except KeyError:
@@ -87,45 +87,45 @@ class MsgspecKind:
             raise TypeError("two of its classes have one name: rename one") from None
 
     def decoder(self, annotation: Annotation) -> Callable[[dict[str, Any]], Any]:
-        """Makes values of the type."""
+        """A function that makes values of the type."""
         convert = msgspec.convert
 
         def decode(arguments: dict[str, Any]) -> Value:
             try:
                 return convert(arguments, annotation)
             except ValidationError:
-                return _decode_again(arguments, annotation)
+                return _decode_whole_floats(arguments, annotation)
 
         return decode
 
     def encoder(self, annotation: Annotation, *, has_sets: bool) -> Callable[[Any], Any]:  # noqa: ARG002
-        """Makes JSON of values of the type; sets in an order that is always the same."""
+        """A function that makes JSON of values of the type; sets are always written in the same order."""
         order: Literal["deterministic"] | None = "deterministic" if has_sets else None
         encode, decode = msgspec.json.Encoder(order=order).encode, msgspec.json.Decoder().decode
         # All the way through JSON: `to_builtins` would leave tuples as they are.
         return lambda value: decode(encode(value))
 
 
-def _decode_again(arguments: dict[str, Any], annotation: Annotation) -> Value:
+def _decode_whole_floats(arguments: dict[str, Any], annotation: Annotation) -> Value:
     """Decode with 1 for 1.0: JSON Schema takes both for an integer, msgspec does not."""
     try:
-        return msgspec.convert(_whole(arguments), annotation)
+        return msgspec.convert(_integers_for_whole_floats(arguments), annotation)
     except ValidationError as error:
         text, _, place = str(error).partition(" - at `$")
-        # What follows a quote is the value.
+        # The value follows a quote, and is left out.
         said = text.partition(" '")[0]
         at = re.sub(r"\[(\d+)\]", r".\1", place.rstrip("`")).lstrip(".")
         raise Undecodable([f"{at or '(arguments)'}: {said}"]) from None
 
 
-def _whole(value: Value) -> Value:
+def _integers_for_whole_floats(value: Value) -> Value:
     match value:
         case float() if value.is_integer():
             return int(value)
         case list():
-            return [_whole(item) for item in value]
+            return [_integers_for_whole_floats(item) for item in value]
         case dict():
-            return {key: _whole(item) for key, item in value.items()}
+            return {key: _integers_for_whole_floats(item) for key, item in value.items()}
         case _:
             return value
 
@@ -133,9 +133,9 @@ def _whole(value: Value) -> Value:
 def _unsafe_meta(meta: Meta, annotation: Annotation) -> Iterator[Unsafe]:
     more = sorted((meta.extra_json_schema or {}).keys() - NOTE_KEYS)
     if more:
-        yield schema_override(f"`extra_json_schema` with {', '.join(f'`{key}`' for key in more)}")
+        yield unsafe_schema_override(f"`extra_json_schema` with {', '.join(f'`{key}`' for key in more)}")
     if meta.tz is not None:
-        yield validator("`tz`")
+        yield unsafe_validator("`tz`")
     # The schema of these is any text: msgspec gives them no format.
     if not {datetime, time}.isdisjoint(unwrapped(each)[0] for each in members_of(annotation) or [annotation]):
         for example in (each for each in meta.examples or () if isinstance(each, str)):
@@ -146,24 +146,24 @@ def _unsafe_meta(meta: Meta, annotation: Annotation) -> Iterator[Unsafe]:
                 yield Unsafe(code=UnsafeCode.INVALID_EXAMPLE, message=message)
 
 
-def _struct(annotation: Annotation) -> type[Struct] | None:
+def _struct_class(annotation: Annotation) -> type[Struct] | None:
     cls = origin_of(annotation) or annotation
     return cls if isinstance(cls, type) and issubclass(cls, Struct) else None
 
 
 def _unsafe_struct(cls: type[Struct]) -> Iterator[Unsafe]:
     if hasattr(cls, "__post_init__"):
-        yield post_init("__post_init__")
+        yield unsafe_post_init("__post_init__")
     if cls.__struct_config__.array_like:
         message = f"the fields of `{cls.__name__}` have no names in JSON: leave out `array_like`"
         yield Unsafe(code=UnsafeCode.POSITIONAL_FIELDS, message=message)
 
 
-def _field(field: structs.FieldInfo) -> Field:
+def _field_of_struct(field: structs.FieldInfo) -> Field:
     unsafe = []
     if field.encode_name != field.name:
-        unsafe.append(alias(field.encode_name))
+        unsafe.append(unsafe_alias(field.encode_name))
     if field.default_factory is not msgspec.NODEFAULT and field.default_factory not in _EMPTY:
-        unsafe.append(default_factory("use a constant; an empty list or mapping is one"))
+        unsafe.append(unsafe_default_factory("use a constant; an empty list or mapping is one"))
     default = UNSET if field.default is msgspec.NODEFAULT else field.default
     return Field(name=field.name, annotation=field.type, default=default, unsafe=tuple(unsafe))

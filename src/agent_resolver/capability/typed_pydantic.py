@@ -1,4 +1,4 @@
-"""Types that pydantic reads. Only a type of pydantic's brings this module, and pydantic, in."""
+"""Types that pydantic reads. This module, and pydantic, is imported only for a capability with such a type."""
 
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -56,12 +56,12 @@ from agent_resolver.capability.type_library import (
     Note,
     Undecodable,
     Value,
-    alias,
-    default_factory,
-    plain_record,
-    post_init,
-    schema_override,
-    validator,
+    standard_fielded_class,
+    unsafe_alias,
+    unsafe_default_factory,
+    unsafe_post_init,
+    unsafe_schema_override,
+    unsafe_validator,
 )
 from agent_resolver.capability.unsafe import Unsafe, UnsafeCode
 
@@ -73,49 +73,49 @@ _LENGTHS: Final = (MinLen, MaxLen)
 _HIDDEN: Final = ("max_digits", "decimal_places", "ascii_only")
 _TRANSFORMS: Final = ("strip_whitespace", "to_lower", "to_upper")
 _HOOKS: Final = {
-    "__get_pydantic_core_schema__": validator,
-    "__get_validators__": validator,
-    "__get_pydantic_json_schema__": schema_override,
+    "__get_pydantic_core_schema__": unsafe_validator,
+    "__get_validators__": unsafe_validator,
+    "__get_pydantic_json_schema__": unsafe_schema_override,
 }
 
 
-class PydanticKind:
-    """Reads types as pydantic does."""
+class PydanticLibrary:
+    """Reads types with pydantic."""
 
-    def record(self, annotation: Annotation) -> FieldedClass | None:
-        """A model, a dataclass of pydantic's or not, or a TypedDict."""
+    def fielded_class(self, annotation: Annotation) -> FieldedClass | None:
+        """The fields of a model, a dataclass (of pydantic or not) or a TypedDict."""
         if not isinstance(annotation, type) or not hasattr(annotation, "__pydantic_fields__"):
-            record = plain_record(annotation)
-            return record and structs.replace(record, unsafe=(*record.unsafe, *self.unsafe_class(annotation)))
+            standard = standard_fielded_class(annotation)
+            return standard and structs.replace(standard, unsafe=(*standard.unsafe, *self.unsafe_class(annotation)))
         described = annotation.__doc__ or ""
         return FieldedClass(
-            fields=tuple(_field(name, info) for name, info in _fields_of(annotation).items()),
+            fields=tuple(_field_of_model(name, info) for name, info in _fields_of(annotation).items()),
             description="" if described.startswith(f"{annotation.__name__}(") else described,
             unsafe=tuple(_unsafe_class(annotation)),
         )
 
     def unsafe_metadata(self, metadata: Sequence[Any], annotation: Annotation) -> Iterator[Unsafe]:
-        """What runs code, makes another schema, or is in no schema."""
-        only = _only(annotation)
+        """Metadata that runs code, changes the schema, or is not shown in it."""
+        only = _constrained_type(annotation)
         # By identity: a field says again what is in its annotation.
         said = [info.metadata for info in metadata if isinstance(info, FieldInfo)]
         items = {id(item): item for given in (metadata, *said) for item in given}
         for item in items.values():
-            yield from _unsafe_item(item)
+            yield from _unsafe_metadata_item(item)
             for constraint in item if isinstance(item, GroupedMetadata) else (item,):
-                yield from _unshown(constraint, only)
+                yield from _hidden_constraints(constraint, only)
 
     def unsafe_class(self, cls: type[Any]) -> Iterator[Unsafe]:
-        """What pydantic asks a dataclass, a TypedDict or an enumeration of the standard library for."""
+        """Pydantic's configuration, hooks and validators in a class of the standard library."""
         yield from _unsafe_config(getattr(cls, "__pydantic_config__", None) or {})
         yield from _unsafe_hooks(cls)
         for base in cls.__mro__:
             # What `field_validator` and its like leave in a class that is not pydantic's.
             marks = [name for name, value in vars(base).items() if hasattr(value, "decorator_info")]
-            yield from (validator(f"`{name}`") for name in marks)
+            yield from (unsafe_validator(f"`{name}`") for name in marks)
 
     def note(self, metadata: Sequence[Any]) -> Note:
-        """What `Field` says."""
+        """The description and examples of a `Field`."""
         said = [item for item in metadata if isinstance(item, FieldInfo)]
         return Note(
             description=next((each.description for each in said if each.description), ""),
@@ -123,19 +123,21 @@ class PydanticKind:
         )
 
     def is_discriminated(self, members: Sequence[Any], metadata: Sequence[Any]) -> bool:  # noqa: ARG002
-        """Whether a discriminator is named."""
+        """True if a discriminator is named."""
         return any(isinstance(item, Discriminator) or getattr(item, "discriminator", None) for item in metadata)
 
     def schema(self, annotation: Annotation, direction: Direction) -> dict[str, Any]:
-        """The schema as pydantic gives it."""
+        """The schema that pydantic makes."""
         mode: typing.Literal["validation", "serialization"] = "validation" if direction == "input" else "serialization"
         try:
-            return TypeAdapter(annotation).json_schema(mode=mode, by_alias=False, schema_generator=_Plain)
+            return TypeAdapter(annotation).json_schema(
+                mode=mode, by_alias=False, schema_generator=_JsonSchemaWithoutTitles
+            )
         except PydanticUserError as error:
             raise TypeError(str(error.message)) from error
 
     def decoder(self, annotation: Annotation) -> Callable[[dict[str, Any]], Any]:
-        """Makes values of the type, as pydantic makes them of JSON."""
+        """A function that makes values of the type, as pydantic makes them of JSON."""
         validate = TypeAdapter(annotation).validator.validate_json
         encode = msgspec.json.encode
 
@@ -143,12 +145,12 @@ class PydanticKind:
             try:
                 return validate(encode(arguments))
             except ValidationError as error:
-                raise Undecodable(_words(error)) from None
+                raise Undecodable(_render_validation_error(error)) from None
 
         return decode
 
     def encoder(self, annotation: Annotation, *, has_sets: bool) -> Callable[[Any], Any]:
-        """Makes JSON of values of the type; sets in an order that is always the same."""
+        """A function that makes JSON of values of the type; sets are always written in the same order."""
         dump = TypeAdapter(annotation).serializer.to_python
         if not has_sets:
             # Whether a value is one of the type is asked of the schema, in one place for all tools.
@@ -156,8 +158,8 @@ class PydanticKind:
         return lambda value: msgspec.to_builtins(dump(value, warnings=False), order="deterministic")
 
 
-class _Plain(GenerateJsonSchema):
-    """Makes no titles out of names, and leaves warnings to the subset."""
+class _JsonSchemaWithoutTitles(GenerateJsonSchema):
+    """Makes no titles out of names and prints no warnings: the check of supported types reports the faults."""
 
     def field_title_should_be_set(self, schema: Value) -> bool:  # noqa: ARG002
         return False
@@ -166,7 +168,7 @@ class _Plain(GenerateJsonSchema):
         pass
 
 
-def _words(error: ValidationError) -> list[str]:
+def _render_validation_error(error: ValidationError) -> list[str]:
     faults = error.errors(include_url=False, include_input=False, include_context=False)
     return sorted(f"{'.'.join(map(str, fault['loc'])) or '(arguments)'}: {fault['type']}" for fault in faults)
 
@@ -190,15 +192,15 @@ def _unsafe_class(cls: type[Any]) -> Iterator[Unsafe]:
     if not issubclass(cls, BaseModel):
         yield from _unsafe_hooks(cls)
         if hasattr(cls, "__post_init__"):
-            yield post_init("__post_init__")
+            yield unsafe_post_init("__post_init__")
         return
     if issubclass(cls, RootModel):
         message = f"`{cls.__name__}` has no fields of its own: use the type inside"
         yield Unsafe(code=UnsafeCode.NOT_AN_OBJECT, message=message)
     if cls.__pydantic_post_init__:
-        yield post_init("model_post_init, or a private attribute,")
+        yield unsafe_post_init("model_post_init, or a private attribute,")
     if cls.__pydantic_custom_init__:
-        yield post_init("__init__")
+        yield unsafe_post_init("__init__")
     for hook, unsafe in _HOOKS.items():
         known = getattr(BaseModel, hook, None)
         if known and getattr(cls, hook).__func__ is not known.__func__:
@@ -206,7 +208,7 @@ def _unsafe_class(cls: type[Any]) -> Iterator[Unsafe]:
 
 
 def _unsafe_hooks(cls: type[Any]) -> Iterator[Unsafe]:
-    """What a class that is no model asks of pydantic."""
+    """The hooks for pydantic in a class that is not a model."""
     return (unsafe(f"`{hook}`") for hook, unsafe in _HOOKS.items() if hasattr(cls, hook))
 
 
@@ -214,22 +216,22 @@ def _unsafe_config(config: Mapping[str, Any]) -> Iterator[Unsafe]:
     if config.get("extra") == "allow":
         message = "it takes fields that no schema names: declare each of them, or one mapping for them"
         yield Unsafe(code=UnsafeCode.OPEN_OBJECT, message=message)
-    yield from (_transform(f"`str_{key}`") for key in _TRANSFORMS if config.get(f"str_{key}"))
+    yield from (_unsafe_transform(f"`str_{key}`") for key in _TRANSFORMS if config.get(f"str_{key}"))
     yield from _unsafe_extra(config.get("json_schema_extra"))
     for key in ("model_title_generator", "field_title_generator"):
         if config.get(key):
-            yield schema_override(f"`{key}`")
+            yield unsafe_schema_override(f"`{key}`")
     if config.get("json_encoders"):
-        yield _serializer("`json_encoders`")
+        yield _unsafe_serializer("`json_encoders`")
 
 
 def _unsafe_decorators(found: Value) -> Iterator[Unsafe]:
     for name, decorator in {**found.validators, **found.field_validators}.items():
-        yield from (validator(f"`{name}`").within((field,)) for field in decorator.info.fields)
-    yield from (validator(f"`{name}`") for name in {**found.root_validators, **found.model_validators})
+        yield from (unsafe_validator(f"`{name}`").within((field,)) for field in decorator.info.fields)
+    yield from (unsafe_validator(f"`{name}`") for name in {**found.root_validators, **found.model_validators})
     for name, decorator in found.field_serializers.items():
-        yield from (_serializer(f"`{name}`").within((field,)) for field in decorator.info.fields)
-    yield from (_serializer(f"`{name}`") for name in found.model_serializers)
+        yield from (_unsafe_serializer(f"`{name}`").within((field,)) for field in decorator.info.fields)
+    yield from (_unsafe_serializer(f"`{name}`") for name in found.model_serializers)
     for name in found.computed_fields:
         message = "it is computed, and nobody can give it: make it a field that the function fills in"
         yield Unsafe(at=(name,), code=UnsafeCode.COMPUTED_FIELD, message=message)
@@ -238,7 +240,7 @@ def _unsafe_decorators(found: Value) -> Iterator[Unsafe]:
 # Fields ---------------------------------------------------------------------------------------------------------------
 
 
-def _field(name: str, info: FieldInfo) -> Field:
+def _field_of_model(name: str, info: FieldInfo) -> Field:
     aliases = [
         other for other in (info.alias, info.validation_alias, info.serialization_alias) if other not in (None, name)
     ]
@@ -247,11 +249,11 @@ def _field(name: str, info: FieldInfo) -> Field:
         annotation=info.annotation,
         metadata=(info, *info.metadata),
         default=UNSET if info.default is PydanticUndefined else info.default,
-        unsafe=(alias(str(aliases[0])),) if aliases else (),
+        unsafe=(unsafe_alias(str(aliases[0])),) if aliases else (),
     )
 
 
-def _only(annotation: Annotation) -> Annotation:
+def _constrained_type(annotation: Annotation) -> Annotation:
     """The type that a constraint is on, where `None` is added to it inside."""
     # One that holds itself has no end.
     for _ in range(MAX_DEPTH):
@@ -263,25 +265,25 @@ def _only(annotation: Annotation) -> Annotation:
     return annotation
 
 
-def _unsafe_item(item: Value) -> Iterator[Unsafe]:
+def _unsafe_metadata_item(item: Value) -> Iterator[Unsafe]:
     name = type(item).__name__ if not isinstance(item, type) else item.__name__
     if isinstance(item, FieldInfo):
         yield from _unsafe_field(item)
     elif isinstance(item, _VALIDATORS) or item is SkipValidation:
-        yield validator(f"`{name}`")
+        yield unsafe_validator(f"`{name}`")
     elif isinstance(item, _SERIALIZERS) or item is SerializeAsAny:
-        yield _serializer(f"`{name}`")
+        yield _unsafe_serializer(f"`{name}`")
     elif isinstance(item, _OVERRIDES) or item is SkipJsonSchema:
-        yield schema_override(f"`{name}`")
+        yield unsafe_schema_override(f"`{name}`")
     elif isinstance(item, StringConstraints):
-        yield from (_transform(f"`{key}`") for key in _TRANSFORMS if getattr(item, key))
+        yield from (_unsafe_transform(f"`{key}`") for key in _TRANSFORMS if getattr(item, key))
     elif isinstance(item, Discriminator):
         yield from _unsafe_discriminator(item)
     elif not isinstance(item, Tag) and any(hasattr(item, hook) for hook in _HOOKS):
-        yield validator(f"`{name}`")
+        yield unsafe_validator(f"`{name}`")
 
 
-def _unshown(item: Value, only: Annotation) -> Iterator[Unsafe]:
+def _hidden_constraints(item: Value, only: Annotation) -> Iterator[Unsafe]:
     """Constraints that the schema of a type does not show."""
     is_number, is_sized = only is int or only is float, only is str or is_list(only) or is_mapping(only)
     if (
@@ -289,41 +291,41 @@ def _unshown(item: Value, only: Annotation) -> Iterator[Unsafe]:
         or (isinstance(item, _BOUNDS) and not is_number)
         or (isinstance(item, _LENGTHS) and not is_sized)
     ):
-        yield validator(f"`{type(item).__name__}` on this type")
+        yield unsafe_validator(f"`{type(item).__name__}` on this type")
     for key in (*_HIDDEN, "pattern") if only is not str else _HIDDEN:
         if getattr(item, key, None) is not None:
-            yield validator(f"`{key}` on this type")
+            yield unsafe_validator(f"`{key}` on this type")
 
 
 def _unsafe_field(info: FieldInfo) -> Iterator[Unsafe]:
     if info.default_factory:
-        yield default_factory("use a constant; pydantic copies one such as `[]`")
+        yield unsafe_default_factory("use a constant; pydantic copies one such as `[]`")
     yield from _unsafe_extra(info.json_schema_extra)
     if info.field_title_generator:
-        yield schema_override("`field_title_generator`")
+        yield unsafe_schema_override("`field_title_generator`")
     if info.exclude or getattr(info, "exclude_if", None):
-        yield _serializer("`exclude`")
+        yield _unsafe_serializer("`exclude`")
     if isinstance(info.discriminator, Discriminator):
         yield from _unsafe_discriminator(info.discriminator)
 
 
 def _unsafe_extra(extra: Value) -> Iterator[Unsafe]:
     if callable(extra):
-        yield schema_override("a `json_schema_extra` that is a function")
+        yield unsafe_schema_override("a `json_schema_extra` that is a function")
     elif extra and (more := sorted(extra.keys() - NOTE_KEYS)):
-        yield schema_override(f"`json_schema_extra` with {', '.join(f'`{key}`' for key in more)}")
+        yield unsafe_schema_override(f"`json_schema_extra` with {', '.join(f'`{key}`' for key in more)}")
 
 
 def _unsafe_discriminator(item: Discriminator) -> Iterator[Unsafe]:
     if callable(item.discriminator):
-        yield validator("a discriminator that is a function")
+        yield unsafe_validator("a discriminator that is a function")
 
 
-def _transform(what: str) -> Unsafe:
+def _unsafe_transform(what: str) -> Unsafe:
     message = f"{what} changes what callers give: do it in the function"
     return Unsafe(code=UnsafeCode.TRANSFORM, message=message)
 
 
-def _serializer(what: str) -> Unsafe:
+def _unsafe_serializer(what: str) -> Unsafe:
     message = f"{what} writes what the schema does not say: make the field hold what is written"
     return Unsafe(code=UnsafeCode.SERIALIZER, message=message)

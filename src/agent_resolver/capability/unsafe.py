@@ -1,4 +1,4 @@
-"""Why a function, or a type that it takes or gives, is not safe as a tool."""
+"""The faults of a function, or of its types, that make it unsafe as a tool."""
 
 from enum import StrEnum
 from typing import Self
@@ -10,7 +10,7 @@ At = tuple[str | int, ...]
 
 
 class UnsafeCode(StrEnum):
-    """What is not safe; stable for machines."""
+    """The kinds of fault; stable for machines."""
 
     # How it is declared.
     BAD_ID = "BAD_ID"
@@ -62,14 +62,14 @@ class UnsafeCode(StrEnum):
 
 
 class Unsafe(Struct, frozen=True, kw_only=True):
-    """One thing that is not safe, where it is, and what to use instead."""
+    """One fault, with its place and what to use instead."""
 
     at: At = ()
     code: UnsafeCode
     message: str
 
     def within(self, at: At) -> Self:
-        """The same, seen from further out."""
+        """The same fault, with its place as seen from further out."""
         return structs.replace(self, at=(*at, *self.at))
 
     @property

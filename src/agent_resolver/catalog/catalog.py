@@ -364,7 +364,7 @@ class Catalog:
             BadCursor: This listing did not give the cursor, or has changed since.
             BadLimit: The limit is not one of 1 to `MAX_PAGE`.
         """
-        most = _checked(limit)
+        most = _check_limit(limit)
         return self._mended(lambda: self._page(cursor, most, is_strict))
 
     def _page(self, cursor: str | None, limit: int, is_strict: bool) -> Page:  # noqa: FBT001 - private
@@ -394,7 +394,7 @@ class Catalog:
         Raises:
             BadLimit: The limit is not one of 1 to `MAX_PAGE`.
         """
-        most = -1 if limit is None else _checked(limit)
+        most = -1 if limit is None else _check_limit(limit)
         conditions, values = [RESOLVES if is_strict else "1"], []
         if query.capability is not None:
             conditions.append("file IN (SELECT file FROM capability WHERE capability = ?)")
@@ -514,12 +514,15 @@ class Catalog:
             noticed: tuple[Issue, ...] = ()
             if entry:
                 found = _entry_decoder.decode(entry)
-                noticed = (*found.issues, *(_unknown(name, "fallbacks") for name in self._absent(found.fallbacks)))
+                noticed = (
+                    *found.issues,
+                    *(_unknown_agent(name, "fallbacks") for name in self._absent(found.fallbacks)),
+                )
             if issue:
                 noticed = (_issue_decoder.decode(issue),)
             yield from (Finding(paths[file], each) for each in noticed)
             if file in clashes:
-                yield Finding(paths[file], _clash(paths[clashes[file]], uris[file]))
+                yield Finding(paths[file], _name_clash(paths[clashes[file]], uris[file]))
 
     def _role_findings(self) -> Iterator[Finding]:
         """What is wrong with the roles: faults of the file, and agents that are not there."""
@@ -527,7 +530,7 @@ class Catalog:
         yield from self._role_issues
         for role in sorted(roles.values(), key=lambda role: role.name):
             for name in self._absent((role.primary, *role.fallbacks)):
-                yield Finding(self._role_files[role.primary], _unknown(name, "roles", role.name))
+                yield Finding(self._role_files[role.primary], _unknown_agent(name, "roles", role.name))
 
     def _absent(self, names: Sequence[str]) -> Iterator[str]:
         """The names that no agent has."""
@@ -570,13 +573,13 @@ def _is_unicode(path: str) -> bool:
     return True
 
 
-def _checked(limit: int) -> int:
+def _check_limit(limit: int) -> int:
     if type(limit) is not int or not 1 <= limit <= MAX_PAGE:
         raise BadLimit(MAX_PAGE)
     return limit
 
 
-def _unknown(name: str, *at: str) -> Issue:
+def _unknown_agent(name: str, *at: str) -> Issue:
     return Issue(
         at=at,
         code=IssueCode.UNKNOWN_AGENT,
@@ -585,7 +588,7 @@ def _unknown(name: str, *at: str) -> Issue:
     )
 
 
-def _clash(first: str, uri: str) -> Issue:
+def _name_clash(first: str, uri: str) -> Issue:
     return Issue(
         at=("name",),
         code=IssueCode.NAME_CLASH,

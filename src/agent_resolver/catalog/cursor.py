@@ -11,7 +11,7 @@ _MARK: Final = 8
 
 def encode_cursor(listing: str, last: str) -> str:
     """The cursor that goes on after the address `last` in the listing with this digest."""
-    return urlsafe_b64encode(_marks(listing, last) + last.encode()).decode().rstrip("=")
+    return urlsafe_b64encode(_listing_marks(listing, last) + last.encode()).decode().rstrip("=")
 
 
 def decode_cursor(cursor: str, listing: str) -> str:
@@ -27,15 +27,15 @@ def decode_cursor(cursor: str, listing: str) -> str:
         raise BadCursor("it was not given by this server") from None
     if encode_cursor(listing, last) == cursor:
         return last
-    is_ours = packed[_MARK : 2 * _MARK] == _digest(packed[:_MARK] + last.encode())
+    is_ours = packed[_MARK : 2 * _MARK] == _short_digest(packed[:_MARK] + last.encode())
     raise BadCursor("the listing has changed" if is_ours else "it was not given by this server")
 
 
-def _marks(listing: str, last: str) -> bytes:
+def _listing_marks(listing: str, last: str) -> bytes:
     """The listing, and a check that listing and address belong together."""
-    mark = _digest(listing.encode())
-    return mark + _digest(mark + last.encode())
+    mark = _short_digest(listing.encode())
+    return mark + _short_digest(mark + last.encode())
 
 
-def _digest(value: bytes) -> bytes:
+def _short_digest(value: bytes) -> bytes:
     return sha256(value).digest()[:_MARK]

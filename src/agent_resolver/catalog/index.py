@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-from agent_resolver.storage.database import written_at_once
+from agent_resolver.storage.sqlite.database import written_at_once
 
 _SCHEMA: Final = 2
 _APPLICATION: Final = 0x41_47_52_43
@@ -85,26 +85,26 @@ class CatalogIndex:
 
     def _opened(self, path: str | None) -> sqlite3.Connection:
         if path is None:
-            return _prepared(":memory:")
+            return _open_prepared(":memory:")
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            return _prepared(path)
+            return _open_prepared(path)
         except sqlite3.DatabaseError as error:
             if _is_damage(error):
                 with suppress(sqlite3.DatabaseError, OSError):
-                    _remove(path)
-                    return _prepared(path)
+                    _remove_files(path)
+                    return _open_prepared(path)
         except OSError:
             pass
         self.path = None
-        return _prepared(":memory:")
+        return _open_prepared(":memory:")
 
     def recover(self, error: Exception) -> None:
         """Go on after an error: a damaged index is made anew, and one that cannot be used is left to others."""
         self._connection.close()
         if self.path is not None and _is_damage(error):
             with suppress(OSError):
-                _remove(self.path)
+                _remove_files(self.path)
             self._connection = self._opened(self.path)
         else:
             self.path = None
@@ -142,11 +142,11 @@ class CatalogIndex:
         self._connection.close()
 
 
-def _prepared(path: str) -> sqlite3.Connection:
+def _open_prepared(path: str) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
     try:
-        if _marks(connection) != (_APPLICATION, _SCHEMA):
-            _make(connection)
+        if _read_marks(connection) != (_APPLICATION, _SCHEMA):
+            _create_tables(connection)
         # It can be made anew at any time, so a commit need not wait for the disk.
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute("SELECT count(*) FROM meta").fetchone()
@@ -156,21 +156,21 @@ def _prepared(path: str) -> sqlite3.Connection:
     return connection
 
 
-def _marks(connection: sqlite3.Connection) -> tuple[int, int]:
+def _read_marks(connection: sqlite3.Connection) -> tuple[int, int]:
     """Whose database it is, and of which version."""
     return tuple(connection.execute(f"PRAGMA {mark}").fetchone()[0] for mark in ("application_id", "user_version"))
 
 
-def _make(connection: sqlite3.Connection) -> None:
+def _create_tables(connection: sqlite3.Connection) -> None:
     # In this order: another process that makes it now writes its tables and its mark at once.
     has_tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if has_tables and _marks(connection)[0] != _APPLICATION:
+    if has_tables and _read_marks(connection)[0] != _APPLICATION:
         raise _Foreign
     # It does not wait for others, and one that makes the same index now does the same.
     with suppress(sqlite3.OperationalError):
         connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
-    if _marks(connection) == (_APPLICATION, _SCHEMA):
+    if _read_marks(connection) == (_APPLICATION, _SCHEMA):
         connection.execute("ROLLBACK")  # Another process was faster.
         return
     if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
@@ -191,7 +191,7 @@ def _is_damage(error: Exception) -> bool:
     return code & 0xFF in _DAMAGE  # The rest says where.
 
 
-def _remove(path: str) -> None:
+def _remove_files(path: str) -> None:
     for suffix in ("", "-wal", "-shm"):
         with suppress(FileNotFoundError):
             os.unlink(path + suffix)

@@ -83,7 +83,7 @@ def write_agent(connection: sqlite3.Connection, address: Address, path: str, ent
         f"INSERT INTO agent (file, shown, also, clashes_with, {COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608
         (
             address.file,
-            _shown(address.uri, path, entry, verdict),
+            _visible_digest(address.uri, path, entry, verdict),
             address.also,
             address.clashes_with,
             address.uri,
@@ -121,7 +121,7 @@ def remove_agents(connection: sqlite3.Connection, files: Iterable[int]) -> None:
     connection.executemany("DELETE FROM words WHERE rowid = ?", parameters)
 
 
-def _shown(uri: str, path: str, entry: Entry, verdict: Verdict) -> int:
+def _visible_digest(uri: str, path: str, entry: Entry, verdict: Verdict) -> int:
     """A number for all that clients can see of an agent, in listings and in its definition."""
     # The digest of the file stands for its front matter.
     said = (uri, path, verdict, structs.replace(entry, front_matter={}, issues=()))
@@ -160,15 +160,15 @@ def told(rows: Iterable[tuple[str, str | None, int, int]]) -> Told:
 
 def match_all(text: str) -> str:
     """The question for agents that have every word of a text, of the last at least its start; empty without words."""
-    return " AND ".join(_terms(text))
+    return " AND ".join(_search_terms(text))
 
 
 def match_any(text: str) -> str:
     """The question for agents that have one of the words."""
-    return " OR ".join(_terms(text))
+    return " OR ".join(_search_terms(text))
 
 
-def _terms(text: str) -> list[str]:
+def _search_terms(text: str) -> list[str]:
     # In quotes a word is a word, whatever it may mean to the query language. The last may not be whole yet.
     words = [f'"{word}"' for word in _WORD.findall(text)[:_MOST_WORDS]]
     return [*words[:-1], *(f"{word}*" for word in words[-1:])]

@@ -30,11 +30,11 @@ def dangling_mentions(text: str, has: Callable[[AgentUri], bool]) -> Iterator[Da
         uri = found.group(1).rstrip(_TRAILING)
         # What ends emphasis may end a name too, so the name comes first.
         plainer = uri.rstrip(_EMPHASIS)
-        if _reason(uri, has) and (reason := _reason(plainer, has)):
+        if _reason_against(uri, has) and (reason := _reason_against(plainer, has)):
             yield Dangling(plainer, *lines.place(found.start()), reason)
 
 
-def _reason(uri: str, has: Callable[[AgentUri], bool]) -> str:
+def _reason_against(uri: str, has: Callable[[AgentUri], bool]) -> str:
     """Why a mention leads nowhere, or nothing."""
     try:
         return "" if has(parse_uri(uri)) else f"No agent `{uri}`"

@@ -55,7 +55,7 @@ def _of_one_name(same: list[Named], roots: Sequence[str]) -> list[Address]:
     short = agent_uri(first.name)
     if len(same) == 1:
         return [Address(first.file, first.name, short)]
-    uris = _told_apart(first.name, [_place(agent, roots) for agent in same])
+    uris = _told_apart(first.name, [_place_of(agent, roots) for agent in same])
     return [
         Address(first.file, first.name, short, also=uris[0]),
         *(
@@ -65,7 +65,7 @@ def _of_one_name(same: list[Named], roots: Sequence[str]) -> list[Address]:
     ]
 
 
-def _place(agent: Named, roots: Sequence[str]) -> tuple[str, ...]:
+def _place_of(agent: Named, roots: Sequence[str]) -> tuple[str, ...]:
     """The folders of a file, from the top of the disk down, and its own name."""
     root, parts = roots[agent.root].replace("\\", "/").split("/"), agent.path.split("/")
     # A root that is a file ends with the name that the path repeats.
@@ -75,12 +75,12 @@ def _place(agent: Named, roots: Sequence[str]) -> tuple[str, ...]:
 
 def _told_apart(name: str, places: list[tuple[str, ...]]) -> list[str]:
     """For each place the first of its addresses that is no other's."""
-    offered = [list(dict.fromkeys(_offers(name, place))) for place in places]
+    offered = [list(dict.fromkeys(_possible_names(name, place))) for place in places]
     count = Counter(uri for uris in offered for uri in uris)
     return [next(uri for uri in uris if count[uri] == 1) for uris in offered]
 
 
-def _offers(name: str, place: tuple[str, ...]) -> Iterator[str]:
+def _possible_names(name: str, place: tuple[str, ...]) -> Iterator[str]:
     """The addresses that a file could have, the nicest first."""
     for parts in (place[:-1], place):
         for count in range(1, len(parts) + 1):

@@ -27,35 +27,35 @@ def read_entry(raw: bytes, stem: str) -> Entry | Issue | None:
         document = split(text)
         if isinstance(document, Issue):
             return document if _opens_late(text) else None
-        tree, issues = _tree(document.front_matter)
-        name, noticed = _name(tree, stem)
+        tree, issues = _parse_or_repair(document.front_matter)
+        name, noticed = _read_name(tree, stem)
     except Unreadable as stop:
         return stop.issue
-    front_matter: dict[str, Any] = _kept(tree)
+    front_matter: dict[str, Any] = _value_of_node(tree)
     said = {item.key: item.value for item in tree.items}
-    description = _text(said.get("description"))
-    capabilities = _words(said.get("capabilities"))
-    role = _text(said.get("role"))
+    description = _scalar_text(said.get("description"))
+    capabilities = _list_of_words(said.get("capabilities"))
+    role = _scalar_text(said.get("role"))
     return Entry(
         name=name,
         description=description,
-        model=_text(said.get("model")) or None,
-        version=_text(said.get("version")) or None,
+        model=_scalar_text(said.get("model")) or None,
+        version=_scalar_text(said.get("version")) or None,
         capabilities=capabilities or derived_capabilities(description),
         is_derived=not capabilities,
-        tools=_words(said.get("tools")),
-        tags=_words(said.get("tags")),
-        use_when=_text(said.get("useWhen", said.get("use_when"))),
+        tools=_list_of_words(said.get("tools")),
+        tags=_list_of_words(said.get("tags")),
+        use_when=_scalar_text(said.get("useWhen", said.get("use_when"))),
         role=role or None,
         roles=(role,) if role else (),
-        fallbacks=_words(said.get("fallbacks")),
+        fallbacks=_list_of_words(said.get("fallbacks")),
         requires="requires" in front_matter,
         front_matter=front_matter,
         digest=f"sha256-{sha256(raw).hexdigest()}",
         size=len(raw),
         tokens=(len(text) + 3) // 4,
         body_at=len(raw) - len(document.body.encode()),
-        issues=(*issues, *noticed, *_repetitions(tree)),
+        issues=(*issues, *noticed, *_repeated_keys(tree)),
     )
 
 
@@ -68,7 +68,7 @@ def front_matter_tree(raw: bytes) -> Mapping:
     document = split(decode(raw))
     if isinstance(document, Issue):
         raise Unreadable(document)
-    return _tree(document.front_matter)[0]
+    return _parse_or_repair(document.front_matter)[0]
 
 
 def _opens_late(text: str) -> bool:
@@ -76,7 +76,7 @@ def _opens_late(text: str) -> bool:
     return text.lstrip("\ufeff \t\r\n").startswith("---")
 
 
-def _tree(front_matter: str) -> tuple[Mapping, list[Issue]]:
+def _parse_or_repair(front_matter: str) -> tuple[Mapping, list[Issue]]:
     """The front matter, repaired where it is no YAML."""
     try:
         return _with_keys(front_matter), []
@@ -101,21 +101,21 @@ def _with_keys(front_matter: str) -> Mapping:
     return tree
 
 
-def _kept(node: Node) -> Any:  # noqa: ANN401 - a JSON value is any of six types
+def _value_of_node(node: Node) -> Any:  # noqa: ANN401 - a JSON value is any of six types
     """The value without its positions; a number that JSON would write otherwise is the text of the file."""
     match node:
         case Mapping():
-            return {item.key: _kept(item.value) for item in node.items}
+            return {item.key: _value_of_node(item.value) for item in node.items}
         case Sequence():
-            return [_kept(item) for item in node.items]
+            return [_value_of_node(item) for item in node.items]
         case Scalar(value=int() | float() as number, source=source) if not isinstance(number, bool):
             return number if {str(number), msgspec.json.encode(number).decode()} == {source} else source
     return node.value
 
 
-def _name(tree: Mapping, stem: str) -> tuple[str, list[Issue]]:
+def _read_name(tree: Mapping, stem: str) -> tuple[str, list[Issue]]:
     item = next((item for item in reversed(tree.items) if item.key == "name"), None)
-    name = _text(item.value) if item else ""
+    name = _scalar_text(item.value) if item else ""
     place = (item.line, item.column) if item else (1, 1)
     if reason := refused_name(name or stem):
         raise unreadable(IssueCode.NAME_REFUSED, f"`{(name or stem)[:_MAX_NAME]}` {reason}", place, at=("name",))
@@ -132,7 +132,7 @@ def _name(tree: Mapping, stem: str) -> tuple[str, list[Issue]]:
     return stem, [absent]
 
 
-def _repetitions(tree: Mapping) -> Iterator[Issue]:
+def _repeated_keys(tree: Mapping) -> Iterator[Issue]:
     """A warning for every key that stands there again."""
     first: dict[str, int] = {}
     for item in tree.items:
@@ -151,14 +151,16 @@ def refused_name(name: str) -> str:
     return "" if name.isprintable() else "holds characters that cannot be printed"
 
 
-def _text(node: Node | None) -> str:
+def _scalar_text(node: Node | None) -> str:
     """A scalar as the file spells it, so that version 1.10 is not 1.1."""
     if not isinstance(node, Scalar) or node.value is None:
         return ""
     return (node.source or str(node.value)).strip()
 
 
-def _words(node: Node | None) -> tuple[str, ...]:
+def _list_of_words(node: Node | None) -> tuple[str, ...]:
     """A list, or a text with commas, as a list without repetitions."""
-    words = map(_text, node.items) if isinstance(node, Sequence) else map(str.strip, _text(node).split(","))
+    words = (
+        map(_scalar_text, node.items) if isinstance(node, Sequence) else map(str.strip, _scalar_text(node).split(","))
+    )
     return tuple(dict.fromkeys(filter(None, words)))

@@ -41,10 +41,10 @@ def repaired(front_matter: str) -> str:
 
     A line that no rule fits stays, so that the parser can say where it is. No word is ever left out.
     """
-    return front_matter if _has_keys(front_matter) else _repaired(front_matter, 1)
+    return front_matter if _has_keys(front_matter) else _repair_level(front_matter, 1)
 
 
-def _repaired(front_matter: str, level: int) -> str:
+def _repair_level(front_matter: str, level: int) -> str:
     lines = _LINE.findall(_LINE_SEPARATORS.sub(" ", front_matter))
     if len(lines) > _MOST_LINES:
         return front_matter
@@ -54,34 +54,34 @@ def _repaired(front_matter: str, level: int) -> str:
         if not blocks or _starts_at_margin(spaced):
             blocks.append([])
         blocks[-1].append(spaced)
-    return "".join(_mended(block, level) for block in blocks)
+    return "".join(_mend_block(block, level) for block in blocks)
 
 
 def _from_margin(lines: list[str]) -> list[str]:
     """The lines, with those before the first key at the margin moved there if they start with a key."""
     first = next((line for line in lines if not _is_aside(line)), "")
-    margin = _margin(first)
-    if not margin or not (_key(first) or _TIGHT_KEY.match(first.lstrip(" \t"))):
+    margin = _margin_of(first)
+    if not margin or not (_match_key(first) or _TIGHT_KEY.match(first.lstrip(" \t"))):
         return lines
     end = next((number for number, line in enumerate(lines) if _starts_at_margin(line)), len(lines))
-    return [*_cut(lines[:end], len(margin)), *lines[end:]]
+    return [*_cut_margin(lines[:end], len(margin)), *lines[end:]]
 
 
 def _starts_at_margin(line: str) -> bool:
-    return _margin(line) == "" and _key(line) is not None
+    return _margin_of(line) == "" and _match_key(line) is not None
 
 
-def _mended(block: list[str], level: int) -> str:
+def _mend_block(block: list[str], level: int) -> str:
     whole = "".join(block)
-    if not _key(block[0]) or _is_yaml(whole):
+    if not _match_key(block[0]) or _is_yaml(whole):
         return whole
-    return "".join(_mended_part(part, level) for part in _parts(block))
+    return "".join(_mended_part(part, level) for part in _split_blocks(block))
 
 
-def _parts(block: list[str]) -> list[list[str]]:
+def _split_blocks(block: list[str]) -> list[list[str]]:
     parts = [block[:1]]
     for line in block[1:]:
-        if _value(parts[-1][0]) and not _has_block_scalar(parts[-1][0]) and _is_pushed_in(line):
+        if _value_beside_key(parts[-1][0]) and not _has_block_scalar(parts[-1][0]) and _is_pushed_in(line):
             parts.append([line.lstrip(" \t")])
         else:
             parts[-1].append(line)
@@ -106,110 +106,110 @@ def _mended_part(part: list[str], level: int) -> str:
 
 def _mended_key(part: list[str], level: int) -> str:
     whole = "".join(part)
-    key = _key(part[0])
+    key = _match_key(part[0])
     if key is None or _is_yaml(whole):
         return whole
-    value, below = _value(part[0]), part[1:]
+    value, below = _value_beside_key(part[0]), part[1:]
     lines = [line for line in below if not _is_aside(line)]
     if _has_block_scalar(part[0]):
-        return part[0] + _text(below)
+        return part[0] + _text_below(below)
     if value:
         text = " ".join([value, *(line.strip() for line in below if line.strip())])
-        return f"{key.group()} {_quoted(text)}{_line_break(part[-1])}"
+        return f"{key.group()} {_quote_for_yaml(text)}{_line_break(part[-1])}"
     if lines and all(map(_ITEM.match, lines)):
-        return part[0] + _list(below)
+        return part[0] + _repair_list(below)
     if not lines or level == _MOST_LEVELS:
         return whole
     is_list = _ITEM.match(lines[0])
-    return part[0] + (_long_list(below, level) if is_list else _nested(below, _margin(lines[0]), level))
+    return part[0] + (_long_list(below, level) if is_list else _repair_nested(below, _margin_of(lines[0]), level))
 
 
-def _text(below: list[str]) -> str:
+def _text_below(below: list[str]) -> str:
     """The lines of a text, each at least as far to the right as the first."""
-    first = next((_margin(line) for line in below if line.strip()), "")
+    first = next((_margin_of(line) for line in below if line.strip()), "")
     margin = first if first and "\t" not in first else "  "
     return "".join(
         line if line.startswith(margin) or not line.strip() else margin + line.lstrip(" \t") for line in below
     )
 
 
-def _nested(below: list[str], first: str, level: int) -> str:
+def _repair_nested(below: list[str], first: str, level: int) -> str:
     """The lines below a key that has keys of its own, repaired as if they stood alone."""
     margin = first if first and "\t" not in first else "  "
-    return "".join(_pushed_in(_mended_alone(_cut(below, len(first)), level), margin))
+    return "".join(_pushed_in(_mended_alone(_cut_margin(below, len(first)), level), margin))
 
 
 def _mended_alone(lines: list[str], level: int) -> str:
     alone = "".join(lines)
-    return alone if _is_yaml(alone) else _repaired(alone, level + 1)
+    return alone if _is_yaml(alone) else _repair_level(alone, level + 1)
 
 
-def _cut(lines: list[str], width: int) -> list[str]:
+def _cut_margin(lines: list[str], width: int) -> list[str]:
     """The lines, each nearer to the margin by so many blanks, as far as it has them."""
-    return [line[min(width, len(_margin(line))) :] if line.strip() else line for line in lines]
+    return [line[min(width, len(_margin_of(line))) :] if line.strip() else line for line in lines]
 
 
 def _pushed_in(text: str, margin: str) -> list[str]:
     return [margin + line if line.strip() else line for line in _LINE.findall(text)]
 
 
-def _list(below: list[str]) -> str:
-    first = next(_margin(line) for line in below if not _is_aside(line))
+def _repair_list(below: list[str]) -> str:
+    first = next(_margin_of(line) for line in below if not _is_aside(line))
     margin = "  " if "\t" in first else first
-    return "".join(line if _is_aside(line) else _item(line, margin) for line in below)
+    return "".join(line if _is_aside(line) else _repair_item(line, margin) for line in below)
 
 
 def _long_list(below: list[str], level: int) -> str:
     """Items of several lines, all at the margin of the first, and each repaired as if it stood alone."""
     start = next(number for number, line in enumerate(below) if not _is_aside(line))
-    first = _margin(below[start])
+    first = _margin_of(below[start])
     margin = "  " if "\t" in first else first
     items: list[list[str]] = []
     width = 0
     for line in below[start:]:
-        if _ITEM.match(line) and (not items or len(_margin(line)) < width):
+        if _ITEM.match(line) and (not items or len(_margin_of(line)) < width):
             items.append([])
-            width = _width(line)
+            width = _item_indent(line)
         items[-1].append(line)
     return "".join([*below[:start], *(_long_item(item, margin, level) for item in items)])
 
 
-def _width(line: str) -> int:
+def _item_indent(line: str) -> int:
     """How far to the right an item has its text."""
-    dash = len(_margin(line)) + 1
-    return dash + max(1, len(_margin(line[dash:])))
+    dash = len(_margin_of(line)) + 1
+    return dash + max(1, len(_margin_of(line[dash:])))
 
 
 def _long_item(item: list[str], margin: str, level: int) -> str:
-    width = _width(item[0])
+    width = _item_indent(item[0])
     if not item[0][width:].strip():
         return f"{margin}-{_line_break(item[0])}" + "".join(
-            _pushed_in(_mended_alone(_cut(item[1:], width), level), f"{margin}  ")
+            _pushed_in(_mended_alone(_cut_margin(item[1:], width), level), f"{margin}  ")
         )
-    first, *more = _pushed_in(_mended_alone([item[0][width:], *_cut(item[1:], width)], level), f"{margin}  ")
+    first, *more = _pushed_in(_mended_alone([item[0][width:], *_cut_margin(item[1:], width)], level), f"{margin}  ")
     return f"{margin}- {first.lstrip(' ')}" + "".join(more)
 
 
-def _item(line: str, margin: str) -> str:
+def _repair_item(line: str, margin: str) -> str:
     value = line.strip().removeprefix("-").strip()
-    said = value if _is_yaml(f"- {value}\n") else _quoted(value)
+    said = value if _is_yaml(f"- {value}\n") else _quote_for_yaml(value)
     return f"{margin}- {said}".rstrip() + _line_break(line)
 
 
-def _value(line: str) -> str:
+def _value_beside_key(line: str) -> str:
     """What stands beside a key."""
-    key = _key(line)
+    key = _match_key(line)
     return line[key.end() :].strip() if key else ""
 
 
-def _key(line: str) -> re.Match[str] | None:
+def _match_key(line: str) -> re.Match[str] | None:
     found = _KEY.match(line) or _WORDS_AS_KEY.match(line)
     # With what YAML does not take, it would be none whatever is done to its value.
     return found if found and found.group(2).isprintable() else None
 
 
 def _has_block_scalar(line: str) -> bool:
-    return _value(line).startswith(_BLOCK_SCALARS)
+    return _value_beside_key(line).startswith(_BLOCK_SCALARS)
 
 
 def _is_aside(line: str) -> bool:
@@ -217,7 +217,7 @@ def _is_aside(line: str) -> bool:
     return not line.strip() or line.lstrip(" \t").startswith("#")
 
 
-def _margin(line: str) -> str:
+def _margin_of(line: str) -> str:
     found = _MARGIN.match(line)
     return found.group() if found else ""
 
@@ -227,21 +227,21 @@ def _line_break(line: str) -> str:
 
 
 def _is_yaml(text: str) -> bool:
-    return _tree(text) is not None
+    return _try_parse(text) is not None
 
 
 def _has_keys(text: str) -> bool:
-    return isinstance(_tree(text), Mapping)
+    return isinstance(_try_parse(text), Mapping)
 
 
-def _tree(text: str) -> Node | None:
+def _try_parse(text: str) -> Node | None:
     try:
         return parse_yaml(text)
     except Unreadable:
         return None
 
 
-def _quoted(value: str) -> str:
+def _quote_for_yaml(value: str) -> str:
     """The text as YAML; quotes round all of it are not part of it, unless the first is closed before the end."""
     for quote in "\"'":
         if len(value) > 1 and value[0] == value[-1] == quote and not _is_closed_within(value[1:-1], quote):

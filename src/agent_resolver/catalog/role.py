@@ -48,9 +48,9 @@ def parse_roles(raw: bytes) -> tuple[dict[str, Role], list[Issue]]:
     issues = []
     for name, said in listed.items():
         if isinstance(said, dict) and isinstance(said.get("primary"), str):
-            role = _role(name, said)
+            role = _make_role(name, said)
             first = roles.get(role.primary)
-            roles[role.primary] = _joined(first, role) if first else role
+            roles[role.primary] = _join_roles(first, role) if first else role
         else:
             message = "Expected an object with `primary`, the name of an agent"
             at = ("roles", name) if "roles" in content else (name,)
@@ -58,18 +58,18 @@ def parse_roles(raw: bytes) -> tuple[dict[str, Role], list[Issue]]:
     return roles, issues
 
 
-def _role(name: str, said: Mapping[str, Any]) -> Role:
+def _make_role(name: str, said: Mapping[str, Any]) -> Role:
     return Role(
         name=name,
-        primary=_agent(said["primary"]),
-        fallbacks=tuple(map(_agent, _texts(said.get("fallbacks"))))[:MAX_FALLBACKS],
-        capabilities=tuple(_texts(said.get("capabilities"))),
+        primary=_agent_name(said["primary"]),
+        fallbacks=tuple(map(_agent_name, _texts_in(said.get("fallbacks"))))[:MAX_FALLBACKS],
+        capabilities=tuple(_texts_in(said.get("capabilities"))),
         model=str(said["model"]) if said.get("model") else None,
         use_when=str(said.get("use_when", said.get("useWhen", "")) or ""),
     )
 
 
-def _joined(first: Role, further: Role) -> Role:
+def _join_roles(first: Role, further: Role) -> Role:
     return structs.replace(
         first,
         also=(*first.also, further.name),
@@ -80,11 +80,11 @@ def _joined(first: Role, further: Role) -> Role:
     )
 
 
-def _agent(text: str) -> str:
+def _agent_name(text: str) -> str:
     return text.rpartition(":")[2].strip()
 
 
-def _texts(value: object) -> Iterable[str]:
+def _texts_in(value: object) -> Iterable[str]:
     return (
         [str(item) for item in value if item] if isinstance(value, list) else [value] if isinstance(value, str) else []
     )

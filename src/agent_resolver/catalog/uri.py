@@ -42,27 +42,27 @@ def parse_uri(text: str) -> AgentUri:
     if not text.lower().startswith(SCHEME):
         raise MalformedUri(f"it does not start with `{SCHEME}`")
     path, _, question = text[len(SCHEME) :].partition("?")
-    options = _options(question)
+    options = _parse_options(question)
     wanted = options.get("format", "json")
     if wanted not in {"json", "markdown"}:
         raise MalformedUri("`format` must be `json` or `markdown`")
     is_markdown = wanted == "markdown"
     return AgentUri(
-        agent_uri(*map(_segment, path.split("/"))), "markdown" if is_markdown else "json", options.get("version")
+        agent_uri(*map(_decode_segment, path.split("/"))), "markdown" if is_markdown else "json", options.get("version")
     )
 
 
-def _options(question: str) -> dict[str, str]:
+def _parse_options(question: str) -> dict[str, str]:
     options: dict[str, str] = {}
     for pair in question.split("&") if question else ():
         key, is_given, value = pair.partition("=")
         if key not in {"format", "version"} or not is_given or key in options:
             raise MalformedUri("only `format` and `version` may be asked for, each once")
-        options[key] = _segment(value)
+        options[key] = _decode_segment(value)
     return options
 
 
-def _segment(text: str) -> str:
+def _decode_segment(text: str) -> str:
     if not _SEGMENT.fullmatch(text):
         raise MalformedUri("a part of it is empty, or holds a character that must be percent-encoded")
     try:

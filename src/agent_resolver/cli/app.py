@@ -14,7 +14,7 @@ from agent_resolver.cli.errors import InvalidFile, InvalidFiles, Refusal, Usage
 from agent_resolver.cli.input import AGENT_FILE_LABEL, INDEX, INDEX_LABEL
 from agent_resolver.cli.output import err, err_faults, issue_document, out_json, safe, use_utf8
 from agent_resolver.schema.errors import InvalidAgentFile, InvalidIndex, ResolverError
-from agent_resolver.storage.errors import FileError, OversizeFile, UnreadableFile
+from agent_resolver.storage.errors import UnreadableFile
 
 _EXAMPLES = """\
 examples:
@@ -53,6 +53,7 @@ COMMANDS: Final = (
     "tools",
     "inbox",
     "audit",
+    "state",
     "config",
     "doctor",
     "trust-folder",
@@ -62,7 +63,7 @@ COMMANDS: Final = (
 
 
 def build_parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
-    """The command line with these commands; each is a module of this folder, imported only when it is asked for."""
+    """The command line with these commands; each is a module or folder here, imported only when it is asked for."""
     parser = argparse.ArgumentParser(
         prog="agent",
         description="Resolve what an AI agent needs against the MCP servers that exist.",
@@ -87,12 +88,14 @@ def run(arguments: Sequence[str]) -> int:
         with suppress(ValueError):  # Code of the project has closed it.
             sys.stdout.flush()
     except ResolverError as error:
-        return _report(error, options)
+        return _report_error(error, options)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _EXTRA_MODULES:
             raise
         extra = "serve" if arguments[:1] == ["serve"] else "tools"
-        return _report(Usage(f"This command needs `{error.name}`", f"pip install 'agent-resolver[{extra}]'"), options)
+        return _report_error(
+            Usage(f"This command needs `{error.name}`", f"pip install 'agent-resolver[{extra}]'"), options
+        )
     except OSError as error:
         # Closing the output again at exit must not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -107,23 +110,23 @@ def run(arguments: Sequence[str]) -> int:
     return code
 
 
-def _report(error: ResolverError, options: argparse.Namespace) -> int:
-    hint = _hint(error, options)
+def _report_error(error: ResolverError, options: argparse.Namespace) -> int:
+    hint = _hint_for(error, options)
     files = _refused_files(error, options)
-    details = list(getattr(error, "differences", ()))
+    details = list(error.details)
     if getattr(options, "json", False):
         documents = [
             {"path": file.path, "kind": file.label, "issues": list(map(issue_document, file.issues))} for file in files
         ]
         document = {
-            "code": _code(error),
+            "code": _code_of(error),
             "message": str(error),
             "hint": hint or None,
             "files": documents,
             "details": details,
         }
         out_json({"success": False, "error": document})
-        return _exit_code(error)
+        return error.exit_code
     for file in files:
         err_faults(file.label, file.path, file.issues)
     if not files:
@@ -132,7 +135,7 @@ def _report(error: ResolverError, options: argparse.Namespace) -> int:
         err(f"  - {safe(str(detail))}")
     if hint:
         err(f"hint: {safe(hint)}")
-    return _exit_code(error)
+    return error.exit_code
 
 
 def _refused_files(error: ResolverError, options: argparse.Namespace) -> Sequence[InvalidFile]:
@@ -143,13 +146,12 @@ def _refused_files(error: ResolverError, options: argparse.Namespace) -> Sequenc
     if isinstance(error, InvalidIndex):
         return [InvalidFile(INDEX_LABEL, options.index or INDEX, error.issues)]
     # A layer of the settings: a file, a variable or a flag, each with issues like a file's.
-    source, issues = getattr(error, "source", ""), getattr(error, "issues", ())
-    return [InvalidFile(source, source, issues)] if source else []
+    return [InvalidFile(error.source, error.source, error.issues)] if error.source else []
 
 
-def _hint(error: ResolverError, options: argparse.Namespace) -> str:
-    if hint := getattr(error, "hint", ""):
-        return str(hint)
+def _hint_for(error: ResolverError, options: argparse.Namespace) -> str:
+    if error.hint:
+        return error.hint
     if isinstance(error, UnreadableFile) and error.missing:
         if error.path.endswith(".lock"):
             return "run `agent resolve`, or check the path"
@@ -160,14 +162,8 @@ def _hint(error: ResolverError, options: argparse.Namespace) -> str:
     return ""
 
 
-def _code(error: ResolverError) -> str:
+def _code_of(error: ResolverError) -> str:
     """A word for programs: its own, or the name of the error, as `LOCK_REFUSED`."""
     if isinstance(error, Refusal) and error.code:
         return error.code
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).upper()
-
-
-def _exit_code(error: ResolverError) -> int:
-    if isinstance(error, Refusal):
-        return error.exit_code
-    return 2 if isinstance(error, FileError) and not isinstance(error, OversizeFile) else 1

@@ -1,21 +1,21 @@
 """`agent audit`: what was decided and done, and whether the record of it is whole."""
 
 import argparse
-import os
 import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from agent_resolver.cli.errors import Refusal, Usage
-from agent_resolver.cli.option import Commands, add_agents, add_command, add_group, add_json, add_project, project_of
+from agent_resolver.cli.option import Commands, add_agents, add_command, add_group, add_json, add_project, session_of
 from agent_resolver.cli.output import err, out, out_json, safe
 from agent_resolver.schema.audit import AuditRecord
-from agent_resolver.storage.database import Database
-from agent_resolver.storage.trail import SqliteTrail
+from agent_resolver.storage.port import Snapshot
+from agent_resolver.storage.trail import trail_faults
 
 if TYPE_CHECKING:
-    from agent_resolver.project.project import Project
+    from agent_resolver.project.session import Session
+    from agent_resolver.storage.sqlite.store import SqliteStore
 
 _MAX_DIGITS: Final = 18
 _ROOT_DIGITS: Final = 64
@@ -45,12 +45,12 @@ def add_to(commands: Commands) -> None:
     show.add_argument(
         "--run",
         dest="run_id",
-        type=_text,
+        type=_parse_run_id,
         metavar="ID",
         help="only the records of this run; the beginning of its id is enough",
     )
     show.add_argument("--trace", metavar="ID", help="only the records of this trace, 32 hexadecimal digits")
-    show.add_argument("--last", type=_count, metavar="N", help="only the last N records")
+    show.add_argument("--last", type=_parse_count, metavar="N", help="only the last N records")
     verify = add_command(group, "verify", "find any record that was changed, removed or reordered", _VERIFY_EXAMPLES)
     verify.add_argument(
         "--root", metavar="HEX", help="a sealed root that was noted down earlier: fail unless the trail had it"
@@ -65,12 +65,10 @@ def add_to(commands: Commands) -> None:
 def run_show(options: argparse.Namespace) -> int:
     """Print the records, oldest first."""
     hint = "`agent audit show --json` has the trace of each record"
-    trace = None if options.trace is None else _hexadecimal("--trace", options.trace, _TRACE_DIGITS, hint)
-    project = project_of(options)
-    try:
-        records = _chosen(SqliteTrail(state_of(project)), options.run_id, trace, options.last)
-    finally:
-        project.close()
+    trace = None if options.trace is None else _parse_hexadecimal("--trace", options.trace, _TRACE_DIGITS, hint)
+    with session_of(options) as session:
+        store = existing_store(session)
+        records = store.read_now(lambda snapshot: _choose_records(snapshot, options.run_id, trace, options.last))
     if options.json:
         out_json(records)
         return 0
@@ -83,35 +81,36 @@ def run_show(options: argparse.Namespace) -> int:
 def run_verify(options: argparse.Namespace) -> int:
     """Recompute the whole chain."""
     hint = "give the whole root, as `agent audit verify` printed it"
-    noted = "" if options.root is None else _hexadecimal("--root", options.root, _ROOT_DIGITS, hint)
-    project = project_of(options)
-    try:
-        faults, count, root = SqliteTrail(state_of(project), project.key).verify(noted)
-    finally:
-        project.close()
+    noted = "" if options.root is None else _parse_hexadecimal("--root", options.root, _ROOT_DIGITS, hint)
+    with session_of(options) as session:
+        store, key = existing_store(session), session.key
+        faults, seal = store.read_now(lambda snapshot: trail_faults(snapshot, key, noted))
+    count, root = seal.count, seal.root
     if options.json:
-        out_json({"success": not faults, "records": count, "root": root, "faults": faults})
+        pruned = {"pruned": seal.anchor} if seal.anchor else {}
+        out_json({"success": not faults, "records": count, **pruned, "root": root, "faults": faults})
     elif faults:
         err("✗ The audit trail does not verify:")
         for fault in faults:
             err(f"  - {safe(fault)}")
     else:
-        out(f"✓ {count} record(s) verify, root {root or '(empty)'}")
+        kept = f"{count - seal.anchor} record(s) verify after {seal.anchor} pruned" if seal.anchor else ""
+        out(f"✓ {kept or f'{count} record(s) verify'}, root {root or '(empty)'}")
     return 1 if faults else 0
 
 
-def state_of(project: "Project") -> Database:
-    """The state file, which must be there: looking at a trail must not make an empty one."""
-    if not os.path.exists(project.state_path):
+def existing_store(session: "Session") -> "SqliteStore":
+    """The state, which must be there: looking at what was recorded must not make an empty one."""
+    if not session.has_state:
         hint = "nothing was recorded here yet; name another project's agent file with `--agents`"
-        raise Usage(f"`{project.state_path}` does not exist", hint)
-    return project.database
+        raise Usage(f"`{session.state_path}` does not exist", hint)
+    return session.store
 
 
-def _chosen(trail: SqliteTrail, run: str | None, trace: str | None, last: int | None) -> list[AuditRecord]:
+def _choose_records(trail: Snapshot, run: str | None, trace: str | None, last: int | None) -> list[AuditRecord]:
     if run is None and trace is None:
         return list(trail.records(last=last))
-    chosen = list(trail.records()) if run is None else _of_run(trail, run)
+    chosen = list(trail.records()) if run is None else _records_of_run(trail, run)
     if trace is not None:
         chosen = [record for record in chosen if record.body.get("trace") == trace]
         if not chosen:
@@ -120,7 +119,7 @@ def _chosen(trail: SqliteTrail, run: str | None, trace: str | None, last: int | 
     return chosen if last is None else chosen[max(0, len(chosen) - last) :]
 
 
-def _of_run(trail: SqliteTrail, run: str) -> list[AuditRecord]:
+def _records_of_run(trail: Snapshot, run: str) -> list[AuditRecord]:
     """The records of the one run whose id is, or begins with, what was given."""
     if exact := list(trail.records(run)):
         return exact
@@ -133,20 +132,20 @@ def _of_run(trail: SqliteTrail, run: str) -> list[AuditRecord]:
     return list(trail.records(names[0]))
 
 
-def _hexadecimal(option: str, given: str, count: int, hint: str) -> str:
+def _parse_hexadecimal(option: str, given: str, count: int, hint: str) -> str:
     digits = given.strip().lower()
     if not re.fullmatch(f"[0-9a-f]{{{count}}}", digits):
         raise Usage(f"`{option}` takes {count} hexadecimal digits", hint)
     return digits
 
 
-def _text(argument: str) -> str:
+def _parse_run_id(argument: str) -> str:
     if not (argument and argument.isprintable()):  # Bytes that are no UTF-8 are not printable either.
         raise argparse.ArgumentTypeError("no run has an id like that")
     return argument
 
 
-def _count(argument: str) -> int:
+def _parse_count(argument: str) -> int:
     # SQLite counts to 2**63, and nobody has that many records.
     if not (argument.isascii() and argument.isdigit() and len(argument) <= _MAX_DIGITS):
         raise argparse.ArgumentTypeError(f"expected a number of records, found {argument!r}")

@@ -4,7 +4,7 @@ import argparse
 
 import msgspec
 
-from agent_resolver.cli.option import Commands, add_agents, add_command, add_group, add_json, add_project, project_of
+from agent_resolver.cli.option import Commands, add_agents, add_command, add_group, add_json, add_project, session_of
 from agent_resolver.cli.output import out, out_json, safe
 
 _EXAMPLES = """\
@@ -25,7 +25,8 @@ def add_to(commands: Commands) -> None:
 
 def run_show(options: argparse.Namespace) -> int:
     """Print the settings by key."""
-    settings = project_of(options).loaded.settings
+    with session_of(options) as session:
+        settings = session.loaded.settings
     if options.json:
         out_json([{"key": item.key, "value": item.value, "origin": item.origin} for item in settings])
         return 0

@@ -5,7 +5,8 @@ import argparse
 from agent_resolver.cli.input import INDEX, load_servers
 from agent_resolver.cli.option import Commands, add_command, add_index, add_json
 from agent_resolver.cli.output import err, out, out_json
-from agent_resolver.core.server import Server, by_category
+from agent_resolver.core.server import by_category
+from agent_resolver.schema.index import Server
 
 _EXAMPLES = """\
   agent discover
@@ -31,22 +32,23 @@ def run(options: argparse.Namespace) -> int:
     servers = load_servers(path)
     grouped = by_category(servers)
     if options.json:
-        out_json(_document(grouped, len(servers)))
+        out_json(_discovery_document(grouped, len(servers)))
     elif servers:
-        _print(grouped, len(servers))
+        _print_categories(grouped, len(servers))
     else:
         out("No servers found in index.")
     return 0
 
 
-def _document(grouped: dict[str, list[Server]], total: int) -> dict[str, object]:
+def _discovery_document(grouped: dict[str, list[Server]], total: int) -> dict[str, object]:
     categories = [
-        {"category": category, "servers": [_entry(s) for s in servers]} for category, servers in grouped.items()
+        {"category": category, "servers": [_server_document(s) for s in servers]}
+        for category, servers in grouped.items()
     ]
     return {"categories": categories, "totalServers": total, "totalCategories": len(grouped)}
 
 
-def _entry(server: Server) -> dict[str, object]:
+def _server_document(server: Server) -> dict[str, object]:
     return {
         "id": server.id,
         "version": server.version,
@@ -59,7 +61,7 @@ def _entry(server: Server) -> dict[str, object]:
     }
 
 
-def _print(grouped: dict[str, list[Server]], total: int) -> None:
+def _print_categories(grouped: dict[str, list[Server]], total: int) -> None:
     out("Available MCP Servers by Category:")
     out()
     for category, servers in grouped.items():

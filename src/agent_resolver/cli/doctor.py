@@ -11,16 +11,19 @@ from msgspec import Struct
 
 from agent_resolver._version import __version__
 from agent_resolver.cli.input import AGENT_FILE
-from agent_resolver.cli.option import Commands, add_command, add_governed, add_json, project_of
+from agent_resolver.cli.option import Commands, add_command, add_governed, add_json, session_of
 from agent_resolver.cli.output import out, out_json, safe
 from agent_resolver.project.errors import UntrustedFolder
 from agent_resolver.schema.caller import ANONYMOUS
-from agent_resolver.schema.errors import ResolverError
-from agent_resolver.storage.trail import SqliteTrail
+from agent_resolver.schema.errors import InvalidInput, ResolverError
+from agent_resolver.storage.errors import UnreadableFile
+from agent_resolver.storage.trail import trail_faults
 
 if TYPE_CHECKING:
     from agent_resolver.project.config import Config
-    from agent_resolver.project.project import Project
+    from agent_resolver.project.session import Session
+    from agent_resolver.registry.errors import NeedsAction, ToolFailure
+    from agent_resolver.schema.descriptor import Descriptor
 
 _EXAMPLES = """\
   agent doctor
@@ -28,11 +31,6 @@ _EXAMPLES = """\
 """
 
 _EXTRAS: Final = {"tools": ("cryptography", "joserfc", "jsonschema_rs", "mcp")}
-_HINTS: Final = {
-    "run `agent doctor`": "start it, and check its `endpoint` or `launch` in the index",
-    "add `--verbose` to see what the server says": "`agent tools list --verbose` shows what the server says",
-}
-"""What to say instead of hints that lead here, or are for other commands."""
 
 
 class Check(Struct, frozen=True):
@@ -54,11 +52,8 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Look at everything, and say what to do about what is wrong."""
-    project = project_of(options)
-    try:
-        checks = list(_checks(project, options))
-    finally:
-        project.close()
+    with session_of(options) as session:
+        checks = list(_run_checks(session, options))
     if options.json:
         out_json({"success": all(check.ok for check in checks), "checks": checks})
     else:
@@ -69,105 +64,107 @@ def run(options: argparse.Namespace) -> int:
     return 0 if all(check.ok for check in checks) else 1
 
 
-def _checks(project: "Project", options: argparse.Namespace) -> Iterator[Check]:
+def _run_checks(session: "Session", options: argparse.Namespace) -> Iterator[Check]:
     python = ".".join(map(str, sys.version_info[:3]))
-    tools = _extra("tools")
+    tools = _check_extra("tools")
     yield Check("agent", ok=True, finding=f"version {__version__} on Python {python}")
     yield tools
-    yield _tried("settings", lambda: _settings(project), "correct agent.toml")
-    config = _config(project)
+    yield _check_by_trying("settings", lambda: _describe_settings(session), "correct agent.toml")
+    config = _config_or_defaults(session)
     if config.tools.modules:
-        yield from _given(tools, "capabilities", lambda: [_capabilities(project)])
-    yield from _governing(project, options)
-    yield _tried("state", lambda: _state(project), "run `agent audit verify`")
+        yield from _look_if_installed(tools, "capabilities", lambda: [_check_capabilities(session)])
+    yield from _check_governing_files(session, options)
+    yield _check_by_trying("state", lambda: _verify_state(session), "run `agent audit verify`")
     if config.models or config.pools:
-        yield from _given(tools, "references", lambda: _references(project))
-    if _holds(project):
-        trust = _trust(project)
+        yield from _look_if_installed(tools, "references", lambda: _check_references(session))
+    if _lock_holds(session):
+        trust = _check_trust(session)
         yield trust
         if trust.ok:
-            yield from _given(tools, "servers", lambda: _servers(project))
+            yield from _look_if_installed(tools, "servers", lambda: _check_servers(session))
 
 
-def _config(project: "Project") -> "Config":
+def _config_or_defaults(session: "Session") -> "Config":
     """The settings; where they are refused, which has a line of its own, the defaults."""
     from agent_resolver.project.config import Config
 
     try:
-        return project.config
+        return session.config
     except ResolverError:
         return Config()
 
 
-def _given(extra: Check, name: str, look: Callable[[], Iterable[Check]]) -> Iterable[Check]:
+def _look_if_installed(extra: Check, name: str, look: Callable[[], Iterable[Check]]) -> Iterable[Check]:
     """What can be seen only where an extra is installed."""
     if extra.ok:
         return look()
     return [Check(name, ok=False, finding=f"not looked at without the {extra.name}", hint=extra.hint)]
 
 
-def _governing(project: "Project", options: argparse.Namespace) -> Iterator[Check]:
+def _check_governing_files(session: "Session", options: argparse.Namespace) -> Iterator[Check]:
     """The agent file, the index and the lock, as far as the project needs them."""
-    if not _is_governed(project, options):
+    if not _is_governed(session, options):
         none = f"not needed: there is no `{AGENT_FILE}`, and nothing that asks for one"
         yield Check("agent file", ok=True, finding=none)
-        if options.index or os.path.exists(project.index_path):
-            yield _index(project)
+        if options.index or os.path.exists(session.index_path):
+            yield _check_index(session)
         return
-    if _is_unlocked(project):
-        yield _tried("agent file", lambda: f"without `requires`, so it needs no lock; forbids {_forbidden(project)}")
+    if _is_unlocked(session):
+        yield _check_by_trying(
+            "agent file", lambda: f"without `requires`, so it needs no lock; forbids {_render_forbidden(session)}"
+        )
         return
-    agent = _tried("agent file", lambda: f"{project.agent.name}@{project.agent.version}", option="--agents")
-    index = _index(project)
+    agent = _check_by_trying("agent file", lambda: f"{session.agent.name}@{session.agent.version}", option="--agents")
+    index = _check_index(session)
     yield from (agent, index)
     if agent.ok and index.ok:
         verified = "server(s) locked, verified"
-        yield _tried("lock", lambda: f"{len(project.lockfile.servers)} {verified}", "run `agent resolve`")
+        yield _check_by_trying("lock", lambda: f"{len(session.lockfile.servers)} {verified}", "run `agent resolve`")
     else:
         unseen = "not looked at: it is made of the agent file and the index"
         yield Check("lock", ok=False, finding=unseen, hint="see to these first")
 
 
-def _is_governed(project: "Project", options: argparse.Namespace) -> bool:
+def _is_governed(session: "Session", options: argparse.Namespace) -> bool:
     """Whether there should be an agent file: a project of capabilities, or of agents to plan or serve, needs none."""
-    is_other = project.config_path or os.path.isdir(os.path.join(project.root, "agents"))
+    is_other = session.config_path or os.path.isdir(os.path.join(session.root, "agents"))
     is_asked = options.agents != AGENT_FILE or options.lock
-    return bool(is_asked or project.has_agent or os.path.exists(project.lock_path) or not is_other)
+    return bool(is_asked or session.has_agent or os.path.exists(session.lock_path) or not is_other)
 
 
-def _is_unlocked(project: "Project") -> bool:
+def _is_unlocked(session: "Session") -> bool:
     """Whether the agent file asks for no servers, in a project that has something without them."""
-    config = _config(project)
+    config = _config_or_defaults(session)
     try:
-        return bool(config.tools.modules or config.models or config.pools) and not project.has_requirements
+        return bool(config.tools.modules or config.models or config.pools) and not session.has_requirements
     except ResolverError:
         return False  # Whoever reads it next says why it cannot be read.
 
 
-def _forbidden(project: "Project") -> str:
-    return ", ".join(project.limits.forbid) or "nothing"
+def _render_forbidden(session: "Session") -> str:
+    return ", ".join(session.limits.forbid) or "nothing"
 
 
-def _index(project: "Project") -> Check:
-    return _tried("index", lambda: f"{len(project.servers)} server(s)", option="--index")
+def _check_index(session: "Session") -> Check:
+    return _check_by_trying("index", lambda: f"{len(session.servers)} server(s)", option="--index")
 
 
-def _capabilities(project: "Project") -> Check:
+def _check_capabilities(session: "Session") -> Check:
     from agent_resolver.project.capability import load_capabilities
 
-    modules = ", ".join(project.config.tools.modules)
+    modules = ", ".join(session.config.tools.modules)
     hint = "correct `[tools] modules` in agent.toml"
-    return _tried("capabilities", lambda: f"{len(load_capabilities(project))} in {modules}", hint)
+    return _check_by_trying("capabilities", lambda: f"{len(load_capabilities(session))} in {modules}", hint)
 
 
-def _references(project: "Project") -> Iterator[Check]:
+def _check_references(session: "Session") -> Iterator[Check]:
     """Every reference of agents, models and pools that leads nowhere."""
     try:
-        found = _dangling(project)
+        found = _dangling_references(session)
     except UntrustedFolder:
         return  # The capabilities have said so.
     except ResolverError as error:
-        yield Check("references", ok=False, finding=str(error), hint=getattr(error, "hint", ""))
+        yield Check("references", ok=False, finding=str(error), hint=error.hint)
         return
     if not found:
         yield Check("references", ok=True, finding="every model, provider, plugin and delegate is there")
@@ -175,20 +172,16 @@ def _references(project: "Project") -> Iterator[Check]:
         yield Check("references", ok=False, finding=each, hint="correct the agent file, or agent.toml")
 
 
-def _dangling(project: "Project") -> list[str]:
-    from contextlib import closing
-
-    from agent_resolver.project.catalog import catalog_roots, open_catalog
-    from agent_resolver.project.plan import registries_of
+def _dangling_references(session: "Session") -> list[str]:
+    from agent_resolver.project.plan import runtime_of
     from agent_resolver.runtime.dangling_reference import dangling
 
-    roots = catalog_roots((), project.config.catalog, os.path.relpath(project.root))
-    with closing(open_catalog(roots, project.environment)) as catalog:
-        catalog.refresh()
-        return list(map(str, dangling(registries_of(project, catalog))))
+    catalog = session.catalog()
+    catalog.refresh()
+    return list(map(str, dangling(runtime_of(session, catalog).snapshot)))
 
 
-def _extra(name: str) -> Check:
+def _check_extra(name: str) -> Check:
     missing = [module for module in _EXTRAS[name] if find_spec(module) is None]
     if not missing:
         return Check(f"extra `{name}`", ok=True, finding="installed")
@@ -196,79 +189,82 @@ def _extra(name: str) -> Check:
     return Check(f"extra `{name}`", ok=False, finding=f"missing: {', '.join(missing)}", hint=hint)
 
 
-def _tried(name: str, look: Callable[[], str], hint: str = "run `agent validate`", option: str = "") -> Check:
+def _check_by_trying(name: str, look: Callable[[], str], hint: str = "run `agent validate`", option: str = "") -> Check:
     try:
         return Check(name, ok=True, finding=look())
     except ResolverError as error:
-        faults = [*map(str, getattr(error, "differences", ())), *map(str, getattr(error, "issues", ()))]
-        # The errors of some files are the faults and nothing else.
-        lines = faults if str(error) == "\n".join(faults) else [str(error), *faults]
-        if option and getattr(error, "missing", False):
+        faults = [*map(str, error.details), *map(str, error.issues)]
+        # The message of a refused input is its issues and nothing else.
+        lines = faults if isinstance(error, InvalidInput) else [str(error), *faults]
+        if option and isinstance(error, UnreadableFile) and error.missing:
             hint = f"check the path, or name another file with `{option}`"
-        return Check(name, ok=False, finding="; ".join(lines), hint=getattr(error, "hint", "") or hint)
+        return Check(name, ok=False, finding="; ".join(lines), hint=error.hint or hint)
 
 
-def _settings(project: "Project") -> str:
-    changed = [item for item in project.loaded.settings if item.origin != "default"]
-    return f"{project.config_path or 'no agent.toml'}, {len(changed)} value(s) set"
+def _describe_settings(session: "Session") -> str:
+    changed = [item for item in session.loaded.settings if item.origin != "default"]
+    return f"{session.config_path or 'no agent.toml'}, {len(changed)} value(s) set"
 
 
-def _state(project: "Project") -> str:
-    key = project.key
-    if not os.path.exists(project.state_path):
-        return f"{project.state_path}, nothing recorded yet"
-    faults, count, _ = SqliteTrail(project.database, key).verify()
+def _verify_state(session: "Session") -> str:
+    key = session.key
+    if not session.has_state:
+        return f"{session.state_path}, nothing recorded yet"
+    faults, seal = session.store.read_now(lambda snapshot: trail_faults(snapshot, key))
     if faults:
         raise ResolverError(f"the audit trail does not verify: {faults[0]}")
-    return f"{project.database.path}, {count} audit record(s), verified"
+    return f"{session.state_path}, {seal.count} audit record(s), verified"
 
 
-def _holds(project: "Project") -> bool:
+def _lock_holds(session: "Session") -> bool:
     try:
-        return bool(project.lockfile)
+        return bool(session.lockfile)
     except ResolverError:
         return False
 
 
-def _trust(project: "Project") -> Check:
-    from agent_resolver.project.exposure import why_trust_is_needed
-
+def _check_trust(session: "Session") -> Check:
     try:
-        why = why_trust_is_needed(project)
+        why = session.why_trust_is_needed
         if why is None:
             return Check("trust", ok=True, finding="not needed: the lock starts no commands, and no secrets are sent")
-        project.require_trust(why)
+        session.require_trust(why)
     except ResolverError as error:
         return Check("trust", ok=False, finding=str(error), hint="run `agent trust-folder` once you have read them")
-    return Check("trust", ok=True, finding=f"{project.root} is trusted")
+    return Check("trust", ok=True, finding=f"{session.root} is trusted")
 
 
-def _servers(project: "Project") -> list[Check]:
+def _check_servers(session: "Session") -> list[Check]:
     """Connect every locked server for a moment."""
     import asyncio
 
     from agent_resolver.project.tools import open_tools
 
     async def look() -> list[Check]:
-        async with open_tools(project, caller=ANONYMOUS) as tools:
+        async with open_tools(session, caller=ANONYMOUS) as tools:
             offered = tools.registry.list()
             return [
-                Check(f"server {name}", ok=False, finding=str(problem), hint=_remedy(problem))
+                Check(f"server {name}", ok=False, finding=str(problem), hint=_hint_for(problem))
                 if (problem := tools.servers.problems.get(name))
-                else Check(f"server {name}", ok=True, finding=f"{_count(offered, name)} tool(s) open to the agent")
+                else Check(
+                    f"server {name}", ok=True, finding=f"{_count_tools(offered, name)} tool(s) open to the agent"
+                )
                 for name in tools.servers.names()
             ]
 
     try:
         return asyncio.run(look())
     except ResolverError as error:
-        return [Check("servers", ok=False, finding=str(error), hint=getattr(error, "hint", ""))]
+        return [Check("servers", ok=False, finding=str(error), hint=error.hint)]
 
 
-def _remedy(problem: ResolverError) -> str:
-    remedy = getattr(problem, "remedy", "")
-    return _HINTS.get(remedy, remedy)
+def _hint_for(problem: "ToolFailure | NeedsAction") -> str:
+    from agent_resolver.registry.errors import ToolFailure
+
+    if isinstance(problem, ToolFailure):
+        return problem.hint or problem.remedy
+    return problem.hint
 
 
-def _count(offered: tuple[object, ...], server: str) -> int:
-    return sum(getattr(descriptor, "source", "") == f"server {server}" for descriptor in offered)
+def _count_tools(offered: tuple["Descriptor", ...], server: str) -> int:
+    return sum(descriptor.source == f"server {server}" for descriptor in offered)

@@ -17,8 +17,6 @@ from agent_resolver.schema.issue import Issue
 class Refusal(ResolverError):
     """The answer is no."""
 
-    exit_code = 1
-
     def __init__(self, message: str, hint: str = "", code: str = "") -> None:
         super().__init__(message)
         self.hint = hint

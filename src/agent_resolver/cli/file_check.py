@@ -103,14 +103,14 @@ def check_index(path: str | None) -> Checked:
     # A large index that has nothing to say about is read a hundred times faster.
     quick = unremarkable_index(raw)
     if quick is not None and not index_notices(quick, EMPTY):
-        return checked.found(raw, (), _summary(quick))
+        return checked.found(raw, (), _summarize_index(quick))
     reading = read_index(raw)
     if reading.value is None:
         return checked.found(raw, reading.issues)
     issues = (*reading.issues, *index_notices(reading.value, reading.tree))
-    return checked.found(raw, issues, _summary(reading.value))
+    return checked.found(raw, issues, _summarize_index(reading.value))
 
 
-def _summary(index: Index) -> str:
+def _summarize_index(index: Index) -> str:
     categories = {category for entry in index for category in entry.categories}
     return f"{len(index)} server(s), {len(categories)} category/categories"

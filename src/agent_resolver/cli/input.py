@@ -5,10 +5,10 @@ from typing import Final
 from msgspec import Struct
 
 from agent_resolver.cli.errors import InvalidFile, InvalidFiles
-from agent_resolver.core.server import Server, servers_of
+from agent_resolver.core.server import servers_of
 from agent_resolver.schema.agent_file import AgentFile, Reading, read_agent_file
 from agent_resolver.schema.errors import InvalidInput
-from agent_resolver.schema.index import Index
+from agent_resolver.schema.index import Index, Server
 from agent_resolver.schema.index_reader import parse_index
 from agent_resolver.schema.issue import Issue, Severity, only_errors
 from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES, MAX_INDEX_BYTES
@@ -49,7 +49,7 @@ def load(agent_path: str, index_path: str) -> Inputs:
         InvalidFiles: With the faults of both.
     """
     reading = read_agent_file(read_agent_bytes(agent_path))
-    index = _index(read_index_bytes(index_path), index_path)
+    index = _parse_index(read_index_bytes(index_path), index_path)
     if reading.agent is None or isinstance(index, InvalidFile):
         agent = InvalidFile(AGENT_FILE_LABEL, agent_path, tuple(only_errors(reading.issues)))
         raise InvalidFiles([found for found in (agent, index) if isinstance(found, InvalidFile) and found.issues])
@@ -63,13 +63,13 @@ def warnings_of(reading: Reading) -> tuple[Issue, ...]:
 
 def load_servers(path: str, raw: bytes | None = None) -> tuple[Server, ...]:
     """The servers of the index at `path`, whose bytes may have been read already."""
-    index = _index(read_index_bytes(path) if raw is None else raw, path)
+    index = _parse_index(read_index_bytes(path) if raw is None else raw, path)
     if isinstance(index, InvalidFile):
         raise InvalidFiles([index])
     return servers_of(index)
 
 
-def _index(raw: bytes, path: str) -> Index | InvalidFile:
+def _parse_index(raw: bytes, path: str) -> Index | InvalidFile:
     try:
         return parse_index(raw)
     except InvalidInput as error:

@@ -8,7 +8,7 @@ from agent_resolver.cli.errors import Usage
 from agent_resolver.cli.input import AGENT_FILE, INDEX
 
 if TYPE_CHECKING:
-    from agent_resolver.project.project import Project
+    from agent_resolver.project.session import Session
 
 Commands = Any
 """What `add_subparsers` returns; argparse keeps its type private."""
@@ -69,11 +69,6 @@ def add_lock(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lock", metavar="PATH", help="path of the lock (default: beside the agent file, <stem>.lock)")
 
 
-def lock_beside(agent_path: str) -> str:
-    """Where the lock of an agent file is, unless somebody says otherwise."""
-    return f"{agent_path.removesuffix('.md')}.lock"
-
-
 def add_workspace(parser: argparse.ArgumentParser, what: str) -> None:
     """`--workspace`."""
     parser.add_argument(
@@ -106,10 +101,10 @@ def workspace_of(options: argparse.Namespace, *others: str) -> tuple[str, str]:
     return folder, options.index or os.path.normpath(os.path.join(folder, INDEX))
 
 
-def project_of(options: argparse.Namespace) -> "Project":
-    """The project that the options name; without an agent file here, that of the nearest `agent.toml` above."""
+def session_of(options: argparse.Namespace) -> "Session":
+    """The session that the options name; without an agent file here, that of the nearest `agent.toml` above."""
     from agent_resolver.project.config_file import find_config
-    from agent_resolver.project.project import Project
+    from agent_resolver.project.session import Session
 
     index = getattr(options, "index", None) or INDEX
     is_named = options.agents != AGENT_FILE
@@ -118,7 +113,7 @@ def project_of(options: argparse.Namespace) -> "Project":
         if os.path.lexists(os.path.join(root, AGENT_FILE)):
             options.agents = os.path.normpath(os.path.join(root, AGENT_FILE))
             index = os.path.normpath(os.path.join(root, INDEX)) if index == INDEX else index
-    return Project(
+    return Session(
         options.agents,
         index,
         lock_path=getattr(options, "lock", None),
@@ -127,6 +122,14 @@ def project_of(options: argparse.Namespace) -> "Project":
         trusts=getattr(options, "trust", False),
         is_agent_named=is_named,
     )
+
+
+def session_here(options: argparse.Namespace) -> "Session":
+    """The session of the folder that the command runs in, for commands that name no agent file."""
+    from agent_resolver.project.session import Session
+
+    index = options.index or INDEX
+    return Session(AGENT_FILE, index, environment=os.environ, flags=tuple(options.settings))
 
 
 def add_agents(parser: argparse.ArgumentParser) -> None:

@@ -19,13 +19,13 @@ def use_utf8() -> None:
 
 def out(line: str = "") -> None:
     """A line of the result."""
-    _print(line, sys.stdout)
+    _write_line(line, sys.stdout)
 
 
 def err(line: str = "") -> None:
     """A line about the result, after what was printed of it so far."""
     sys.stdout.flush()
-    _print(line, sys.stderr)
+    _write_line(line, sys.stderr)
 
 
 def out_json(value: object) -> None:
@@ -41,17 +41,17 @@ def out_json(value: object) -> None:
         sys.stdout.write(json.dumps(msgspec.to_builtins(value), indent=2) + "\n")
 
 
-def _print(line: str, stream: TextIO) -> None:
+def _write_line(line: str, stream: TextIO) -> None:
     # Every line, since names come from files and from the names of files: none may steer a terminal or forge a line.
     line = safe(line)
-    stream.write((_coloured(line) if _has_colour(stream) else line) + "\n")
+    stream.write((_colour_first_word(line) if _has_colour(stream) else line) + "\n")
 
 
 def _has_colour(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def _coloured(line: str) -> str:
+def _colour_first_word(line: str) -> str:
     word = line.lstrip(" ").split(" ", 1)[0]
     colour = _COLOURS.get(word)
     return line.replace(word, f"\x1b[{colour}m{word}\x1b[0m", 1) if colour else line

@@ -21,12 +21,12 @@ def shown_progress(values: Iterable[Value], what: str, total: int | None = None)
         for count, value in enumerate(values, 1):
             if monotonic() - last >= _SECONDS_BETWEEN:
                 last = monotonic()
-                _show(f"{what} {count}{f'/{total}' if total is not None else ''}…")
+                _show_line(f"{what} {count}{f'/{total}' if total is not None else ''}…")
             yield value
     finally:
-        _show("")
+        _show_line("")
 
 
-def _show(line: str) -> None:
+def _show_line(line: str) -> None:
     sys.stderr.write(f"\r\x1b[K{line}")
     sys.stderr.flush()

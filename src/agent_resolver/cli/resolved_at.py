@@ -14,14 +14,14 @@ def resolved_at(asked: str | None) -> str:
         Usage: It is no time, or `SOURCE_DATE_EPOCH` is no number of seconds.
     """
     if asked == "now":
-        return _iso(datetime.now(UTC))
+        return _format_time(datetime.now(UTC))
     if asked is not None:
-        return _iso(_parse(asked))
+        return _format_time(_parse_time(asked))
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
-    return EPOCH if not epoch else _iso(_from_seconds(epoch))
+    return EPOCH if not epoch else _format_time(_from_seconds(epoch))
 
 
-def _parse(asked: str) -> datetime:
+def _parse_time(asked: str) -> datetime:
     try:
         instant = datetime.fromisoformat(asked)
     except ValueError:
@@ -44,5 +44,5 @@ def _from_seconds(epoch: str) -> datetime:
         ) from None
 
 
-def _iso(instant: datetime) -> str:
+def _format_time(instant: datetime) -> str:
     return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")

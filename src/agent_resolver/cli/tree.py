@@ -8,11 +8,12 @@ from msgspec import UNSET, Struct
 
 from agent_resolver.cli.errors import Refusal
 from agent_resolver.cli.input import INDEX, load
-from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json, add_lock, lock_beside
+from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json, add_lock
 from agent_resolver.cli.output import err, out, out_json, safe
 from agent_resolver.core.lock_difference import remedy
-from agent_resolver.core.server import Server
 from agent_resolver.core.verification import KnownServers, examine, known_servers
+from agent_resolver.schema.artifact_path import lock_path_of
+from agent_resolver.schema.index import Server
 from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
 from agent_resolver.schema.lockfile import LockedServer
 from agent_resolver.storage.file import read_bounded
@@ -44,7 +45,7 @@ def add_to(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Draw the lock; whether it holds is said too, since a drawing is easily believed."""
     inputs = load(options.agents, options.index or INDEX)
-    path = options.lock or lock_beside(options.agents)
+    path = options.lock or lock_path_of(options.agents)
     examined = examine(read_bounded(path, MAX_LOCKFILE_BYTES), inputs.agent, inputs.servers)
     if examined.lockfile is None:
         problem = examined.differences[0]
@@ -56,16 +57,17 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         document = {"agentName": lockfile.agent_name, "agentVersion": lockfile.agent_version, "lock": path}
         categories = [
-            {"category": category, "servers": [_document(entry, known) for entry in entries]}
+            {"category": category, "servers": [_entry_document(entry, known) for entry in entries]}
             for category, entries in grouped.items()
         ]
         out_json({"success": not examined.differences, **document, "categories": categories})
     else:
         out(safe(f"{lockfile.agent_name}@{lockfile.agent_version} ({path})"))
         branches = [
-            Branch(category, tuple(_server(entry, known) for entry in entries)) for category, entries in grouped.items()
+            Branch(category, tuple(_server_branch(entry, known) for entry in entries))
+            for category, entries in grouped.items()
         ]
-        for line in _lines(branches, ""):
+        for line in _render_branches(branches, ""):
             out(safe(line))
     if examined.differences:
         err(f"✗ {path} does not hold: {len(examined.differences)} difference(s)")
@@ -74,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _opened(entry: LockedServer) -> dict[str, list[str]]:
+def _tools_by_scope(entry: LockedServer) -> dict[str, list[str]]:
     """The tools that each scope helps to open, where the lock says so."""
     tools = {} if entry.tool_scopes is UNSET else entry.tool_scopes
     granted = set(entry.scopes)
@@ -84,14 +86,14 @@ def _opened(entry: LockedServer) -> dict[str, list[str]]:
     }
 
 
-def _facts(entry: LockedServer, known: KnownServers) -> Server | None:
+def _server_in_index(entry: LockedServer, known: KnownServers) -> Server | None:
     """What the index says of the server, where it is the one that is locked."""
     server = known.get((entry.server_id, entry.version))
     return server if server and server.endpoint == entry.endpoint else None
 
 
-def _document(entry: LockedServer, known: KnownServers) -> dict[str, object]:
-    server = _facts(entry, known)
+def _entry_document(entry: LockedServer, known: KnownServers) -> dict[str, object]:
+    server = _server_in_index(entry, known)
     return {
         "serverId": entry.server_id,
         "version": entry.version,
@@ -100,25 +102,25 @@ def _document(entry: LockedServer, known: KnownServers) -> dict[str, object]:
         "signed": server.signed if server else None,
         "publisher": server.publisher if server else None,
         "residency": server.residency if server else None,
-        "scopes": [{"scope": scope, "tools": tools} for scope, tools in _opened(entry).items()],
+        "scopes": [{"scope": scope, "tools": tools} for scope, tools in _tools_by_scope(entry).items()],
     }
 
 
-def _server(entry: LockedServer, known: KnownServers) -> Branch:
-    server = _facts(entry, known)
+def _server_branch(entry: LockedServer, known: KnownServers) -> Branch:
+    server = _server_in_index(entry, known)
     is_known = (entry.server_id, entry.version) in known
     unknown = " [not what the index has]" if is_known else " [not in the index]"
     signed = unknown if server is None else " [signed]" if server.signed else ""
     launch = None if entry.launch is UNSET else entry.launch
     address = shlex.join((launch.command, *launch.args)) if launch else entry.endpoint
     scopes = tuple(
-        Branch(f"{scope}: {', '.join(tools)}" if tools else scope) for scope, tools in _opened(entry).items()
+        Branch(f"{scope}: {', '.join(tools)}" if tools else scope) for scope, tools in _tools_by_scope(entry).items()
     )
     return Branch(f"{entry.server_id}@{entry.version}{signed} {address}", scopes)
 
 
-def _lines(branches: Sequence[Branch], indent: str) -> Iterator[str]:
+def _render_branches(branches: Sequence[Branch], indent: str) -> Iterator[str]:
     for position, branch in enumerate(branches, 1):
         last = position == len(branches)
         yield f"{indent}{'└── ' if last else '├── '}{branch.line}"
-        yield from _lines(branch.below, f"{indent}{'    ' if last else '│   '}")
+        yield from _render_branches(branch.below, f"{indent}{'    ' if last else '│   '}")

@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     """Add or remove a folder, or list them."""
     trusted = TrustedFolders(os.environ)
     if not options.list:
-        _change(trusted, options)
+        _change_trust(trusted, options)
     if options.json:
         out_json(trusted.all())
     elif options.list:
@@ -39,15 +39,15 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _change(trusted: TrustedFolders, options: argparse.Namespace) -> None:
-    root = _root(trusted, options)
+def _change_trust(trusted: TrustedFolders, options: argparse.Namespace) -> None:
+    root = _folder_to_change(trusted, options)
     changed = trusted.remove(root) if options.remove else trusted.add(root)
     if not options.json:
         word = "Trusted no longer" if options.remove else "Trusted"
         out(f"✓ {word}: {safe(root)}{'' if changed else ' (unchanged)'}")
 
 
-def _root(trusted: TrustedFolders, options: argparse.Namespace) -> str:
+def _folder_to_change(trusted: TrustedFolders, options: argparse.Namespace) -> str:
     """The folder itself; one on the list may be taken off it even when it is gone by now."""
     folder: str = os.path.realpath(options.folder)
     if options.remove and trusted.is_trusted(folder):

@@ -14,13 +14,13 @@ from agent_resolver.cli.option import (
     add_json,
     add_lock,
     add_workspace,
-    lock_beside,
     workspace_of,
 )
 from agent_resolver.cli.output import err, err_warnings, out, out_json, safe
 from agent_resolver.core.lock_difference import Difference, DifferenceKind, remedy
 from agent_resolver.core.verification import KnownServers, examine, known_servers
 from agent_resolver.schema.agent_file import AgentFile
+from agent_resolver.schema.artifact_path import lock_path_of
 from agent_resolver.schema.issue import only_errors
 from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
 from agent_resolver.storage.errors import FileError, UnreadableFile
@@ -64,31 +64,31 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Verify what was asked for, and name each difference."""
-    verified = list(_workspace(options)) if options.workspace is not None else [_one(options)]
+    verified = list(_verify_workspace(options)) if options.workspace is not None else [_verify_one(options)]
     if options.json:
-        out_json({"success": all(lock.holds for lock in verified), "locks": list(map(_document, verified))})
+        out_json({"success": all(lock.holds for lock in verified), "locks": list(map(_lock_document, verified))})
     else:
-        _print(verified)
+        _print_verified(verified)
     return 0 if all(lock.holds for lock in verified) else 1
 
 
-def _one(options: argparse.Namespace) -> Verified:
+def _verify_one(options: argparse.Namespace) -> Verified:
     inputs = load(options.agents, options.index or INDEX)
-    path = options.lock or lock_beside(options.agents)
+    path = options.lock or lock_path_of(options.agents)
     raw = read_bounded(path, MAX_LOCKFILE_BYTES)
     if not options.json:
         err_warnings(options.agents, inputs.warnings)
     return Verified(path, options.agents, examine(raw, inputs.agent, inputs.servers).differences)
 
 
-def _workspace(options: argparse.Namespace) -> Iterator[Verified]:
+def _verify_workspace(options: argparse.Namespace) -> Iterator[Verified]:
     from agent_resolver.cli.progress import shown_progress
     from agent_resolver.project.workspace import members
 
     folder, index = workspace_of(options, "lock")
     known = known_servers(load_servers(index))
     for member in shown_progress(members(folder), "Verifying locks:"):
-        path, agent = lock_beside(member.path), member.reading.agent
+        path, agent = lock_path_of(member.path), member.reading.agent
         if member.problem:
             yield Verified(path, member.path, problem=str(member.problem))
         elif agent is None:
@@ -97,10 +97,10 @@ def _workspace(options: argparse.Namespace) -> Iterator[Verified]:
         else:
             if not options.json:
                 err_warnings(member.path, warnings_of(member.reading))
-            yield _beside(path, member.path, agent, known)
+            yield _verify_beside(path, member.path, agent, known)
 
 
-def _beside(path: str, agent_path: str, agent: AgentFile, known: KnownServers) -> Verified:
+def _verify_beside(path: str, agent_path: str, agent: AgentFile, known: KnownServers) -> Verified:
     try:
         raw = read_bounded(path, MAX_LOCKFILE_BYTES)
     except FileError as error:
@@ -109,7 +109,7 @@ def _beside(path: str, agent_path: str, agent: AgentFile, known: KnownServers) -
     return Verified(path, agent_path, examine(raw, agent, known).differences)
 
 
-def _document(lock: Verified) -> dict[str, object]:
+def _lock_document(lock: Verified) -> dict[str, object]:
     differences = [
         {"kind": found.kind, "subject": found.subject, "message": found.message, "hint": remedy(found.kind)}
         for found in lock.differences
@@ -123,7 +123,7 @@ def _document(lock: Verified) -> dict[str, object]:
     }
 
 
-def _print(verified: Sequence[Verified]) -> None:
+def _print_verified(verified: Sequence[Verified]) -> None:
     for lock in verified:
         if lock.holds:
             out(f"✓ {lock.path} holds")
@@ -134,14 +134,14 @@ def _print(verified: Sequence[Verified]) -> None:
         err(f"✗ {lock.path} does not hold")
         for found in lock.differences:
             err(f"  - {found.kind}: {safe(str(found))}")
-    for advice in _advice(verified):
+    for advice in _advise(verified):
         err(f"hint: {advice}")
     if len(verified) != 1:
         held = sum(lock.holds for lock in verified)
         out(f"{held} of {len(verified)} lock(s) hold")
 
 
-def _advice(verified: Sequence[Verified]) -> list[str]:
+def _advise(verified: Sequence[Verified]) -> list[str]:
     """What to do; where a lock was edited, nothing may be done before that is cleared up."""
     kinds = {found.kind for lock in verified for found in lock.differences}
     if DifferenceKind.HASH_EDITED in kinds:

@@ -11,9 +11,10 @@ from agent_resolver.cli.option import Commands, add_agents, add_command, add_ind
 from agent_resolver.cli.output import err, err_warnings, out, out_json, safe, shown
 from agent_resolver.core.constraint import position_of
 from agent_resolver.core.resolution import Resolution, resolve
-from agent_resolver.core.server import Server
+from agent_resolver.core.rule import CONSTRAINTS, FACTS, names_behind
 from agent_resolver.core.why_chosen import Answer, Verdict, why
-from agent_resolver.schema.explanation import Reason, RejectionCode
+from agent_resolver.schema.explanation import Reason
+from agent_resolver.schema.index import Server
 from agent_resolver.schema.index_tree import entry_trees
 from agent_resolver.schema.tree import EMPTY, Item, Node, find
 
@@ -24,34 +25,6 @@ _EXAMPLES = """\
   agent why acme-reporting@2.1.0 --json
 """
 
-_FACTS = {
-    "id": ("id",),
-    "version": ("version",),
-    "categories": ("categories",),
-    "scopes": ("scopes",),
-    "residency": ("data", "residency"),
-    "maxSensitivity": ("data", "maxSensitivity"),
-    "signed": ("trust", "signed"),
-    "publisher": ("trust", "publisher"),
-}
-_LIMITS = {
-    "residency": ("constraints", "data", "residency"),
-    "sensitivity": ("constraints", "data", "sensitivity"),
-    "requireSigned": ("constraints", "trust", "requireSigned"),
-    "forbid": ("constraints", "actions", "forbid"),
-}
-_FACTS_OF = {
-    RejectionCode.MISSING_CATEGORY: ("categories",),
-    RejectionCode.MISSING_SCOPE: ("scopes",),
-    RejectionCode.RESIDENCY_MISMATCH: ("residency",),
-    RejectionCode.RESIDENCY_UNKNOWN: ("residency",),
-    RejectionCode.SENSITIVITY_EXCEEDED: ("maxSensitivity",),
-    RejectionCode.SENSITIVITY_UNKNOWN: ("maxSensitivity",),
-    RejectionCode.UNSIGNED_NOT_ALLOWED: ("signed",),
-    RejectionCode.LOST_TIE_BREAK: ("signed", "id", "version"),
-}
-"""The facts of the server that a reason rests on; a forbidden action rests on the agent file alone."""
-
 
 class Fact(Struct, frozen=True):
     """A value that decided something, and where it stands."""
@@ -61,7 +34,7 @@ class Fact(Struct, frozen=True):
     at: str
 
     def __str__(self) -> str:
-        return f"{self.name}: {_words(self.value)} ({self.at})"
+        return f"{self.name}: {_render_value(self.value)} ({self.at})"
 
 
 class _Places:
@@ -79,10 +52,10 @@ class _Places:
         self._entries = entry_trees(read_index_bytes(self._index_path), wanted)
 
     def in_agent_file(self, path: Sequence[str | int]) -> str:
-        return _at(self._agent_path, find(self._tree, path))
+        return _position_in_file(self._agent_path, find(self._tree, path))
 
     def in_index(self, server: Server, path: Sequence[str | int] = ()) -> str:
-        return _at(self._index_path, find(self._entries.get(self._positions[id(server)], EMPTY), path))
+        return _position_in_file(self._index_path, find(self._entries.get(self._positions[id(server)], EMPTY), path))
 
 
 def add_to(commands: Commands) -> None:
@@ -103,24 +76,26 @@ def run(options: argparse.Namespace) -> int:
     resolution = resolve(inputs.agent, inputs.servers)
     answers = why(resolution, options.word)
     if not answers:
-        raise _unknown(options.word, resolution)
+        raise _refuse_unknown_word(options.word, resolution)
     places = _Places(options, inputs.tree, inputs.servers)
-    standing = _standing(answers, resolution, places)
+    standing = _places_of_requirements(answers, resolution, places)
     most = None if options.json else _MOST_SHOWN
     places.read_entries(verdict.server for answer in answers for verdict in answer.verdicts[:most])
     if options.json:
-        documents = [_document(answer, resolution, places, at) for answer, at in zip(answers, standing, strict=True)]
+        documents = [
+            _answer_document(answer, resolution, places, at) for answer, at in zip(answers, standing, strict=True)
+        ]
         out_json({"success": True, "word": options.word, "requirements": documents})
         return 0
     err_warnings(options.agents, inputs.warnings)
     for position, (answer, at) in enumerate(zip(answers, standing, strict=True)):
         if position:
             out()
-        _print(answer, resolution, places, at)
+        _print_answer(answer, resolution, places, at)
     return 0
 
 
-def _unknown(word: str, resolution: Resolution) -> Refusal:
+def _refuse_unknown_word(word: str, resolution: Resolution) -> Refusal:
     from agent_resolver.schema.walker import suggestion
 
     asked = {choice.requirement.category for choice in resolution.choices}
@@ -138,49 +113,30 @@ def _unknown(word: str, resolution: Resolution) -> Refusal:
     return Refusal(message, suggestion(word, known) or "`agent discover` lists both")
 
 
-def _limits(resolution: Resolution, places: _Places) -> list[Fact]:
-    limits = resolution.limits
-    values = (limits.residency, limits.sensitivity, limits.require_signed, limits.forbid or None)
-    return [
-        Fact(name, value, places.in_agent_file(path))
-        for (name, path), value in zip(_LIMITS.items(), values, strict=True)
-        if value is not None
-    ]
+def _limit_facts(resolution: Resolution, places: _Places) -> list[Fact]:
+    found = [(limit, limit.value(resolution.limits)) for limit in CONSTRAINTS]
+    return [Fact(limit.name, value, places.in_agent_file(limit.path)) for limit, value in found if value is not None]
 
 
-def _facts(server: Server, places: _Places) -> dict[str, Fact]:
-    values = (
-        server.id,
-        server.version,
-        server.categories,
-        server.scopes,
-        server.residency,
-        server.max_sensitivity,
-        server.signed,
-        server.publisher,
-    )
-    return {
-        name: Fact(name, value, places.in_index(server, path))
-        for (name, path), value in zip(_FACTS.items(), values, strict=True)
-    }
+def _server_facts(server: Server, places: _Places) -> dict[str, Fact]:
+    return {fact.name: Fact(fact.name, fact.value(server), places.in_index(server, fact.path)) for fact in FACTS}
 
 
-def _standing(answers: Sequence[Answer], resolution: Resolution, places: _Places) -> list[str]:
+def _places_of_requirements(answers: Sequence[Answer], resolution: Resolution, places: _Places) -> list[str]:
     """Where the requirement of each answer stands; of equal ones each has its own place."""
     needs = [answer.requirement for answer in answers]
     positions = [position_of(need, resolution.agent, needs[:number].count(need)) for number, need in enumerate(needs)]
     return [places.in_agent_file(("requires", "mcp", position)) for position in positions]
 
 
-def _decisive(reason: Reason, facts: dict[str, Fact], limits: list[Fact]) -> list[Fact]:
+def _decisive_facts(reason: Reason, facts: dict[str, Fact], limits: list[Fact]) -> list[Fact]:
     """The facts that a reason rests on."""
-    if reason.code is RejectionCode.FORBIDDEN_ACTION:
-        return [fact for fact in limits if fact.name == "forbid"]
-    return [facts[name] for name in _FACTS_OF[reason.code]]
+    known = {**{limit.name: limit for limit in limits}, **facts}
+    return [known[name] for name in names_behind(reason.code)]
 
 
-def _document(answer: Answer, resolution: Resolution, places: _Places, at: str) -> dict[str, object]:
-    limits = _limits(resolution, places)
+def _answer_document(answer: Answer, resolution: Resolution, places: _Places, at: str) -> dict[str, object]:
+    limits = _limit_facts(resolution, places)
     return {
         "category": answer.requirement.category,
         "permissions": answer.requirement.permissions,
@@ -192,7 +148,7 @@ def _document(answer: Answer, resolution: Resolution, places: _Places, at: str) 
 
 
 def _verdict_document(verdict: Verdict, limits: list[Fact], places: _Places) -> dict[str, object]:
-    facts = _facts(verdict.server, places)
+    facts = _server_facts(verdict.server, places)
     return {
         "serverId": verdict.server.id,
         "version": verdict.server.version,
@@ -200,15 +156,15 @@ def _verdict_document(verdict: Verdict, limits: list[Fact], places: _Places) -> 
         "chosen": verdict.chosen_because is not None,
         "selectionReason": verdict.chosen_because,
         "reasons": [
-            {"code": reason.code, "message": reason.message, "facts": _decisive(reason, facts, limits)}
+            {"code": reason.code, "message": reason.message, "facts": _decisive_facts(reason, facts, limits)}
             for reason in verdict.reasons
         ],
         "facts": list(facts.values()),
     }
 
 
-def _print(answer: Answer, resolution: Resolution, places: _Places, at: str) -> None:
-    need, limits = answer.requirement, _limits(resolution, places)
+def _print_answer(answer: Answer, resolution: Resolution, places: _Places, at: str) -> None:
+    need, limits = answer.requirement, _limit_facts(resolution, places)
     out(f"{safe(need.category)} asks for {', '.join(need.permissions)} ({at})")
     for limit in limits:
         out(f"  {limit}")
@@ -227,7 +183,7 @@ def _print(answer: Answer, resolution: Resolution, places: _Places, at: str) -> 
 
 
 def _print_verdict(verdict: Verdict, limits: list[Fact], places: _Places) -> None:
-    facts = _facts(verdict.server, places)
+    facts = _server_facts(verdict.server, places)
     at = places.in_index(verdict.server)
     if verdict.chosen_because is not None:
         out(f"✓ {safe(str(verdict.server))} is chosen: {safe(verdict.chosen_because)} ({at})")
@@ -237,15 +193,15 @@ def _print_verdict(verdict: Verdict, limits: list[Fact], places: _Places) -> Non
     out(f"✗ {safe(str(verdict.server))} is not chosen ({at})")
     for reason in verdict.reasons:
         out(f"    {reason.code}: {safe(reason.message)}")
-        for fact in _decisive(reason, facts, limits):
+        for fact in _decisive_facts(reason, facts, limits):
             out(f"      {fact}")
 
 
-def _at(path: str, node: Node | Item) -> str:
+def _position_in_file(path: str, node: Node | Item) -> str:
     return f"{shown(path)}:{node.line}:{node.column}"
 
 
-def _words(value: object) -> str:
+def _render_value(value: object) -> str:
     if isinstance(value, tuple):
         return safe(", ".join(map(str, value))) or "(none)"
     if isinstance(value, bool):

@@ -5,11 +5,12 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from agent_resolver.cli.option import Commands, add_command, add_group, add_json, folder_of, lock_beside
+from agent_resolver.cli.option import Commands, add_command, add_group, add_json, folder_of
 from agent_resolver.cli.output import err, out, out_json, safe
 from agent_resolver.cli.progress import shown_progress
 from agent_resolver.core.verification import unusable
 from agent_resolver.project.workspace import Member, members
+from agent_resolver.schema.artifact_path import lock_path_of
 from agent_resolver.schema.errors import InvalidLockfile
 from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
 from agent_resolver.schema.lockfile import LockedServer, Lockfile, parse_lockfile
@@ -48,43 +49,43 @@ def add_to(commands: Commands) -> None:
 
 def run_users(options: argparse.Namespace) -> int:
     """List every user. A lock that cannot be read is named: who uses a server must not be a guess."""
-    read = list(shown_progress(_locks(folder_of(options.folder)), "Reading locks:"))
+    read = list(shown_progress(_read_locks(folder_of(options.folder)), "Reading locks:"))
     unread = [(member, found) for member, found in read if isinstance(found, str)]
     locks = [(member, found) for member, found in read if isinstance(found, Lockfile)]
     users = [
         User(member.path, lockfile, entries)
         for member, lockfile in locks
-        if (entries := tuple(entry for entry in lockfile.servers if _is(entry, options.server)))
+        if (entries := tuple(entry for entry in lockfile.servers if _is_server(entry, options.server)))
     ]
     if options.json:
-        document = {"server": options.server, "users": list(map(_document, users))}
+        document = {"server": options.server, "users": list(map(_user_document, users))}
         problems = [{"agents": member.path, "problem": problem} for member, problem in unread]
         out_json({"success": not unread, **document, "unread": problems})
     else:
-        _print(users, options.server, len(read), len(unread))
+        _print_users(users, options.server, len(read), len(unread))
         _err_unread(unread)
     return 1 if unread else 0
 
 
-def _locks(folder: str) -> Iterator[tuple[Member, Lockfile | str]]:
+def _read_locks(folder: str) -> Iterator[tuple[Member, Lockfile | str]]:
     """Each agent file with its lock, or with why that cannot be read."""
     for member in members(folder):
         try:
-            raw = read_bounded(lock_beside(member.path), MAX_LOCKFILE_BYTES)
+            raw = read_bounded(lock_path_of(member.path), MAX_LOCKFILE_BYTES)
             problem = unusable(raw)
-            yield member, f"{lock_beside(member.path)}: {problem.message}" if problem else parse_lockfile(raw)
+            yield member, f"{lock_path_of(member.path)}: {problem.message}" if problem else parse_lockfile(raw)
         except FileError as error:
             yield member, str(error)
         except InvalidLockfile as error:
             faults = "; ".join(map(str, error.issues))
-            yield member, f"{lock_beside(member.path)} is no lock: {faults}"
+            yield member, f"{lock_path_of(member.path)} is no lock: {faults}"
 
 
-def _is(entry: LockedServer, server: str) -> bool:
+def _is_server(entry: LockedServer, server: str) -> bool:
     return server in {entry.server_id, f"{entry.server_id}@{entry.version}"}
 
 
-def _document(user: User) -> dict[str, object]:
+def _user_document(user: User) -> dict[str, object]:
     uses = [{"category": entry.category, "version": entry.version, "scopes": entry.scopes} for entry in user.entries]
     lockfile = user.lockfile
     return {
@@ -95,7 +96,7 @@ def _document(user: User) -> dict[str, object]:
     }
 
 
-def _print(users: Sequence[User], server: str, total: int, unread: int) -> None:
+def _print_users(users: Sequence[User], server: str, total: int, unread: int) -> None:
     for user in users:
         out(f"{user.path} ({safe(f'{user.lockfile.agent_name}@{user.lockfile.agent_version}')})")
         for entry in user.entries:

@@ -1,7 +1,10 @@
 """The tools of the servers in a lock: only those servers, and of their tools only what the lock opens."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+import logging
+import math
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -14,19 +17,25 @@ from agent_resolver.connection.mcp_connection import McpConnection
 from agent_resolver.connection.transport import Credentials, Surroundings, transport_of
 from agent_resolver.core.admission import AdmissionCode, Grant, Refused
 from agent_resolver.registry.compiled_schema import compile_schema
-from agent_resolver.registry.errors import NeedsAction, ToolFailure
-from agent_resolver.registry.port import Trail
+from agent_resolver.registry.errors import NeedsAction, ToolFailure, ToolIdConflict
 from agent_resolver.registry.registry import ToolRegistry
 from agent_resolver.registry.tool import CallContext
+from agent_resolver.schema.audit import AuditKind, Record
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.lockfile import LockedServer
-from agent_resolver.schema.outcome import FailureCode, Outcome
+from agent_resolver.schema.outcome import FailureCode
+from agent_resolver.storage.port import Store, Transaction
+from agent_resolver.storage.trail import append_record
 from agent_resolver.telemetry.current_span import current_traceparent
 
+_log = logging.getLogger(__name__)
 _MAX_SCHEMA_BYTES = 256 * 1024
 _MAX_DESCRIPTION = 4_000
-_SECONDS_BETWEEN = 10.0
-"""How long a server that is not there is left alone."""
+SECONDS_BETWEEN = 10.0
+"""How long calls leave a server alone that was looked for in vain."""
+_FIRST_WAIT_SECONDS = 1.0
+_LONGEST_WAIT_SECONDS = 60.0
+"""How long a server that is kept connected is left alone between two attempts."""
 
 
 class ServerUse(Struct, frozen=True, kw_only=True):
@@ -55,101 +64,241 @@ class ServerUse(Struct, frozen=True, kw_only=True):
 class LockedTool:
     """A tool of a locked server."""
 
-    def __init__(self, descriptor: Descriptor, name: str, connection: McpConnection) -> None:
+    def __init__(self, descriptor: Descriptor, name: str, server: "ServerSource") -> None:
         self.descriptor = descriptor
         self._name = name
-        self._connection = connection
+        self._server = server
 
     async def invoke(self, arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401 - a JSON value
         """Call the tool on its server; the result is its structured content, else its content."""
         traceparent = current_traceparent() or context.parent
-        result = await self._connection.call(self._name, arguments, self.descriptor.timeout_seconds, traceparent)
+        # The connection of this moment: the server may have been lost and regained since the call began.
+        connection = self._server.connection
+        result = await connection.call(self._name, arguments, self.descriptor.timeout_seconds, traceparent)
         if result.is_error:
-            raise ToolFailure(FailureCode.TOOL_ERROR, _text(result) or "The tool reported an error without words")
+            raise ToolFailure(FailureCode.TOOL_ERROR, _text_of(result) or "The tool reported an error without words")
         if result.structured_content is not None or self.descriptor.output_schema is not None:
             return result.structured_content
         return [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
 
 
-class LockedServers:
-    """Connects the servers of a lock and offers their admitted tools in a registry."""
+class ServerSource:
+    """A server of a lock as a source of tools: down at the start, lost or regained, its tools come and go with it.
 
-    def __init__(self, uses: Iterable[ServerUse], registry: ToolRegistry, trail: Trail, around: Surroundings) -> None:
-        self._uses = {use.name: use for use in uses}
+    It alone connects the server. One attempt is made at a time, in a task of its own: the tasks that need the server
+    wait for the same attempt, and one that stops waiting does not stop it.
+    """
+
+    def __init__(self, use: ServerUse, registry: ToolRegistry, store: Store, around: Surroundings) -> None:
+        self.use = use
+        self.name = use.source
+        self.prefix = f"{use.entry.server_id}."
+        self.problem: ToolFailure | NeedsAction | None = None
+        """Why the server is not there, as far as is known."""
         self._registry = registry
-        self._trail = trail
+        self._store = store
         self._around = around
-        self._connections: dict[str, McpConnection] = {}
+        self._connection: McpConnection | None = None
+        self._attempt: asyncio.Task[None] | None = None
+        """The last attempt to connect."""
         self._offering = asyncio.Lock()
-        self._tried: dict[str, float] = {}
-        """When each was last looked for."""
-        self.problems: dict[str, ToolFailure | NeedsAction] = {}
-        """Why a server is not there; the others are."""
+        self._failed_at = -math.inf
+        """When the server was last looked for in vain."""
+        self._run = ""
+        """The run that connected the server; what it changes by itself is recorded there."""
+        self._is_closed = False
+
+    @property
+    def is_there(self) -> bool:
+        """True while the server is connected and its tools are offered."""
+        return not self._is_connecting and self._connection is not None and self._connection.is_there
+
+    @property
+    def connection(self) -> McpConnection:
+        """The connection of this moment, which may have ended.
+
+        Raises:
+            ToolFailure: There is none.
+        """
+        if self._connection is None:
+            raise self._closed()
+        return self._connection
+
+    async def connect(self, run: str) -> None:
+        """Connect the server and offer its tools, unless it is there; `problem` says why it is not.
+
+        Raises:
+            ToolIdConflict: Another source has one of its tools.
+            UnreadableFile: It cannot be recorded.
+        """
+        if self.is_there or self._is_closed:
+            return
+        if self._attempt is None or self._attempt.done():
+            self._attempt = asyncio.create_task(self._connect(run), name=f"connect {self.use.name}")
+            self._attempt.add_done_callback(_note_seen)
+        await asyncio.shield(self._attempt)
+
+    async def restore(self, run: str) -> ToolFailure | NeedsAction | None:
+        """Connect the server again, unless it was looked for in vain a moment ago; why it is not there."""
+        if self._is_connecting or monotonic() - self._failed_at > SECONDS_BETWEEN:
+            with suppress(ToolIdConflict):  # It is the problem then.
+                await self.connect(run)
+        return None if self.is_there else self.problem or self._closed()
+
+    async def close(self) -> None:
+        """End the connection, and the server if we started it. It is not connected again."""
+        self._is_closed = True
+        await self._close_connection()  # An attempt to connect ends with it.
+        if self._attempt is not None:
+            await asyncio.wait([self._attempt])
+
+    async def until_lost(self) -> None:
+        """Wait until the server is not there, and withdraw its tools then."""
+        if self._is_connecting and self._attempt is not None:
+            await asyncio.wait([self._attempt])
+        connection = self._connection
+        if connection is not None:
+            await connection.lost()
+        # Whoever has connected it again since then answers for its tools.
+        if self._connection is connection and not self._is_connecting:
+            self._registry.replace(self.name, (), {})
+
+    @property
+    def _is_connecting(self) -> bool:
+        return self._attempt is not None and not self._attempt.done()
+
+    async def _connect(self, run: str) -> None:
+        await self._close_connection()
+        if self._is_closed:
+            return
+        self._run = run
+        try:
+            connection = self._connection = self._new_connection()
+            await connection.start()
+        except (ToolFailure, NeedsAction) as problem:
+            reason = {"server": self.use.name, "reason": _code_of(problem)}
+            await append_record(self._store, Record(run, AuditKind.SERVER_UNAVAILABLE, reason))
+            self._note_problem(problem)
+            return
+        endpoint = {"server": self.use.name, "endpoint": self.use.entry.endpoint}
+        try:
+            await append_record(self._store, Record(run, AuditKind.SERVER_CONNECTED, endpoint))
+            await self._offer_tools(connection)
+        except Exception as error:
+            # A server whose tools cannot be offered is not there.
+            await connection.close()
+            message = f"The tools of {self.use.entry.server_id} cannot be offered: {error}"
+            self._note_problem(ToolFailure(FailureCode.NOT_CONFIGURED, message, "run `agent doctor`"))
+            raise
+        self.problem = None
+
+    def _new_connection(self) -> McpConnection:
+        transport = transport_of(self.use.entry, self.use.grant.scopes, self.use.credentials, self._around)
+        seconds = self._around.connect_seconds
+        connection = McpConnection(self.use.entry.server_id, transport, connect_seconds=seconds)
+        connection.on_change = partial(self._offer_tools, connection)
+        return connection
+
+    async def _close_connection(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+
+    def _note_problem(self, problem: ToolFailure | NeedsAction) -> None:
+        self.problem = problem
+        self._failed_at = monotonic()
+        self._registry.replace(self.name, (), {})
+
+    def _closed(self) -> ToolFailure:
+        message = f"{self.use.entry.server_id} is not connected"
+        return ToolFailure(FailureCode.SERVER_UNAVAILABLE, message, "run `agent doctor`")
+
+    async def _offer_tools(self, connection: McpConnection) -> None:
+        """Offer what the server has now, and nothing else of it: all at once, after every decision is recorded."""
+        use = self.use
+        async with self._offering:  # What was listed later is offered later.
+            listed = sorted(connection.tools.items())
+            judged = [(tool, use.grant.refuse(name) or _unusable(tool)) for name, tool in listed]
+            decisions = [_decision(use.tool_id(tool), refused, self._run) for tool, refused in judged]
+
+            def record_all(transaction: Transaction) -> None:
+                for record in decisions:
+                    transaction.append(record)
+
+            await self._store.write(record_all)
+            if connection is not self._connection or not connection.is_there:
+                return
+            seconds = self._around.call_seconds
+            admitted = [tool for tool, refused in judged if refused is None]
+            tools = [LockedTool(_descriptor(use, tool, seconds), tool.name, self) for tool in admitted]
+            refusals = {use.tool_id(tool): refused for tool, refused in judged if refused}
+            self._registry.replace(self.name, tools, refusals)
+
+
+class LockedServers:
+    """The servers of a lock, each a source of the registry."""
+
+    def __init__(self, uses: Iterable[ServerUse], registry: ToolRegistry, store: Store, around: Surroundings) -> None:
+        self._servers = {use.name: ServerSource(use, registry, store, around) for use in uses}
+        for server in self._servers.values():
+            registry.attach(server)
+        self._keeping: list[asyncio.Task[None]] = []
 
     def names(self) -> list[str]:
         """Every locked server, in order."""
-        return sorted(self._uses)
+        return sorted(self._servers)
 
-    def owner_of(self, tool_id: str) -> str | None:
-        """The locked server that a tool id belongs to: ids may hold dots, so the longest that fits."""
-        fits = [use for use in self._uses.values() if tool_id.startswith(f"{use.entry.server_id}.")]
-        return max(fits, key=lambda use: len(use.entry.server_id)).name if fits else None
+    @property
+    def problems(self) -> dict[str, ToolFailure | NeedsAction]:
+        """Why each server that was looked for is not there."""
+        return {name: server.problem for name, server in sorted(self._servers.items()) if server.problem}
 
-    async def connect(self, run: str, names: Iterable[str] | None = None) -> None:
-        """Connect these servers, or all of them, at the same time; a failure of one is no failure of another."""
-        wanted = self._uses if names is None else names
-        await asyncio.gather(*(self._connect(self._uses[name], run) for name in wanted))
+    async def connect(self, run: str) -> None:
+        """Connect all servers at the same time; a failure of one is no failure of another."""
+        await asyncio.gather(*(server.connect(run) for server in self._servers.values()))
 
-    async def call(self, tool_id: str, arguments: dict[str, Any], context: CallContext) -> Outcome:
-        """Call a tool of the registry; where its server is not there, it is looked for again, every few seconds."""
-        owner = self.owner_of(tool_id)
-        if owner in self.problems and monotonic() - self._tried[owner] > _SECONDS_BETWEEN:
-            await self._connect(self._uses[owner], context.run)
-        if owner in self.problems:
-            return await self._registry.unavailable(tool_id, self.problems[owner], context)
-        return await self._registry.call(tool_id, arguments, context)
+    def keep_connected(self, run: str) -> None:
+        """From now on look again for every server that is down or lost, until all are closed.
+
+        A client lists the tools that are there, and never calls one that it does not see: so it is not enough to look
+        for a server when one of its tools is called.
+        """
+        tasks = (asyncio.create_task(_keep_connected(server, run)) for server in self._servers.values())
+        self._keeping += tasks
 
     async def close(self) -> None:
         """End every connection, and every server that we started."""
-        await asyncio.gather(*(connection.close() for connection in self._connections.values()))
-        self._connections.clear()
+        for task in self._keeping:
+            task.cancel()
+        await asyncio.gather(*self._keeping, return_exceptions=True)
+        await asyncio.gather(*(server.close() for server in self._servers.values()))
 
-    async def _connect(self, use: ServerUse, run: str) -> None:
-        self._tried[use.name] = monotonic()
-        if (before := self._connections.pop(use.name, None)) is not None:
-            await before.close()
+
+async def _keep_connected(server: ServerSource, run: str) -> None:
+    seconds = _FIRST_WAIT_SECONDS
+    while True:
+        began = monotonic()
+        await server.until_lost()
+        if monotonic() - began > _LONGEST_WAIT_SECONDS:
+            seconds = _FIRST_WAIT_SECONDS
+        await asyncio.sleep(seconds)
+        # A server that ends again and again is not started again and again: each attempt waits longer.
+        seconds = min(seconds * 2, _LONGEST_WAIT_SECONDS)
+        # The next attempt comes by itself, whatever was wrong with this one.
         try:
-            transport = transport_of(use.entry, use.grant.scopes, use.credentials, self._around)
-            connection = McpConnection(use.entry.server_id, transport, connect_seconds=self._around.connect_seconds)
-            self._connections[use.name] = connection
-            await connection.start()
-        except (ToolFailure, NeedsAction) as problem:
-            self.problems[use.name] = problem
-            await self._trail.append(run, "server.unavailable", {"server": use.name, "reason": _code(problem)})
-            return
-        self.problems.pop(use.name, None)
-        await self._trail.append(run, "server.connected", {"server": use.name, "endpoint": use.entry.endpoint})
-        connection.on_change = partial(self._offer_all, use, connection, run)
-        await connection.on_change()
-
-    async def _offer_all(self, use: ServerUse, connection: McpConnection, run: str) -> None:
-        """Offer what the server has now, and nothing else of it: all at once, after every decision is recorded."""
-        async with self._offering:
-            judged = [(tool, use.grant.refuse(name) or _unusable(tool)) for name, tool in _in_order(connection.tools)]
-            for tool, refused in judged:
-                verdict = {"tool": use.tool_id(tool), "code": refused.code.value if refused else "ADMITTED"}
-                await self._trail.append(run, "tool.refused" if refused else "tool.admitted", verdict)
-            self._registry.withdraw(use.source)
-            for tool, refused in judged:
-                if refused is None:
-                    descriptor = _descriptor(use, tool, self._around.call_seconds)
-                    self._registry.add(LockedTool(descriptor, tool.name, connection))
-                else:
-                    self._registry.refuse(use.tool_id(tool), use.source, refused)
+            await server.connect(run)
+        except Exception as error:  # noqa: BLE001 - such as a disk that is full
+            _log.warning("%s: %s", server.name, error)
 
 
-def _in_order(tools: Mapping[str, mcp_types.Tool]) -> list[tuple[str, mcp_types.Tool]]:
-    return sorted(tools.items())
+def _note_seen(attempt: "asyncio.Task[None]") -> None:
+    """Take note of how an attempt ended that no task waits for any longer, for asyncio would complain."""
+    if not attempt.cancelled():
+        attempt.exception()
+
+
+def _decision(tool_id: str, refused: Refused | None, run: str) -> Record:
+    kind = AuditKind.TOOL_REFUSED if refused else AuditKind.TOOL_ADMITTED
+    return Record(run, kind, {"tool": tool_id, "code": refused.code.value if refused else "ADMITTED"})
 
 
 def _descriptor(use: ServerUse, tool: mcp_types.Tool, seconds: float) -> Descriptor:
@@ -184,9 +333,9 @@ def _unusable_schema(schema: dict[str, Any]) -> str | None:
     return None
 
 
-def _text(result: mcp_types.CallToolResult) -> str:
+def _text_of(result: mcp_types.CallToolResult) -> str:
     return "\n".join(block.text for block in result.content if isinstance(block, mcp_types.TextContent))
 
 
-def _code(problem: ToolFailure | NeedsAction) -> str:
+def _code_of(problem: ToolFailure | NeedsAction) -> str:
     return problem.code.value if isinstance(problem, ToolFailure) else problem.kind

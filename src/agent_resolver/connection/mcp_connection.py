@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import Any
+from typing import Any, Self
 
 import anyio
 import mcp_types
@@ -23,6 +23,8 @@ from agent_resolver.schema.outcome import FailureCode
 _MAX_PAGES = 1_000
 _LISTEN_AGAIN_SECONDS = 1.0
 _LOOK_AT_LOG = "add `--verbose` to see what the server says"
+_LIST_WITH_LOG = "`agent tools list --verbose` shows what the server says"
+_START_IT = "start it, and check its `endpoint` or `launch` in the index"
 _LOOK_FIRST = "it may have done its work all the same: look before you call it again"
 _REFUSED = frozenset({401, 403})
 _CLOSED = ("Connection closed", "SSE stream")
@@ -33,6 +35,13 @@ _RESULT: TypeAdapter[mcp_types.CallToolResult | mcp_types.InputRequiredResult] =
 OpenTransport = Callable[[], AbstractAsyncContextManager[Any]]
 
 
+class _Unanswered(ToolFailure):
+    """A call got no answer, so that nobody knows whether the server did what it was asked."""
+
+    def __init__(self, code: FailureCode, message: str) -> None:
+        super().__init__(code, message, _LOOK_FIRST)
+
+
 class _Request(Struct, eq=False):
     """One call on its way to the owner of the connection."""
 
@@ -41,10 +50,12 @@ class _Request(Struct, eq=False):
     seconds: float
     traceparent: str | None
     answer: "asyncio.Future[mcp_types.CallToolResult]"
+    garbage: int
+    """How many lines that are not messages had come before the call."""
 
 
 class McpConnection:
-    """One server, connected when it is first needed, and again after it went away."""
+    """One connection to a server: it is started once, and when it has ended, another one takes its place."""
 
     def __init__(self, name: str, open_transport: OpenTransport, *, connect_seconds: float = 20.0) -> None:
         self.name = name
@@ -53,35 +64,35 @@ class McpConnection:
         self._owner: asyncio.Task[None] | None = None
         self._requests: asyncio.Queue[_Request | None] = asyncio.Queue()
         self._unanswered: set[_Request] = set()
-        self._starting = asyncio.Lock()
         self._refreshing = asyncio.Lock()
         self._changed = asyncio.Event()
         self._connecting: anyio.CancelScope | None = None
         self._garbage = 0
         self._is_stale = False
-        self._is_ending = False
+        self._is_closing = False
+        self.is_there = False
+        """True from the moment in which the server has listed its tools to the one in which the connection ends."""
         self.tools: dict[str, mcp_types.Tool] = {}
         self.on_change: Callable[[], Awaitable[None]] | None = None
-        """Called when the tools were listed again: the server said that they changed, or was started again."""
+        """Called when the tools were listed again, because the server said that they changed."""
 
     async def start(self) -> None:
-        """Connect and list the tools, unless that is so already.
+        """Connect, and list the tools. A caller that stops waiting must close the connection.
 
         Raises:
             ToolFailure: The server cannot be reached, or does not speak the protocol.
         """
-        async with self._starting:
-            if self._owner is not None and not self._is_ending and not self._owner.done():
-                return
-            await self._owner_is_done()
-            self._is_ending = False
-            self._garbage = 0
-            self._requests = asyncio.Queue()
-            ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            # It outlives the call that starts it, and must not carry that call's span into all others.
-            context = contextvars.Context()
-            self._owner = asyncio.create_task(self._own(ready), name=f"owner of {self.name}", context=context)
-            await ready
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # It outlives the call that starts it, and must not carry that call's span into all others.
+        context = contextvars.Context()
+        self._owner = asyncio.create_task(self._own(ready), name=f"owner of {self.name}", context=context)
+        await ready
+
+    async def lost(self) -> None:
+        """Wait until the connection has ended, however it does."""
+        # Whoever stops waiting must not stop the owner: it is ending a process.
+        if self._owner is not None:
+            await asyncio.wait([self._owner])
 
     async def call(
         self, tool: str, arguments: dict[str, Any], seconds: float, traceparent: str | None = None
@@ -91,32 +102,33 @@ class McpConnection:
         Raises:
             ToolFailure: The server went away, took too long, or answered what is no answer.
         """
-        await self.start()
+        if not self.is_there:
+            message = f"{self.name} closed the connection"
+            raise ToolFailure(FailureCode.SERVER_UNAVAILABLE, message, "make the call again")
         answer: asyncio.Future[mcp_types.CallToolResult] = asyncio.get_running_loop().create_future()
-        await self._requests.put(_Request(tool, arguments, seconds, traceparent, answer))
+        await self._requests.put(_Request(tool, arguments, seconds, traceparent, answer, self._garbage))
         return await answer
 
     async def close(self) -> None:
-        """End the connection, and the server if we started it."""
-        if self._owner is not None:
-            if self._connecting is not None and self._connecting.deadline < math.inf:
-                self._connecting.deadline = -math.inf
-            await self._requests.put(None)
-            await self._owner_is_done()
-            self._owner = None
+        """End the connection, and the server if we started it; also one that is being started."""
+        self._is_closing = True
+        if self._connecting is not None and self._connecting.deadline < math.inf:
+            self._connecting.deadline = -math.inf
+        self._note_end()
+        await self.lost()
 
-    async def _owner_is_done(self) -> None:
-        # Whoever stops waiting must not stop the owner: it is ending a process.
-        if self._owner is not None:
-            await asyncio.wait([self._owner])
+    def _note_end(self) -> None:
+        """Let the owner end the connection."""
+        self.is_there = False
+        self._requests.put_nowait(None)
 
     async def _own(self, ready: "asyncio.Future[None]") -> None:
         """Hold the connection from its first moment to its last: it must be closed by the task that opened it."""
-        failure, is_back = self._closed(), self.on_change is not None
+        why: Exception = anyio.EndOfStream()
         try:
             async with self._connected() as client, anyio.create_task_group() as calls:
-                if is_back:
-                    self._note_change()  # What is offered comes from the server as it was before.
+                # Whatever ended the connection meanwhile has left its word in the queue.
+                self.is_there = self._requests.empty()
                 if not ready.done():
                     ready.set_result(None)
                 calls.start_soon(self._listen, client)
@@ -125,18 +137,19 @@ class McpConnection:
                     calls.start_soon(self._serve, client, request)
                 calls.cancel_scope.cancel()
         except Exception as error:  # noqa: BLE001 - whatever the transport raises, the caller learns it as ours
-            failure = self._failure(error, self._garbage)
+            why = error
             if not ready.done():
-                if failure.remedy == _LOOK_FIRST:  # Nothing was asked of it yet.
-                    failure = ToolFailure(failure.code, str(failure), _LOOK_AT_LOG)
+                failure = self._failure(error, self._garbage)
+                if isinstance(failure, _Unanswered):  # Nothing was asked of it yet.
+                    failure = ToolFailure(failure.code, str(failure), _LOOK_AT_LOG, hint=_LIST_WITH_LOG)
                 ready.set_exception(failure)
         finally:
-            self._is_ending = True
+            self.is_there = False
             while not self._requests.empty():
                 if request := self._requests.get_nowait():
                     self._unanswered.add(request)
             for request in self._unanswered:
-                _fail(request, failure)
+                _fail(request, self._failure(why, self._garbage - request.garbage))
             self._unanswered.clear()
 
     @asynccontextmanager
@@ -144,29 +157,34 @@ class McpConnection:
         # The SDK logs with tracebacks what we tell in words.
         logging.getLogger("mcp").setLevel(logging.CRITICAL)
         client = Client(
-            self._open_transport(),
+            self._watched_transport(),
             message_handler=self._on_message,
             client_info=mcp_types.Implementation(name="agent-resolver", version=__version__),
             cache=None,
         )
         with anyio.fail_after(self._connect_seconds) as self._connecting:
+            if self._is_closing:
+                raise self._closed()
             async with client:
                 await self._list(client)
                 self._connecting.deadline = math.inf
                 yield client
 
+    @asynccontextmanager
+    async def _watched_transport(self) -> AsyncIterator[Any]:
+        async with self._open_transport() as (read, write):
+            yield _WatchedStream(read, self._note_end), write
+
     async def _serve(self, client: Client, request: _Request) -> None:
         """Answer one call. When the connection ends first, its owner does, who knows why it ended."""
         self._unanswered.add(request)
-        before = self._garbage
         try:
             with anyio.fail_after(request.seconds):
                 result = await self._call(client, request)
         except Exception as error:  # noqa: BLE001 - as above
-            _fail(request, self._failure(error, self._garbage - before))
+            _fail(request, self._failure(error, self._garbage - request.garbage))
             if _is_closed(error):
-                self._is_ending = True
-                await self._requests.put(None)
+                self._note_end()
         else:
             if not request.answer.done():
                 request.answer.set_result(result)
@@ -261,7 +279,7 @@ class McpConnection:
             first = cause.errors()[0]
             where = ".".join(map(str, first["loc"]))
             message = f"{self.name} answered what the protocol does not allow: {where}: {first['msg']}"
-            return ToolFailure(FailureCode.PROTOCOL_ERROR, message, _LOOK_FIRST)
+            return _Unanswered(FailureCode.PROTOCOL_ERROR, message)
         return None
 
     def _no_answer(self, cause: BaseException, garbage: int) -> ToolFailure:
@@ -269,19 +287,53 @@ class McpConnection:
             message = f"{self.name} wrote {garbage} line(s) that are no messages of the protocol"
             return ToolFailure(FailureCode.PROTOCOL_ERROR, message, "a server must log to stderr, not to stdout")
         if isinstance(cause, TimeoutError):
-            return ToolFailure(FailureCode.TIMEOUT, f"{self.name} did not answer in time", _LOOK_FIRST)
+            return _Unanswered(FailureCode.TIMEOUT, f"{self.name} did not answer in time")
         if _is_closed(cause):
             return self._closed()
         if isinstance(cause, FileNotFoundError | PermissionError) and cause.filename:
             message = f"{self.name} cannot be started: `{cause.filename}`: {cause.strerror}"
             return ToolFailure(FailureCode.SERVER_UNAVAILABLE, message, "is the command installed, and in `PATH`?")
         why = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(cause) or type(cause).__name__
-        return ToolFailure(
-            FailureCode.SERVER_UNAVAILABLE, f"{self.name} cannot be reached: {why}", "run `agent doctor`"
-        )
+        message = f"{self.name} cannot be reached: {why}"
+        return ToolFailure(FailureCode.SERVER_UNAVAILABLE, message, "run `agent doctor`", hint=_START_IT)
 
     def _closed(self) -> ToolFailure:
-        return ToolFailure(FailureCode.SERVER_UNAVAILABLE, f"{self.name} closed the connection", _LOOK_FIRST)
+        return _Unanswered(FailureCode.SERVER_UNAVAILABLE, f"{self.name} closed the connection")
+
+
+class _WatchedStream:
+    """What a server says, and a word when it will say no more: the SDK tells that only to calls on their way."""
+
+    def __init__(self, stream: Any, on_end: Callable[[], None]) -> None:  # noqa: ANN401 - the SDK's, not exported
+        self._stream = stream
+        self._on_end = on_end
+
+    @property
+    def last_context(self) -> contextvars.Context | None:
+        """The context that the last message was sent in, where the transport knows it."""
+        context: contextvars.Context | None = getattr(self._stream, "last_context", None)
+        return context
+
+    async def receive(self) -> Any:  # noqa: ANN401 - as above
+        return await self._stream.receive()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:  # noqa: ANN401 - as above
+        return await self._stream.__anext__()
+
+    async def __aenter__(self) -> Self:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        # The SDK reads until the server has said all, and then leaves.
+        self._on_end()
+        await self._stream.__aexit__(*error)
 
 
 def _fail(request: _Request, failure: ToolFailure) -> None:

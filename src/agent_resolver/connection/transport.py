@@ -19,7 +19,8 @@ from msgspec import Struct
 
 from agent_resolver.connection.launch import Command, launched
 from agent_resolver.connection.mcp_connection import OpenTransport
-from agent_resolver.identity.issuer_address import is_loopback, past_any_proxy
+from agent_resolver.core.loopback import is_loopback
+from agent_resolver.identity.issuer_address import past_any_proxy
 from agent_resolver.registry.errors import NeedsAction, ToolFailure
 from agent_resolver.schema.index import Launch
 from agent_resolver.schema.lockfile import LockedServer

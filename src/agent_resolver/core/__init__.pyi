@@ -12,10 +12,17 @@ from agent_resolver.core.approval import (
     Verdict as Verdict,
     expiry as expiry,
     instant as instant,
+    is_usable as is_usable,
     refuse_verdict as refuse_verdict,
     refuse_words as refuse_words,
 )
-from agent_resolver.core.audit import chain_faults as chain_faults, chained as chained, sealed as sealed
+from agent_resolver.core.audit import (
+    anchored as anchored,
+    chain_faults as chain_faults,
+    chained as chained,
+    extended as extended,
+    sealed as sealed,
+)
 from agent_resolver.core.catalog_pattern import (
     MAX_PATTERN as MAX_PATTERN,
     BadPattern as BadPattern,
@@ -24,13 +31,13 @@ from agent_resolver.core.catalog_pattern import (
 )
 from agent_resolver.core.choice import rejections as rejections
 from agent_resolver.core.constraint import (
-    Limits as Limits,
-    limits_in as limits_in,
     limits_of as limits_of,
     position_of as position_of,
     requirements_of as requirements_of,
 )
 from agent_resolver.core.explanation_writer import explanation_json as explanation_json
+from agent_resolver.core.lease import claimed as claimed, is_free as is_free
+from agent_resolver.core.ledger import judge_start as judge_start
 from agent_resolver.core.lock import lock_entry as lock_entry, server_hash as server_hash
 from agent_resolver.core.lock_diff import (
     Change as Change,
@@ -45,14 +52,19 @@ from agent_resolver.core.lock_difference import (
     DifferenceKind as DifferenceKind,
     remedy as remedy,
 )
+from agent_resolver.core.loopback import is_loopback as is_loopback
 from agent_resolver.core.manifest_diff import (
     ToolChange as ToolChange,
-    ToolChangeKind as ToolChangeKind,
     is_breaking as is_breaking,
     manifest_difference as manifest_difference,
 )
 from agent_resolver.core.notice import agent_file_notices as agent_file_notices, index_notices as index_notices
 from agent_resolver.core.pattern import matches as matches
+from agent_resolver.core.rate import (
+    WINDOW_SECONDS as WINDOW_SECONDS,
+    is_outside_window as is_outside_window,
+    seconds_to_wait as seconds_to_wait,
+)
 from agent_resolver.core.resolution import (
     EPOCH as EPOCH,
     Resolution as Resolution,
@@ -60,10 +72,22 @@ from agent_resolver.core.resolution import (
     resolve as resolve,
     resolver as resolver,
 )
+from agent_resolver.core.retention import (
+    Unfinished as Unfinished,
+    last_old_record as last_old_record,
+    old_actions as old_actions,
+    old_entries as old_entries,
+    old_runs as old_runs,
+    unfinished as unfinished,
+)
 from agent_resolver.core.rule import (
+    CHECKS as CHECKS,
+    CONSTRAINTS as CONSTRAINTS,
+    FACTS as FACTS,
     broken_data_rules as broken_data_rules,
     every_broken as every_broken,
     judge as judge,
+    names_behind as names_behind,
     preference as preference,
 )
 from agent_resolver.core.schema_change import SchemaChange as SchemaChange, schema_changes as schema_changes
@@ -82,7 +106,6 @@ from agent_resolver.core.schema_document import (
 )
 from agent_resolver.core.schema_inclusion import Reason as Reason, below as below, gaps as gaps
 from agent_resolver.core.server import (
-    Server as Server,
     by_category as by_category,
     in_order as in_order,
     servers_of as servers_of,

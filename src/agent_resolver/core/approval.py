@@ -63,6 +63,11 @@ def refuse_verdict(action: PendingAction, verdict: Verdict, by: Caller, now: str
     return None if verdict == "rejected" and is_own else _not_entitled(action, by, is_own=is_own)
 
 
+def is_usable(action: PendingAction | None) -> bool:
+    """True if an approval or answer was given and no call has used it yet; it is good for one start."""
+    return action is not None and action.answer is not None and action.used_at is None
+
+
 def _not_entitled(action: PendingAction, by: Caller, *, is_own: bool) -> AnswerRefusal | None:
     is_restricted = action.classification == "RESTRICTED"
     if is_restricted and not by.is_verified:

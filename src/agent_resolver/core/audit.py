@@ -1,57 +1,134 @@
 """The chain of an audit trail: what each record is hashed to, and what a broken chain tells."""
 
 import hmac
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
+from typing import Final
 
 import msgspec
 from msgspec import structs
 
-from agent_resolver.schema.audit import AuditRecord
+from agent_resolver.schema.audit import AuditRecord, Head, Record, Seal
+
+_NO_RECORD: Final = Head(0, "")
 
 
 def chained(record: AuditRecord) -> AuditRecord:
     """The record with its hash."""
-    return structs.replace(record, hash=_hash(record))
+    return structs.replace(record, hash=_hash_record(record))
 
 
 def sealed(root: str, record: AuditRecord, key: bytes | None) -> str:
     """The root over all records once `record` is added; with a key, only its holder can compute it."""
-    message = f"{root}{record.hash}".encode()
-    return hmac.new(key, message, sha256).hexdigest() if key else sha256(message).hexdigest()
+    return _digest(f"{root}{record.hash}".encode(), key)
 
 
-def chain_faults(
-    records: Iterable[AuditRecord], count: int, root: str, key: bytes | None, noted: str = ""
-) -> Iterator[str]:
-    """What is wrong with a trail that claims `count` records under `root`; nothing for an untouched one.
+def extended(
+    seal: Seal, heads: Mapping[str, Head], records: Iterable[Record], at: str, key: bytes | None
+) -> tuple[list[AuditRecord], Seal]:
+    """The chained form of new records, and the seal once they are added.
+
+    Args:
+        seal: The seal as it is.
+        heads: The last record of every run that a new record belongs to; runs without one are new.
+        records: The new records, in order.
+        at: When they were recorded.
+        key: What seals the trail.
+    """
+    last = dict(heads)
+    added: list[AuditRecord] = []
+    count, root = seal.count, seal.root
+    for new in records:
+        head = last.get(new.run, _NO_RECORD)
+        count += 1
+        record = chained(
+            AuditRecord(
+                position=count,
+                run=new.run,
+                sequence=head.sequence + 1,
+                at=at,
+                kind=new.kind,
+                body=dict(new.body),
+                previous=head.hash,
+            )
+        )
+        last[new.run] = Head(record.sequence, record.hash)
+        root = sealed(root, record, key)
+        added.append(record)
+    return added, structs.replace(seal, count=count, root=root)
+
+
+def anchored(seal: Seal, records: Iterable[AuditRecord], through: int, key: bytes | None) -> Seal:
+    """The seal once the records up to the position `through` are removed.
+
+    Args:
+        seal: The seal as it is.
+        records: Every record that is kept now, oldest first.
+        through: The position of the last record to remove.
+        key: What seals the trail.
+    """
+    root, heads, runs_after = seal.anchor_root, dict(seal.anchor_heads), set()
+    for record in records:
+        if record.position > through:
+            runs_after.add(record.run)
+        else:
+            root = sealed(root, record, key)
+            heads[record.run] = Head(record.sequence, record.hash)
+    # A run with no record after the anchor starts a new chain if it ever goes on; the root covers both.
+    straddling = {run: head for run, head in heads.items() if run in runs_after}
+    unsealed = structs.replace(seal, anchor=through, anchor_root=root, anchor_heads=straddling)
+    return structs.replace(unsealed, anchor_seal=_anchor_seal(unsealed, key))
+
+
+def chain_faults(records: Iterable[AuditRecord], seal: Seal, key: bytes | None, noted: str = "") -> Iterator[str]:
+    """What is wrong with a trail under its seal; nothing for an untouched one.
 
     A root that was `noted` earlier must be the one after some record: the trail may have grown since, and only grown.
+    What was pruned is not there to be checked: the chain begins at the anchor that pruning left.
     """
-    heads: dict[str, AuditRecord] = {}
-    computed, seen, is_noted = "", 0, not noted
+    heads = dict(seal.anchor_heads)
+    computed, seen = seal.anchor_root, seal.anchor
+    if seal.anchor_seal != _anchor_seal(seal, key):
+        yield "the anchor that pruning left was changed" + ("" if key else ", or it was sealed with a key")
+    is_noted = noted in {"", computed}
     for record in records:
         seen += 1
         name = f"record {record.position} (run {record.run}, {record.kind})"
         if record.position != seen:
             yield f"{name} stands where record {seen} should: records were removed or reordered"
             seen = record.position
-        if record.hash != _hash(record):
+        if record.hash != _hash_record(record):
             yield f"{name} was changed"
-        before = heads.get(record.run)
-        if (record.sequence, record.previous) != ((before.sequence + 1, before.hash) if before else (1, "")):
+        before = heads.get(record.run, _NO_RECORD)
+        if (record.sequence, record.previous) != (before.sequence + 1, before.hash):
             yield f"{name} does not follow the record before it in its run: records were changed, removed or reordered"
-        heads[record.run] = record
+        heads[record.run] = Head(record.sequence, record.hash)
         computed = sealed(computed, record, key)
         is_noted = is_noted or computed == noted
-    if seen != count:
-        yield f"{count} records were sealed and {seen} are there: records were removed or added"
+    if seen != seal.count:
+        yield f"{seal.count} records were sealed and {seen} are there: records were removed or added"
     if not is_noted:
-        yield f"the trail never had the root {noted}: records before it were changed, removed or reordered"
-    if computed != root:
+        pruned = f", or it is older than record {seal.anchor}, up to which records were pruned" if seal.anchor else ""
+        yield f"the trail never had the root {noted}: records before it were changed, removed or reordered{pruned}"
+    if computed != seal.root:
         yield "the sealed root is not that of the records" + ("" if key else ", or they were sealed with a key")
 
 
-def _hash(record: AuditRecord) -> str:
+def _anchor_seal(seal: Seal, key: bytes | None) -> str:
+    """The seal of the anchor alone; empty where nothing was pruned.
+
+    Without it, someone who has seen an earlier root could remove the records before it, and call that root the anchor.
+    """
+    content = (seal.anchor, seal.anchor_root, seal.anchor_heads)
+    if content == (0, "", {}):
+        return ""
+    return _digest(b"anchor" + msgspec.json.encode(content, order="sorted"), key)
+
+
+def _digest(message: bytes, key: bytes | None) -> str:
+    return hmac.new(key, message, sha256).hexdigest() if key else sha256(message).hexdigest()
+
+
+def _hash_record(record: AuditRecord) -> str:
     content = (record.position, record.run, record.sequence, record.at, record.kind, record.body, record.previous)
     return sha256(msgspec.json.encode(content, order="sorted")).hexdigest()

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from agent_resolver.core.constraint import Limits
 from agent_resolver.core.rule import eligible, judge, preference
-from agent_resolver.core.server import Server
-from agent_resolver.schema.agent_file import Requirement
+from agent_resolver.schema.agent_file import Limits, Requirement
 from agent_resolver.schema.explanation import Reason, Rejection, RejectionCode, Selection
+from agent_resolver.schema.index import Server
 
 
 class Choice(Struct, frozen=True, kw_only=True):

@@ -14,33 +14,33 @@ _PIECE = 1000
 
 def explanation_json(resolution: Resolution) -> Iterator[bytes]:
     """The same bytes as `to_json(resolution.explanation)`, at most a thousand rejections at a time."""
-    head, tail = _split(to_json(resolution.explanation_of(())), b'"requirements": [')
+    head, tail = _split_at_array(to_json(resolution.explanation_of(())), b'"requirements": [')
     ordered = in_order(resolution.servers)
     yield head
     for position, choice in enumerate(resolution.choices):
-        block = _lines(to_json({"requirements": [resolution.explain(choice, ())]}), levels=2)
-        before, after = _split(block, b'"rejected": [')
+        block = _strip_outer_levels(to_json({"requirements": [resolution.explain(choice, ())]}), levels=2)
+        before, after = _split_at_array(block, b'"rejected": [')
         yield (b",\n" if position else b"\n") + before
-        yield from _elements(rejections(choice, resolution.limits, ordered))
+        yield from _encode_rejections(rejections(choice, resolution.limits, ordered))
         yield after
     yield (b"\n  " if resolution.choices else b"") + tail
 
 
-def _elements(rejected: Iterator[Rejection]) -> Iterator[bytes]:
+def _encode_rejections(rejected: Iterator[Rejection]) -> Iterator[bytes]:
     separator = b"\n"
     while piece := list(islice(rejected, _PIECE)):
-        yield separator + _lines(to_json({"requirements": [{"rejected": piece}]}), levels=4)
+        yield separator + _strip_outer_levels(to_json({"requirements": [{"rejected": piece}]}), levels=4)
         separator = b",\n"
     if separator == b",\n":
         yield b"\n      "
 
 
-def _split(text: bytes, opening: bytes) -> tuple[bytes, bytes]:
+def _split_at_array(text: bytes, opening: bytes) -> tuple[bytes, bytes]:
     """The text up to an array's opening and from its closing. Inside a JSON string the quotes would be escaped."""
     at = text.index(opening + b"]") + len(opening)
     return text[:at], text[at:]
 
 
-def _lines(text: bytes, *, levels: int) -> bytes:
+def _strip_outer_levels(text: bytes, *, levels: int) -> bytes:
     """The text without the lines that open and close its outer `levels` collections: what is inside, indented."""
     return b"\n".join(text.split(b"\n")[levels : -levels - 1])

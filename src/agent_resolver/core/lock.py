@@ -5,9 +5,9 @@ from hashlib import sha256
 
 from msgspec import UNSET, UnsetType, structs
 
-from agent_resolver.core.server import Server
 from agent_resolver.schema.agent_file import Requirement
 from agent_resolver.schema.canonical_digest import digest
+from agent_resolver.schema.index import Server
 from agent_resolver.schema.lockfile import LockedServer
 
 

@@ -5,11 +5,11 @@ from enum import StrEnum
 
 from msgspec import UNSET, Struct
 
-from agent_resolver.core.constraint import Limits, limits_of
+from agent_resolver.core.constraint import limits_of
 from agent_resolver.core.lock import address, integrity_of, server_hash
-from agent_resolver.core.server import Server
 from agent_resolver.core.verification import KnownServers
-from agent_resolver.schema.agent_file import AgentFile
+from agent_resolver.schema.agent_file import AgentFile, Limits
+from agent_resolver.schema.index import Server
 from agent_resolver.schema.lockfile import LockedServer, Lockfile
 from agent_resolver.schema.vocabulary import SENSITIVITY_RANK
 
@@ -107,7 +107,7 @@ def diff(old: Side, new: Side) -> tuple[Change, ...]:
     3. Of each that is in both: the server, its address, the scopes, the tools they open.
     4. What the indexes say of the two servers: residency, signature, publisher, sensitivity.
     """
-    return (*_agent(old, new), *_constraints(old, new), *_requirements(old, new))
+    return (*_agent_changes(old, new), *_constraint_changes(old, new), *_requirement_changes(old, new))
 
 
 def worst(changes: tuple[Change, ...]) -> Risk | None:
@@ -116,23 +116,23 @@ def worst(changes: tuple[Change, ...]) -> Risk | None:
     return max((change.risk for change in changes), key=order.index, default=None)
 
 
-def _agent(old: Side, new: Side) -> Iterator[Change]:
+def _agent_changes(old: Side, new: Side) -> Iterator[Change]:
     before, after = old.lockfile, new.lockfile
-    yield from _changed(
+    yield from _value_changes(
         ChangeKind.AGENT_CHANGED,
         "agent",
         f"{before.agent_name}@{before.agent_version}",
         f"{after.agent_name}@{after.agent_version}",
     )
-    yield from _changed(ChangeKind.RESOLVED_AT_CHANGED, "agent", before.resolved_at, after.resolved_at)
+    yield from _value_changes(ChangeKind.RESOLVED_AT_CHANGED, "agent", before.resolved_at, after.resolved_at)
 
 
-def _constraints(old: Side, new: Side) -> Iterator[Change]:
+def _constraint_changes(old: Side, new: Side) -> Iterator[Change]:
     if old.agent is None or new.agent is None:
         return
     before, after = limits_of(old.agent), limits_of(new.agent)
-    yield from _residency("constraints", {before.residency or "any"}, {after.residency or "any"})
-    yield from _sensitivity(before, after)
+    yield from _residency_changes("constraints", {before.residency or "any"}, {after.residency or "any"})
+    yield from _sensitivity_changes(before, after)
     if before.require_signed and not after.require_signed:
         yield Change(ChangeKind.REQUIRE_SIGNED_DROPPED, "constraints", "true", None)
     if after.require_signed and not before.require_signed:
@@ -143,7 +143,7 @@ def _constraints(old: Side, new: Side) -> Iterator[Change]:
         yield Change(ChangeKind.ACTION_FORBIDDEN, "constraints", None, pattern)
 
 
-def _sensitivity(before: Limits, after: Limits) -> Iterator[Change]:
+def _sensitivity_changes(before: Limits, after: Limits) -> Iterator[Change]:
     """A lower sensitivity, or none, lets servers in that may not hold the data."""
     ranks = [-1 if limits.sensitivity is None else SENSITIVITY_RANK[limits.sensitivity] for limits in (before, after)]
     if ranks[0] != ranks[1]:
@@ -151,24 +151,26 @@ def _sensitivity(before: Limits, after: Limits) -> Iterator[Change]:
         yield Change(kind, "constraints", before.sensitivity, after.sensitivity)
 
 
-def _requirements(old: Side, new: Side) -> Iterator[Change]:
-    for before, after in _pairs(old.lockfile.servers, new.lockfile.servers):
+def _requirement_changes(old: Side, new: Side) -> Iterator[Change]:
+    for before, after in _pair_entries(old.lockfile.servers, new.lockfile.servers):
         if after is None:
-            yield from (Change(ChangeKind.REQUIREMENT_REMOVED, e.category, _described(e), None) for e in [before] if e)
+            yield from (
+                Change(ChangeKind.REQUIREMENT_REMOVED, e.category, _describe_entry(e), None) for e in [before] if e
+            )
         elif before is None:
-            yield Change(ChangeKind.REQUIREMENT_ADDED, after.category, None, _described(after))
-            yield from _hashes(after)
+            yield Change(ChangeKind.REQUIREMENT_ADDED, after.category, None, _describe_entry(after))
+            yield from _hash_changes(after)
         else:
-            yield from _entry(before, after)
-            yield from _facts(before, after, old, new)
+            yield from _entry_changes(before, after)
+            yield from _fact_changes(before, after, old, new)
 
 
 Pair = tuple[LockedServer | None, LockedServer | None]
 
 
-def _pairs(old: tuple[LockedServer, ...], new: tuple[LockedServer, ...]) -> Iterator[Pair]:
+def _pair_entries(old: tuple[LockedServer, ...], new: tuple[LockedServer, ...]) -> Iterator[Pair]:
     """The entries of both locks side by side, sorted: those most alike stand together."""
-    left, right = sorted(old, key=_key), sorted(new, key=_key)
+    left, right = sorted(old, key=_entry_sort_key), sorted(new, key=_entry_sort_key)
     found: list[Pair] = []
     for likeness in (
         lambda entry: (entry.category, entry.server_id, entry.version, entry.scopes),
@@ -183,47 +185,49 @@ def _pairs(old: tuple[LockedServer, ...], new: tuple[LockedServer, ...]) -> Iter
                 right.remove(after)
                 found.append((before, after))
     found += [(before, None) for before in left] + [(None, after) for after in right]
-    yield from sorted(found, key=_order)
+    yield from sorted(found, key=_pair_sort_key)
 
 
-def _key(entry: LockedServer) -> tuple[object, ...]:
+def _entry_sort_key(entry: LockedServer) -> tuple[object, ...]:
     launch = "" if entry.launch is UNSET else str(entry.launch)
     return (entry.category, entry.scopes, entry.server_id, entry.version, entry.endpoint, entry.hash, launch)
 
 
-def _order(pair: Pair) -> tuple[object, ...]:
+def _pair_sort_key(pair: Pair) -> tuple[object, ...]:
     before, after = pair
-    return tuple(() if entry is None else _key(entry) for entry in (before or after, after))
+    return tuple(() if entry is None else _entry_sort_key(entry) for entry in (before or after, after))
 
 
-def _entry(before: LockedServer, after: LockedServer) -> Iterator[Change]:
+def _entry_changes(before: LockedServer, after: LockedServer) -> Iterator[Change]:
     category = after.category
     names = f"{before.server_id}@{before.version}", f"{after.server_id}@{after.version}"
     if before.server_id != after.server_id:
-        yield from _changed(ChangeKind.SERVER_CHANGED, category, *names)
+        yield from _value_changes(ChangeKind.SERVER_CHANGED, category, *names)
     else:
-        yield from _changed(ChangeKind.VERSION_CHANGED, category, *names)
+        yield from _value_changes(ChangeKind.VERSION_CHANGED, category, *names)
         if before.launch != after.launch:
             yield Change(ChangeKind.LAUNCH_CHANGED, category, address(before), address(after))
         else:
-            yield from _changed(ChangeKind.ENDPOINT_MOVED, category, before.endpoint, after.endpoint)
-    yield from _sets(
+            yield from _value_changes(ChangeKind.ENDPOINT_MOVED, category, before.endpoint, after.endpoint)
+    yield from _set_changes(
         (ChangeKind.SCOPES_WIDENED, ChangeKind.SCOPES_NARROWED), category, {*before.scopes}, {*after.scopes}
     )
-    yield from _sets((ChangeKind.TOOLS_OPENED, ChangeKind.TOOLS_CLOSED), category, _tools(before), _tools(after))
-    yield from _hashes(after)
+    yield from _set_changes(
+        (ChangeKind.TOOLS_OPENED, ChangeKind.TOOLS_CLOSED), category, _open_tools(before), _open_tools(after)
+    )
+    yield from _hash_changes(after)
 
 
-def _hashes(entry: LockedServer) -> Iterator[Change]:
+def _hash_changes(entry: LockedServer) -> Iterator[Change]:
     """What an entry that nobody edited would say of itself, where it says something else."""
     expected = server_hash(entry.server_id, entry.version, entry.endpoint, entry.scopes)
-    yield from _changed(ChangeKind.HASH_EDITED, entry.category, expected, entry.hash)
+    yield from _value_changes(ChangeKind.HASH_EDITED, entry.category, expected, entry.hash)
     integrity = integrity_of(entry)
     if entry.integrity != integrity:
         yield Change(ChangeKind.HASH_EDITED, entry.category, integrity or None, entry.integrity or None)
 
 
-def _facts(before: LockedServer, after: LockedServer, old: Side, new: Side) -> Iterator[Change]:
+def _fact_changes(before: LockedServer, after: LockedServer, old: Side, new: Side) -> Iterator[Change]:
     """How the facts changed that the indexes state, where both are at hand."""
     if old.servers is None or new.servers is None:
         return
@@ -234,21 +238,21 @@ def _facts(before: LockedServer, after: LockedServer, old: Side, new: Side) -> I
         missing = [f"{entry.server_id}@{entry.version}" for entry, facts in ((before, was), (after, now)) if not facts]
         yield Change(ChangeKind.FACTS_UNKNOWN, category, None, ", ".join(dict.fromkeys(missing)))
         return
-    yield from _residency(category, _regions(was), _regions(now))
+    yield from _residency_changes(category, _regions_of(was), _regions_of(now))
     if was.signed and not now.signed:
         yield Change(ChangeKind.UNSIGNED_NOW, category, "signed", "not signed" if now.signed is False else "not known")
     if now.signed and not was.signed:
         yield Change(ChangeKind.SIGNED_NOW, category, "not signed" if was.signed is False else "not known", "signed")
-    yield from _changed(ChangeKind.SIGNER_CHANGED, category, was.publisher, now.publisher)
-    yield from _changed(ChangeKind.MAX_SENSITIVITY_CHANGED, category, was.max_sensitivity, now.max_sensitivity)
+    yield from _value_changes(ChangeKind.SIGNER_CHANGED, category, was.publisher, now.publisher)
+    yield from _value_changes(ChangeKind.MAX_SENSITIVITY_CHANGED, category, was.max_sensitivity, now.max_sensitivity)
 
 
-def _regions(server: Server) -> set[str]:
+def _regions_of(server: Server) -> set[str]:
     """Where a server may keep data: what nobody knows may be anywhere, and so may what can be anywhere."""
     return {*server.residency} if server.residency is not None and "any" not in server.residency else {"any"}
 
 
-def _residency(subject: str, before: set[str], after: set[str]) -> Iterator[Change]:
+def _residency_changes(subject: str, before: set[str], after: set[str]) -> Iterator[Change]:
     if before == after:
         return
     wider = "any" not in before and bool("any" in after or after - before)
@@ -256,23 +260,25 @@ def _residency(subject: str, before: set[str], after: set[str]) -> Iterator[Chan
     yield Change(kind, subject, ", ".join(sorted(before)) or None, ", ".join(sorted(after)) or None)
 
 
-def _tools(entry: LockedServer) -> set[str]:
+def _open_tools(entry: LockedServer) -> set[str]:
     """The tools that the locked scopes open."""
     tools = {} if entry.tool_scopes is UNSET else entry.tool_scopes
     return {tool for tool, scopes in tools.items() if {*scopes} <= {*entry.scopes}}
 
 
-def _sets(kinds: tuple[ChangeKind, ChangeKind], subject: str, before: set[str], after: set[str]) -> Iterator[Change]:
+def _set_changes(
+    kinds: tuple[ChangeKind, ChangeKind], subject: str, before: set[str], after: set[str]
+) -> Iterator[Change]:
     if more := sorted(after - before):
         yield Change(kinds[0], subject, None, ", ".join(more))
     if fewer := sorted(before - after):
         yield Change(kinds[1], subject, ", ".join(fewer), None)
 
 
-def _changed(kind: ChangeKind, subject: str, before: str | None, after: str | None) -> Iterator[Change]:
+def _value_changes(kind: ChangeKind, subject: str, before: str | None, after: str | None) -> Iterator[Change]:
     if before != after:
         yield Change(kind, subject, before, after)
 
 
-def _described(entry: LockedServer) -> str:
+def _describe_entry(entry: LockedServer) -> str:
     return f"{entry.server_id}@{entry.version} with {', '.join(entry.scopes)}"

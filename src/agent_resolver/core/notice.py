@@ -24,18 +24,20 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#]+.*")
 
 def agent_file_notices(agent: AgentFile, tree: Node) -> list[Issue]:
     """Warnings and hints about a valid agent file, each with its place in `tree`."""
-    found = [*_agent_hints(agent), *_forbidden(agent), *_duplicate_scopes(agent)]
-    return [_placed(issue, tree) for issue in found]
+    found = [*_agent_hints(agent), *_forbidden_scope_warnings(agent), *_duplicate_scopes(agent)]
+    return [_place_issue(issue, tree) for issue in found]
 
 
 def index_notices(index: Index, tree: Node) -> list[Issue]:
     """Warnings and hints about a valid index, each with its place in `tree`."""
     return [
-        _placed(issue.within(position), tree) for position, entry in enumerate(index) for issue in _entry_notices(entry)
+        _place_issue(issue.within(position), tree)
+        for position, entry in enumerate(index)
+        for issue in _entry_notices(entry)
     ]
 
 
-def _placed(issue: Issue, tree: Node) -> Issue:
+def _place_issue(issue: Issue, tree: Node) -> Issue:
     node = find(tree, issue.at)
     return structs.replace(issue, line=node.line, column=node.column)
 
@@ -63,7 +65,7 @@ def _version_hint(version: str) -> Issue:
     )
 
 
-def _forbidden(agent: AgentFile) -> Iterator[Issue]:
+def _forbidden_scope_warnings(agent: AgentFile) -> Iterator[Issue]:
     limits = limits_of(agent)
     for position, requirement in enumerate(agent.requires.mcp):
         for pattern, scope in forbidden_scopes(requirement, limits):

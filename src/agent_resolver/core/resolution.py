@@ -7,11 +7,12 @@ from typing import Final
 from msgspec import UNSET, Struct
 
 from agent_resolver.core.choice import Choice, choose, rejections, selection
-from agent_resolver.core.constraint import Limits, limits_of, requirements_of
+from agent_resolver.core.constraint import limits_of, requirements_of
 from agent_resolver.core.lock import lock_entry
-from agent_resolver.core.server import Server, by_category, in_order
-from agent_resolver.schema.agent_file import AgentFile, Requirement
+from agent_resolver.core.server import by_category, in_order
+from agent_resolver.schema.agent_file import AgentFile, Limits, Requirement
 from agent_resolver.schema.explanation import Explanation, FailedRequirement, Rejection, RequirementExplanation
+from agent_resolver.schema.index import Server
 from agent_resolver.schema.lockfile import Lockfile
 
 EPOCH: Final = "1970-01-01T00:00:00.000Z"
@@ -98,7 +99,9 @@ def resolve(agent: AgentFile, servers: Iterable[Server], *, resolved_at: str = E
     """
     servers = tuple(servers)
     offering = _by_category(servers, {requirement.category for requirement in agent.requires.mcp})
-    return _resolution(agent, servers, lambda need, limits: choose(need, limits, offering[need.category]), resolved_at)
+    return _make_resolution(
+        agent, servers, lambda need, limits: choose(need, limits, offering[need.category]), resolved_at
+    )
 
 
 def resolver(servers: Iterable[Server], *, resolved_at: str = EPOCH) -> Callable[[AgentFile], Resolution]:
@@ -113,7 +116,7 @@ def resolver(servers: Iterable[Server], *, resolved_at: str = EPOCH) -> Callable
     def chosen(requirement: Requirement, limits: Limits) -> Choice:
         return choose(requirement, limits, offering.get(requirement.category, []))
 
-    return lambda agent: _resolution(agent, servers, chosen, resolved_at)
+    return lambda agent: _make_resolution(agent, servers, chosen, resolved_at)
 
 
 def explain(agent: AgentFile, servers: Iterable[Server], *, resolved_at: str = EPOCH) -> Explanation:
@@ -121,7 +124,7 @@ def explain(agent: AgentFile, servers: Iterable[Server], *, resolved_at: str = E
     return resolve(agent, servers, resolved_at=resolved_at).explanation
 
 
-def _resolution(
+def _make_resolution(
     agent: AgentFile,
     servers: tuple[Server, ...],
     chosen: Callable[[Requirement, Limits], Choice],

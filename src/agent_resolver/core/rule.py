@@ -1,78 +1,142 @@
-"""The rules that a server is held against, and the words for each that it breaks."""
+"""The rules that a server is held against, one row of `CHECKS` for each.
+
+A row has all that the rest of the product needs to know of its rule: choosing, explaining, verifying a lock,
+suggesting edits and `agent why` read it from there.
+"""
 
 from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import Final
 
-from agent_resolver.core.constraint import Limits
+from msgspec import Struct
+
 from agent_resolver.core.pattern import matches
-from agent_resolver.core.server import Server
-from agent_resolver.schema.agent_file import Requirement
-from agent_resolver.schema.explanation import Reason, RejectionCode
+from agent_resolver.schema.agent_file import Limits, Requirement
+from agent_resolver.schema.explanation import Edit, EditKind, Reason, RejectionCode
+from agent_resolver.schema.index import Server
 from agent_resolver.schema.vocabulary import SENSITIVITY_RANK, Residency, Sensitivity
 
 Judge = Callable[[Server], Reason | None]
 
 
-def judge(requirement: Requirement, limits: Limits) -> Judge:
-    """A function from a server to the first rule that it breaks, or None for a candidate that may be chosen.
+class Fact(Struct, frozen=True):
+    """A fact of a server."""
 
-    1. The server offers the category.
-    2. It offers every scope.
-    3. No scope that is asked for is forbidden, whatever the server.
-    4. Its residency fits.
-    5. Its highest sensitivity is not passed.
-    6. It is signed, where that is asked for.
-    """
+    path: tuple[str, ...]
+    """The keys that lead to it in an entry of the index."""
+    value: Callable[[Server], object]
+    """Returns None where the fact is not known."""
+
+    @property
+    def name(self) -> str:
+        """The last key of the path, which no two facts share."""
+        return self.path[-1]
+
+
+class Constraint(Struct, frozen=True, kw_only=True):
+    """A constraint of agent files."""
+
+    path: tuple[str, ...]
+    """The keys that lead to it in an agent file."""
+    value: Callable[[Limits], object]
+    """Returns None where an agent file does not have it."""
+    edit: EditKind | None = None
+    """The edit that loosens it for a server; None where the edits of the scopes do."""
+    acceptable: Callable[[Server], Iterable[str]] = lambda _server: ()
+    """Returns the values that would let a server pass, as an agent file spells them."""
+
+    @property
+    def name(self) -> str:
+        """The last key of the path, which no two constraints share."""
+        return self.path[-1]
+
+    def edits_for(self, server: Server, limits: Limits) -> list[Edit]:
+        """The edits of which any one lets `server` pass."""
+        if self.edit is None:
+            return []
+        value = self.value(limits)
+        before = "true" if value is True else str(value)
+        return [Edit(self.edit, ".".join(self.path), before, after) for after in self.acceptable(server)]
+
+
+class Check(Struct, frozen=True, kw_only=True):
+    """One rule."""
+
+    codes: tuple[RejectionCode, ...]
+    """The codes of the reasons that it gives."""
+    prepare: Callable[[Requirement, Limits], Judge | None]
+    """Returns the rule for one requirement; None where nothing is asked that a server could break."""
+    fact: Fact | None = None
+    """The fact that the rule looks at; None where the agent file alone decides."""
+    constraint: Constraint | None = None
+    """The constraint that the rule enforces; None for what the requirement itself asks."""
+
+    def is_unknown(self, server: Server) -> bool:
+        """True if the index does not state the fact that the rule looks at."""
+        return self.fact is not None and self.fact.value(server) is None
+
+
+def judge(requirement: Requirement, limits: Limits) -> Judge:
+    """A function from a server to the first rule that it breaks, or None for a candidate that may be chosen."""
     category = requirement.category
-    needed = frozenset(requirement.permissions)
-    no_category = _category(requirement)
-    forbidden = _forbidden(requirement, limits)
+    no_category = _missing_category(requirement)
+    others = _prepare_checks(CHECKS[1:], requirement, limits)
 
     def first_broken(server: Server) -> Reason | None:
+        # The first check stands here as well: most servers of an index break it, and a call for each would be felt.
         if category not in server.categories:
             return no_category
-        if not needed.issubset(server.scopes):
-            return _missing_scopes(server, requirement)
-        return forbidden or _residency(server, limits) or _sensitivity(server, limits) or _signed(server, limits)
+        for other in others:
+            reason = other(server)
+            if reason is not None:
+                return reason
+        return None
 
     return first_broken
 
 
 def eligible(requirement: Requirement, limits: Limits, offering: Iterable[Server]) -> list[Server]:
     """The servers that break no rule, of those that offer the category; which rule the others break takes longer."""
-    if _forbidden(requirement, limits):
-        return []
-    # Scope by scope, since few servers are left after the first; sets would have to be made for each of them.
+    # Scope by scope, since few servers are left after the first; a reason would have to be worded for each of them.
     for scope in requirement.permissions:
         offering = [server for server in offering if scope in server.scopes]
-    return [
-        server
-        for server in offering
-        if not (_residency(server, limits) or _sensitivity(server, limits) or _signed(server, limits))
-    ]
+    for check in _OTHER_CHECKS:
+        judge_one = check.prepare(requirement, limits)
+        if judge_one is not None:
+            offering = [server for server in offering if judge_one(server) is None]
+    return [*offering]
+
+
+def broken_checks(server: Server, requirement: Requirement, limits: Limits) -> list[tuple[Check, Reason]]:
+    """Every rule that `server` breaks, with its reason, in the order of `CHECKS`."""
+    found = []
+    for check in CHECKS:
+        prepared = check.prepare(requirement, limits)
+        reason = prepared(server) if prepared else None
+        if reason:
+            found.append((check, reason))
+    return found
 
 
 def every_broken(server: Server, requirement: Requirement, limits: Limits) -> tuple[Reason, ...]:
-    """Every rule that `server` breaks, in their order; nothing for a candidate that may be chosen."""
-    found = (
-        None if requirement.category in server.categories else _category(requirement),
-        None if set(requirement.permissions).issubset(server.scopes) else _missing_scopes(server, requirement),
-        _forbidden(requirement, limits),
-        _residency(server, limits),
-        _sensitivity(server, limits),
-        _signed(server, limits),
-    )
-    return tuple(reason for reason in found if reason)
+    """The reason of every rule that `server` breaks; nothing for a candidate that may be chosen."""
+    return tuple(reason for _, reason in broken_checks(server, requirement, limits))
+
+
+def breaks_for_unknown_fact(server: Server, requirement: Requirement, limits: Limits) -> bool:
+    """True if `server` breaks a rule because the index does not state the fact that the rule looks at."""
+    return any(check.is_unknown(server) for check, _ in broken_checks(server, requirement, limits))
 
 
 def distance(requirement: Requirement, limits: Limits) -> Callable[[Server], tuple[int, int]]:
     """A function that counts the rules that a server of the category breaks, and the scopes that it lacks."""
     needed = frozenset(requirement.permissions)
-    is_forbidden = _forbidden(requirement, limits) is not None
+    others = _prepare_checks(_OTHER_CHECKS, requirement, limits)
 
     def count(server: Server) -> tuple[int, int]:
         lacking = len(needed.difference(server.scopes))
-        facts = (_residency(server, limits), _sensitivity(server, limits), _signed(server, limits))
-        return (lacking > 0) + is_forbidden + sum(fact is not None for fact in facts), lacking
+        broken = sum(check(server) is not None for check in others)
+        return (lacking > 0) + broken, lacking
 
     return count
 
@@ -82,14 +146,13 @@ def preference(server: Server) -> tuple[bool, str, str]:
     return (not server.signed, server.id, server.version)
 
 
-def _category(requirement: Requirement) -> Reason:
-    message = f"Server does not support category '{requirement.category}'"
-    return Reason(RejectionCode.MISSING_CATEGORY, message)
-
-
-def _missing_scopes(server: Server, requirement: Requirement) -> Reason:
-    missing = ", ".join(scope for scope in requirement.permissions if scope not in server.scopes)
-    return Reason(RejectionCode.MISSING_SCOPE, f"Server missing required scopes: {missing}")
+def names_behind(code: RejectionCode) -> tuple[str, ...]:
+    """The names of the facts that a reason with this code rests on, or of the constraint that alone decides."""
+    if code is RejectionCode.LOST_TIE_BREAK:
+        return "signed", "id", "version"
+    check = next(check for check in CHECKS if code in check.codes)
+    decisive = check.fact or check.constraint
+    return (decisive.name,) if decisive else ()
 
 
 def forbidden_scopes(requirement: Requirement, limits: Limits) -> list[tuple[str, str]]:
@@ -102,27 +165,57 @@ def forbidden_scopes(requirement: Requirement, limits: Limits) -> list[tuple[str
     ]
 
 
-def _forbidden(requirement: Requirement, limits: Limits) -> Reason | None:
-    found = forbidden_scopes(requirement, limits)
-    if not found:
-        return None
-    pattern, scope = found[0]
-    return Reason(RejectionCode.FORBIDDEN_ACTION, f"Agent forbids '{pattern}' which matches '{scope}'")
-
-
 def broken_data_rules(
     what: str, residency: Iterable[Residency] | None, highest: Sensitivity | None, limits: Limits
 ) -> tuple[Reason, ...]:
-    """The rules about data that something else than a server breaks, such as a model; None is what nobody knows."""
-    found = (_residency_of(what, residency, limits), _sensitivity_of(what, highest, limits))
+    """The rules about data that something else than a server breaks, such as a model; None is what is not known."""
+    found = (_judge_residency(what, residency, limits), _judge_sensitivity(what, highest, limits))
     return tuple(reason for reason in found if reason)
 
 
-def _residency(server: Server, limits: Limits) -> Reason | None:
-    return _residency_of("server", server.residency, limits)
+def _prepare_checks(checks: Iterable[Check], requirement: Requirement, limits: Limits) -> list[Judge]:
+    found = (check.prepare(requirement, limits) for check in checks)
+    return [prepared for prepared in found if prepared]
 
 
-def _residency_of(what: str, residency: Iterable[Residency] | None, limits: Limits) -> Reason | None:
+def _prepare_category(requirement: Requirement, _limits: Limits) -> Judge:
+    category, reason = requirement.category, _missing_category(requirement)
+    return lambda server: None if category in server.categories else reason
+
+
+def _missing_category(requirement: Requirement) -> Reason:
+    message = f"Server does not support category '{requirement.category}'"
+    return Reason(RejectionCode.MISSING_CATEGORY, message)
+
+
+def _prepare_scopes(requirement: Requirement, _limits: Limits) -> Judge:
+    needed = frozenset(requirement.permissions)
+
+    def judge_scopes(server: Server) -> Reason | None:
+        if needed.issubset(server.scopes):
+            return None
+        missing = ", ".join(scope for scope in requirement.permissions if scope not in server.scopes)
+        return Reason(RejectionCode.MISSING_SCOPE, f"Server missing required scopes: {missing}")
+
+    return judge_scopes
+
+
+def _prepare_forbidden(requirement: Requirement, limits: Limits) -> Judge | None:
+    found = forbidden_scopes(requirement, limits) if limits.forbid else []
+    if not found:
+        return None
+    pattern, scope = found[0]
+    reason = Reason(RejectionCode.FORBIDDEN_ACTION, f"Agent forbids '{pattern}' which matches '{scope}'")
+    return lambda _server: reason
+
+
+def _prepare_residency(_requirement: Requirement, limits: Limits) -> Judge | None:
+    if limits.residency is None or limits.residency == "any":
+        return None
+    return lambda server: _judge_residency("server", server.residency, limits)
+
+
+def _judge_residency(what: str, residency: Iterable[Residency] | None, limits: Limits) -> Reason | None:
     asked = limits.residency
     if asked is None or asked == "any":
         return None
@@ -135,11 +228,13 @@ def _residency_of(what: str, residency: Iterable[Residency] | None, limits: Limi
     return Reason(RejectionCode.RESIDENCY_MISMATCH, f"Agent requires '{asked}' but {what} supports: {offered}")
 
 
-def _sensitivity(server: Server, limits: Limits) -> Reason | None:
-    return _sensitivity_of("server", server.max_sensitivity, limits)
+def _prepare_sensitivity(_requirement: Requirement, limits: Limits) -> Judge | None:
+    if limits.sensitivity is None:
+        return None
+    return lambda server: _judge_sensitivity("server", server.max_sensitivity, limits)
 
 
-def _sensitivity_of(what: str, highest: Sensitivity | None, limits: Limits) -> Reason | None:
+def _judge_sensitivity(what: str, highest: Sensitivity | None, limits: Limits) -> Reason | None:
     asked = limits.sensitivity
     if asked is None:
         return None
@@ -152,8 +247,80 @@ def _sensitivity_of(what: str, highest: Sensitivity | None, limits: Limits) -> R
     return Reason(RejectionCode.SENSITIVITY_EXCEEDED, message)
 
 
-def _signed(server: Server, limits: Limits) -> Reason | None:
-    if not limits.require_signed or server.signed:
+def _prepare_signed(_requirement: Requirement, limits: Limits) -> Judge | None:
+    if not limits.require_signed:
         return None
     message = "Server is not signed and the agent requires signed servers"
-    return Reason(RejectionCode.UNSIGNED_NOT_ALLOWED, message)
+    reason = Reason(RejectionCode.UNSIGNED_NOT_ALLOWED, message)
+    return lambda server: None if server.signed else reason
+
+
+# The specification fixes the order: the first rule that a server breaks is the reason of its rejection.
+CHECKS: Final = (
+    Check(
+        codes=(RejectionCode.MISSING_CATEGORY,),
+        prepare=_prepare_category,
+        fact=Fact(("categories",), attrgetter("categories")),
+    ),
+    Check(
+        codes=(RejectionCode.MISSING_SCOPE,),
+        prepare=_prepare_scopes,
+        fact=Fact(("scopes",), attrgetter("scopes")),
+    ),
+    Check(
+        codes=(RejectionCode.FORBIDDEN_ACTION,),
+        prepare=_prepare_forbidden,
+        constraint=Constraint(
+            path=("constraints", "actions", "forbid"),
+            value=lambda limits: limits.forbid or None,
+        ),
+    ),
+    Check(
+        codes=(RejectionCode.RESIDENCY_MISMATCH, RejectionCode.RESIDENCY_UNKNOWN),
+        prepare=_prepare_residency,
+        fact=Fact(("data", "residency"), attrgetter("residency")),
+        constraint=Constraint(
+            path=("constraints", "data", "residency"),
+            value=attrgetter("residency"),
+            edit=EditKind.ACCEPT_RESIDENCY,
+            acceptable=lambda server: sorted({*(server.residency or ()), "any"}),
+        ),
+    ),
+    Check(
+        codes=(RejectionCode.SENSITIVITY_EXCEEDED, RejectionCode.SENSITIVITY_UNKNOWN),
+        prepare=_prepare_sensitivity,
+        fact=Fact(("data", "maxSensitivity"), attrgetter("max_sensitivity")),
+        constraint=Constraint(
+            path=("constraints", "data", "sensitivity"),
+            value=attrgetter("sensitivity"),
+            edit=EditKind.LOWER_SENSITIVITY,
+            acceptable=lambda server: [server.max_sensitivity] if server.max_sensitivity else [],
+        ),
+    ),
+    Check(
+        codes=(RejectionCode.UNSIGNED_NOT_ALLOWED,),
+        prepare=_prepare_signed,
+        fact=Fact(("trust", "signed"), attrgetter("signed")),
+        constraint=Constraint(
+            path=("constraints", "trust", "requireSigned"),
+            value=attrgetter("require_signed"),
+            edit=EditKind.ALLOW_UNSIGNED,
+            acceptable=lambda _server: ["false"],
+        ),
+    ),
+)
+_OTHER_CHECKS: Final = CHECKS[2:]
+"""The checks that come after category and scopes, which are looked at in bulk where speed matters."""
+
+FACTS: Final = (
+    Fact(("id",), attrgetter("id")),
+    Fact(("version",), attrgetter("version")),
+    *(check.fact for check in CHECKS if check.fact),
+    Fact(("trust", "publisher"), attrgetter("publisher")),
+)
+"""The facts of a server that a report of its choice states."""
+
+CONSTRAINTS: Final = tuple(
+    sorted((check.constraint for check in CHECKS if check.constraint), key=lambda found: found.name == "forbid")
+)
+"""The constraints in the order in which reports state them: what is forbidden comes last, as it may be long."""

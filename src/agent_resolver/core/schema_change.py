@@ -67,39 +67,41 @@ def schema_changes(before: Schema, after: Schema, side: Side) -> tuple[SchemaCha
     if token(before) == token(after):
         return ()
     old, new = Document(bare(before)), Document(bare(after))
-    found = [*_meanings(old, new, side)]
+    found = [*_meaning_changes(old, new, side)]
     if not old.fault and not new.fault:
-        found += _annotations(before, after)
+        found += _annotation_changes(before, after)
     if not found:
         found = [SchemaChange(path="$", keyword="", before=None, after=None, is_breaking=False, why=_REWRITTEN)]
-    return tuple(sorted(found, key=_order))
+    return tuple(sorted(found, key=_change_sort_key))
 
 
-def _order(change: SchemaChange) -> tuple[object, ...]:
+def _change_sort_key(change: SchemaChange) -> tuple[object, ...]:
     return (change.path, change.keyword, not change.is_breaking, change.before or "", change.after or "")
 
 
-def _meanings(old: Document, new: Document, side: Side) -> Iterator[SchemaChange]:
+def _meaning_changes(old: Document, new: Document, side: Side) -> Iterator[SchemaChange]:
     if token(old.root) == token(new.root):
         return
     lost = [(gap, gap.narrow, gap.wide) for gap in gaps(old, new)]
     gained = [(gap, gap.wide, gap.narrow) for gap in gaps(new, old)]
     breaking, harmless = (lost, gained) if side == "input" else (gained, lost)
     told = {(gap.path, gap.keyword, was, now) for gap, was, now in breaking}
-    yield from (_change(gap, was, now, _WHY[gap.reason][side == "output"]) for gap, was, now in breaking)
+    yield from (_change_of_gap(gap, was, now, _WHY[gap.reason][side == "output"]) for gap, was, now in breaking)
     for gap, was, now in harmless:
         if (gap.path, gap.keyword, was, now) not in told:
             unknown = _WHY[gap.reason][0] if gap.reason in _ALWAYS_BREAKING else None
-            yield _change(gap, was, now, unknown or _HARMLESS[side], is_breaking=unknown is not None)
+            yield _change_of_gap(gap, was, now, unknown or _HARMLESS[side], is_breaking=unknown is not None)
 
 
-def _change(gap: Gap, before: str | None, after: str | None, why: str, *, is_breaking: bool = True) -> SchemaChange:
+def _change_of_gap(
+    gap: Gap, before: str | None, after: str | None, why: str, *, is_breaking: bool = True
+) -> SchemaChange:
     return SchemaChange(
         path=gap.path, keyword=gap.keyword, before=before, after=after, is_breaking=is_breaking, why=why
     )
 
 
-def _annotations(before: Schema, after: Schema) -> Iterator[SchemaChange]:
+def _annotation_changes(before: Schema, after: Schema) -> Iterator[SchemaChange]:
     for path, keyword, was, now in _Walk(Document(before), Document(after)).differences(before, after, "$", 0):
         why = _DEFAULT if keyword == "default" else _SAYS
         yield SchemaChange(path=path, keyword=keyword, before=was, after=now, is_breaking=False, why=why)
@@ -126,14 +128,14 @@ class _Walk:
             was, now = (shown(node[keyword]) if keyword in node else None for node in (before, after))
             if was != now:
                 yield path, keyword, was, now
-        for first, second, inside in _inner(before, after, path):
+        for first, second, inside in _shared_subschemas(before, after, path):
             yield from self.differences(first, second, inside, level + 1)
         if "$ref" in before and "$ref" in after:
             targets = self._before.target(before["$ref"]), self._after.target(after["$ref"])
             yield from self.differences(*targets, path, level + 1)
 
 
-def _inner(before: dict[str, Any], after: dict[str, Any], path: str) -> Iterator[tuple[Any, Any, str]]:
+def _shared_subschemas(before: dict[str, Any], after: dict[str, Any], path: str) -> Iterator[tuple[Any, Any, str]]:
     """The schemas that both have at one place, and what values there are called."""
     for name in sorted(before.get("properties", {}).keys() & after.get("properties", {}).keys()):
         yield before["properties"][name], after["properties"][name], below(path, name)

@@ -96,17 +96,17 @@ def is_number(value: object) -> TypeGuard[float]:
 
 def token(value: object) -> str:
     """A text that two JSON values share exactly when JSON Schema takes them for equal."""
-    return msgspec.json.encode(_normal(value), order="sorted").decode()
+    return msgspec.json.encode(_normalize(value), order="sorted").decode()
 
 
-def _normal(value: Any) -> Any:  # noqa: ANN401 - a JSON value
+def _normalize(value: Any) -> Any:  # noqa: ANN401 - a JSON value
     match value:
         case float() if value.is_integer():
             return int(value)
         case list() | tuple():
-            return [_normal(item) for item in value]
+            return [_normalize(item) for item in value]
         case dict():
-            return {key: _normal(item) for key, item in value.items()}
+            return {key: _normalize(item) for key, item in value.items()}
     return value
 
 
@@ -174,7 +174,7 @@ class Document:
 
     def __init__(self, root: Schema) -> None:
         self.root = root
-        self._schemas = {id(node): node for node in _schemas(root)}
+        self._schemas = {id(node): node for node in _walk_schemas(root)}
         self._parts: dict[int, tuple[dict[str, Any], Parts]] = {}
 
     @cached_property
@@ -193,7 +193,7 @@ class Document:
         return next(
             (
                 key
-                for node in _objects(self.root)
+                for node in _walk_objects(self.root)
                 for key in (_EMBEDDED if node is self.root else (*_EMBEDDED, "$id"))
                 if isinstance(node.get(key), str)
             ),
@@ -230,7 +230,7 @@ class Document:
             return self.root if reference == "#" else None
         found: Any = self.root
         for step in unquote(reference[2:]).split("/"):
-            found = _member(found, step.replace("~1", "/").replace("~0", "~"))
+            found = _member_at(found, step.replace("~1", "/").replace("~0", "~"))
         return found if isinstance(found, bool) or id(found) in self._schemas else None
 
     def parts(self, node: dict[str, Any]) -> Parts:
@@ -254,7 +254,7 @@ class Document:
 _REFERRING: Final = frozenset({"$ref", "allOf", *ALTERNATIVES})
 
 
-def _schemas(schema: object) -> Iterator[dict[str, Any]]:
+def _walk_schemas(schema: object) -> Iterator[dict[str, Any]]:
     """Every schema inside a schema, itself included."""
     if not isinstance(schema, dict):
         return
@@ -265,17 +265,17 @@ def _schemas(schema: object) -> Iterator[dict[str, Any]]:
         else:
             inner = value if key in _OF_LISTS and isinstance(value, list) else [value] if key in _OF_ONE else []
         for each in inner:
-            yield from _schemas(each)
+            yield from _walk_schemas(each)
 
 
-def _objects(value: object) -> Iterator[dict[str, Any]]:
+def _walk_objects(value: object) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
         yield value
     for member in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _objects(member)
+        yield from _walk_objects(member)
 
 
-def _member(value: Any, step: str) -> Any:  # noqa: ANN401 - a JSON value
+def _member_at(value: Any, step: str) -> Any:  # noqa: ANN401 - a JSON value
     if isinstance(value, dict):
         return value.get(step)
     is_position = isinstance(value, list) and step.isdecimal() and step.isascii() and len(step) < len(str(10**9))

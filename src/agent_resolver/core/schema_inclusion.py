@@ -218,7 +218,7 @@ class _Comparison:
             values, types = values_of(narrow), types_of(narrow)
             if values is not None:
                 known = [{"const": value} for value in values.values()]
-            elif "type" in narrow and len(declared := _names(types)) > 1:
+            elif "type" in narrow and len(declared := _type_names(types)) > 1:
                 known = [{**narrow, "type": name} for name in declared]
             else:
                 known = [narrow]
@@ -238,7 +238,7 @@ class _Comparison:
         first, second = self._plain(self._narrow, narrow), self._plain(self._wide, wide)
         if first is None or second is None or not types_of(first) & types_of(second):
             return False
-        return not any(_parts_values(first, second, name) for name in {*_tags(first), *_tags(second)})
+        return not any(_parts_values(first, second, name) for name in {*_tag_members(first), *_tag_members(second)})
 
     def _are_apart(self, schemas: tuple[Schema, ...]) -> bool:
         """Whether no value fits two of these alternatives of the wide schema, as far as types and tags tell."""
@@ -247,7 +247,7 @@ class _Comparison:
             raise TooLarge
         plain = [self._plain(self._wide, schema) for schema in schemas]
         return all(
-            first is not None and second is not None and _exclude(first, second)
+            first is not None and second is not None and _exclude_each_other(first, second)
             for first, second in combinations(plain, 2)
         )
 
@@ -271,10 +271,10 @@ class _Comparison:
             yield Gap(path, "type", _types_shown(narrow), _types_shown(wide), Reason.TYPE)
             types &= allowed
         if types:
-            yield from _values(narrow, wide, path)
-            yield from _numbers(narrow, wide, path, types)
-            yield from _counts(narrow, wide, path, types)
-            yield from _texts(narrow, wide, path, types)
+            yield from _value_gaps(narrow, wide, path)
+            yield from _number_gaps(narrow, wide, path, types)
+            yield from _count_gaps(narrow, wide, path, types)
+            yield from _text_gaps(narrow, wide, path, types)
         if "array" in types:
             yield from self._items(narrow, wide, path, level)
         if "object" in types:
@@ -288,7 +288,7 @@ class _Comparison:
         )
         longest, most = max(len(first), len(wide_first)), _most_items(narrow)
         if wide.get("uniqueItems") and not narrow.get("uniqueItems") and most > 1:
-            yield Gap(path, "uniqueItems", _said(narrow, "uniqueItems"), "true", Reason.UNIQUE)
+            yield Gap(path, "uniqueItems", _keyword_as_text(narrow, "uniqueItems"), "true", Reason.UNIQUE)
         for position in range(int(min(longest, most))):
             here = first[position] if position < len(first) else rest
             there = wide_first[position] if position < len(wide_first) else wide_rest
@@ -307,7 +307,7 @@ class _Comparison:
         mine, theirs = narrow.get("properties", {}), wide.get("properties", {})
         rest, wide_rest = narrow.get("additionalProperties", True), wide.get("additionalProperties", True)
         if not self._patterns_agree(narrow, wide):
-            yield _unjudged(path, "patternProperties", narrow, wide)
+            yield _unjudged_gap(path, "patternProperties", narrow, wide)
             return
         for name in sorted({*mine, *theirs}):
             inside = below(path, name)
@@ -342,51 +342,61 @@ class _Comparison:
                 yield from self._unless_same(mine, theirs, path, group[0])
         for keyword in sorted(wide.keys() - _JUDGED - _GROUPED):
             if keyword not in narrow or not same(narrow[keyword], wide[keyword], (self._narrow, self._wide)):
-                yield Gap(path, keyword, _said(narrow, keyword), _said(wide, keyword), Reason.UNKNOWN)
+                yield Gap(
+                    path, keyword, _keyword_as_text(narrow, keyword), _keyword_as_text(wide, keyword), Reason.UNKNOWN
+                )
 
     def _unless_same(self, narrow: dict[str, Any], wide: dict[str, Any], path: str, keyword: str) -> Iterator[Gap]:
         if not same(narrow, wide, (self._narrow, self._wide)):
-            yield _unjudged(path, keyword, narrow, wide)
+            yield _unjudged_gap(path, keyword, narrow, wide)
 
 
 # What needs no other schema -------------------------------------------------------------------------------------------
 
 
-def _values(narrow: dict[str, Any], wide: dict[str, Any], path: str) -> Iterator[Gap]:
+def _value_gaps(narrow: dict[str, Any], wide: dict[str, Any], path: str) -> Iterator[Gap]:
     keyword = next((keyword for keyword in ("enum", "const") if keyword in wide), None)
     if keyword is None:
         return
     values, allowed = values_of(narrow), values_of(wide) or {}
     if values is None:
-        yield Gap(path, keyword, None, _said(wide, keyword), Reason.VALUES)
+        yield Gap(path, keyword, None, _keyword_as_text(wide, keyword), Reason.VALUES)
     elif lost := [
         values[key] for key in sorted(values.keys() - allowed.keys()) if type_of(values[key]) in declared_types(wide)
     ]:
         yield Gap(path, keyword, shown(lost), None, Reason.VALUES)
 
 
-def _numbers(narrow: dict[str, Any], wide: dict[str, Any], path: str, types: frozenset[str]) -> Iterator[Gap]:
+def _number_gaps(narrow: dict[str, Any], wide: dict[str, Any], path: str, types: frozenset[str]) -> Iterator[Gap]:
     if not types & {"fraction", "integer"}:
         return
     numbers = _numeric_values(narrow)
     for sign, inclusive, exclusive in ((1, "minimum", "exclusiveMinimum"), (-1, "maximum", "exclusiveMaximum")):
         is_whole = "fraction" not in types
-        needed = _bound(wide, sign, (inclusive, exclusive), is_whole=is_whole)
-        given = _bound(narrow, sign, (inclusive, exclusive), is_whole=is_whole)
+        needed = _lower_bound(wide, sign, (inclusive, exclusive), is_whole=is_whole)
+        given = _lower_bound(narrow, sign, (inclusive, exclusive), is_whole=is_whole)
         if numbers:
             given = max(given, (min(sign * number for number in numbers), False))
         if given < needed:
             keyword = inclusive if inclusive in wide else exclusive
-            yield Gap(path, keyword, _said(narrow, keyword), _said(wide, keyword), Reason.BOUND)
+            yield Gap(path, keyword, _keyword_as_text(narrow, keyword), _keyword_as_text(wide, keyword), Reason.BOUND)
     if "multipleOf" in wide and not _is_multiple(narrow.get("multipleOf"), numbers, wide["multipleOf"]):
-        yield Gap(path, "multipleOf", _said(narrow, "multipleOf"), _said(wide, "multipleOf"), Reason.BOUND)
+        yield Gap(
+            path,
+            "multipleOf",
+            _keyword_as_text(narrow, "multipleOf"),
+            _keyword_as_text(wide, "multipleOf"),
+            Reason.BOUND,
+        )
 
 
 def _numeric_values(node: dict[str, Any]) -> list[float]:
     return [value for value in (values_of(node) or {}).values() if is_number(value)]
 
 
-def _bound(node: Mapping[str, Any], sign: int, keywords: tuple[str, str], *, is_whole: bool) -> tuple[float, bool]:
+def _lower_bound(
+    node: Mapping[str, Any], sign: int, keywords: tuple[str, str], *, is_whole: bool
+) -> tuple[float, bool]:
     """The least that a number may be, and whether it must be more; of whole numbers the least itself.
 
     With the sign turned it is the greatest, turned as well.
@@ -411,17 +421,17 @@ def _is_multiple(narrow: object, numbers: Sequence[object], wide: object) -> boo
     )
 
 
-def _counts(narrow: dict[str, Any], wide: dict[str, Any], path: str, types: frozenset[str]) -> Iterator[Gap]:
+def _count_gaps(narrow: dict[str, Any], wide: dict[str, Any], path: str, types: frozenset[str]) -> Iterator[Gap]:
     for name, (least, most) in _COUNTS.items():
         if name not in types:
             continue
         sizes = [len(value) for value in (values_of(narrow) or {}).values() if type_of(value) == name]
         fewest = max(narrow.get(least, 0), min(sizes, default=0), _least_members(narrow) if name == "object" else 0)
         if wide.get(least, 0) > fewest:
-            yield Gap(path, least, _said(narrow, least), _said(wide, least), Reason.BOUND)
+            yield Gap(path, least, _keyword_as_text(narrow, least), _keyword_as_text(wide, least), Reason.BOUND)
         greatest = _most_items(narrow) if name == "array" else narrow.get(most, inf)
         if wide.get(most, inf) < min(greatest, max(sizes, default=inf)):
-            yield Gap(path, most, _said(narrow, most), _said(wide, most), Reason.BOUND)
+            yield Gap(path, most, _keyword_as_text(narrow, most), _keyword_as_text(wide, most), Reason.BOUND)
 
 
 def _least_members(node: dict[str, Any]) -> int:
@@ -434,15 +444,15 @@ def _most_items(node: dict[str, Any]) -> float:
     return min(limit, len(node.get("prefixItems", ()))) if node.get("items") is False else limit
 
 
-def _texts(narrow: dict[str, Any], wide: dict[str, Any], path: str, types: frozenset[str]) -> Iterator[Gap]:
+def _text_gaps(narrow: dict[str, Any], wide: dict[str, Any], path: str, types: frozenset[str]) -> Iterator[Gap]:
     """What a text must look like: nobody can tell whether one pattern or format covers another."""
     for keyword in _SAME_TEXT:
         counts = keyword in wide and ("string" in types or keyword == "format")
         if counts and token(narrow.get(keyword)) != token(wide[keyword]):
-            yield Gap(path, keyword, _said(narrow, keyword), _said(wide, keyword), Reason.TEXT)
+            yield Gap(path, keyword, _keyword_as_text(narrow, keyword), _keyword_as_text(wide, keyword), Reason.TEXT)
 
 
-def _tags(node: dict[str, Any]) -> Iterator[str]:
+def _tag_members(node: dict[str, Any]) -> Iterator[str]:
     """The members of an object that have only a few possible values."""
     for name, schema in node.get("properties", {}).items():
         if isinstance(schema, dict) and ("const" in schema or "enum" in schema):
@@ -456,7 +466,7 @@ def _parts_values(first: dict[str, Any], second: dict[str, Any], name: str) -> b
     return values[0] is not None and values[1] is not None and not values[0].keys() & values[1].keys()
 
 
-def _exclude(first: dict[str, Any], second: dict[str, Any]) -> bool:
+def _exclude_each_other(first: dict[str, Any], second: dict[str, Any]) -> bool:
     """Whether no value fits both."""
     shared = types_of(first) & types_of(second)
     if not shared:
@@ -468,11 +478,11 @@ def _exclude(first: dict[str, Any], second: dict[str, Any]) -> bool:
     return shared == {"object"} and any(_parts_values(first, second, name) for name in needed)
 
 
-def _unjudged(path: str, keyword: str, narrow: dict[str, Any], wide: dict[str, Any]) -> Gap:
-    return Gap(path, keyword, _said(narrow, keyword), _said(wide, keyword), Reason.UNJUDGED)
+def _unjudged_gap(path: str, keyword: str, narrow: dict[str, Any], wide: dict[str, Any]) -> Gap:
+    return Gap(path, keyword, _keyword_as_text(narrow, keyword), _keyword_as_text(wide, keyword), Reason.UNJUDGED)
 
 
-def _names(types: Iterable[str]) -> list[str]:
+def _type_names(types: Iterable[str]) -> list[str]:
     """The names of types, as `type` has them."""
     found = set(types)
     if "fraction" in found:
@@ -483,11 +493,11 @@ def _names(types: Iterable[str]) -> list[str]:
 def _types_shown(node: dict[str, Any]) -> str | None:
     if "type" not in node and values_of(node) is None:
         return None
-    names = _names(types_of(node))
+    names = _type_names(types_of(node))
     return shown(names[0] if len(names) == 1 else names)
 
 
-def _said(node: dict[str, Any], keyword: str) -> str | None:
+def _keyword_as_text(node: dict[str, Any], keyword: str) -> str | None:
     return shown(node[keyword]) if keyword in node else None
 
 

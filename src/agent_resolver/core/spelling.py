@@ -20,7 +20,7 @@ def is_slip(written: str, meant: str) -> bool:
     if written == meant:
         return False
     ours, theirs = _SEPARATOR.split(written.casefold()), _SEPARATOR.split(meant.casefold())
-    if _joined(ours) == _joined(theirs):
+    if _join_pieces(ours) == _join_pieces(theirs):
         return True
     if len(ours) != len(theirs):
         return False
@@ -31,7 +31,7 @@ def is_slip(written: str, meant: str) -> bool:
     return len(differing) == 1 and _one_apart(*differing[0])
 
 
-def _joined(pieces: list[str]) -> str:
+def _join_pieces(pieces: list[str]) -> str:
     return "".join(piece for piece in pieces if piece.isalnum())
 
 

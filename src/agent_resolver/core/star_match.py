@@ -34,7 +34,7 @@ def matching_texts(parts: LiteralParts, texts: Sequence[str]) -> Sequence[str]:
     if not rest:
         place = bisect_left(texts, first)
         return texts[place : bisect_right(texts, first, place)]
-    near, start = _starting(first, texts), len(first)
+    near, start = _texts_starting_with(first, texts), len(first)
     others = [part for part in rest if part]
     if not others:
         return near
@@ -49,7 +49,7 @@ def matching_texts(parts: LiteralParts, texts: Sequence[str]) -> Sequence[str]:
     return [text for text in near if text.find(other, start) >= 0]
 
 
-def _starting(start: str, texts: Sequence[str]) -> Sequence[str]:
+def _texts_starting_with(start: str, texts: Sequence[str]) -> Sequence[str]:
     if not start:
         return texts
     length = len(start)

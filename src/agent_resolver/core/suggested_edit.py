@@ -4,28 +4,20 @@ from collections.abc import Iterable, Iterator
 from functools import reduce
 from itertools import product
 
+import msgspec
 from msgspec import Struct, structs
 
-from agent_resolver.core.constraint import Limits, limits_of
 from agent_resolver.core.pattern import matches
-from agent_resolver.core.rule import every_broken
-from agent_resolver.core.server import Server
+from agent_resolver.core.rule import broken_checks
 from agent_resolver.core.spelling import is_slip
-from agent_resolver.schema.agent_file import (
-    ActionConstraints,
-    AgentFile,
-    Constraints,
-    DataConstraints,
-    Requirement,
-    TrustConstraints,
-)
-from agent_resolver.schema.explanation import Edit, EditKind, RejectionCode
+from agent_resolver.schema.agent_file import AgentFile, Constraints, Limits, Requirement
+from agent_resolver.schema.explanation import Edit, EditKind
+from agent_resolver.schema.index import Server
 
 Edits = tuple[Edit, ...]
 
 _MOST_COMPARED = 10_000
 """How many scopes are held against each other before slips are not looked for."""
-_UNKNOWN = {RejectionCode.RESIDENCY_UNKNOWN, RejectionCode.SENSITIVITY_UNKNOWN}
 
 
 class Miss(Struct, frozen=True):
@@ -39,44 +31,32 @@ class Miss(Struct, frozen=True):
 
 
 def ways(miss: Miss) -> Iterator[Edits]:
-    """Every way to make the server fit. A fact that nobody states is not waved through."""
-    limits, server = miss.limits, miss.server
-    codes = {reason.code for reason in every_broken(server, miss.requirement, limits)}
-    if codes & _UNKNOWN or (RejectionCode.UNSIGNED_NOT_ALLOWED in codes and server.signed is None):
+    """Every way to make the server fit. A constraint is never loosened for a fact that the index does not state."""
+    limits, server, asked = miss.limits, miss.server, miss.requirement.category
+    checks = [check for check, _ in broken_checks(server, miss.requirement, limits)]
+    if any(check.is_unknown(server) for check in checks):
         return
-    category = _edit(EditKind.FIX_CATEGORY, "requires.mcp.category", miss.requirement.category, miss.category)
-    data, trust = "constraints.data", "constraints.trust.requireSigned"
-    sensitivity = _edit(
-        EditKind.LOWER_SENSITIVITY, f"{data}.sensitivity", limits.sensitivity or "", server.max_sensitivity
-    )
-    always = (
-        *([category] if miss.category != miss.requirement.category else []),
-        *([sensitivity] if RejectionCode.SENSITIVITY_EXCEEDED in codes else []),
-        *(
-            [_edit(EditKind.ALLOW_UNSIGNED, trust, "true", "false")]
-            if RejectionCode.UNSIGNED_NOT_ALLOWED in codes
-            else []
-        ),
-    )
-    accepted = sorted({*(server.residency or ()), "any"}) if RejectionCode.RESIDENCY_MISMATCH in codes else []
-    residencies: list[Edits] = [
-        (_edit(EditKind.ACCEPT_RESIDENCY, f"{data}.residency", limits.residency or "", word),) for word in accepted
-    ]
-    for scopes, residency in product(_scopes(miss), residencies or [()]):
-        yield (*always, *scopes, *residency)
+    spelling = Edit(EditKind.FIX_CATEGORY, "requires.mcp.category", asked, miss.category)
+    category = [spelling] if miss.category != asked else []
+    loosened = [check.constraint.edits_for(server, limits) for check in checks if check.constraint]
+    alternatives = [edits for edits in loosened if edits]
+    for scopes, constraints in product(_scope_edits(miss), product(*alternatives)):
+        edits: Edits = (*category, *constraints, *scopes)
+        # A suggestion lists its edits in this order: a region to accept is the last.
+        yield tuple(sorted(edits, key=lambda edit: edit.kind is EditKind.ACCEPT_RESIDENCY))
 
 
-def _scopes(miss: Miss) -> Iterator[Edits]:
+def _scope_edits(miss: Miss) -> Iterator[Edits]:
     """Every way to ask for scopes that the server has and nothing forbids, at least one of them."""
     path = "requires.mcp.permissions"
     wanted: dict[str, Edit | None] = {}
     dropped: list[Edit] = []
     for scope in dict.fromkeys(miss.requirement.permissions):
-        meant = scope if scope in miss.server.scopes else _meant(scope, miss)
+        meant = scope if scope in miss.server.scopes else _meant_scope(scope, miss)
         if meant is None or meant in wanted:
-            dropped.append(_edit(EditKind.DROP_SCOPE, path, scope, None))
+            dropped.append(Edit(EditKind.DROP_SCOPE, path, scope, None))
         else:
-            wanted[meant] = _edit(EditKind.FIX_SCOPE, path, scope, meant) if meant != scope else None
+            wanted[meant] = Edit(EditKind.FIX_SCOPE, path, scope, meant) if meant != scope else None
     forbidding = {scope: [p for p in sorted(set(miss.limits.forbid)) if matches(p, scope)] for scope in wanted}
     allowed = [scope for scope in wanted if not forbidding[scope]]
     kept = [edit for scope in wanted if (edit := wanted[scope])]
@@ -85,14 +65,14 @@ def _scopes(miss: Miss) -> Iterator[Edits]:
             yield (*dropped, *kept)
         return
     if allowed:
-        fewer = [_edit(EditKind.DROP_SCOPE, path, scope, None) for scope in wanted if forbidding[scope]]
+        fewer = [Edit(EditKind.DROP_SCOPE, path, scope, None) for scope in wanted if forbidding[scope]]
         yield (*dropped, *fewer, *(edit for scope in allowed if (edit := wanted[scope])))
     patterns = sorted({pattern for found in forbidding.values() for pattern in found})
-    lifted = [_edit(EditKind.ALLOW_ACTION, "constraints.actions.forbid", pattern, None) for pattern in patterns]
+    lifted = [Edit(EditKind.ALLOW_ACTION, "constraints.actions.forbid", pattern, None) for pattern in patterns]
     yield (*dropped, *kept, *lifted)
 
 
-def _meant(scope: str, miss: Miss) -> str | None:
+def _meant_scope(scope: str, miss: Miss) -> str | None:
     """The scope of the server that `scope` is a slip of; one that is forbidden or asked for already was not meant."""
     if len(miss.requirement.permissions) * len(miss.server.scopes) > _MOST_COMPARED:
         return None
@@ -102,10 +82,6 @@ def _meant(scope: str, miss: Miss) -> str | None:
         if is_slip(scope, offered) and not any(matches(pattern, offered) for pattern in miss.limits.forbid)
     ]
     return near[0] if len(near) == 1 else None
-
-
-def _edit(kind: EditKind, path: str, before: str, after: str | None) -> Edit:
-    return Edit(kind, path, before, after)
 
 
 def edited(requirement: Requirement, edits: Iterable[Edit]) -> Requirement:
@@ -128,24 +104,21 @@ def apply_edits(agent: AgentFile, requirement: Requirement, edits: Iterable[Edit
         edited(need, edits) if (need.category, sorted(need.permissions)) == asked else need
         for need in agent.requires.mcp
     )
-    constrained = reduce(_constrain, edits, agent)
+    constrained = reduce(_edit_constraints, edits, agent)
     return structs.replace(constrained, requires=structs.replace(agent.requires, mcp=needs))
 
 
-def _constrain(agent: AgentFile, edit: Edit) -> AgentFile:
+def _edit_constraints(agent: AgentFile, edit: Edit) -> AgentFile:
     """The agent file after one edit of its constraints; any other edit changes nothing here."""
-    constraints = agent.constraints or Constraints()
-    data = constraints.data or DataConstraints()
-    match edit.kind:
-        case EditKind.ACCEPT_RESIDENCY:
-            changed = structs.replace(constraints, data=structs.replace(data, residency=edit.after))
-        case EditKind.LOWER_SENSITIVITY:
-            changed = structs.replace(constraints, data=structs.replace(data, sensitivity=edit.after))
-        case EditKind.ALLOW_UNSIGNED:
-            changed = structs.replace(constraints, trust=TrustConstraints(require_signed=False))
-        case EditKind.ALLOW_ACTION:
-            left = tuple(pattern for pattern in limits_of(agent).forbid if pattern != edit.before)
-            changed = structs.replace(constraints, actions=ActionConstraints(forbid=left))
-        case _:
-            return agent
+    if not edit.kind.loosens:
+        return agent
+    _, section, key = edit.path.split(".")
+    constraints = msgspec.to_builtins(agent.constraints or Constraints())
+    values = constraints.setdefault(section, {})
+    if edit.after is None:
+        values[key] = [value for value in values.get(key, ()) if value != edit.before]
+    else:
+        values[key] = edit.after
+    # Not strict: an edit has every value as text, `false` too.
+    changed = msgspec.convert(constraints, Constraints, strict=False)
     return structs.replace(agent, constraints=changed)

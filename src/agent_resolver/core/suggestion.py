@@ -6,13 +6,13 @@ from operator import itemgetter
 from typing import Final
 
 from agent_resolver.core.choice import choose
-from agent_resolver.core.constraint import Limits, limits_of, requirements_of
-from agent_resolver.core.rule import distance, every_broken, preference
-from agent_resolver.core.server import Server
+from agent_resolver.core.constraint import limits_of, requirements_of
+from agent_resolver.core.rule import breaks_for_unknown_fact, distance, every_broken, preference
 from agent_resolver.core.spelling import near_categories
 from agent_resolver.core.suggested_edit import Edits, Miss, apply_edits, edited, ways
-from agent_resolver.schema.agent_file import AgentFile, Requirement
-from agent_resolver.schema.explanation import EditKind, FailedRequirement, NearMiss, RejectionCode, Suggestion
+from agent_resolver.schema.agent_file import AgentFile, Limits, Requirement
+from agent_resolver.schema.explanation import EditKind, FailedRequirement, NearMiss, Suggestion
+from agent_resolver.schema.index import Server
 from agent_resolver.schema.vocabulary import SENSITIVITY_RANK
 
 _MOST_NEAR: Final = 3
@@ -21,7 +21,6 @@ _MOST_TRIED: Final = 24
 """How many edits are tried for one requirement before it goes without."""
 _MOST_JUDGED: Final = 50
 """How many servers are looked at for edits, the closest first."""
-_UNKNOWN: Final = {RejectionCode.RESIDENCY_UNKNOWN, RejectionCode.SENSITIVITY_UNKNOWN}
 _MOST_EXPLAINED: Final = 20
 """How many failed requirements get suggestions: whoever has more fixes the first ones first."""
 
@@ -38,22 +37,22 @@ def explain_failures(
         for category in dict.fromkeys(server.categories):
             offers.setdefault(category, []).append(server)
     return tuple(
-        _explained(agent, requirement, offers, failed if position < _MOST_EXPLAINED else ())
+        _explain_failure(agent, requirement, offers, failed if position < _MOST_EXPLAINED else ())
         for position, requirement in enumerate(failed)
     )
 
 
-def _explained(
+def _explain_failure(
     agent: AgentFile, requirement: Requirement, offers: Offers, failed: tuple[Requirement, ...]
 ) -> FailedRequirement:
     """One failed requirement; without suggestions where `failed` is empty."""
     category, limits = requirement.category, limits_of(agent)
-    closest = _closest(requirement, limits, offers.get(category, []))
+    closest = _closest_servers(requirement, limits, offers.get(category, []))
     meant = [category] if category in offers else near_categories(category, offers) if failed else []
     candidates = [
         (server, word)
         for word in meant
-        for server in (closest if word == category else _closest(requirement, limits, offers[word]))
+        for server in (closest if word == category else _closest_servers(requirement, limits, offers[word]))
     ]
     return FailedRequirement(
         category=category,
@@ -62,17 +61,17 @@ def _explained(
             NearMiss(server.id, server.version, every_broken(server, requirement, limits))
             for server in closest[:_MOST_NEAR]
         ),
-        suggestions=_suggestions(agent, requirement, candidates, offers, failed) if failed else (),
+        suggestions=_find_suggestions(agent, requirement, candidates, offers, failed) if failed else (),
     )
 
 
-def _closest(requirement: Requirement, limits: Limits, offering: Iterable[Server]) -> list[Server]:
+def _closest_servers(requirement: Requirement, limits: Limits, offering: Iterable[Server]) -> list[Server]:
     """The servers that break the fewest rules and lack the fewest scopes, the closest first."""
     count = distance(requirement, limits)
     return nsmallest(_MOST_JUDGED, offering, key=lambda server: (*count(server), preference(server)))
 
 
-def _suggestions(
+def _find_suggestions(
     agent: AgentFile,
     requirement: Requirement,
     candidates: list[tuple[Server, str]],
@@ -81,17 +80,17 @@ def _suggestions(
 ) -> tuple[Suggestion, ...]:
     """The best edit that works, and the best that works in another way."""
     found: list[Suggestion] = []
-    for _, edits in nsmallest(_MOST_TRIED, _ways(requirement, limits_of(agent), candidates), key=itemgetter(0)):
+    for _, edits in nsmallest(_MOST_TRIED, _ranked_ways(requirement, limits_of(agent), candidates), key=itemgetter(0)):
         if any({edit.kind for edit in edits} == {edit.kind for edit in other.edits} for other in found):
             continue
-        suggestion = _tried(agent, requirement, edits, offers, failed)
+        suggestion = _try_edits(agent, requirement, edits, offers, failed)
         found += [suggestion] if suggestion else []
         if len(found) == _MOST_SUGGESTIONS:
             break
     return tuple(found)
 
 
-def _tried(
+def _try_edits(
     agent: AgentFile, requirement: Requirement, edits: Edits, offers: Offers, failed: tuple[Requirement, ...]
 ) -> Suggestion | None:
     """What comes of the edits; None where they do not help, help for nothing known, or where fewer would do.
@@ -101,24 +100,22 @@ def _tried(
     3. Without any one of the edits there is none.
     """
     changed = apply_edits(agent, requirement, edits)
-    chosen = _chosen(changed, edited(requirement, edits), offers)
+    chosen = _choose_server(changed, edited(requirement, edits), offers)
     # Edits of the requirement itself leave the others as they are.
     is_local = not any(edit.kind.loosens for edit in edits)
     left = [other for other in failed if other != requirement] if is_local else _still_failing(changed, offers)
     if chosen is None or not all(other in failed for other in left):
         return None
-    if any(reason.code in _UNKNOWN for reason in every_broken(chosen, requirement, limits_of(agent))):
-        return None
-    if chosen.signed is None and any(edit.kind is EditKind.ALLOW_UNSIGNED for edit in edits):
+    if breaks_for_unknown_fact(chosen, requirement, limits_of(agent)):
         return None
     for edit in edits:
         fewer = tuple(other for other in edits if other is not edit)
-        if _chosen(apply_edits(agent, requirement, fewer), edited(requirement, fewer), offers):
+        if _choose_server(apply_edits(agent, requirement, fewer), edited(requirement, fewer), offers):
             return None
     return Suggestion(server_id=chosen.id, version=chosen.version, edits=edits, resolves_all=not left)
 
 
-def _chosen(agent: AgentFile, requirement: Requirement, offers: Offers) -> Server | None:
+def _choose_server(agent: AgentFile, requirement: Requirement, offers: Offers) -> Server | None:
     return choose(requirement, limits_of(agent), offers.get(requirement.category, [])).server
 
 
@@ -126,15 +123,15 @@ Cost = tuple[int, int, int, int]
 Rank = tuple[Cost, tuple[bool, str, str], tuple[str, ...]]
 
 
-def _ways(
+def _ranked_ways(
     requirement: Requirement, limits: Limits, candidates: list[tuple[Server, str]]
 ) -> Iterator[tuple[Rank, Edits]]:
     for server, meant in candidates:
         for edits in ways(Miss(requirement, limits, server, meant)):
-            yield (_cost(edits), preference(server), tuple(map(str, edits))), edits
+            yield (_cost_of_edits(edits), preference(server), tuple(map(str, edits))), edits
 
 
-def _cost(edits: Edits) -> Cost:
+def _cost_of_edits(edits: Edits) -> Cost:
     """What the agent gives up: a constraint is dearer than a scope, a scope dearer than a slip of the pen."""
     loosened = [edit for edit in edits if edit.kind.loosens]
     # To accept any region gives up more than to accept one other.

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import UNSET, Struct, structs
 
-from agent_resolver.core.constraint import Limits, limits_of, requirements_of
+from agent_resolver.core.constraint import limits_of, requirements_of
 from agent_resolver.core.lock import address, integrity_of, lock_entry, server_hash
 from agent_resolver.core.lock_difference import Difference, DifferenceKind
 from agent_resolver.core.rule import judge
-from agent_resolver.core.server import Server
-from agent_resolver.schema.agent_file import AgentFile, Requirement
+from agent_resolver.schema.agent_file import AgentFile, Limits, Requirement
 from agent_resolver.schema.conflict import find_conflict
 from agent_resolver.schema.errors import InvalidLockfile
+from agent_resolver.schema.index import Server
 from agent_resolver.schema.lockfile import LockedServer, Lockfile, is_newer, is_ours, parse_lockfile, to_json
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
@@ -80,10 +80,10 @@ def verify(lockfile: Lockfile, agent: AgentFile, servers: KnownServers | Iterabl
     known = servers if isinstance(servers, Mapping) else known_servers(servers)
     limits = limits_of(agent)
     return (
-        *_agent(lockfile, agent),
-        *(found for entry in lockfile.servers for found in _hashes(entry)),
-        *_requirements(lockfile, agent),
-        *(found for entry in lockfile.servers for found in _server(entry, known, limits)),
+        *_agent_differences(lockfile, agent),
+        *(found for entry in lockfile.servers for found in _hash_differences(entry)),
+        *_requirement_differences(lockfile, agent),
+        *(found for entry in lockfile.servers for found in _server_differences(entry, known, limits)),
     )
 
 
@@ -95,31 +95,33 @@ def is_as_written(raw: bytes, lockfile: Lockfile) -> bool:
     return bool(_INSTANT.fullmatch(lockfile.resolved_at)) and raw.replace(b"\r\n", b"\n") == to_json(written)
 
 
-def _agent(lockfile: Lockfile, agent: AgentFile) -> Iterator[Difference]:
+def _agent_differences(lockfile: Lockfile, agent: AgentFile) -> Iterator[Difference]:
     locked, current = f"{lockfile.agent_name}@{lockfile.agent_version}", f"{agent.name}@{agent.version}"
     if locked != current:
         yield Difference(DifferenceKind.AGENT_CHANGED, "agent", f"Locked for '{locked}', but the file says '{current}'")
 
 
-def _hashes(entry: LockedServer) -> Iterator[Difference]:
+def _hash_differences(entry: LockedServer) -> Iterator[Difference]:
     expected = server_hash(entry.server_id, entry.version, entry.endpoint, entry.scopes)
     if entry.hash != expected:
         message = f"Its hash is {entry.hash}, but what it pins hashes to {expected}"
-        yield Difference(DifferenceKind.HASH_EDITED, _name(entry), message)
+        yield Difference(DifferenceKind.HASH_EDITED, _entry_name(entry), message)
     if entry.integrity != integrity_of(entry):
         yield Difference(
             DifferenceKind.HASH_EDITED,
-            _name(entry),
+            _entry_name(entry),
             f"Its integrity is {entry.integrity or 'absent'}, but should be {integrity_of(entry) or 'absent'}",
         )
     if entry.launch and entry.launch.endpoint != entry.endpoint:
-        yield Difference(DifferenceKind.LAUNCH_CHANGED, _name(entry), "The endpoint is not that of the launch record")
+        yield Difference(
+            DifferenceKind.LAUNCH_CHANGED, _entry_name(entry), "The endpoint is not that of the launch record"
+        )
 
 
-def _requirements(lockfile: Lockfile, agent: AgentFile) -> Iterator[Difference]:
+def _requirement_differences(lockfile: Lockfile, agent: AgentFile) -> Iterator[Difference]:
     needs, entries = list(requirements_of(agent)), list(lockfile.servers)
     for need in [*needs]:
-        exact = next((entry for entry in entries if _answers(entry, need)), None)
+        exact = next((entry for entry in entries if _answers_requirement(entry, need)), None)
         if exact:
             needs.remove(need)
             entries.remove(exact)
@@ -130,49 +132,51 @@ def _requirements(lockfile: Lockfile, agent: AgentFile) -> Iterator[Difference]:
             yield Difference(DifferenceKind.REQUIREMENT_CHANGED, need.category, message)
             continue
         entries.remove(near)
-        yield from _scopes(near, need)
+        yield from _scope_differences(near, need)
     for entry in entries:
-        message = f"The lock has {_name(entry)} for it, and the agent file does not require it"
+        message = f"The lock has {_entry_name(entry)} for it, and the agent file does not require it"
         yield Difference(DifferenceKind.REQUIREMENT_CHANGED, entry.category, message)
 
 
-def _answers(entry: LockedServer, need: Requirement) -> bool:
+def _answers_requirement(entry: LockedServer, need: Requirement) -> bool:
     return (entry.category, entry.scopes) == (need.category, need.permissions)
 
 
-def _scopes(entry: LockedServer, need: Requirement) -> Iterator[Difference]:
+def _scope_differences(entry: LockedServer, need: Requirement) -> Iterator[Difference]:
     wider = ", ".join(sorted(set(entry.scopes) - set(need.permissions)))
     narrower = ", ".join(sorted(set(need.permissions) - set(entry.scopes)))
     if wider:
         message = f"Locked with scopes the agent file does not ask for: {wider}"
-        yield Difference(DifferenceKind.SCOPES_WIDENED, _name(entry), message)
+        yield Difference(DifferenceKind.SCOPES_WIDENED, _entry_name(entry), message)
     if narrower:
         message = f"Locked without scopes the agent file asks for: {narrower}"
-        yield Difference(DifferenceKind.SCOPES_NARROWED, _name(entry), message)
+        yield Difference(DifferenceKind.SCOPES_NARROWED, _entry_name(entry), message)
     if not wider and not narrower:
         message = "The scopes are not listed as the agent file lists them"
-        yield Difference(DifferenceKind.REQUIREMENT_CHANGED, _name(entry), message)
+        yield Difference(DifferenceKind.REQUIREMENT_CHANGED, _entry_name(entry), message)
 
 
-def _server(entry: LockedServer, known: KnownServers, limits: Limits) -> Iterator[Difference]:
+def _server_differences(entry: LockedServer, known: KnownServers, limits: Limits) -> Iterator[Difference]:
     server = known.get((entry.server_id, entry.version))
     if server is None:
-        yield Difference(DifferenceKind.SERVER_VANISHED, _name(entry), "The index does not have this server any more")
+        yield Difference(
+            DifferenceKind.SERVER_VANISHED, _entry_name(entry), "The index does not have this server any more"
+        )
         return
     need = Requirement(category=entry.category, permissions=entry.scopes)
     fresh = lock_entry(need, server)
     if fresh.launch != entry.launch:
         message = f"Locked as '{address(entry)}', but the index says '{address(fresh)}'"
-        yield Difference(DifferenceKind.LAUNCH_CHANGED, _name(entry), message)
+        yield Difference(DifferenceKind.LAUNCH_CHANGED, _entry_name(entry), message)
     elif fresh.endpoint != entry.endpoint:
         message = f"Locked at '{entry.endpoint}', but the index says '{fresh.endpoint}'"
-        yield Difference(DifferenceKind.ENDPOINT_MOVED, _name(entry), message)
+        yield Difference(DifferenceKind.ENDPOINT_MOVED, _entry_name(entry), message)
     if fresh.tool_scopes != entry.tool_scopes:
         message = "Which scopes open its tools is not what the index says"
-        yield Difference(DifferenceKind.TOOL_SCOPES_CHANGED, _name(entry), message)
+        yield Difference(DifferenceKind.TOOL_SCOPES_CHANGED, _entry_name(entry), message)
     if reason := judge(need, limits)(server):
-        yield Difference(DifferenceKind.NOT_ELIGIBLE, _name(entry), reason.message)
+        yield Difference(DifferenceKind.NOT_ELIGIBLE, _entry_name(entry), reason.message)
 
 
-def _name(entry: LockedServer) -> str:
+def _entry_name(entry: LockedServer) -> str:
     return f"{entry.server_id}@{entry.version}"

@@ -7,9 +7,9 @@ from msgspec import Struct
 from agent_resolver.core.choice import Choice, lost_tie_break, selection
 from agent_resolver.core.resolution import Resolution
 from agent_resolver.core.rule import every_broken, preference
-from agent_resolver.core.server import Server
 from agent_resolver.schema.agent_file import Requirement
 from agent_resolver.schema.explanation import Reason
+from agent_resolver.schema.index import Server
 
 
 class Verdict(Struct, frozen=True):
@@ -38,7 +38,7 @@ def why(resolution: Resolution, word: str) -> tuple[Answer, ...]:
     A server that offers no category of the agent file is held against all of them.
     """
     named = [server for server in resolution.servers if word in {server.id, str(server)}]
-    answers = tuple(_answers(resolution, word, named))
+    answers = tuple(_find_answers(resolution, word, named))
     near = tuple(answer for answer in answers if _is_near(answer, word))
     return near or answers
 
@@ -48,22 +48,22 @@ def _is_near(answer: Answer, word: str) -> bool:
     return category == word or any(category in verdict.server.categories for verdict in answer.verdicts)
 
 
-def _answers(resolution: Resolution, word: str, named: list[Server]) -> Iterator[Answer]:
+def _find_answers(resolution: Resolution, word: str, named: list[Server]) -> Iterator[Answer]:
     for choice in resolution.choices:
         category = choice.requirement.category
         if category == word:
             offering = [server for server in resolution.servers if category in server.categories]
-            yield _answer(resolution, choice, offering, len(resolution.servers) - len(offering))
+            yield _make_answer(resolution, choice, offering, len(resolution.servers) - len(offering))
         elif named:
-            yield _answer(resolution, choice, named, 0)
+            yield _make_answer(resolution, choice, named, 0)
 
 
-def _answer(resolution: Resolution, choice: Choice, servers: list[Server], others: int) -> Answer:
+def _make_answer(resolution: Resolution, choice: Choice, servers: list[Server], others: int) -> Answer:
     ordered = sorted(servers, key=lambda server: (server is not choice.server, preference(server)))
-    return Answer(choice.requirement, tuple(_verdict(resolution, choice, server) for server in ordered), others)
+    return Answer(choice.requirement, tuple(_judge_server(resolution, choice, server) for server in ordered), others)
 
 
-def _verdict(resolution: Resolution, choice: Choice, server: Server) -> Verdict:
+def _judge_server(resolution: Resolution, choice: Choice, server: Server) -> Verdict:
     chosen = selection(choice)
     if chosen and server is choice.server:
         return Verdict(server, chosen.selection_reason, ())

@@ -6,7 +6,7 @@ from agent_resolver.identity.errors import (
     TokenCode as TokenCode,
     UnusableIdentity as UnusableIdentity,
 )
-from agent_resolver.identity.issuer_address import address as address, is_loopback as is_loopback
+from agent_resolver.identity.issuer_address import address as address
 from agent_resolver.identity.keys import (
     LIFETIME_SECONDS as LIFETIME_SECONDS,
     MAX_DOCUMENT_BYTES as MAX_DOCUMENT_BYTES,

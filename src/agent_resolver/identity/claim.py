@@ -23,14 +23,14 @@ def caller_of(claims: Claims) -> Caller:
         InvalidToken: They do not say clearly who that is, or until when.
     """
     return Caller(
-        id=_subject(claims),
+        id=_read_subject(claims),
         is_verified=True,
-        scopes=frozenset(_scopes(claims)),
-        roles=frozenset(_roles(claims)),
-        clearance=_clearance(claims.get("clearance_level")),
-        cost_center=_text(claims.get("cost_center")),
-        app_id=_text(claims.get("azp")) or _text(claims.get("client_id")),
-        expires_at=_instant(moment(claims, "exp")),
+        scopes=frozenset(_read_scopes(claims)),
+        roles=frozenset(_read_roles(claims)),
+        clearance=_read_clearance(claims.get("clearance_level")),
+        cost_center=_text_or_empty(claims.get("cost_center")),
+        app_id=_text_or_empty(claims.get("azp")) or _text_or_empty(claims.get("client_id")),
+        expires_at=_format_instant(moment(claims, "exp")),
     )
 
 
@@ -42,7 +42,7 @@ def moment(claims: Claims, name: str) -> float:
     """
     value = required(claims, name)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _invalid(name, "is no time")
+        raise _invalid_claim(name, "is no time")
     return value
 
 
@@ -58,31 +58,31 @@ def required(claims: Claims, name: str) -> Any:  # noqa: ANN401 - a JSON value
     return claims[name]
 
 
-def _subject(claims: Claims) -> str:
+def _read_subject(claims: Claims) -> str:
     subject = required(claims, "sub")
     if not _is_name(subject) or subject != subject.strip():
-        raise _invalid("sub", f"is not 1 to {_LONGEST} printable characters")
+        raise _invalid_claim("sub", f"is not 1 to {_LONGEST} printable characters")
     if subject.casefold().startswith(_RESERVED):
         # It would be taken for somebody that nobody vouches for, in records and in questions for approval.
-        raise _invalid("sub", "is a name kept for callers without a token")
+        raise _invalid_claim("sub", "is a name kept for callers without a token")
     return str(subject)
 
 
-def _scopes(claims: Claims) -> Iterator[str]:
+def _read_scopes(claims: Claims) -> Iterator[str]:
     """The scopes: one text by RFC 9068, a list or a text under other names at some issuers."""
     said = next((claims[name] for name in ("scope", "scp", "scopes") if claims.get(name) is not None), "")
-    for scope in said.split() if isinstance(said, str) else _names(said):
+    for scope in said.split() if isinstance(said, str) else _split_names(said):
         if _is_name(scope) and not any(map(str.isspace, scope)):
             yield scope
 
 
-def _roles(claims: Claims) -> Iterator[str]:
+def _read_roles(claims: Claims) -> Iterator[str]:
     realm = claims.get("realm_access")
-    yield from _names(realm.get("roles") if isinstance(realm, dict) else None)
-    yield from _names(claims.get("roles"))
+    yield from _split_names(realm.get("roles") if isinstance(realm, dict) else None)
+    yield from _split_names(claims.get("roles"))
 
 
-def _names(value: object) -> Iterator[str]:
+def _split_names(value: object) -> Iterator[str]:
     yield from filter(_is_name, value) if isinstance(value, list) else ()
 
 
@@ -90,22 +90,22 @@ def _is_name(value: object) -> bool:
     return isinstance(value, str) and 0 < len(value) <= _LONGEST and value.isprintable()
 
 
-def _text(value: object) -> str:
+def _text_or_empty(value: object) -> str:
     return str(value) if _is_name(value) else ""
 
 
-def _clearance(said: object) -> Classification:
+def _read_clearance(said: object) -> Classification:
     level = said.upper() if isinstance(said, str) and said.isascii() else ""
     return next((known for known in CLASSIFICATION_RANK if known == level), "PUBLIC")
 
 
-def _instant(seconds: float) -> str:
+def _format_instant(seconds: float) -> str:
     try:
         time = datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, ValueError, OSError):
-        raise _invalid("exp", "is no time") from None
+        raise _invalid_claim("exp", "is no time") from None
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _invalid(name: str, problem: str) -> InvalidToken:
+def _invalid_claim(name: str, problem: str) -> InvalidToken:
     return InvalidToken(TokenCode.INVALID_CLAIM, f"The claim `{name}` {problem}", "correct it at the issuer")

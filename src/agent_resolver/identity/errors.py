@@ -37,11 +37,7 @@ class InvalidToken(ResolverError):
         super().__init__(message)
         self.code = code
         self.remedy = remedy
-
-    @property
-    def hint(self) -> str:
-        """What to do next, for the command line."""
-        return f"{self.remedy} ({self.code})"
+        self.hint = f"{remedy} ({code})"
 
 
 class KeysUnavailable(ResolverError):

@@ -1,7 +1,8 @@
 """Addresses that a secret may be sent to, or a key be believed from."""
 
-from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
+
+from agent_resolver.core.loopback import is_loopback
 
 
 def address(url: str) -> SplitResult | None:
@@ -15,14 +16,6 @@ def address(url: str) -> SplitResult | None:
         return None
     is_private = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname))
     return parts if is_private else None
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def past_any_proxy() -> dict[str, None]:

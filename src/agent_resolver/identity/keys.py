@@ -78,10 +78,10 @@ def check_issuer(issuer: str) -> None:
 
 def get_over_http(url: str, seconds: float = _ANSWER_SECONDS) -> Answer:
     """What stands at an address, in bounded time and size; redirects are answers like others, and not followed."""
-    return anyio.run(_get, url, seconds)
+    return anyio.run(_get_over_http, url, seconds)
 
 
-async def _get(url: str, seconds: float) -> Answer:
+async def _get_over_http(url: str, seconds: float) -> Answer:
     headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
     try:
         with anyio.fail_after(seconds):  # All of it: timeouts of single steps would let an answer trickle for ever.
@@ -89,14 +89,14 @@ async def _get(url: str, seconds: float) -> Answer:
                 httpx2.AsyncClient(headers=headers, mounts=past_any_proxy(), timeout=None) as client,
                 client.stream("GET", url) as response,
             ):
-                return Answer(response.status_code, await _bounded(response, url))
+                return Answer(response.status_code, await _read_bounded(response, url))
     except TimeoutError:
         raise KeysUnavailable(f"{url} did not answer within {seconds:g} seconds") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
         raise KeysUnavailable(f"{url} cannot be reached: {str(error) or type(error).__name__}") from error
 
 
-async def _bounded(response: httpx2.Response, url: str) -> bytes:
+async def _read_bounded(response: httpx2.Response, url: str) -> bytes:
     body = bytearray()
     # As it comes: a few bytes that unpack to many would pass every bound.
     async for piece in response.aiter_raw():
@@ -112,7 +112,7 @@ def keys_of(issuer: str, get: Get) -> Keys:
     Raises:
         KeysUnavailable: It cannot be reached, or does not say clearly which they are.
     """
-    metadata = _metadata(issuer, get)
+    metadata = _fetch_metadata(issuer, get)
     if metadata.issuer != issuer:
         message = f"The issuer at {issuer} calls itself {metadata.issuer[:_MOST_SHOWN]}"
         raise KeysUnavailable(message, "write it in `identity.issuer` to the letter, with or without the last slash")
@@ -129,9 +129,9 @@ def keys_of(issuer: str, get: Get) -> Keys:
     return keys
 
 
-def _metadata(issuer: str, get: Get) -> _Metadata:
+def _fetch_metadata(issuer: str, get: Get) -> _Metadata:
     status = 0
-    for url in _places(issuer):
+    for url in _metadata_addresses(issuer):
         answer = get(url)
         status = answer.status
         if status == _OK:
@@ -142,7 +142,7 @@ def _metadata(issuer: str, get: Get) -> _Metadata:
     raise KeysUnavailable(f"The issuer {issuer} has no metadata: HTTP {status}", "check `identity.issuer`")
 
 
-def _places(issuer: str) -> Iterator[str]:
+def _metadata_addresses(issuer: str) -> Iterator[str]:
     """Where the metadata may be: by OpenID Connect Discovery 4.1, then by RFC 8414, 3.1."""
     base = issuer.removesuffix("/")
     yield f"{base}/.well-known/openid-configuration"
@@ -157,10 +157,10 @@ def read_keys(document: bytes) -> Keys:
         listed = msgspec.json.decode(document, type=_KeySet).keys
     except (ValueError, RecursionError):
         raise KeysUnavailable("The issuer's keys are no JWK Set") from None
-    return tuple(key for one in listed[:MAX_KEYS] if (key := _key(one)) is not None)
+    return tuple(key for one in listed[:MAX_KEYS] if (key := _import_key(one)) is not None)
 
 
-def _key(listed: dict[str, Any]) -> Key | None:
+def _import_key(listed: dict[str, Any]) -> Key | None:
     try:
         if listed["kty"] not in {"RSA", "EC", "OKP"} or listed.get("use", "sig") != "sig":
             return None

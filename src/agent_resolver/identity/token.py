@@ -57,7 +57,7 @@ def verify(token: str, keys: Sequence[Key], *, issuer: str, audience: str, now: 
     Raises:
         InvalidToken: With the first of these that does not hold.
     """
-    header, claims = _read(token)
+    header, claims = _read_token(token)
     _check_header(header, claims)
     _check_issuer(claims, issuer)
     _check_signature(token, header, keys)
@@ -66,22 +66,22 @@ def verify(token: str, keys: Sequence[Key], *, issuer: str, audience: str, now: 
     return caller_of(claims)
 
 
-def _read(token: str) -> tuple[dict[str, Any], Claims]:
+def _read_token(token: str) -> tuple[dict[str, Any], Claims]:
     if len(token) > MAX_TOKEN_BYTES:
         message = f"The token is longer than {MAX_TOKEN_BYTES:,} bytes, the most that is read"
         raise InvalidToken(TokenCode.TOO_LARGE, message, "let the issuer put fewer claims into it")
     parts = token.split(".")
     if not token.isascii() or len(parts) != _PARTS:
-        raise _malformed("is no signed JWT, which is three parts of base64url with dots between them")
-    return _object(parts[0], "header"), _object(parts[1], "payload")
+        raise _malformed_token("is no signed JWT, which is three parts of base64url with dots between them")
+    return _decode_object(parts[0], "header"), _decode_object(parts[1], "payload")
 
 
-def _object(part: str, name: str) -> dict[str, Any]:
+def _decode_object(part: str, name: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(urlsafe_b64decode(part.encode()), type=dict[str, Any])
     except (ValueError, RecursionError):
         # What the decoder says would quote the token.
-        raise _malformed(f"has a {name} that is no JSON object in base64url") from None
+        raise _malformed_token(f"has a {name} that is no JSON object in base64url") from None
 
 
 def _check_header(header: dict[str, Any], claims: Claims) -> None:
@@ -89,10 +89,10 @@ def _check_header(header: dict[str, Any], claims: Claims) -> None:
         message = f"The token is not signed with one of {', '.join(sorted(ALGORITHMS))}"
         raise InvalidToken(TokenCode.ALGORITHM_REFUSED, message, "let the issuer sign with one of them")
     if not isinstance(header.get("kid", ""), str):
-        raise _malformed("names its key by something that is no text")
+        raise _malformed_token("names its key by something that is no text")
     # RFC 7515, 4.1.11: what is critical and not understood makes the token invalid; we understand no extension.
     if "crit" in header or "b64" in header:
-        raise _malformed("asks for extensions of JWS")
+        raise _malformed_token("asks for extensions of JWS")
     if not _is_for_access(header, claims):
         message = "The token is signed, and is not an access token"
         raise InvalidToken(TokenCode.WRONG_TYPE, message, "send the `access_token` of the issuer's answer")
@@ -162,5 +162,5 @@ def _check_time(claims: Claims, now: float) -> None:
             raise InvalidToken(TokenCode.NOT_YET_VALID, message, "set the clocks, or wait")
 
 
-def _malformed(problem: str) -> InvalidToken:
+def _malformed_token(problem: str) -> InvalidToken:
     return InvalidToken(TokenCode.MALFORMED, f"The token {problem}", "send the token as the issuer gave it")

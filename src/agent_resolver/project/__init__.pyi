@@ -1,8 +1,5 @@
-from agent_resolver.project.adapter import StatePorts as StatePorts, SystemClock as SystemClock
 from agent_resolver.project.capability import load_capabilities as load_capabilities
 from agent_resolver.project.catalog import (
-    catalog_roots as catalog_roots,
-    catalog_settings as catalog_settings,
     judge_of as judge_of,
     open_catalog as open_catalog,
     resolve_against as resolve_against,
@@ -51,11 +48,11 @@ from agent_resolver.project.manifest import require_no_drift as require_no_drift
 from agent_resolver.project.plan import (
     CatalogAgents as CatalogAgents,
     ProjectLocks as ProjectLocks,
-    registries_of as registries_of,
+    runtime_of as runtime_of,
 )
 from agent_resolver.project.plugin import InstalledPlugins as InstalledPlugins
-from agent_resolver.project.project import Project as Project
 from agent_resolver.project.secret import ProjectSecrets as ProjectSecrets
+from agent_resolver.project.session import Session as Session
 from agent_resolver.project.tools import OpenTools as OpenTools, open_tools as open_tools
 from agent_resolver.project.trust import TrustedFolders as TrustedFolders
 from agent_resolver.project.workspace import Member as Member, members as members

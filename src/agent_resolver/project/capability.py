@@ -5,14 +5,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from agent_resolver.project.errors import UnusableModule
-from agent_resolver.project.project import Project
+from agent_resolver.project.session import Session
 from agent_resolver.schema.errors import ResolverError
 
 if TYPE_CHECKING:
     from agent_resolver.capability.function import Capability
 
 
-def load_capabilities(project: Project) -> list["Capability[..., Any]"]:
+def load_capabilities(session: Session) -> list["Capability[..., Any]"]:
     """The capabilities in `[tools] modules` of the settings, in the order of modules and definitions.
 
     Raises:
@@ -20,18 +20,18 @@ def load_capabilities(project: Project) -> list["Capability[..., Any]"]:
         UnusableModule: A module cannot be imported, or has no capabilities.
         UnsafeCapability: A function in it cannot be a tool.
     """
-    names = project.config.tools.modules
+    names = session.config.tools.modules
     if not names:
         return []
-    project.require_trust("its settings load Python modules")
-    if project.root not in sys.path:
+    session.require_trust("its settings load Python modules")
+    if session.root not in sys.path:
         # As with a script, what lies beside the settings can be imported, now and while it runs.
-        sys.path.insert(0, project.root)
-    found = {id(each): each for name in names for each in _capabilities(name)}
+        sys.path.insert(0, session.root)
+    found = {id(each): each for name in names for each in _capabilities_in_module(name)}
     return list(found.values())
 
 
-def _capabilities(name: str) -> tuple["Capability[..., Any]", ...]:
+def _capabilities_in_module(name: str) -> tuple["Capability[..., Any]", ...]:
     from agent_resolver.capability.function import capabilities_of
     from agent_resolver.registry.call import place_of
 

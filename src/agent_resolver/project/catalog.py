@@ -3,40 +3,23 @@
 import os
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from agent_resolver.catalog.catalog import Catalog, Judge
 from agent_resolver.catalog.index import CatalogIndex
 from agent_resolver.catalog.listing import Verdict
 from agent_resolver.core.resolution import Resolution, resolve, resolver
 from agent_resolver.core.server import servers_of
-from agent_resolver.project.config import Catalog as Settings, Layers, load_config
-from agent_resolver.project.config_file import find_config, read_config
 from agent_resolver.schema.agent_file import AgentFile, parse_agent_file
 from agent_resolver.schema.errors import InvalidAgentFile
+from agent_resolver.schema.index import Server
 from agent_resolver.schema.index_reader import parse_index
 from agent_resolver.schema.limit import MAX_INDEX_BYTES
 from agent_resolver.storage.errors import UnreadableFile
 from agent_resolver.storage.file import read_bounded
 
-_DEFAULT_ROOTS = ("agents", "agents.md")
-
-
-def catalog_roots(named: Sequence[str], settings: Settings, base: str) -> tuple[str, ...]:
-    """The folders of agent files: those named, else those of the settings, else `agents` and `agents.md`."""
-    if named:
-        return tuple(os.path.normpath(root) for root in named)
-    roots = (os.path.normpath(os.path.join(base, root)) for root in settings.roots or _DEFAULT_ROOTS)
-    return tuple(root for root in roots if settings.roots or os.path.exists(root))
-
-
-def catalog_settings(
-    environment: Mapping[str, str], flags: Sequence[str] = (), folder: str = "."
-) -> tuple[Settings, str]:
-    """What the settings of a folder say of its catalog, and the folder that they belong to."""
-    path = find_config(folder)
-    shown = os.path.relpath(path) if path else None
-    layers = Layers(file=shown, content=read_config(path) if path else b"", environment=environment, flags=tuple(flags))
-    return load_config(layers).config.catalog, os.path.dirname(shown) if shown else folder
+if TYPE_CHECKING:
+    from agent_resolver.project.session import Session
 
 
 def open_catalog(
@@ -71,7 +54,26 @@ def judge_of(index_path: str) -> Judge | None:
         if error.missing:
             return None
         raise
-    resolve_one = resolver(servers_of(parse_index(raw)))
+    return _judge_by(raw, servers_of(parse_index(raw)))
+
+
+def judge_in(session: "Session") -> Judge | None:
+    """Tells whether agent files resolve against the index of a session; None where there is none.
+
+    Raises:
+        InvalidIndex: With every error in the file.
+    """
+    try:
+        raw = session.index_content
+    except UnreadableFile as error:
+        if error.missing:
+            return None
+        raise
+    return _judge_by(raw, session.servers)
+
+
+def _judge_by(raw: bytes, servers: tuple[Server, ...]) -> Judge:
+    resolve_one = resolver(servers)
 
     def judge(content: bytes) -> Verdict:
         try:

@@ -210,21 +210,21 @@ def load_config(layers: Layers) -> Loaded:
     """
     document: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for name, tree in _trees(layers):
+    for name, tree in _layer_trees(layers):
         # What a variable or a flag leaves out may be in the file, or in the next flag.
-        _refuse(name, (issue for issue in walk(tree, Config) if name == layers.file or not _is_missing(issue)))
+        _refuse_layer(name, (issue for issue in walk(tree, Config) if name == layers.file or not _is_missing(issue)))
         layer = plain(tree)
-        _merge(document, layer)
-        for key in _leaves(layer):
+        _merge_into(document, layer)
+        for key in _paths_of_leaves(layer):
             node = find(tree, key)
             origins[".".join(key)] = f"{name}:{node.line}:{node.column}" if name == layers.file else name
-    _refuse("--config", filter(_is_missing, walk(tree_of(document), Config)))
+    _refuse_layer("--config", filter(_is_missing, walk(tree_of(document), Config)))
     config = msgspec.convert(document, Config)
-    return Loaded(config, tuple(_settings(config, origins)))
+    return Loaded(config, tuple(_effective_settings(config, origins)))
 
 
-def _refuse(name: str, issues: Iterable[Issue]) -> None:
-    if faults := list(map(_refused, issues)):
+def _refuse_layer(name: str, issues: Iterable[Issue]) -> None:
+    if faults := list(map(_as_error, issues)):
         raise InvalidConfig(name, faults)
 
 
@@ -232,21 +232,21 @@ def _is_missing(issue: Issue) -> bool:
     return issue.code is IssueCode.REQUIRED
 
 
-def _trees(layers: Layers) -> Iterator[tuple[str, Node]]:
+def _layer_trees(layers: Layers) -> Iterator[tuple[str, Node]]:
     """Each layer that says something, under the name by which people know it, the strongest last."""
     if layers.file:
-        yield layers.file, _parsed(layers.file, _decoded(layers.file, layers.content))
-    for variable, (table, key, kind) in _variables().items():
+        yield layers.file, _parse_layer(layers.file, _decode_layer(layers.file, layers.content))
+    for variable, (table, key, kind) in _keys_by_variable().items():
         if text := layers.environment.get(variable):
-            text = _decoded(variable, os.fsencode(text))
+            text = _decode_layer(variable, os.fsencode(text))
             yield variable, tree_of({table: {key: _of_variable(text, kind)}})
     for flag in layers.flags:
         # The value stays out of the name: it may be an address with a password.
-        key, equals, value = _decoded("--config", os.fsencode(flag)).partition("=")
+        key, equals, value = _decode_layer("--config", os.fsencode(flag)).partition("=")
         name = f"--config {key}"
         if not equals:
             raise InvalidConfig(name, [Issue(at=(), code=IssueCode.SYNTAX, message="Expected KEY=VALUE")])
-        yield name, _parsed(name, f"{key} = {_with_quotes(value)}")
+        yield name, _parse_layer(name, f"{key} = {_with_quotes(value)}")
 
 
 def _of_variable(text: str, kind: Any) -> object:  # noqa: ANN401 - a type
@@ -255,14 +255,14 @@ def _of_variable(text: str, kind: Any) -> object:  # noqa: ANN401 - a type
     return int(text) if get_args(kind)[:1] == (int,) and re.fullmatch("[0-9]{1,9}", text) else text
 
 
-def _decoded(name: str, raw: bytes) -> str:
+def _decode_layer(name: str, raw: bytes) -> str:
     try:
         return decode(raw)
     except Unreadable as stop:
         raise InvalidConfig(name, [stop.issue]) from None
 
 
-def _parsed(name: str, text: str) -> Node:
+def _parse_layer(name: str, text: str) -> Node:
     try:
         return parse_toml(text)
     except Unreadable as stop:
@@ -280,7 +280,7 @@ def _with_quotes(value: str) -> str:
     return value if is_value else msgspec.json.encode(value).decode()
 
 
-def _tables() -> Iterator[tuple[str, str, Any]]:
+def _keys_of_tables() -> Iterator[tuple[str, str, Any]]:
     """Every key of the tables that have fixed keys, with its type."""
     for table in msgspec.structs.fields(Config):
         if isinstance(table.default, Struct):
@@ -288,38 +288,38 @@ def _tables() -> Iterator[tuple[str, str, Any]]:
                 yield table.encode_name, field.encode_name, field.type
 
 
-def _variables() -> dict[str, tuple[str, str, Any]]:
+def _keys_by_variable() -> dict[str, tuple[str, str, Any]]:
     """The environment variable that overrides each of those keys."""
-    return {f"AGENT_{table}_{key}".upper(): (table, key, kind) for table, key, kind in _tables()}
+    return {f"AGENT_{table}_{key}".upper(): (table, key, kind) for table, key, kind in _keys_of_tables()}
 
 
-def _refused(issue: Issue) -> Issue:
+def _as_error(issue: Issue) -> Issue:
     """A setting that nobody reads would be silently without effect: in a configuration it is refused."""
     message = "Unknown key" if issue.code is IssueCode.UNKNOWN_KEY else issue.message
     return msgspec.structs.replace(issue, severity=Severity.ERROR, message=message)
 
 
-def _merge(document: dict[str, Any], layer: dict[str, Any]) -> None:
+def _merge_into(document: dict[str, Any], layer: dict[str, Any]) -> None:
     for key, value in layer.items():
         if isinstance(value, dict) and isinstance(document.get(key), dict):
-            _merge(document[key], value)
+            _merge_into(document[key], value)
         else:
             document[key] = value
 
 
-def _leaves(document: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+def _paths_of_leaves(document: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
     for key, value in document.items():
         if isinstance(value, dict):
-            yield from ((key, *rest) for rest in _leaves(value))
+            yield from ((key, *rest) for rest in _paths_of_leaves(value))
         else:
             yield (key,)
 
 
-def _settings(config: Config, origins: Mapping[str, str]) -> Iterator[Setting]:
+def _effective_settings(config: Config, origins: Mapping[str, str]) -> Iterator[Setting]:
     """Every effective value by key, the defaults included."""
     document = msgspec.to_builtins(config)
-    unset = {(table, key): None for table, key, _ in _tables()}
-    for path in sorted({*_leaves(document), *unset}):
+    unset = {(table, key): None for table, key, _ in _keys_of_tables()}
+    for path in sorted({*_paths_of_leaves(document), *unset}):
         value: Any = document
         for step in path:
             value = value.get(step)

@@ -14,7 +14,8 @@ def find_config(start: str) -> str | None:
     folder = os.path.realpath(start)
     while True:
         path = os.path.join(folder, CONFIG_NAME)
-        if read_head(path, 1) is not None:
+        # Opened only to say what it is where it is not a file: it is read later, once.
+        if os.path.isfile(path) or read_head(path, 1) is not None:
             return path
         above = os.path.dirname(folder)
         if above == folder:

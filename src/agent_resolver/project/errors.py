@@ -60,18 +60,22 @@ class UnusableState(ResolverError):
 class LockRefused(ResolverError):
     """The lock is missing or does not hold; holds every difference."""
 
+    details: tuple[Difference, ...]
+
     def __init__(self, message: str, differences: Sequence[Difference] = (), hint: str = "") -> None:
         super().__init__(message)
-        self.differences = tuple(differences)
+        self.details = tuple(differences)
         self.hint = hint
 
 
 class ManifestDrift(ResolverError):
     """The code offers other tools than the committed manifest says; holds every change."""
 
+    details: tuple["ToolChange", ...]
+
     def __init__(self, path: str, changes: Sequence["ToolChange"]) -> None:
         super().__init__(f"`{path}` differs from the code")
-        self.differences = tuple(changes)
+        self.details = tuple(changes)
         self.hint = f"review what changed, then run `agent tools manifest --out {path}` and commit it"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from agent_resolver.identity.errors import InvalidToken, MissingToken, TokenCode, UnusableIdentity
-from agent_resolver.project.project import Project
+from agent_resolver.project.session import Session
 from agent_resolver.schema.caller import ANONYMOUS, Caller, local_caller
 from agent_resolver.storage.file import read_bounded
 
@@ -22,7 +22,7 @@ _WHAT: Final = {
 }
 
 
-async def caller_of(project: Project, token_file: str | None, environment: Mapping[str, str]) -> Caller:
+async def caller_of(project: Session, token_file: str | None, environment: Mapping[str, str]) -> Caller:
     """Whoever runs a command: the caller of their token, or the local user where no issuer vouches for callers.
 
     Raises:
@@ -39,10 +39,10 @@ async def caller_of(project: Project, token_file: str | None, environment: Mappi
     return caller
 
 
-async def caller_or_anonymous(project: Project, token_file: str | None, environment: Mapping[str, str]) -> Caller:
+async def caller_or_anonymous(project: Session, token_file: str | None, environment: Mapping[str, str]) -> Caller:
     """As `caller_of`, for servers that are told with each request who is asking: with no token it is nobody."""
     verifier = verifier_of(project)
-    token = _token(token_file, environment)
+    token = _given_token(token_file, environment)
     if verifier is not None:
         return await verifier.caller(token) if token is not None else ANONYMOUS
     if token is not None:
@@ -52,7 +52,7 @@ async def caller_or_anonymous(project: Project, token_file: str | None, environm
     return local_caller(user_name())
 
 
-def verifier_of(project: Project) -> "Verifier | None":
+def verifier_of(project: Session) -> "Verifier | None":
     """What verifies tokens here, or None where no issuer vouches for callers.
 
     Raises:
@@ -81,7 +81,7 @@ def user_name() -> str:
         return str(os.getuid())
 
 
-def _token(token_file: str | None, environment: Mapping[str, str]) -> str | None:
+def _given_token(token_file: str | None, environment: Mapping[str, str]) -> str | None:
     """The token that was given; the file comes first, as what a command says before what surrounds it."""
     if token_file is None:
         return environment.get(VARIABLE, "").strip() or None

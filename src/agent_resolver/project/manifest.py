@@ -12,11 +12,11 @@ from agent_resolver.schema.manifest import MANIFEST_NAME, Manifest, parse_manife
 from agent_resolver.storage.file import read_bounded, read_head
 
 if TYPE_CHECKING:
-    from agent_resolver.project.project import Project
+    from agent_resolver.project.session import Session
     from agent_resolver.schema.descriptor import Descriptor
 
 
-def manifest_path(project: "Project") -> str:
+def manifest_path(project: "Session") -> str:
     """Where the manifest of a project is, or would be."""
     return os.path.relpath(os.path.join(project.root, MANIFEST_NAME))
 
@@ -41,7 +41,7 @@ def committed_manifest(path: str) -> Manifest | None:
     return None if read_head(path, 1) is None else read_manifest(path)
 
 
-def require_no_drift(project: "Project", descriptors: Iterable["Descriptor"]) -> None:
+def require_no_drift(project: "Session", descriptors: Iterable["Descriptor"]) -> None:
     """Stop where the code offers other tools than the committed manifest says; where none is committed, go on.
 
     Raises:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 from urllib.parse import unquote
 
 from msgspec import UNSET, Struct, structs
@@ -19,9 +19,9 @@ from agent_resolver.core.verification import KnownServers, examine, known_server
 from agent_resolver.project.capability import load_capabilities
 from agent_resolver.project.config import Model, ModelData, Pool, Remote
 from agent_resolver.project.plugin import InstalledPlugins
-from agent_resolver.project.project import Project
+from agent_resolver.project.session import Session
 from agent_resolver.runtime.a2a import A2aFactory
-from agent_resolver.runtime.builder import AgentRuntimeBuilder
+from agent_resolver.runtime.builder import AgentRuntime, AgentRuntimeBuilder
 from agent_resolver.runtime.errors import InvalidSpec
 from agent_resolver.runtime.executor import InferenceFailure
 from agent_resolver.runtime.file_spec import spec_of
@@ -31,19 +31,16 @@ from agent_resolver.runtime.registry_set import (
     Lock,
     MissingLock,
     Provider,
-    RegistrySet,
     ServerTools,
     StaleLock,
 )
 from agent_resolver.runtime.spec import AgentSpec, EndpointAuth, RemoteEndpoint
-from agent_resolver.runtime.spec_reader import refused
 from agent_resolver.schema.agent_file import AgentFile, read_agent_file
-from agent_resolver.schema.issue import IssueCode, only_errors
+from agent_resolver.schema.artifact_path import lock_path_of
+from agent_resolver.schema.governing_key import governing_faults
 from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
 from agent_resolver.storage.errors import UnreadableFile
 from agent_resolver.storage.file import read_bounded
-
-_GOVERNING: Final = {"constraints", "requires"}
 
 
 class CatalogAgents:
@@ -56,6 +53,7 @@ class CatalogAgents:
         self._catalog = catalog
         self._remotes = {spec.id: spec for spec in remotes}
         self._known: dict[str, AgentSpec | None] = {}
+        self._definitions: dict[str, Definition | None] = {}
 
     def get(self, agent_id: str) -> AgentSpec | None:
         """The spec of an agent.
@@ -71,20 +69,25 @@ class CatalogAgents:
         return self._known[agent_id]
 
     def definition(self, agent_id: str) -> Definition | None:
-        """The file of an agent, by its id or its address."""
+        """The file of an agent, by its id or its address; read once, for its spec and for its lock."""
+        if agent_id not in self._definitions:
+            self._definitions[agent_id] = self._read_definition(agent_id)
+        return self._definitions[agent_id]
+
+    def _read_definition(self, agent_id: str) -> Definition | None:
         try:
             address = agent_id if "://" in agent_id else agent_uri(*agent_id.split("/"))
             found = self._catalog.definition(parse_uri(address))
         except (UnknownAgent, MalformedUri, UnicodeEncodeError):
             return None
-        return structs.replace(found, file=_shown(found.file))
+        return structs.replace(found, file=_path_from_here(found.file))
 
     def ids(self) -> list[str]:
         """Every id, in order."""
         return sorted({*(_id_of(agent.uri) for agent in self._catalog.search(Query(), None)), *self._remotes})
 
 
-def _shown(path: str) -> str:
+def _path_from_here(path: str) -> str:
     """A path as a person here would write it."""
     relative = os.path.relpath(path)
     return path if relative.startswith("..") else relative
@@ -94,26 +97,26 @@ def _id_of(uri: str) -> str:
     return unquote(uri.removeprefix(SCHEME))
 
 
-def registries_of(project: Project, catalog: Catalog) -> RegistrySet:
-    """What the agents of a project are made of; files, locks and plugins are read when an agent asks for them.
+def runtime_of(session: Session, catalog: Catalog) -> AgentRuntime:
+    """The runtime of a project; files, locks and plugins are read when an agent asks for them.
 
     Raises:
-        UntrustedFolder: The project has code of its own, and nobody trusts it.
-        BuildError: The settings name something twice, or a model that is none.
+        UntrustedFolder: The project has code of its own, and no person trusts it.
+        BuildError: The settings name something twice, or a model that is not one.
     """
-    config = project.config
-    agents = CatalogAgents(catalog, (_remote(name, remote) for name, remote in config.remotes.items()))
+    config = session.config
+    agents = CatalogAgents(catalog, (_remote_spec(name, remote) for name, remote in config.remotes.items()))
     builder = AgentRuntimeBuilder().with_backend("a2a", A2aFactory())
     for name, model in config.models.items():
-        builder.with_model(_model(name, model))
+        builder.with_model(_model_spec(name, model))
     for name, pool in config.pools.items():
-        builder.with_model_pool(_pool(name, pool))
+        builder.with_model_pool(_model_pool(name, pool))
     for name in config.providers:
         builder.with_provider(name, Provider(executor=_Unopened(name)))
-    for capability in load_capabilities(project):
+    for capability in load_capabilities(session):
         builder.with_tool(capability)
-    snapshot = builder.build_unchecked().snapshot
-    return structs.replace(snapshot, agents=agents, plugins=InstalledPlugins(), locks=ProjectLocks(project, agents))
+    builder.with_agents(agents).with_plugins(InstalledPlugins()).with_locks(ProjectLocks(session, agents))
+    return builder.build_unchecked()
 
 
 class _Unopened(Struct, frozen=True):
@@ -125,7 +128,7 @@ class _Unopened(Struct, frozen=True):
         raise InferenceFailure("invalid_request", f"provider {self.provider} was not opened")
 
 
-def _model(name: str, model: Model) -> ModelSpec:
+def _model_spec(name: str, model: Model) -> ModelSpec:
     prices = model.prices or None
     return ModelSpec(
         id=name,
@@ -138,21 +141,21 @@ def _model(name: str, model: Model) -> ModelSpec:
         input_price=prices.input if prices else None,
         output_price=prices.output if prices else None,
         aliases=model.aliases,
-        data=_data(model.data or ModelData()),
+        data=_data_facts(model.data or ModelData()),
     )
 
 
-def _pool(name: str, pool: Pool) -> ModelPool:
+def _model_pool(name: str, pool: Pool) -> ModelPool:
     return ModelPool(id=name, members=tuple(PoolMember(model_id=member) for member in pool.models))
 
 
-def _remote(name: str, remote: Remote) -> AgentSpec:
+def _remote_spec(name: str, remote: Remote) -> AgentSpec:
     auth = EndpointAuth(token_env=remote.token_env) if remote.token_env else UNSET
-    endpoint = RemoteEndpoint(base_url=remote.url, auth=auth, data=_data(remote.data or ModelData()))
+    endpoint = RemoteEndpoint(base_url=remote.url, auth=auth, data=_data_facts(remote.data or ModelData()))
     return AgentSpec(id=name, endpoint=endpoint, registry="agent.toml")
 
 
-def _data(data: ModelData) -> DataFacts:
+def _data_facts(data: ModelData) -> DataFacts:
     return DataFacts(
         residency=None if data.residency is UNSET else data.residency,
         max_sensitivity=None if data.max_sensitivity is UNSET else data.max_sensitivity,
@@ -165,8 +168,8 @@ def _data(data: ModelData) -> DataFacts:
 class ProjectLocks(Mapping[str, Lock]):
     """The locks beside agent files that have `requires`, by agent; each is verified when somebody asks for it."""
 
-    def __init__(self, project: Project, agents: CatalogAgents) -> None:
-        self._project = project
+    def __init__(self, session: Session, agents: CatalogAgents) -> None:
+        self._session = session
         self._agents = agents
         self._known: dict[str, Lock] = {}
 
@@ -193,12 +196,12 @@ class ProjectLocks(Mapping[str, Lock]):
 
     @cached_property
     def _servers(self) -> KnownServers:
-        return known_servers(self._project.servers)
+        return known_servers(self._session.servers)
 
     def _lock(self, definition: Definition) -> Lock:
         """What the lock beside an agent file opens, once it was verified in full."""
-        path = f"{definition.file.removesuffix('.md')}.lock"
-        agent = _governed(definition)
+        path = lock_path_of(definition.file)
+        agent = _governed_agent_file(definition)
         try:
             raw = read_bounded(path, MAX_LOCKFILE_BYTES)
         except UnreadableFile as error:
@@ -208,24 +211,22 @@ class ProjectLocks(Mapping[str, Lock]):
         examined = examine(raw, agent, self._servers)
         if examined.lockfile is None or examined.differences:
             return StaleLock(path=path, differences=examined.differences, hint=remedy(examined.differences[0].kind))
-        grants = grants_of(examined.lockfile.servers, limits_of(agent).forbid, self._project.config.tools.admit)
-        return HeldLock(path=path, servers=tuple(_server(name, grant) for name, grant in sorted(grants.items())))
+        grants = grants_of(examined.lockfile.servers, limits_of(agent).forbid, self._session.config.tools.admit)
+        return HeldLock(
+            path=path, servers=tuple(_tools_of_server(name, grant) for name, grant in sorted(grants.items()))
+        )
 
 
-def _governed(definition: Definition) -> AgentFile:
+def _governed_agent_file(definition: Definition) -> AgentFile:
     """The agent file; a misspelt constraint would open what it should shut, so here unknown keys are refused."""
     reading = read_agent_file(definition.raw)
-    unknown = [
-        issue
-        for issue in reading.issues
-        if issue.code is IssueCode.UNKNOWN_KEY and (issue.at[0] in _GOVERNING or issue.hint)
-    ]
-    if reading.agent is None or unknown:
-        raise InvalidSpec([*only_errors(reading.issues), *refused(unknown)], definition.file)
+    faults = governing_faults(reading.issues)
+    if reading.agent is None or faults:
+        raise InvalidSpec(faults, definition.file)
     return reading.agent
 
 
-def _server(name: str, grant: Grant) -> ServerTools:
+def _tools_of_server(name: str, grant: Grant) -> ServerTools:
     prefix = f"{grant.server}."
     named = {tool.removeprefix(prefix) for tool in grant.admitted if tool.startswith(prefix)}
     judged = {tool: grant.refuse(tool) for tool in sorted({*grant.tool_scopes, *named})}

@@ -27,7 +27,7 @@ class InstalledPlugins(Mapping[str, Plugin]):
             InvalidPlugin: A package does, and it cannot be used.
         """
         if plugin_id not in self._loaded:
-            self._loaded[plugin_id] = _load(plugin_id, self._offers[plugin_id])
+            self._loaded[plugin_id] = _load_plugin(plugin_id, self._offers[plugin_id])
         return self._loaded[plugin_id]
 
     def __iter__(self) -> Iterator[str]:
@@ -43,15 +43,17 @@ class InstalledPlugins(Mapping[str, Plugin]):
     def _offers(self) -> dict[str, list[EntryPoint]]:
         """Who offers each id, in an order that does not depend on the disk."""
         offers: dict[str, list[EntryPoint]] = {}
-        for entry in sorted(entry_points(group=PLUGINS), key=lambda entry: (entry.name, _package(entry), entry.value)):
+        for entry in sorted(
+            entry_points(group=PLUGINS), key=lambda entry: (entry.name, _package_name(entry), entry.value)
+        ):
             offers.setdefault(entry.name, []).append(entry)
         return offers
 
 
-def _load(plugin_id: str, offers: list[EntryPoint]) -> Plugin:
+def _load_plugin(plugin_id: str, offers: list[EntryPoint]) -> Plugin:
     entry, *others = offers
     if others:
-        packages = " and ".join(map(_package, offers))
+        packages = " and ".join(map(_package_name, offers))
         raise InvalidPlugin(plugin_id, [f"it is offered by {packages}"])
     try:
         offered = entry.load()
@@ -59,12 +61,12 @@ def _load(plugin_id: str, offers: list[EntryPoint]) -> Plugin:
     except InvalidPlugin as error:
         raise InvalidPlugin(plugin_id, error.faults) from None
     except (Exception, SystemExit) as error:
-        fault = f"`{entry.value}` of {_package(entry)} cannot be loaded: {type(error).__name__}: {error}"
+        fault = f"`{entry.value}` of {_package_name(entry)} cannot be loaded: {type(error).__name__}: {error}"
         raise InvalidPlugin(plugin_id, [fault]) from error
     if plugin.id != plugin_id:
-        raise InvalidPlugin(plugin_id, [f"{_package(entry)} offers it by that name, and its id is `{plugin.id}`"])
+        raise InvalidPlugin(plugin_id, [f"{_package_name(entry)} offers it by that name, and its id is `{plugin.id}`"])
     return plugin
 
 
-def _package(entry: EntryPoint) -> str:
+def _package_name(entry: EntryPoint) -> str:
     return entry.dist.name if entry.dist else "a package"

@@ -53,30 +53,30 @@ def _from_file(name: str, root: str, file: str) -> str | None:
     except UnreadableFile as error:
         if error.missing:
             return None
-        raise _unusable(name, str(error).replace(path, file)) from None
+        raise _unusable_secret(name, str(error).replace(path, file)) from None
     except FileError as error:
         # Whoever calls a tool need not know where the project is.
-        raise _unusable(name, str(error).replace(path, file)) from None
+        raise _unusable_secret(name, str(error).replace(path, file)) from None
     try:
         return content.decode().rstrip("\r\n") or None
     except UnicodeDecodeError:
-        raise _unusable(name, "its file is no UTF-8") from None
+        raise _unusable_secret(name, "its file is no UTF-8") from None
 
 
 def _from_keyring(name: str, reference: str) -> str | None:
     try:
         import keyring
     except ImportError:
-        raise _unusable(name, "it is in the keyring", "install `agent-resolver[keyring]`") from None
+        raise _unusable_secret(name, "it is in the keyring", "install `agent-resolver[keyring]`") from None
     service, _, user = reference.rpartition("/")
     if not service:
-        raise _unusable(name, "its place in the keyring must be `service/user`")
+        raise _unusable_secret(name, "its place in the keyring must be `service/user`")
     try:
         return keyring.get_password(service, user) or None
     except Exception as error:  # noqa: BLE001 - backends come from anywhere, and raise what they like
         # What it says may hold more than the name of the secret.
-        raise _unusable(name, f"the keyring does not answer ({type(error).__name__})") from None
+        raise _unusable_secret(name, f"the keyring does not answer ({type(error).__name__})") from None
 
 
-def _unusable(name: str, why: str, remedy: str = "see `[secrets]` in agent.toml") -> ToolFailure:
+def _unusable_secret(name: str, why: str, remedy: str = "see `[secrets]` in agent.toml") -> ToolFailure:
     return ToolFailure(FailureCode.NOT_CONFIGURED, f"The secret {name} cannot be read: {why}", remedy)

@@ -39,7 +39,7 @@ def members(folder: str) -> Iterator[Member]:
         UnusableWorkspace: The folder cannot be read, holds too many files, or none with `requires`.
     """
     is_empty = True
-    for count, path in enumerate(_markdown(folder)):
+    for count, path in enumerate(_markdown_files(folder)):
         if count >= MAX_WORKSPACE_FILES:
             message = f"`{folder}` has more than {MAX_WORKSPACE_FILES} Markdown files below it"
             raise UnusableWorkspace(message, "name a smaller folder")
@@ -52,21 +52,21 @@ def members(folder: str) -> Iterator[Member]:
         # A key may be written with escapes.
         if (b"requires" in raw or b"\\" in raw) and _OPENING.match(raw):
             reading = read_agent_file(raw)
-            if _requires(reading, raw):
+            if _has_requires(reading, raw):
                 is_empty = False
                 yield Member(path, reading)
     if is_empty:
         raise EmptyWorkspace(folder)
 
 
-def _requires(reading: Reading, raw: bytes) -> bool:
+def _has_requires(reading: Reading, raw: bytes) -> bool:
     if isinstance(reading.tree, Mapping) and reading.tree.items:
         return any(item.key == "requires" for item in reading.tree.items)
     closing = _CLOSING.search(raw, 4)
     return _KEY.search(raw, 0, closing.start() if closing else len(raw)) is not None
 
 
-def _markdown(folder: str) -> Iterator[str]:
+def _markdown_files(folder: str) -> Iterator[str]:
     try:
         found = files_below(folder, ".md")
     except OSError as error:

@@ -7,27 +7,20 @@ from agent_resolver.registry.errors import (
     ToolIdConflict as ToolIdConflict,
 )
 from agent_resolver.registry.inbox import MAX_WORDS as MAX_WORDS, Inbox as Inbox
+from agent_resolver.registry.ledger import Ledger as Ledger
 from agent_resolver.registry.manifest import manifest_of as manifest_of
 from agent_resolver.registry.memory import (
     FixedClock as FixedClock,
-    MemoryLedger as MemoryLedger,
-    MemoryPendingActions as MemoryPendingActions,
-    MemoryRate as MemoryRate,
     MemorySecrets as MemorySecrets,
-    MemoryTrail as MemoryTrail,
     OpenSeal as OpenSeal,
 )
+from agent_resolver.registry.pending_actions import PendingActions as PendingActions
 from agent_resolver.registry.pipeline import Pipeline as Pipeline, Ports as Ports
-from agent_resolver.registry.port import (
-    Ledger as Ledger,
-    PendingActions as PendingActions,
-    Rate as Rate,
-    Seal as Seal,
-    Secrets as Secrets,
-    Trail as Trail,
-)
+from agent_resolver.registry.port import Seal as Seal, Secrets as Secrets
+from agent_resolver.registry.rate_limit import RateLimits as RateLimits
 from agent_resolver.registry.registry import ToolRegistry as ToolRegistry
 from agent_resolver.registry.secret import MASK as MASK, Secret as Secret, redacted as redacted
+from agent_resolver.registry.source import Source as Source, source_of as source_of
 from agent_resolver.registry.tool import CallContext as CallContext, Tool as Tool
 from agent_resolver.schema.descriptor import Descriptor as Descriptor, Labels as Labels, Rules as Rules
 from agent_resolver.schema.outcome import (

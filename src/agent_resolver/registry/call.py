@@ -1,14 +1,15 @@
 """One call on its way through the pipeline."""
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, structs
 
 from agent_resolver.registry.compiled_schema import CompiledSchema
-from agent_resolver.registry.errors import ToolFailure
+from agent_resolver.registry.errors import NeedsAction, ToolFailure
 from agent_resolver.registry.tool import CallContext, Tool
-from agent_resolver.schema.audit import Record
+from agent_resolver.schema.audit import AuditKind, Record
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.outcome import Done, Failed, FailureCode, Outcome, Pending
@@ -28,12 +29,25 @@ class Entry(Struct, frozen=True):
     descriptor: Descriptor
     arguments: CompiledSchema
     result: CompiledSchema | None
+    find_faults: Callable[[dict[str, Any]], tuple[str, ...]] | None = None
+    """What a tool that checks its arguments itself asks besides the schema."""
 
 
 class Call:
     """What is known of a call so far."""
 
-    __slots__ = ("approval", "arguments", "context", "digest", "entry", "is_started", "key", "secrets", "tool_id")
+    __slots__ = (
+        "approval",
+        "arguments",
+        "context",
+        "digest",
+        "entry",
+        "is_started",
+        "key",
+        "secrets",
+        "source_problem",
+        "tool_id",
+    )
 
     def __init__(self, tool_id: str, arguments: dict[str, Any], context: CallContext) -> None:
         self.tool_id = tool_id
@@ -44,6 +58,8 @@ class Call:
         self.entry: Entry
         self.digest = ""
         """Of the arguments."""
+        self.source_problem: ToolFailure | NeedsAction | None = None
+        """Why the source of the tool is not there."""
         self.approval: PendingAction | None = None
         self.secrets: tuple[Secret, ...] = ()
         self.key = ""
@@ -57,9 +73,9 @@ class Call:
 
     def failed_like(self, failure: ToolFailure) -> Failed:
         """The call ends with a failure that was foreseen."""
-        return self.failed(failure.code, str(failure), failure.remedy)
+        return self.failed(failure.code, str(failure), failure.remedy, failure.details)
 
-    def record(self, kind: str, **body: object) -> Record:
+    def record(self, kind: AuditKind, **body: object) -> Record:
         """What the trail keeps of the call."""
         context, tool = self.context, self.tool_id[:MAX_ID]
         return Record(context.run, kind, {"caller": context.caller.id, "trace": context.trace_id, "tool": tool, **body})
@@ -68,11 +84,11 @@ class Call:
         """What the trail keeps of its end: enough to prove it, and nothing of its content."""
         match outcome:
             case Done():
-                return self.record("call.done", result=digest(outcome.result))
+                return self.record(AuditKind.CALL_DONE, result=digest(outcome.result))
             case Failed():
-                return self.record("call.failed", code=outcome.code.value)
+                return self.record(AuditKind.CALL_FAILED, code=outcome.code.value)
             case Pending():
-                return self.record("call.pending", pending=outcome.id)
+                return self.record(AuditKind.CALL_PENDING, pending=outcome.id)
 
     def key_under(self, approval: PendingAction | None) -> str | None:
         """What makes it the same call: the caller's own key, never another caller's; else the approval it was given."""

@@ -53,13 +53,13 @@ def schema_faults(shape: CompiledSchema | None, value: Any, name: str) -> tuple[
         # First, because this ends at values nested too deeply, and the check below would end the process.
         msgspec.json.encode(value, order="sorted")
         if shape is not None and not shape.is_valid(value):
-            return tuple(sorted(_words(fault, name) for fault in shape.iter_errors(value)))
+            return tuple(sorted(_word_fault(fault, name) for fault in shape.iter_errors(value)))
     except (TypeError, ValueError, RecursionError) as error:
         return (f"({name}): it is no JSON: {error}",)
     return ()
 
 
-def _words(fault: Fault, name: str) -> str:
+def _word_fault(fault: Fault, name: str) -> str:
     return f"{'.'.join(map(str, fault.instance_path)) or f'({name})'}: {fault.message}"
 
 

@@ -8,6 +8,7 @@ ResolverError
 └── NeedsAction          raised by a tool, becomes `Pending`
 """
 
+from collections.abc import Sequence
 from typing import get_args
 
 from agent_resolver.core.approval import AnswerRefusal
@@ -36,16 +37,25 @@ class AnswerRefused(ResolverError):
 class ToolFailure(ResolverError):
     """A foreseen failure of a tool.
 
+    `message`, `remedy` and `details` go to the caller. `hint` is for an operator who runs `agent doctor`, where the
+    remedy would be of no use.
+
     Raises:
         TypeError: It is told in something else than words.
         ValueError: There is no such code.
     """
 
-    def __init__(self, code: FailureCode, message: str, remedy: str = "") -> None:
-        _check_words(message, remedy)
+    details: tuple[str, ...]
+
+    def __init__(
+        self, code: FailureCode, message: str, remedy: str = "", *, details: Sequence[str] = (), hint: str = ""
+    ) -> None:
+        _check_words(message, remedy, hint, *details)
         super().__init__(message)
         self.code = FailureCode(code)
         self.remedy = str(remedy) or "ask whoever wrote the tool"
+        self.details = tuple(details)
+        self.hint = hint
 
 
 class NeedsAction(ResolverError):

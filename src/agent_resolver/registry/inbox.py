@@ -4,11 +4,14 @@ from msgspec import structs
 
 from agent_resolver.core.approval import AnswerCode, AnswerRefusal, Verdict, refuse_verdict, refuse_words
 from agent_resolver.registry.errors import AnswerRefused, ToolFailure
-from agent_resolver.registry.port import Clock, PendingActions, Secrets, Trail
+from agent_resolver.registry.pending_actions import PendingActions
+from agent_resolver.registry.port import Clock, Secrets
 from agent_resolver.registry.tool import CallContext
-from agent_resolver.schema.audit import Record
+from agent_resolver.schema.audit import AuditKind, Record
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.pending import PendingAction, PendingState
+from agent_resolver.storage.port import Store
+from agent_resolver.storage.trail import append_record
 
 MAX_WORDS = 10_000
 """How long an answer or a reason may be."""
@@ -21,17 +24,16 @@ class Inbox:
 
     def __init__(
         self,
-        pending: PendingActions,
+        store: Store,
         secrets: Secrets,
         clock: Clock,
         *,
-        trail: Trail | None = None,
         only_verified: bool = False,
     ) -> None:
-        self._pending = pending
+        self._store = store
+        self._pending = PendingActions(store)
         self._secrets = secrets
         self._clock = clock
-        self._trail = trail
         self.only_verified = only_verified
         """Whether an issuer must vouch for whoever answers."""
 
@@ -94,9 +96,8 @@ class Inbox:
 
     async def _refused(self, action: PendingAction, refusal: AnswerRefusal, context: CallContext) -> AnswerRefused:
         """What tells a refusal, once it is recorded."""
-        if self._trail is not None:
-            body = {**_body_by(context.caller, action), "code": refusal.code.value}
-            await self._trail.append(context.run, "action.refused", body)
+        body = {**_action_body_by(context.caller, action), "code": refusal.code.value}
+        await append_record(self._store, Record(context.run, AuditKind.ACTION_REFUSED, body))
         return AnswerRefused(refusal)
 
     async def _keep(
@@ -104,8 +105,8 @@ class Inbox:
     ) -> PendingAction:
         by = context.caller.id
         answered = structs.replace(action, answer=answer, reason=reason, answered_by=by, answered_at=self._clock.now())
-        kind = f"action.{answer}" if action.type == "APPROVAL" else "action.answered"
-        if not await self._pending.answer(answered, Record(context.run, kind, _body_by(context.caller, action))):
+        kind = AuditKind(f"action.{answer}") if action.type == "APPROVAL" else AuditKind.ACTION_ANSWERED
+        if not await self._pending.answer(answered, Record(context.run, kind, _action_body_by(context.caller, action))):
             message = f"{action.id} was answered by somebody else a moment ago"
             refusal = AnswerRefusal(AnswerCode.ALREADY_ANSWERED, message, f"`agent inbox show {action.id}`")
             raise await self._refused(action, refusal, context)
@@ -116,7 +117,7 @@ class Inbox:
         if not (action.needs and action.is_open and await self._is_there(action.needs)):
             return action
         answered = structs.replace(action, answer=READY, answered_by=READY, answered_at=self._clock.now())
-        await self._pending.answer(answered, Record(context.run, "action.settled", _body(action)))
+        await self._pending.answer(answered, Record(context.run, AuditKind.ACTION_SETTLED, _action_body(action)))
         return answered
 
     async def _is_there(self, name: str) -> bool:
@@ -126,7 +127,7 @@ class Inbox:
             return False
 
 
-def _body(action: PendingAction) -> dict[str, object]:
+def _action_body(action: PendingAction) -> dict[str, object]:
     """What the trail says of an action."""
     body: dict[str, object] = {
         "trace": action.trace_id,
@@ -137,6 +138,6 @@ def _body(action: PendingAction) -> dict[str, object]:
     return {**body, "arguments": action.arguments} if action.arguments else body
 
 
-def _body_by(caller: Caller, action: PendingAction) -> dict[str, object]:
+def _action_body_by(caller: Caller, action: PendingAction) -> dict[str, object]:
     """What it says of somebody who answers it, or tries to."""
-    return {"caller": caller.id, "verified": caller.is_verified, **_body(action)}
+    return {"caller": caller.id, "verified": caller.is_verified, **_action_body(action)}

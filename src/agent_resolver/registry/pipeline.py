@@ -2,10 +2,11 @@
 
 import asyncio
 import secrets as randomness
-from collections.abc import Mapping
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from math import ceil
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 from msgspec import Struct, structs
@@ -14,24 +15,25 @@ from agent_resolver.core.admission import Refused
 from agent_resolver.registry.call import MAX_ID, Call, Entry, place_of
 from agent_resolver.registry.compiled_schema import schema_faults
 from agent_resolver.registry.errors import NeedsAction, ToolFailure
-from agent_resolver.registry.memory import (
-    FixedClock,
-    MemoryLedger,
-    MemoryPendingActions,
-    MemoryRate,
-    MemorySecrets,
-    OpenSeal,
-)
-from agent_resolver.registry.port import Clock, Ledger, PendingActions, Rate, Seal, Secrets, Telemetry, Trail
+from agent_resolver.registry.ledger import Ledger
+from agent_resolver.registry.memory import FixedClock, MemorySecrets, OpenSeal
+from agent_resolver.registry.pending_actions import PendingActions
+from agent_resolver.registry.port import Clock, Seal, Secrets, Telemetry
 from agent_resolver.registry.question import RETRY, Questions, pending_of
+from agent_resolver.registry.rate_limit import RateLimits
 from agent_resolver.registry.secret import Secret, is_secret_name, redacted
+from agent_resolver.registry.source import Source, source_of
 from agent_resolver.registry.tool import Progress
+from agent_resolver.schema.audit import AuditKind
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.classification import CLASSIFICATION_RANK
 from agent_resolver.schema.descriptor import Rules
-from agent_resolver.schema.ledger import Begun, Interrupted, Start
+from agent_resolver.schema.ledger import Begun, Ending, LedgerEntry, Start
 from agent_resolver.schema.outcome import Done, Failed, FailureCode, Outcome, Pending
 from agent_resolver.schema.pending import PendingAction
+from agent_resolver.storage.memory import MemoryStore
+from agent_resolver.storage.port import Store
+from agent_resolver.storage.trail import append_record
 
 _LOOK_FIRST: Final = "it may have done its work all the same: look before you call it again"
 _MAYBE_DONE: Final = frozenset(
@@ -55,36 +57,53 @@ _MAX_KEY: Final = 200
 
 
 class Ports(Struct, frozen=True, kw_only=True):
-    """What the pipeline stands on; what is not given is kept in memory, and no trail is kept."""
+    """What the pipeline stands on."""
 
-    trail: Trail | None = None
-    pending: PendingActions = msgspec.field(default_factory=MemoryPendingActions)
-    rate: Rate = msgspec.field(default_factory=MemoryRate)
-    ledger: Ledger | None = None
+    store: Store | None = None
+    """Where calls are kept and recorded; without one, nothing is recorded, and all that is kept is in memory."""
     seal: Seal = OpenSeal()
     secrets: Secrets = msgspec.field(default_factory=MemorySecrets)
     telemetry: Telemetry | None = None
     clock: Clock = FixedClock()
+    seconds: Callable[[], float] = time.time
+    """The time for rate limits."""
     only_verified: bool = False
-    """Whether an issuer must vouch for every caller."""
+    """True if an issuer must vouch for every caller."""
+
+
+class Offer(Struct, frozen=True):
+    """What there is to call, as the registry keeps it up to date."""
+
+    entries: dict[str, Entry] = msgspec.field(default_factory=dict)
+    """The tools that may be called, by id."""
+    refused: dict[str, tuple[str, Refused]] = msgspec.field(default_factory=dict)
+    """The tools that may not, by id: the name of the source of each, and why."""
+    sources: dict[str, Source] = msgspec.field(default_factory=dict)
+    """Where tools come from that are not there all the time, by name."""
+
+    def lost_source(self, tool_id: str) -> Source | None:
+        """The source that a tool comes from, or would come from, if that is not there."""
+        entry = self.entries.get(tool_id)
+        if entry is not None:
+            source = self.sources.get(entry.descriptor.source)
+        elif tool_id in self.refused:
+            source = None
+        else:
+            source = source_of(tool_id, self.sources.values())
+        return None if source is None or source.is_there else source
 
 
 class Pipeline:
     """Takes calls through the steps; the registry says which tools there are."""
 
-    def __init__(self, entries: Mapping[str, Entry], refused: Mapping[str, tuple[str, Refused]], ports: Ports) -> None:
-        self.entries = entries
-        self.refused = refused
+    def __init__(self, offer: Offer, ports: Ports) -> None:
+        self.offer = offer
         self._ports = ports
-        memory = ports.pending if isinstance(ports.pending, MemoryPendingActions) else None
-        if memory is None and ports.ledger is None:
-            raise ValueError("the ledger uses up what pending actions allow: give it along with them")
-        if memory and memory.trail is None:
-            memory.trail = ports.trail
-        self._ledger: Ledger = ports.ledger or MemoryLedger(memory, ports.trail)
-        self._keeps_trail = ports.trail is not None
-        self._keeps_state = ports.ledger is not None or self._keeps_trail
-        self._questions = Questions(ports.pending, ports.clock, is_recorded=self._keeps_trail)
+        self._store: Store = ports.store or MemoryStore()
+        self._is_recorded = ports.store is not None
+        self._ledger = Ledger(self._store)
+        self._rates = RateLimits(self._store, ports.seconds)
+        self._questions = Questions(PendingActions(self._store), ports.clock, is_recorded=self._is_recorded)
 
     async def run(self, call: Call) -> Outcome:
         """Take a call to its end.
@@ -102,8 +121,12 @@ class Pipeline:
         11. No secret that it was given leaves in what it says.
         12. The outcome is recorded before it is told.
         """
+        # Before anything is watched: until its source is there, a tool has no descriptor to tell telemetry of.
+        lost = self.offer.lost_source(call.tool_id) if self.offer.sources else None
+        if lost is not None and self.caller(call) is None:
+            call.source_problem = await lost.restore(call.context.run)
         telemetry = self._ports.telemetry
-        entry = self.entries.get(call.tool_id)
+        entry = self.offer.entries.get(call.tool_id)
         span = telemetry.begin(call.tool_id, entry.descriptor if entry else None, call.context) if telemetry else None
         outcome: Outcome | None = None
         try:
@@ -123,13 +146,13 @@ class Pipeline:
                 # Nobody knows how it ended, and nobody shall wait for it.
                 message = f"{call.tool_id} failed: {type(error).__name__}{place_of(error)}"
                 with suppress(Exception):
-                    await self.audit(call, call.failed(FailureCode.RUNNER_ERROR, message, _LOOK_FIRST))
+                    await self._abandon(call, call.failed(FailureCode.RUNNER_ERROR, message, _LOOK_FIRST))
             raise
 
     async def _outcome(self, call: Call) -> Outcome:
         refused: Outcome | None = (
             self.caller(call)
-            or self.tool(call)
+            or await self.tool(call)
             or self.check_arguments(call)
             or self.scopes(call)
             or self.classification(call)
@@ -157,12 +180,16 @@ class Pipeline:
             return call.failed(FailureCode.UNAUTHORIZED, message, "get a new one from the issuer")
         return None
 
-    def tool(self, call: Call) -> Failed | None:
+    async def tool(self, call: Call) -> Failed | Pending | None:
         """Whether there is such a tool, and it may be called."""
-        if call.tool_id in self.refused:
-            _, refused = self.refused[call.tool_id]
+        if isinstance(call.source_problem, NeedsAction):
+            return await self._questions.need(call, call.source_problem)
+        if call.source_problem is not None:
+            return call.failed_like(call.source_problem)
+        if call.tool_id in self.offer.refused:
+            _, refused = self.offer.refused[call.tool_id]
             return call.failed(FailureCode(refused.code.value), refused.message, refused.remedy)
-        entry = self.entries.get(call.tool_id)
+        entry = self.offer.entries.get(call.tool_id)
         if entry is None:
             message = f"Unknown tool: {call.tool_id[:MAX_ID]}"
             return call.failed(FailureCode.UNKNOWN_TOOL, message, "list the tools with `agent tools list`")
@@ -170,10 +197,11 @@ class Pipeline:
         return None
 
     def check_arguments(self, call: Call) -> Failed | None:
-        """Whether the arguments follow the schema, and what the tool knows besides: its `faults_in`, if it has one."""
-        faults = schema_faults(call.entry.arguments, call.arguments, "arguments")
-        if not faults and (faults_in := getattr(call.entry.tool, "faults_in", None)):
-            faults = faults_in(call.arguments)
+        """Whether the arguments follow the schema, and whatever else a tool that checks them itself asks for."""
+        entry = call.entry
+        faults = schema_faults(entry.arguments, call.arguments, "arguments")
+        if not faults and entry.find_faults is not None:
+            faults = entry.find_faults(call.arguments)
         if faults:
             message = f"The arguments do not follow the schema of {call.tool_id}"
             remedy = f"see `agent tools show {call.tool_id}`"
@@ -209,7 +237,7 @@ class Pipeline:
         """Whether somebody approved this very call, and it was not made yet."""
         rules = call.entry.descriptor.rules
         needs_approval = rules.takes_approval
-        if self._keeps_trail or call.context.key is not None or needs_approval:
+        if self._is_recorded or call.context.key is not None or needs_approval:
             call.digest = digest(call.arguments)
         if not needs_approval:
             return None
@@ -240,7 +268,7 @@ class Pipeline:
         limit = descriptor.rate_limit_per_minute
         # A server has one limit for all its tools; a function of the project has its own.
         subject = descriptor.source if descriptor.labels.kind == "TOOL" else descriptor.id
-        if limit is not None and (wait := await self._ports.rate.take(subject, limit)):
+        if limit is not None and (wait := await self._rates.take(subject, limit)):
             message = f"{subject} allows {limit:g} calls a minute"
             return call.failed(FailureCode.RATE_LIMITED, message, f"try again in {ceil(wait)} s")
         return None
@@ -267,7 +295,7 @@ class Pipeline:
     async def start(self, call: Call) -> Outcome | None:
         """Let the ledger say whether the call is new; then it has started."""
         key = call.key_under(call.approval)
-        if not (self._keeps_state or key):
+        if not (self._is_recorded or key):
             return None
         call.key = key or f"call-{randomness.token_hex(8)}"
         used = {"approval": call.approval.id} if call.approval else {}
@@ -280,7 +308,7 @@ class Pipeline:
             trace_id=call.context.trace_id,
             uses=call.approval.id if call.approval else None,
             at=self._ports.clock.now(),
-            record=call.record("call.started", arguments=call.digest, **used) if self._keeps_trail else None,
+            record=call.record(AuditKind.CALL_STARTED, arguments=call.digest, **used) if self._is_recorded else None,
         )
         begun = await self._ledger.start(start)
         if begun.state == "unknown":
@@ -290,8 +318,8 @@ class Pipeline:
 
     async def _not_started(self, call: Call, begun: Begun) -> Outcome:
         match begun.state:
-            case "done":
-                return self._told_again(call, begun.sealed or b"")
+            case "done" | "failed":
+                return self._told_again(call, begun)
             case "running":
                 message = f"The same call of {call.tool_id} is on its way"
                 same = "trace" if call.context.key is None else "key"
@@ -306,12 +334,15 @@ class Pipeline:
                 _, count = await self._questions.newest_approval(call)
                 return await self._questions.approval(call, count)
 
-    def _told_again(self, call: Call, sealed: bytes) -> Outcome:
+    def _told_again(self, call: Call, begun: Begun) -> Outcome:
+        """The outcome that the call had when it was made."""
         try:
-            content = self._ports.seal.open(sealed, call.key)
+            content = self._ports.seal.open(begun.sealed or b"", call.key)
         except ValueError as error:
             message = f"{call.tool_id} was done under this key, and its result cannot be read: {error}"
             return call.failed(FailureCode.NOT_CONFIGURED, message, "put back the key of the state: `state.key_env`")
+        if begun.state == "failed":
+            return structs.replace(msgspec.json.decode(content, type=Failed), trace_id=call.context.trace_id)
         return Done(trace_id=call.context.trace_id, result=msgspec.json.decode(content))
 
     async def _unknown(self, call: Call, start: Start) -> Outcome | None:
@@ -346,7 +377,7 @@ class Pipeline:
         deadline = asyncio.timeout(limit)
         try:
             async with deadline:
-                said = await _said(call)
+                said = await _invoke_tool(call)
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError | GeneratorExit) and _is_being_cancelled():
                 raise
@@ -402,36 +433,44 @@ class Pipeline:
 
     async def audit(self, call: Call, outcome: Outcome) -> Outcome:
         """Record the outcome, and with it what the ledger has to know."""
-        trail = self._ports.trail
-        record = call.ended(outcome) if trail else None
+        record = call.ended(outcome) if self._is_recorded else None
         if call.is_started:
-            ending, sealed = _ending(call, outcome), None
-            if ending == "done" and isinstance(outcome, Done):
-                sealed = self._ports.seal.close(msgspec.json.encode(outcome.result), call.key)
+            ending = _ending(call, outcome)
+            sealed = self._sealed(call, outcome) if ending in {"done", "failed"} else None
             # What the ledger cannot write it counts as interrupted by itself.
             call.is_started = False
-            await self._ledger.finish(call.key, ending, sealed, record)
-        elif trail and record:
-            await trail.append(record.run, record.kind, record.body)
+            await self._ledger.finish(call.key, ending, self._ports.clock.now(), sealed, record)
+        elif record:
+            await append_record(self._store, record)
         return outcome
 
-    async def unavailable(self, call: Call, problem: ToolFailure | NeedsAction) -> Outcome:
-        """The outcome of a call to a tool whose server is not there, recorded like any other."""
-        if isinstance(problem, NeedsAction):
-            return await self.audit(call, await self._questions.need(call, problem))
-        return await self.audit(call, call.failed_like(problem))
+    async def _abandon(self, call: Call, outcome: Failed) -> None:
+        """Record a call whose outcome could not be kept; sealing this one instead could fail in the same way."""
+        ending: Ending = "forgotten" if call.context.key is None else "unknown"
+        record = call.ended(outcome) if self._is_recorded else None
+        call.is_started = False
+        await self._ledger.finish(call.key, ending, self._ports.clock.now(), None, record)
 
-    async def recover(self, call: Call, interrupted: Interrupted) -> None:
+    def _sealed(self, call: Call, outcome: Outcome) -> bytes:
+        content = outcome.result if isinstance(outcome, Done) else outcome
+        return self._ports.seal.close(msgspec.json.encode(content), call.key)
+
+    async def interrupted(self) -> list[LedgerEntry]:
+        """Every call that started and whose process is gone."""
+        return await self._ledger.interrupted() if self._is_recorded else []
+
+    async def recover(self, call: Call, interrupted: LedgerEntry) -> None:
         """Note that a call was interrupted; what may not be done twice becomes a question for a person."""
         call.digest = interrupted.arguments
         if not interrupted.is_idempotent:
-            entry = self.entries.get(call.tool_id)
-            await self._questions.interrupted(call, interrupted.key, entry.descriptor.rules if entry else Rules())
-        record = call.record("call.interrupted", arguments=call.digest) if self._keeps_trail else None
-        await self._ledger.give_up(interrupted.key, record)
+            entry = self.offer.entries.get(call.tool_id)
+            rules = entry.descriptor.rules if entry else Rules()
+            await self._questions.interrupted(call, interrupted.key, rules)
+        record = call.record(AuditKind.CALL_INTERRUPTED, arguments=call.digest) if self._is_recorded else None
+        await self._ledger.give_up(interrupted.key, self._ports.clock.now(), record)
 
 
-async def _said(call: Call) -> Done | Failed | NeedsAction:
+async def _invoke_tool(call: Call) -> Done | Failed | NeedsAction:
     """What the tool has to say: its result, a failure that it foresaw, or what it needs."""
     try:
         return Done(trace_id=call.context.trace_id, result=await call.entry.tool.invoke(call.arguments, call.context))
@@ -462,15 +501,17 @@ def _writable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _ending(call: Call, outcome: Outcome) -> Literal["done", "unknown", "forgotten"]:
-    """What the ledger keeps; only for a call with a key of its own is there anything to tell again."""
-    if call.context.key is None:
+def _ending(call: Call, outcome: Outcome) -> Ending:
+    """What the ledger keeps; only a call with a key of its own is ever asked for its outcome again.
+
+    A failure is kept as well: a program that is replayed takes the branch that it took.
+    """
+    if call.context.key is None or isinstance(outcome, Pending):
         return "forgotten"
     if isinstance(outcome, Done):
         return "done"
     is_idempotent = call.entry.descriptor.rules.is_idempotent
-    may_be_done = isinstance(outcome, Failed) and outcome.code in _MAYBE_DONE
-    return "unknown" if may_be_done and not is_idempotent else "forgotten"
+    return "unknown" if outcome.code in _MAYBE_DONE and not is_idempotent else "failed"
 
 
 def _without_secrets(progress: Progress, secrets: tuple[Secret, ...]) -> Progress:

@@ -6,8 +6,10 @@ from typing import Final
 from agent_resolver.core.approval import expiry
 from agent_resolver.registry.call import Call
 from agent_resolver.registry.errors import NeedsAction
-from agent_resolver.registry.port import Clock, PendingActions
+from agent_resolver.registry.pending_actions import PendingActions
+from agent_resolver.registry.port import Clock
 from agent_resolver.registry.secret import redacted
+from agent_resolver.schema.audit import AuditKind
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.classification import CLASSIFICATION_RANK
 from agent_resolver.schema.descriptor import Rules
@@ -34,7 +36,7 @@ class Questions:
         """Ask whether this very call may be made."""
         rules, now, binding = call.entry.descriptor.rules, self._clock.now(), _binding_of_call("APPROVAL", call)
         action = PendingAction(
-            id=_id(binding, count),
+            id=_action_id(binding, count),
             type="APPROVAL",
             subject=call.tool_id,
             message=f"{call.context.caller.id} asks to call {call.tool_id} ({rules.classification})",
@@ -57,7 +59,7 @@ class Questions:
         newest, count = await self._pending.newest(binding)
         if newest is None or not newest.is_open:
             action = PendingAction(
-                id=_id(binding, count),
+                id=_action_id(binding, count),
                 type=needed.kind,
                 subject=subject,
                 message=message,
@@ -79,7 +81,7 @@ class Questions:
             return newest
         rules = call.entry.descriptor.rules
         action = PendingAction(
-            id=_id(binding, count),
+            id=_action_id(binding, count),
             type="CLARIFICATION",
             subject=call.tool_id,
             message=message,
@@ -109,7 +111,7 @@ class Questions:
         if newest and newest.used_at and is_still_unknown and not await is_still_unknown():
             return None
         action = PendingAction(
-            id=_id(binding, count),
+            id=_action_id(binding, count),
             type="CLARIFICATION",
             subject=call.tool_id,
             message=f"{call.tool_id} was interrupted after it had started: answer `done`, or `{RETRY}` if it was not",
@@ -127,7 +129,8 @@ class Questions:
         if not self._is_recorded:
             return await self._pending.ask(action)
         asked = {"arguments": action.arguments} if action.arguments else {}
-        return await self._pending.ask(action, call.record("action.asked", action=action.id, type=action.type, **asked))
+        record = call.record(AuditKind.ACTION_ASKED, action=action.id, type=action.type, **asked)
+        return await self._pending.ask(action, record)
 
 
 def pending_of(action: PendingAction, call: Call) -> Pending:
@@ -151,6 +154,6 @@ def _binding_of_call(kind: PendingType, call: Call, *more: str) -> str:
     return digest([kind, call.tool_id, call.digest, call.context.trace_id, call.context.caller.id, *more])
 
 
-def _id(binding: str, count: int) -> str:
+def _action_id(binding: str, count: int) -> str:
     """Short enough to type; the first question of its kind has the same one wherever it is asked."""
     return digest([binding, count])[-12:]

@@ -1,7 +1,7 @@
 """The tools of one agent, and the one way to call them."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -10,9 +10,10 @@ from msgspec import structs
 from agent_resolver.core.admission import Refused
 from agent_resolver.registry.call import Call, Entry
 from agent_resolver.registry.compiled_schema import compile_schema
-from agent_resolver.registry.errors import NeedsAction, ToolFailure, ToolIdConflict
-from agent_resolver.registry.pipeline import Pipeline, Ports
-from agent_resolver.registry.tool import CallContext, Tool
+from agent_resolver.registry.errors import ToolIdConflict
+from agent_resolver.registry.pipeline import Offer, Pipeline, Ports
+from agent_resolver.registry.source import Source
+from agent_resolver.registry.tool import CallContext, ChecksArguments, Tool
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.outcome import Outcome
@@ -23,50 +24,90 @@ class ToolRegistry:
 
     def __init__(self, ports: Ports | None = None, *, pipeline: type[Pipeline] = Pipeline) -> None:
         """A registry on these ports."""
-        self._entries: dict[str, Entry] = {}
-        self._refused: dict[str, tuple[str, Refused]] = {}
-        self._ports = ports or Ports()
-        self._pipeline = pipeline(self._entries, self._refused, self._ports)
+        self._offer = Offer()
+        self._pipeline = pipeline(self._offer, ports or Ports())
         self._running: set[asyncio.Task[None]] = set()
+        self.on_change: Callable[[], None] | None = None
+        """Called after tools came or went; a source that replaces its tools says so once."""
 
     def add(self, tool: Tool) -> None:
         """Offer a tool.
 
         Raises:
             ToolIdConflict: Another tool has its id.
-            ValueError: A schema of it is no schema, or refers to one elsewhere.
+            ValueError: A schema of it is not a schema, or refers to one elsewhere.
         """
-        descriptor = tool.descriptor
-        if known := self._entries.get(descriptor.id):
-            raise ToolIdConflict(descriptor.id, known.descriptor.source, descriptor.source)
-        shape = partial(compile_schema, has_formats=descriptor.labels.kind != "TOOL")
-        result = None if descriptor.output_schema is None else shape(descriptor.output_schema)
-        self._entries[descriptor.id] = Entry(tool, descriptor, shape(descriptor.input_schema), result)
+        self._require_free(tool.descriptor)
+        self._offer.entries[tool.descriptor.id] = _entry_of(tool)
+        self._note_change()
 
     def refuse(self, tool_id: str, source: str, refused: Refused) -> None:
         """Remember why a tool is not offered, so that a call to it can say so."""
-        self._refused[tool_id] = (source, refused)
+        self._offer.refused[tool_id] = (source, refused)
+
+    def attach(self, source: Source) -> None:
+        """Let this source look again for its tools when one of them is called while it is not there."""
+        self._offer.sources[source.name] = source
+
+    def replace(self, source: str, tools: Iterable[Tool], refused: Mapping[str, Refused]) -> None:
+        """Offer and refuse exactly this of a source, in place of what it offered before.
+
+        Raises:
+            ToolIdConflict: Another source has one of the ids.
+        """
+        before, entries = self._of_source(source), [_entry_of(tool) for tool in tools]
+        for entry in entries:
+            self._require_free(entry.descriptor, source)
+        self._withdraw(source)
+        for entry in entries:
+            self._offer.entries[entry.descriptor.id] = entry
+        for tool_id, why in refused.items():
+            self.refuse(tool_id, source, why)
+        if self._of_source(source) != before:
+            self._note_change()
+
+    def _require_free(self, descriptor: Descriptor, replaced: str | None = None) -> None:
+        """Refuse an id that a tool has which is not about to be replaced."""
+        known = self._offer.entries.get(descriptor.id)
+        if known is not None and known.descriptor.source != replaced:
+            raise ToolIdConflict(descriptor.id, known.descriptor.source, descriptor.source)
+
+    def _of_source(self, source: str) -> list[Descriptor]:
+        descriptors = (entry.descriptor for entry in self._offer.entries.values())
+        return [descriptor for descriptor in descriptors if descriptor.source == source]
+
+    def _withdraw(self, source: str) -> None:
+        for descriptor in self._of_source(source):
+            del self._offer.entries[descriptor.id]
+        for tool_id in [key for key, (origin, _) in self._offer.refused.items() if origin == source]:
+            del self._offer.refused[tool_id]
+
+    def _note_change(self) -> None:
+        if self.on_change is not None:
+            self.on_change()
 
     def list(self, tag: str | None = None) -> tuple[Descriptor, ...]:
         """Every tool that may be called, by id; only those with a tag if one is named."""
-        known = (self._entries[tool_id].descriptor for tool_id in sorted(self._entries))
+        entries = self._offer.entries
+        known = (entries[tool_id].descriptor for tool_id in sorted(entries))
         return tuple(descriptor for descriptor in known if tag is None or tag in descriptor.labels.tags)
 
     def get(self, tool_id: str) -> Descriptor | None:
         """The tool with this id, if it may be called."""
-        entry = self._entries.get(tool_id)
+        entry = self._offer.entries.get(tool_id)
         return entry.descriptor if entry else None
 
-    def withdraw(self, source: str) -> None:
-        """Offer and refuse nothing of `source` any longer."""
-        for tool_id in [key for key, entry in self._entries.items() if entry.descriptor.source == source]:
-            del self._entries[tool_id]
-        for tool_id in [key for key, (origin, _) in self._refused.items() if origin == source]:
-            del self._refused[tool_id]
+    async def look_up(self, tool_id: str, run: str) -> Descriptor | None:
+        """The tool with this id, if it may be called; its source is looked for where the tool is not there."""
+        lost = self._offer.lost_source(tool_id)
+        if tool_id not in self._offer.entries and lost is not None:
+            await lost.restore(run)
+        return self.get(tool_id)
 
     def refused(self) -> dict[str, Refused]:
         """Every tool that is there and may not be called, by id."""
-        return {tool_id: self._refused[tool_id][1] for tool_id in sorted(self._refused)}
+        refused = self._offer.refused
+        return {tool_id: refused[tool_id][1] for tool_id in sorted(refused)}
 
     async def call(self, tool_id: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
         """Call a tool: `Pipeline.run` has the steps.
@@ -83,15 +124,11 @@ class ToolRegistry:
         while self._running:
             await asyncio.wait(self._running)
 
-    async def unavailable(self, tool_id: str, problem: ToolFailure | NeedsAction, context: CallContext) -> Outcome:
-        """The outcome of a call to a tool whose server is not there, recorded like any other."""
-        return await self._pipeline.unavailable(Call(tool_id, {}, context), problem)
-
     async def recover(self, context: CallContext) -> int:
         """Find the calls whose process is gone; what may not be done twice becomes a question for a person."""
-        found = await self._ports.ledger.interrupted() if self._ports.ledger else []
+        found = await self._pipeline.interrupted()
         for interrupted in found:
-            # Whoever is asked about it must know whose call it was; this process only found it.
+            # The person who is asked about it must know whose call it was; this process only found it.
             theirs = structs.replace(context, trace_id=interrupted.trace_id, caller=Caller(id=interrupted.caller))
             await self._pipeline.recover(Call(interrupted.tool, {}, theirs), interrupted)
         return len(found)
@@ -109,3 +146,16 @@ class ToolRegistry:
         finally:
             if task := asyncio.current_task():
                 self._running.discard(task)
+
+
+def _entry_of(tool: Tool) -> Entry:
+    """A tool, ready to be called.
+
+    Raises:
+        ValueError: A schema of it is not a schema, or refers to one elsewhere.
+    """
+    descriptor = tool.descriptor
+    compiled = partial(compile_schema, has_formats=descriptor.labels.kind != "TOOL")
+    result = None if descriptor.output_schema is None else compiled(descriptor.output_schema)
+    find_faults = tool.faults_in if isinstance(tool, ChecksArguments) else None
+    return Entry(tool, descriptor, compiled(descriptor.input_schema), result, find_faults)

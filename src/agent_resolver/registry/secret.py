@@ -50,37 +50,37 @@ def is_secret_name(text: str) -> bool:
 
 def redacted(value: Any, secrets: Iterable[Secret]) -> Any:  # noqa: ANN401 - a JSON value
     """The value with every secret in it masked, also where it is encoded."""
-    found = {form for secret in secrets for form in _forms(secret.reveal()) if len(form) >= _SHORTEST}
+    found = {form for secret in secrets for form in _written_forms(secret.reveal()) if len(form) >= _SHORTEST}
     # The longest first: a secret may hold another one, and a form of it a shorter form.
     forms = sorted(found, key=lambda form: (-len(form), form))
     if not forms:
         return value
     try:
-        return _masked(value, forms)
+        return _mask_forms(value, forms)
     except RecursionError:
         # It is nested too deeply to be looked through: then nobody sees any of it.
         return MASK
 
 
-def _forms(text: str) -> Iterator[str]:
+def _written_forms(text: str) -> Iterator[str]:
     """How a secret may look in a text."""
     if len(text) < _SHORTEST:
         return
-    raw = _bytes(text)
+    raw = _raw_bytes(text)
     yield text
     yield text.strip()
     yield from (line for line in map(str.strip, text.splitlines()) if len(line) >= _SHORTEST_LINE)
     yield json.dumps(text)[1:-1]
     yield json.dumps(text, ensure_ascii=False)[1:-1]
-    yield from _markup(text)
-    yield from _python(text, raw)
+    yield from _forms_in_markup(text)
+    yield from _forms_in_python(text, raw)
     for quoted in {quote_from_bytes(raw, safe=safe) for safe in ("", "/")}:
         yield from (quoted, _lower_escapes(quoted), quoted.replace("%20", "+"))
     yield from (raw.hex(), raw.hex().upper())
-    yield from _base64(raw)
+    yield from _forms_in_base64(raw)
 
 
-def _markup(text: str) -> Iterator[str]:
+def _forms_in_markup(text: str) -> Iterator[str]:
     """The secret in HTML or XML."""
     escaped = html.escape(text, quote=False)
     yield escaped
@@ -88,14 +88,14 @@ def _markup(text: str) -> Iterator[str]:
         yield from (escaped.replace('"', double).replace("'", single) for double, single in _QUOTES)
 
 
-def _python(text: str, raw: bytes) -> Iterator[str]:
+def _forms_in_python(text: str, raw: bytes) -> Iterator[str]:
     """The secret as Python writes it, also as bytes and in what holds quotes of its own."""
     # With both kinds of quotes in a text, it is the single ones that Python escapes.
     for escaped in (repr(f'"{text}')[2:-1], repr(b'"' + raw)[3:-1]):
         yield from (escaped, escaped.replace("\\'", "'"))
 
 
-def _bytes(text: str) -> bytes:
+def _raw_bytes(text: str) -> bytes:
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -107,7 +107,7 @@ def _lower_escapes(quoted: str) -> str:
     return "".join((first, *(f"%{part[:2].lower()}{part[2:]}" for part in rest)))
 
 
-def _base64(raw: bytes) -> Iterator[str]:
+def _forms_in_base64(raw: bytes) -> Iterator[str]:
     """The secret in Base64, also after one or two other bytes and before any, as in `user:password`."""
     yield base64.b64encode(raw).decode()
     yield base64.urlsafe_b64encode(raw).decode()
@@ -118,16 +118,16 @@ def _base64(raw: bytes) -> Iterator[str]:
         yield from (own, own.translate(_URL_SAFE))
 
 
-def _masked(value: Any, forms: list[str]) -> Any:  # noqa: ANN401 - a JSON value
+def _mask_forms(value: Any, forms: list[str]) -> Any:  # noqa: ANN401 - a JSON value
     match value:
         case str():
             for form in forms:
                 value = value.replace(form, MASK)
             return value
         case list() | tuple():
-            return [_masked(item, forms) for item in value]
+            return [_mask_forms(item, forms) for item in value]
         case dict():
-            return {_masked(key, forms): _masked(item, forms) for key, item in value.items()}
+            return {_mask_forms(key, forms): _mask_forms(item, forms) for key, item in value.items()}
         case bool() | None:
             return value
         case int() | float():
@@ -135,4 +135,4 @@ def _masked(value: Any, forms: list[str]) -> Any:  # noqa: ANN401 - a JSON value
             return MASK if any(form in shown for form in forms) else value
         case _:
             # Some other values can be written as JSON: they are masked as they would be written.
-            return _masked(msgspec.json.decode(msgspec.json.encode(value)), forms)
+            return _mask_forms(msgspec.json.decode(msgspec.json.encode(value)), forms)

@@ -1,7 +1,7 @@
 """What the registry knows of a tool, whatever kind it is."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -63,4 +63,13 @@ class Tool(Protocol):
             ToolFailure: It did not work, in a way that is foreseen.
             NeedsAction: It cannot start before a person has done something.
         """
+        ...
+
+
+@runtime_checkable
+class ChecksArguments(Protocol):
+    """A tool that asks more of its arguments than their schema says."""
+
+    def faults_in(self, arguments: dict[str, Any]) -> tuple[str, ...]:
+        """Everything that is wrong with arguments that follow the schema, each with its place."""
         ...

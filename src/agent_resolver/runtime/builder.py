@@ -1,9 +1,10 @@
 """Puts a runtime together, and keeps its snapshots."""
 
+from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from agent_resolver.registry.tool import Tool
 from agent_resolver.runtime.errors import (
@@ -25,6 +26,7 @@ from agent_resolver.runtime.registry_set import (
     AgentSpecs,
     BackendFactory,
     CompositeAgents,
+    LayeredAgents,
     Lock,
     MapAgents,
     ModelFacts,
@@ -33,7 +35,7 @@ from agent_resolver.runtime.registry_set import (
 )
 from agent_resolver.runtime.spec import AgentSpec
 from agent_resolver.runtime.spec_reader import check_spec, check_value
-from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.runtime.tool_contract import descriptor_of
 
 if TYPE_CHECKING:
     from agent_resolver.runtime.plugin import Plugin
@@ -45,10 +47,10 @@ Checked = TypeVar("Checked", ModelSpec, ModelPool)
 class AgentRuntime:
     """Agents, as they are now: every change is another snapshot, and a plan keeps the one that it was made of."""
 
-    def __init__(self, registries: RegistrySet, local: MapAgents, remotes: tuple[tuple[str, AgentSpecs], ...]) -> None:
+    def __init__(self, registries: RegistrySet, local: MapAgents, others: "_OtherAgents") -> None:
         self._registries = registries
         self._local = local
-        self._remotes = remotes
+        self._others = others
 
     @property
     def snapshot(self) -> RegistrySet:
@@ -103,9 +105,21 @@ class AgentRuntime:
 
     def _change(self, agent_id: str, spec: AgentSpec | None) -> int:
         self._local = self._local.changed(agent_id, spec)
-        agents = CompositeAgents(self._local, self._remotes) if self._remotes else self._local
+        agents = self._others.after(self._local)
         self._registries = structs.replace(self._registries, version=self._registries.version + 1, agents=agents)
         return self._registries.version
+
+
+class _OtherAgents(Struct, frozen=True):
+    """Agents that are looked for after those that were added one by one."""
+
+    layers: tuple[AgentSpecs, ...] = ()
+    remotes: tuple[tuple[str, AgentSpecs], ...] = ()
+
+    def after(self, local: MapAgents) -> AgentSpecs:
+        """All agents, the local ones first."""
+        here = LayeredAgents((local, *self.layers)) if self.layers else local
+        return CompositeAgents(here, self.remotes) if self.remotes else here
 
 
 class AgentRuntimeBuilder:
@@ -121,6 +135,9 @@ class AgentRuntimeBuilder:
         self._tools: dict[str, Tool] = {}
         self._backends: dict[str, BackendFactory] = {}
         self._locks: dict[str, Lock] = {}
+        self._layers: list[AgentSpecs] = []
+        self._lazy_plugins: list[Mapping[str, Plugin]] = []
+        self._lazy_locks: list[Mapping[str, Lock]] = []
         self._remotes: list[tuple[str, AgentSpecs]] = []
         self._estimates: dict[str, ModelFacts] = {}
         self._has_a2a = True
@@ -139,10 +156,15 @@ class AgentRuntimeBuilder:
             self.with_agent_spec(spec)
         return self
 
+    def with_agents(self, agents: AgentSpecs) -> Self:
+        """Add agents that are read when they are asked for, after those that were added one by one."""
+        self._layers.append(agents)
+        return self
+
     def with_tool(self, tool: Tool) -> Self:
         """Add a tool that every agent may have."""
-        descriptor = getattr(tool, "descriptor", None)
-        if not isinstance(descriptor, Descriptor):
+        descriptor = descriptor_of(tool)
+        if descriptor is None:
             self._errors.append(ConfigValidation(f"invalid tool {tool!r}: it has no descriptor"))
             return self
         return self._add(self._tools, "tool", descriptor.id, tool)
@@ -168,6 +190,11 @@ class AgentRuntimeBuilder:
             return self
         return self._add(self._plugins, "plugin", checked.id, checked)
 
+    def with_plugins(self, plugins: "Mapping[str, Plugin]") -> Self:
+        """Add plugins that are loaded when they are asked for, after those that were added one by one."""
+        self._lazy_plugins.append(plugins)
+        return self
+
     def with_backend(self, kind: str, factory: BackendFactory) -> Self:
         """Add a way to reach remote agents of a kind."""
         return self._add(self._backends, "backend", kind, factory)
@@ -175,6 +202,11 @@ class AgentRuntimeBuilder:
     def with_lock(self, agent_id: str, lock: Lock) -> Self:
         """Add what is known of an agent's lock."""
         return self._add(self._locks, "lock", agent_id, lock)
+
+    def with_locks(self, locks: Mapping[str, Lock]) -> Self:
+        """Add locks that are verified when they are asked for, after those that were added one by one."""
+        self._lazy_locks.append(locks)
+        return self
 
     def with_remote_agents(self, source: str, agents: AgentSpecs) -> Self:
         """Add agents of somebody else, after those that were added before."""
@@ -221,20 +253,20 @@ class AgentRuntimeBuilder:
         models, errors = self._with_aliases()
         if found := [*self._errors, *errors]:
             raise found[0]
-        local, remotes = MapAgents(self._agents.values()), tuple(self._remotes)
+        local, others = MapAgents(self._agents.values()), _OtherAgents(tuple(self._layers), tuple(self._remotes))
         registries = RegistrySet(
-            agents=CompositeAgents(local, remotes) if remotes else local,
+            agents=others.after(local),
             models=models,
             pools=_in_order(self._pools),
             providers=_in_order(self._providers),
-            plugins=_in_order(self._plugins),
+            plugins=_layered(self._plugins, self._lazy_plugins),
             tools=_in_order(self._tools),
             backends=_in_order(self._backends),
-            locks=_in_order(self._locks),
+            locks=_layered(self._locks, self._lazy_locks),
             estimates=_in_order(self._estimates),
             has_a2a=self._has_a2a,
         )
-        return AgentRuntime(registries, local, remotes)
+        return AgentRuntime(registries, local, others)
 
     def _add(self, known: dict[str, Any], kind: str, name: str, value: object) -> Self:
         if name in known:
@@ -268,3 +300,12 @@ class AgentRuntimeBuilder:
 
 def _in_order(known: Mapping[str, Value]) -> dict[str, Value]:
     return dict(sorted(known.items()))
+
+
+def _layered(known: Mapping[str, Value], lazy: Iterable[Mapping[str, Value]]) -> Mapping[str, Value]:
+    """What was added one by one, then what is looked up when it is asked for."""
+    layers = list(lazy)
+    if not layers:
+        return _in_order(known)
+    # The type stubs know only mappings that can be changed; nothing changes these.
+    return ChainMap(_in_order(known), *layers)  # type: ignore[arg-type]

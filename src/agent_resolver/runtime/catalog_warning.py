@@ -22,16 +22,16 @@ def catalog_warnings(
     """
     refused = sorted(tool_id for server in lock.servers for tool_id in server.refused) if lock else []
     later = [f"{server.server.rpartition('@')[0]}." for server in lock.servers if not server.is_mapped] if lock else []
-    for field, pattern in _entries(spec, _PATTERN_FIELDS):
+    for field, pattern in _entries_of(spec, _PATTERN_FIELDS):
         if not matched[pattern] and not _may_match(parts_of(pattern), refused, later):
             message = f"{field} has `{pattern}`, which matches no tool"
             yield PlanWarning(WarningCode.UNMATCHED_PATTERN, pattern, message)
-    for field, entry in _entries(spec, (*_LITERAL_FIELDS, *_PATTERN_FIELDS)):
+    for field, entry in _entries_of(spec, (*_LITERAL_FIELDS, *_PATTERN_FIELDS)):
         if is_permission_shaped(entry):
             message = f'{field} has `{entry}`, which looks like a rule for sections["permission"]'
             yield PlanWarning(WarningCode.PERMISSION_SHAPED_ENTRY, entry, message)
     shut = frozenset(refused)
-    for field, entry in _entries(spec, _LITERAL_FIELDS):
+    for field, entry in _entries_of(spec, _LITERAL_FIELDS):
         if is_permission_shaped(entry) or entry in found or entry in shut:
             continue
         if "*" in entry:
@@ -65,7 +65,7 @@ def _may_match(parts: LiteralParts, refused: Sequence[str], later: Iterable[str]
     return any(start.startswith(prefix) or (prefix.startswith(start) and len(parts) > 1) for prefix in later)
 
 
-def _entries(spec: AgentSpec, fields: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _entries_of(spec: AgentSpec, fields: Iterable[str]) -> Iterator[tuple[str, str]]:
     for field in fields:
         for entry in getattr(spec, field) or ():
             yield field, entry

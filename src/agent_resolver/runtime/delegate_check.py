@@ -19,7 +19,7 @@ def check_delegates(registries: RegistrySet, spec: AgentSpec) -> dict[str, Agent
         AgentNotFound: One of them is not there.
         ConstraintBroken: One of them would see data that it may not.
     """
-    direct = {agent_id: _delegate(registries, agent_id) for agent_id in dict.fromkeys(spec.delegates)}
+    direct = {agent_id: _find_delegate(registries, agent_id) for agent_id in dict.fromkeys(spec.delegates)}
     seen, waiting = {spec.id}, deque(direct)
     is_constrained = _is_constrained(spec)
     while waiting:
@@ -27,7 +27,7 @@ def check_delegates(registries: RegistrySet, spec: AgentSpec) -> dict[str, Agent
         if agent_id in seen:
             continue
         seen.add(agent_id)
-        delegate = direct.get(agent_id) or _delegate(registries, agent_id)
+        delegate = direct.get(agent_id) or _find_delegate(registries, agent_id)
         if delegate.is_remote:
             endpoint, _ = reached(registries, delegate)
             check_data(spec, f"remote agent {agent_id}", "remote agent", endpoint.data)
@@ -56,7 +56,7 @@ def reached(registries: RegistrySet, spec: AgentSpec) -> tuple[RemoteEndpoint, B
     return endpoint, factory
 
 
-def _delegate(registries: RegistrySet, agent_id: str) -> AgentSpec:
+def _find_delegate(registries: RegistrySet, agent_id: str) -> AgentSpec:
     spec = registries.agents.get(agent_id)
     if spec is None:
         raise AgentNotFound(agent_id, suggestion(agent_id, registries.agents.ids()))

@@ -33,9 +33,6 @@ from agent_resolver.schema.issue import Issue
 class ResolveError(ResolverError):
     """An agent has no plan."""
 
-    hint = ""
-    """What to do next, where that can be said."""
-
 
 class InvalidSpec(ResolveError):
     """A spec does not follow its schema; holds every issue, not the first."""
@@ -44,7 +41,6 @@ class InvalidSpec(ResolveError):
         super().__init__("; ".join(map(str, issues)))
         self.issues = tuple(issues)
         self.source = source
-        """The file that it stands in, where it stands in one."""
 
 
 class _NotFound(ResolveError):
@@ -153,10 +149,12 @@ class LockMissing(ResolveError):
 class LockStale(ResolveError):
     """A lock does not hold; holds every difference."""
 
+    details: tuple[Difference, ...]
+
     def __init__(self, agent_id: str, path: str, differences: Sequence[Difference], hint: str = "") -> None:
         super().__init__(f"agent {agent_id} has a lock that does not hold: {path}")
         self.agent_id = agent_id
-        self.differences = tuple(differences)
+        self.details = tuple(differences)
         self.hint = hint or "see `agent verify`"
 
 

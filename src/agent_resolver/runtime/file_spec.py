@@ -1,8 +1,6 @@
 """Agent files as the runtime reads them, also those that were written for other tools."""
 
-from collections import Counter
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import Final
 
 import msgspec
@@ -11,11 +9,11 @@ from msgspec import structs
 from agent_resolver.catalog.entry import Definition
 from agent_resolver.catalog.reader import front_matter_tree
 from agent_resolver.catalog.uri import SCHEME
-from agent_resolver.core.constraint import Limits, limits_in
 from agent_resolver.runtime.errors import InvalidSpec
 from agent_resolver.runtime.spec import AgentSpec
 from agent_resolver.runtime.spec_reader import parse_spec, refused
-from agent_resolver.schema.agent_file import Constraints
+from agent_resolver.schema.agent_file import Constraints, Limits, limits_in
+from agent_resolver.schema.governing_key import governing_key_faults
 from agent_resolver.schema.issue import Issue, IssueCode
 from agent_resolver.schema.tree import Item, Mapping, Node, Scalar, Sequence, located, plain
 from agent_resolver.schema.walker import walk
@@ -25,14 +23,10 @@ _SAME_AS_ALWAYS: Final = {"", "inherit"}
 """What other tools write for the model that everything else uses."""
 _RUNTIME: Final = "runtime"
 _CONSTRAINTS: Final = "constraints"
-_GOVERNING: Final = (_CONSTRAINTS, "requires", _RUNTIME)
-"""What says how the agent is held; misspelt, it would open what it should shut."""
 _ELSEWHERE: Final = {"id": "`name`", "limits": "`constraints`", "requires_lock": "`requires`", "registry": "the file"}
 """What of a spec the rest of the file says, and `runtime` may not."""
 _OUTSIDE: Final = {"id": "name", "model_id": "model", "allowed_tools": "tools"}
 """What of a spec other keys of the file say."""
-_NEAR: Final = 0.86
-"""How alike a key must be to be a slip and not another word."""
 
 
 def spec_of(definition: Definition, agent_id: str = "") -> AgentSpec:
@@ -48,12 +42,12 @@ def spec_of(definition: Definition, agent_id: str = "") -> AgentSpec:
     entry = definition.entry
     tree = front_matter_tree(definition.raw)
     said = {item.key: item for item in tree.items}
-    faults = [*_governing_faults(tree), *_constraint_faults(said.get(_CONSTRAINTS))]
+    faults = [*governing_key_faults(tree), *_constraint_faults(said.get(_CONSTRAINTS))]
     spec = None
     try:
-        spec = parse_spec(_document(definition, said))
+        spec = parse_spec(_spec_document(definition, said))
     except InvalidSpec as error:
-        faults += [_placed(issue, said.get(_RUNTIME)) for issue in error.issues]
+        faults += [_place_in_file(issue, said.get(_RUNTIME)) for issue in error.issues]
     if faults or spec is None:
         raise InvalidSpec(faults, definition.file)
     # The prompt is the file's own text: nothing in it is a typing error.
@@ -63,13 +57,13 @@ def spec_of(definition: Definition, agent_id: str = "") -> AgentSpec:
         description=spec.description or entry.description or None,
         system_prompt=spec.system_prompt or definition.content.strip(),
         delegates=tuple(delegate.removeprefix(SCHEME) for delegate in spec.delegates),
-        limits=_limits(said.get(_CONSTRAINTS)),
+        limits=_limits_of(said.get(_CONSTRAINTS)),
         requires_lock=entry.requires,
         registry=definition.file,
     )
 
 
-def _document(definition: Definition, said: dict[str, Item]) -> Mapping:
+def _spec_document(definition: Definition, said: dict[str, Item]) -> Mapping:
     """What the file says of its spec: `runtime`, and the other keys where it does not."""
     entry = definition.entry
     model = DEFAULT_MODEL if (entry.model or "") in _SAME_AS_ALWAYS else entry.model
@@ -81,22 +75,22 @@ def _document(definition: Definition, said: dict[str, Item]) -> Mapping:
         raise InvalidSpec([located(said[_RUNTIME], IssueCode.INVALID_TYPE, "Expected object")])
     taken = {item.key for item in runtime.items}
     if elsewhere := [item for item in runtime.items if item.key in _ELSEWHERE]:
-        raise InvalidSpec([_unknown(item, f"Unknown key: {_ELSEWHERE[item.key]} says it") for item in elsewhere])
-    outside = [_item(name, value, said.get(_OUTSIDE[name])) for name, value in values.items() if name not in taken]
+        raise InvalidSpec([_unknown_key(item, f"Unknown key: {_ELSEWHERE[item.key]} says it") for item in elsewhere])
+    outside = [_make_item(name, value, said.get(_OUTSIDE[name])) for name, value in values.items() if name not in taken]
     return Mapping((*outside, *runtime.items), runtime.line, runtime.column)
 
 
-def _item(name: str, value: str | tuple[str, ...] | None, origin: Item | None) -> Item:
+def _make_item(name: str, value: str | tuple[str, ...] | None, origin: Item | None) -> Item:
     place = (origin.line, origin.column) if origin else (1, 1)
-    node: Node = Scalar(value, *place) if not isinstance(value, tuple) else _sequence(value, place)
+    node: Node = Scalar(value, *place) if not isinstance(value, tuple) else _make_sequence(value, place)
     return Item(name, *place, node)
 
 
-def _sequence(values: tuple[str, ...], place: tuple[int, int]) -> Sequence:
+def _make_sequence(values: tuple[str, ...], place: tuple[int, int]) -> Sequence:
     return Sequence(tuple(Scalar(value, *place) for value in values), *place)
 
 
-def _placed(issue: Issue, runtime: Item | None) -> Issue:
+def _place_in_file(issue: Issue, runtime: Item | None) -> Issue:
     """The issue of a spec as one of the file."""
     items = runtime.value.items if runtime and isinstance(runtime.value, Mapping) else ()
     name = issue.at[0] if issue.at else ""
@@ -105,27 +99,16 @@ def _placed(issue: Issue, runtime: Item | None) -> Issue:
     return issue.within(_RUNTIME)
 
 
-def _governing_faults(tree: Mapping) -> Iterator[Issue]:
-    """The keys that govern the agent and stand there twice, and those that were probably meant to."""
-    count = Counter(item.key for item in tree.items)
-    missing = [key for key in _GOVERNING if key not in count]
-    for item in tree.items:
-        if item.key in _GOVERNING and count[item.key] > 1:
-            yield located(item, IssueCode.DUPLICATE_KEY, "Duplicate key").within(item.key)
-        elif item.key not in _GOVERNING and (near := get_close_matches(item.key.casefold(), missing, 1, _NEAR)):
-            yield _unknown(item, "Unknown key", f"did you mean `{near[0]}`?")
-
-
 def _constraint_faults(constraints: Item | None) -> Iterator[Issue]:
     """Whatever is wrong there is refused, since it would open what it should shut."""
     for issue in refused(walk(constraints.value, Constraints)) if constraints else ():
         yield issue.within(_CONSTRAINTS)
 
 
-def _limits(constraints: Item | None) -> Limits:
+def _limits_of(constraints: Item | None) -> Limits:
     return limits_in(msgspec.convert(plain(constraints.value), Constraints)) if constraints else Limits()
 
 
-def _unknown(item: Item, message: str, hint: str = "") -> Issue:
+def _unknown_key(item: Item, message: str, hint: str = "") -> Issue:
     issue = located(item, IssueCode.UNKNOWN_KEY, message, hint=hint)
     return issue.within(item.key)

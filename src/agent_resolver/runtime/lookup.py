@@ -22,6 +22,7 @@ from agent_resolver.runtime.plan import Seat
 from agent_resolver.runtime.registry_set import HeldLock, MissingLock, ModelFacts, Provider, RegistrySet, StaleLock
 from agent_resolver.runtime.spec import AgentSpec, ContextPolicy
 from agent_resolver.runtime.spec_reader import refused
+from agent_resolver.schema.artifact_path import lock_path_of
 from agent_resolver.schema.source import Unreadable
 from agent_resolver.schema.toml_tree import tree_of
 from agent_resolver.schema.walker import suggestion, walk
@@ -78,11 +79,11 @@ def look_up(registries: RegistrySet, spec: AgentSpec) -> Lookup:
     """
     retry = section(spec, RETRY, RETRY, RetryConfig)
     lock = held_lock(registries, spec)
-    pool, members = _members(registries, spec)
+    pool, members = _find_members(registries, spec)
     for member, _ in members:
         check_data(spec, f"model {member.id}", "model", member.data)
-    trusted = [_filled(member, provider.facts.get(member.upstream_model)) for member, provider in members]
-    known = [_filled(member, registries.estimates.get(member.upstream_model)) for member in trusted]
+    trusted = [_fill_in_facts(member, provider.facts.get(member.upstream_model)) for member, provider in members]
+    known = [_fill_in_facts(member, registries.estimates.get(member.upstream_model)) for member in trusted]
     seats = tuple(Seat(model, provider.executor) for model, (_, provider) in zip(known, members, strict=True))
     executor = seats[0].executor if pool is None else PooledExecutor(pool, seats)
     model, sure = (known[0], trusted[0]) if pool is None else (pooled(pool, known), pooled(pool, trusted))
@@ -127,7 +128,7 @@ def held_lock(registries: RegistrySet, spec: AgentSpec) -> HeldLock | None:
     """
     if not spec.requires_lock:
         return None
-    lock = registries.locks.get(spec.id) or MissingLock(path=f"{spec.id}.lock")
+    lock = registries.locks.get(spec.id) or MissingLock(path=lock_path_of(f"{spec.id}.md"))
     if isinstance(lock, MissingLock):
         raise LockMissing(spec.id, lock.path, lock.hint)
     if isinstance(lock, StaleLock):
@@ -137,7 +138,7 @@ def held_lock(registries: RegistrySet, spec: AgentSpec) -> HeldLock | None:
 
 def models_of(registries: RegistrySet, spec: AgentSpec) -> list[ModelSpec]:
     """The model of a spec, or every member of its pool."""
-    return [model for model, _ in _members(registries, spec)[1]]
+    return [model for model, _ in _find_members(registries, spec)[1]]
 
 
 def check_data(spec: AgentSpec, what: str, kind: str, data: DataFacts) -> None:
@@ -165,34 +166,36 @@ def clamped(policy: ContextPolicy | None, model: ModelSpec) -> ContextPolicy | N
     )
 
 
-def _members(registries: RegistrySet, spec: AgentSpec) -> tuple[ModelPool | None, list[tuple[ModelSpec, Provider]]]:
+def _find_members(
+    registries: RegistrySet, spec: AgentSpec
+) -> tuple[ModelPool | None, list[tuple[ModelSpec, Provider]]]:
     model, pool = registries.models.get(spec.model_id), registries.pools.get(spec.model_id)
     if model and pool:
         raise AmbiguousModelReference(spec.model_id)
     if model:
-        return None, [(model, _provider(registries, model))]
+        return None, [(model, _find_provider(registries, model))]
     if pool is None or not pool.members:
         hint = suggestion(spec.model_id, [*registries.models, *registries.pools])
         raise ModelNotFound(spec.model_id, hint if spec.model_id else "the spec names no model")
-    models = [_member(registries, member.model_id) for member in in_turn(pool, spec.id)]
-    return pool, [(model, _provider(registries, model)) for model in models]
+    models = [_find_model(registries, member.model_id) for member in in_turn(pool, spec.id)]
+    return pool, [(model, _find_provider(registries, model)) for model in models]
 
 
-def _member(registries: RegistrySet, model_id: str) -> ModelSpec:
+def _find_model(registries: RegistrySet, model_id: str) -> ModelSpec:
     model = registries.models.get(model_id)
     if model is None:
         raise ModelNotFound(model_id, suggestion(model_id, registries.models))
     return model
 
 
-def _provider(registries: RegistrySet, model: ModelSpec) -> Provider:
+def _find_provider(registries: RegistrySet, model: ModelSpec) -> Provider:
     provider = registries.providers.get(model.provider_id)
     if provider is None:
         raise ProviderNotFound(model.provider_id, suggestion(model.provider_id, registries.providers))
     return provider
 
 
-def _filled(model: ModelSpec, facts: ModelFacts | None) -> ModelSpec:
+def _fill_in_facts(model: ModelSpec, facts: ModelFacts | None) -> ModelSpec:
     """The model with what its spec leaves open and the facts do not."""
     if facts is None:
         return model

@@ -126,12 +126,12 @@ def home_of(pool: ModelPool, agent_id: str) -> PoolMember:
     members = [member for member in pool.members if member.role == "member"] or pool.members
     if pool.routing.home != "deterministic":
         return members[0]
-    scores = [_score(agent_id, member) for member in members]
+    scores = [_score_member(agent_id, member) for member in members]
     return members[scores.index(max(scores))]
 
 
-def _score(agent_id: str, member: PoolMember) -> float:
-    hashed = _mixed(fnv1a(f"{agent_id}\0{member.model_id}".encode(errors="surrogatepass")))
+def _score_member(agent_id: str, member: PoolMember) -> float:
+    hashed = _mix_bits(fnv1a(f"{agent_id}\0{member.model_id}".encode(errors="surrogatepass")))
     return member.weight / -math.log(share_of(hashed))
 
 
@@ -148,7 +148,7 @@ def fnv1a(content: bytes) -> int:
     return hashed
 
 
-def _mixed(hashed: int) -> int:
+def _mix_bits(hashed: int) -> int:
     """The hash with every bit in every other: by itself, names that differ at the end have nearly the same."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         hashed = (hashed ^ (hashed >> shift)) * factor % 2**64
@@ -167,21 +167,22 @@ def pooled(pool: ModelPool, models: Iterable[ModelSpec]) -> ModelSpec:
         id=pool.id,
         provider_id=first.provider_id,
         upstream_model=first.upstream_model,
-        context_window=_least(windows),
-        max_output_tokens=_least(outputs),
+        context_window=_least_known(windows),
+        max_output_tokens=_least_known(outputs),
         modalities=Modalities(
-            input=_shared([m.modalities.input for m in members]), output=_shared([m.modalities.output for m in members])
+            input=_shared_modalities([m.modalities.input for m in members]),
+            output=_shared_modalities([m.modalities.output for m in members]),
         ),
-        data=DataFacts(residency=_common_residency(members), max_sensitivity=_lowest(members)),
+        data=DataFacts(residency=_common_residency(members), max_sensitivity=_lowest_sensitivity(members)),
     )
 
 
-def _least(values: list[int | None]) -> int | None:
+def _least_known(values: list[int | None]) -> int | None:
     known = [value for value in values if value is not None]
     return min(known) if len(known) == len(values) else None
 
 
-def _shared(values: list[tuple[Modality, ...]]) -> tuple[Modality, ...]:
+def _shared_modalities(values: list[tuple[Modality, ...]]) -> tuple[Modality, ...]:
     if not all(values):
         return ()
     known: tuple[Modality, ...] = get_args(Modality)
@@ -200,7 +201,7 @@ def _common_residency(members: list[ModelSpec]) -> tuple[Residency, ...] | None:
     return tuple(sorted(narrowed)) if narrowed else narrowed
 
 
-def _lowest(members: list[ModelSpec]) -> Sensitivity | None:
+def _lowest_sensitivity(members: list[ModelSpec]) -> Sensitivity | None:
     levels: list[Sensitivity] = [member.data.max_sensitivity for member in members if member.data.max_sensitivity]
     if len(levels) < len(members):
         return None

@@ -17,7 +17,7 @@ def resolve(registries: RegistrySet, agent_id: str) -> ResolvedRunPlan:
         ResolveError: It has none; the first reason is told.
     """
     spec = find_spec(registries, agent_id)
-    execution = _remote(registries, spec) if spec.is_remote else _local(registries, spec)
+    execution = _plan_remote(registries, spec) if spec.is_remote else _plan_local(registries, spec)
     return ResolvedRunPlan(agent_id, registries, execution)
 
 
@@ -31,10 +31,10 @@ def resolve_local(registries: RegistrySet, agent_id: str) -> ResolvedAgent:
     spec = find_spec(registries, agent_id)
     if spec.is_remote:
         raise RemoteAgentNotDirectlyRunnable(agent_id)
-    return _local(registries, spec)
+    return _plan_local(registries, spec)
 
 
-def _local(registries: RegistrySet, spec: AgentSpec) -> ResolvedAgent:
+def _plan_local(registries: RegistrySet, spec: AgentSpec) -> ResolvedAgent:
     found = look_up(registries, spec)
     env, warnings = build_env(registries, found)
     tools = collect_tools(registries, spec, env, found.lock)
@@ -54,7 +54,7 @@ def _local(registries: RegistrySet, spec: AgentSpec) -> ResolvedAgent:
     )
 
 
-def _remote(registries: RegistrySet, spec: AgentSpec) -> ResolvedBackendAgent:
+def _plan_remote(registries: RegistrySet, spec: AgentSpec) -> ResolvedBackendAgent:
     held_lock(registries, spec)
     endpoint, factory = reached(registries, spec)
     check_data(spec, f"remote agent {spec.id}", "remote agent", endpoint.data)

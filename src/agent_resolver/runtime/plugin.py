@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from agent_resolver.registry.tool import Tool
 from agent_resolver.runtime.errors import EnvBuild
-from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.runtime.tool_contract import descriptor_of
 
 Phase = Literal[
     "run_start",
@@ -131,7 +131,7 @@ class Registrar:
     def tool(self, tool: Tool) -> None:
         """Offer a tool."""
         self._open()
-        if not isinstance(getattr(tool, "descriptor", None), Descriptor):
+        if descriptor_of(tool) is None:
             raise EnvBuild(f"plugin {self._plugin}: a tool must have a descriptor, and {tool!r} has none")
         if self._counts:
             self._tools.append(TaggedTool(self._plugin, tool))

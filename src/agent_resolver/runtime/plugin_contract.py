@@ -50,13 +50,13 @@ def _method_faults(plugin: object) -> Iterator[str]:
                 yield "it has no method `register`"
         elif not callable(method):
             yield f"`{name}` is no method"
-        elif not _takes(method, takes):
+        elif not _takes_arguments(method, takes):
             yield f"`{name}` must take {takes} argument(s)"
         elif name in _AT_ONCE and inspect.iscoroutinefunction(method):
             yield f"`{name}` must not be asynchronous"
 
 
-def _takes(method: object, count: int) -> bool:
+def _takes_arguments(method: object, count: int) -> bool:
     try:
         inspect.signature(method).bind(*range(count))  # type: ignore[arg-type]
     except TypeError:
@@ -68,7 +68,7 @@ def _takes(method: object, count: int) -> bool:
 
 def _schema_faults(plugin: object) -> Iterator[str]:
     declare = getattr(plugin, "config_schemas", None)
-    is_asked = callable(declare) and not isinstance(plugin, type) and _takes(declare, 0)
+    is_asked = callable(declare) and not isinstance(plugin, type) and _takes_arguments(declare, 0)
     if not is_asked or inspect.iscoroutinefunction(declare):
         return
     declared = declare()  # type: ignore[misc]

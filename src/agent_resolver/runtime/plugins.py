@@ -42,18 +42,18 @@ def build_env(registries: RegistrySet, found: Lookup) -> tuple[ExecutionEnv, lis
     4. Each plugin registers anew, the named ones before those that every agent has; the filter counts for the named.
     """
     ours = _our_sections(registries, found)
-    named = [_plugin(registries, plugin_id) for plugin_id in found.spec.plugin_ids]
+    named = [_find_plugin(registries, plugin_id) for plugin_id in found.spec.plugin_ids]
     warnings = list(_check_sections(found, named))
     registrar = Registrar()
     chosen = set(found.spec.active_hook_filter)
     for plugin in named:
         registrar.take(plugin, counts=not chosen or plugin.id in chosen)
-    for plugin in _defaults(found, ours):
+    for plugin in _default_plugins(found, ours):
         registrar.take(plugin, counts=True)
     return registrar.env(), warnings
 
 
-def _plugin(registries: RegistrySet, plugin_id: str) -> Plugin:
+def _find_plugin(registries: RegistrySet, plugin_id: str) -> Plugin:
     plugin = registries.plugins.get(plugin_id)
     if plugin is None:
         raise PluginNotFound(plugin_id, suggestion(plugin_id, registries.plugins))
@@ -92,7 +92,7 @@ def _check_sections(found: Lookup, plugins: list[Plugin]) -> Iterator[PlanWarnin
     claimed = {RETRY, *BUILT_IN_SECTIONS}
     sections = found.spec.sections
     for plugin in plugins:
-        for declared in _declared(plugin):
+        for declared in _declared_schemas(plugin):
             claimed.add(declared.key)
             if declared.key in sections:
                 _check_section(plugin, declared, sections[declared.key])
@@ -101,7 +101,7 @@ def _check_sections(found: Lookup, plugins: list[Plugin]) -> Iterator[PlanWarnin
         yield PlanWarning(WarningCode.UNCLAIMED_SECTION, key, message)
 
 
-def _declared(plugin: Plugin) -> tuple[ConfigSchema, ...]:
+def _declared_schemas(plugin: Plugin) -> tuple[ConfigSchema, ...]:
     try:
         return tuple(schemas_of(plugin))
     except (Exception, SystemExit) as error:
@@ -119,7 +119,7 @@ def _check_section(plugin: Plugin, declared: ConfigSchema, value: Any) -> None: 
         raise InvalidPluginConfig(plugin.id, declared.key, "; ".join(faults))
 
 
-def _defaults(found: Lookup, sections: Sections) -> Iterator[Plugin]:
+def _default_plugins(found: Lookup, sections: Sections) -> Iterator[Plugin]:
     spec, policy = found.spec, found.context_policy
     yield default_plugin.loop_action_handlers()
     if spec.stop_conditions:

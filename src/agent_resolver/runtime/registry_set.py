@@ -47,6 +47,21 @@ class MapAgents:
         return MapAgents([*others, spec] if spec else others)
 
 
+class LayeredAgents:
+    """Agents of several places of this project, each under its own id; the first place that knows an id counts."""
+
+    def __init__(self, layers: Iterable[AgentSpecs]) -> None:
+        self._layers = tuple(layers)
+
+    def get(self, agent_id: str) -> AgentSpec | None:
+        """The spec of an agent."""
+        return next((found for layer in self._layers if (found := layer.get(agent_id))), None)
+
+    def ids(self) -> Sequence[str]:
+        """Every id, in order."""
+        return sorted({agent_id for layer in self._layers for agent_id in layer.ids()})
+
+
 class CompositeAgents:
     """Agents of this project, then those of others in the order in which the others were named.
 

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from agent_resolver.core.constraint import Limits
 from agent_resolver.runtime.model import DataFacts
+from agent_resolver.schema.agent_file import Limits
 from agent_resolver.schema.vocabulary import Prose, Text
 
 LOCAL: Final = "local"

@@ -46,15 +46,15 @@ def parse_spec(tree: Node) -> AgentSpec:
     document = plain(tree)
     if not isinstance(document, dict):
         raise InvalidSpec(faults)
-    faults += (_located(tree, fault) for fault in _unstated(document))
+    faults += (_locate_fault(tree, fault) for fault in _missing_policy_keys(document))
     # What is wrong with the one part says nothing about the others, and all of it is told.
     wrong = {fault.at[0] for fault in faults if fault.at}
     sound = {"id": "-", **{key: value for key, value in document.items() if key not in wrong}}
     spec = None
     try:
-        spec = _checked(msgspec.convert(sound, AgentSpec), sound.keys())
+        spec = _check_parsed_spec(msgspec.convert(sound, AgentSpec), sound.keys())
     except InvalidSpec as error:
-        faults += (_located(tree, fault) for fault in error.issues)
+        faults += (_locate_fault(tree, fault) for fault in error.issues)
     if faults or spec is None:
         raise InvalidSpec(faults)
     return spec
@@ -70,7 +70,7 @@ def check_spec(spec: AgentSpec) -> AgentSpec:
     texts = {"system_prompt": spec.system_prompt, "description": spec.description}
     spec = structs.replace(check_value(structs.replace(spec, system_prompt="", description=None)), **texts)
     written = {name for name, value in structs.asdict(spec).items() if value != _DEFAULTS.get(name)}
-    return _checked(spec, written)
+    return _check_parsed_spec(spec, written)
 
 
 def check_value(value: Value) -> Value:
@@ -83,7 +83,7 @@ def check_value(value: Value) -> Value:
     try:
         tree = tree_of(msgspec.to_builtins(value, str_keys=True))
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidSpec([_fault((), f"It is no JSON: {error}")]) from None
+        raise InvalidSpec([_spec_fault((), f"It is no JSON: {error}")]) from None
     except Unreadable as stop:
         raise InvalidSpec([stop.issue]) from None
     if faults := refused(walk(tree, kind)):
@@ -95,7 +95,7 @@ def pattern_faults(spec: AgentSpec) -> Iterator[Issue]:
     """What is wrong with the patterns of a spec."""
     for field, place, pattern in spec.patterns():
         if fault := check_pattern(pattern):
-            yield _fault((field, place), f"`{pattern[:_SHOWN]}` is no pattern: {fault}")
+            yield _spec_fault((field, place), f"`{pattern[:_SHOWN]}` is no pattern: {fault}")
 
 
 def refused(issues: Iterable[Issue]) -> list[Issue]:
@@ -118,13 +118,13 @@ def _with_new_name(tree: Node) -> tuple[Node, list[Issue]]:
         return tree, []
     faults = []
     if any(item.key == _FILTER for item in tree.items):
-        faults.append(_fault((_OLD_FILTER,), f"Only one of {_OLD_FILTER} and {_FILTER} may be given"))
+        faults.append(_spec_fault((_OLD_FILTER,), f"Only one of {_OLD_FILTER} and {_FILTER} may be given"))
         return structs.replace(tree, items=tuple(item for item in tree.items if item.key != _OLD_FILTER)), faults
     renamed = (structs.replace(item, key=_FILTER) if item.key == _OLD_FILTER else item for item in tree.items)
     return structs.replace(tree, items=tuple(renamed)), faults
 
 
-def _unstated(document: dict[str, Any]) -> Iterator[Issue]:
+def _missing_policy_keys(document: dict[str, Any]) -> Iterator[Issue]:
     policy = document.get(_POLICY)
     if not isinstance(policy, dict):
         return
@@ -133,10 +133,10 @@ def _unstated(document: dict[str, Any]) -> Iterator[Issue]:
             yield Issue(at=(_POLICY, field.encode_name), code=IssueCode.REQUIRED, message="Required")
 
 
-def _checked(spec: AgentSpec, written: Container[str]) -> AgentSpec:
-    canonical, faults = _canonical(spec, written)
+def _check_parsed_spec(spec: AgentSpec, written: Container[str]) -> AgentSpec:
+    canonical, faults = _apply_backend(spec, written)
     faults += [
-        _fault(("stop_conditions", place), fault)
+        _spec_fault(("stop_conditions", place), fault)
         for place, condition in enumerate(spec.stop_conditions)
         if (fault := condition.fault())
     ]
@@ -145,41 +145,41 @@ def _checked(spec: AgentSpec, written: Container[str]) -> AgentSpec:
     return canonical
 
 
-def _canonical(spec: AgentSpec, written: Container[str]) -> tuple[AgentSpec, list[Issue]]:
+def _apply_backend(spec: AgentSpec, written: Container[str]) -> tuple[AgentSpec, list[Issue]]:
     """The spec with what `backend` says of it; and where that is wrong, or says otherwise than the spec itself."""
     if spec.backend.kind != LOCAL or spec.endpoint:
-        return _remote(spec)
+        return _apply_remote_backend(spec)
     config = spec.backend.config
     if faults := [_in_config(issue) for issue in refused(walk(tree_of(config), LocalConfig))]:
         return spec, faults
     faults = [
-        _fault((name,), f"{name} and backend.config.{name} differ")
+        _spec_fault((name,), f"{name} and backend.config.{name} differ")
         for name in structs.asdict(LocalConfig())
         if name in written and name in config and getattr(spec, name) != config[name]
     ]
     return structs.replace(spec, **config), faults
 
 
-def _remote(spec: AgentSpec) -> tuple[AgentSpec, list[Issue]]:
+def _apply_remote_backend(spec: AgentSpec) -> tuple[AgentSpec, list[Issue]]:
     config, kind = spec.backend.config, spec.backend.kind
     endpoint = spec.endpoint
     if endpoint and kind not in {LOCAL, endpoint.backend}:
-        return spec, [_fault(("backend",), "backend.kind and endpoint.backend differ")]
+        return spec, [_spec_fault(("backend",), "backend.kind and endpoint.backend differ")]
     if config:
         document = {"backend": endpoint.backend if endpoint else kind, **config}
         if faults := [_in_config(issue) for issue in refused(walk(tree_of(document), RemoteEndpoint))]:
             return spec, faults
         said = msgspec.convert(document, RemoteEndpoint)
         if said != (endpoint or structs.replace(said, backend=kind)):
-            return spec, [_fault(("endpoint",), "endpoint and backend.config differ")]
+            return spec, [_spec_fault(("endpoint",), "endpoint and backend.config differ")]
         endpoint = said
     if endpoint is None:
-        return spec, [_fault(("endpoint",), f"Required by backend.kind {kind}")]
+        return spec, [_spec_fault(("endpoint",), f"Required by backend.kind {kind}")]
     backend = structs.replace(spec.backend, kind=endpoint.backend)
     return structs.replace(spec, endpoint=endpoint, backend=backend), []
 
 
-def _located(tree: Node, fault: Issue) -> Issue:
+def _locate_fault(tree: Node, fault: Issue) -> Issue:
     """A fault that was found in the spec, at its place in the document."""
     place = find(tree, fault.at)
     return structs.replace(fault, line=place.line, column=place.column)
@@ -189,5 +189,5 @@ def _in_config(issue: Issue) -> Issue:
     return issue.within("config").within("backend")
 
 
-def _fault(at: tuple[str | int, ...], message: str) -> Issue:
+def _spec_fault(at: tuple[str | int, ...], message: str) -> Issue:
     return Issue(at=at, code=IssueCode.SYNTAX, message=message)

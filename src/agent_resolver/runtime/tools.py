@@ -42,12 +42,12 @@ def collect_tools(registries: RegistrySet, spec: AgentSpec, env: ExecutionEnv, l
     if faults := list(pattern_faults(spec)):
         raise InvalidSpec(faults)
     delegates, warnings = _delegate_tools(registries, spec)
-    found = _merged(_global_tools(registries), chain(delegates, _plugin_tools(env), _server_tools(lock)))
+    found = _merge_tools(_global_tools(registries), chain(delegates, _plugin_tools(env), _server_tools(lock)))
     ids = sorted(found)
     matched = {pattern: matching_texts(parts_of(pattern), ids) for _, _, pattern in spec.patterns()}
-    refused = _refused(spec, found, ids, matched)
+    refused = _refused_tools(spec, found, ids, matched)
     tools = {tool_id: found[tool_id] for tool_id in ids if tool_id not in refused}
-    absent = [_absent(found[tool_id], why) for tool_id, why in refused.items()]
+    absent = [_absent_tool(found[tool_id], why) for tool_id, why in refused.items()]
     absent += _refused_by_lock(lock)
     return ToolSet(
         tools=MappingProxyType(tools),
@@ -78,12 +78,12 @@ def _delegate_tools(registries: RegistrySet, spec: AgentSpec) -> tuple[list[Plan
 def _delegate_tool(agent_id: str, delegate: AgentSpec) -> PlannedTool:
     tool_id = f"{DELEGATE_PREFIX}{agent_id}"
     descriptor = Descriptor(
-        id=tool_id, description=delegate.display, input_schema=_prompt(), source=f"delegate {agent_id}"
+        id=tool_id, description=delegate.display, input_schema=_prompt_schema(), source=f"delegate {agent_id}"
     )
     return PlannedTool(tool_id, "delegate", agent_id, descriptor)
 
 
-def _prompt() -> dict[str, Any]:
+def _prompt_schema() -> dict[str, Any]:
     prompt = {"type": "string", "minLength": 1, "pattern": "\\S", "description": "What it shall do"}
     return {
         "type": "object",
@@ -105,7 +105,7 @@ def _server_tools(lock: HeldLock | None) -> Iterator[PlannedTool]:
             yield PlannedTool(tool_id, "server", server.server, descriptor)
 
 
-def _merged(merged: dict[str, PlannedTool], others: Iterable[PlannedTool]) -> dict[str, PlannedTool]:
+def _merge_tools(merged: dict[str, PlannedTool], others: Iterable[PlannedTool]) -> dict[str, PlannedTool]:
     """All of them by id; of several clashes the one with the smallest id is told."""
     clashes: dict[str, PlannedTool] = {}
     for tool in others:
@@ -113,11 +113,11 @@ def _merged(merged: dict[str, PlannedTool], others: Iterable[PlannedTool]) -> di
             clashes.setdefault(tool.id, tool)
     if clashes:
         tool_id = min(clashes)
-        raise _conflict(merged[tool_id], clashes[tool_id])
+        raise _id_conflict(merged[tool_id], clashes[tool_id])
     return merged
 
 
-def _conflict(first: PlannedTool, second: PlannedTool) -> ToolIdConflict:
+def _id_conflict(first: PlannedTool, second: PlannedTool) -> ToolIdConflict:
     one, other = (f"{each.source} {each.origin}".rstrip() for each in (first, second))
     hint = f"rename one of them: {one} has it, and {other} has it"
     if first.source != second.source:
@@ -139,7 +139,7 @@ _NOT_ALLOWED: Final = Why("NOT_ALLOWED", "no entry of allowed_tools or allowed_t
 _EXCLUDED: Final = "EXCLUDED"
 
 
-def _refused(
+def _refused_tools(
     spec: AgentSpec, found: Mapping[str, PlannedTool], ids: Sequence[str], matched: Mapping[str, Sequence[str]]
 ) -> dict[str, Why]:
     """The tools that may not be called, each with the first reason; nothing that comes later takes one back."""
@@ -155,26 +155,26 @@ def _refused(
         for tool_id in matched[pattern]:
             refused.setdefault(tool_id, why)
     if spec.limits.forbid:
-        _forbid(spec.limits.forbid, found, ids, refused)
+        _add_forbidden(spec.limits.forbid, found, ids, refused)
     return refused
 
 
-def _forbid(
+def _add_forbidden(
     forbid: Sequence[str], found: Mapping[str, PlannedTool], ids: Sequence[str], refused: dict[str, Why]
 ) -> None:
     """Add what the agent file forbids, by the id of a tool or by a scope that it asks of its callers."""
     by_name = {tool_id for pattern in forbid for tool_id in matching_texts(tuple(pattern.split("*")), ids)}
     by_scope = {tool.id for tool in found.values() if tool.descriptor and tool.descriptor.rules.required_scopes}
     for tool_id in sorted(by_name | by_scope):
-        if why := forbidden((tool_id, *_scopes(found[tool_id])), forbid):
+        if why := forbidden((tool_id, *_scopes_of(found[tool_id])), forbid):
             refused.setdefault(tool_id, Why(why.code.value, why.message))
 
 
-def _scopes(tool: PlannedTool) -> tuple[str, ...]:
+def _scopes_of(tool: PlannedTool) -> tuple[str, ...]:
     return tool.descriptor.rules.required_scopes if tool.descriptor else ()
 
 
-def _absent(tool: PlannedTool, why: Why) -> AbsentTool:
+def _absent_tool(tool: PlannedTool, why: Why) -> AbsentTool:
     return AbsentTool(tool.id, tool.source, tool.origin, why.code, why.reason)
 
 

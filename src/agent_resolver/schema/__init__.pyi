@@ -3,13 +3,27 @@ from agent_resolver.schema.agent_file import (
     AgentFile as AgentFile,
     Constraints as Constraints,
     DataConstraints as DataConstraints,
+    Limits as Limits,
     Requirement as Requirement,
     Requires as Requires,
     TrustConstraints as TrustConstraints,
+    limits_in as limits_in,
     parse_agent_file as parse_agent_file,
     read_agent_file as read_agent_file,
 )
-from agent_resolver.schema.audit import AuditRecord as AuditRecord, Record as Record
+from agent_resolver.schema.artifact_path import (
+    agent_path_of as agent_path_of,
+    explanation_path_of as explanation_path_of,
+    lock_path_of as lock_path_of,
+    report_path_of as report_path_of,
+)
+from agent_resolver.schema.audit import (
+    AuditKind as AuditKind,
+    AuditRecord as AuditRecord,
+    Head as Head,
+    Record as Record,
+    Seal as Seal,
+)
 from agent_resolver.schema.caller import ANONYMOUS as ANONYMOUS, Caller as Caller, local_caller as local_caller
 from agent_resolver.schema.canonical_digest import digest as digest
 from agent_resolver.schema.classification import (
@@ -17,7 +31,14 @@ from agent_resolver.schema.classification import (
     Classification as Classification,
 )
 from agent_resolver.schema.conflict import Conflict as Conflict, find_conflict as find_conflict
-from agent_resolver.schema.descriptor import Descriptor as Descriptor, Labels as Labels, Rules as Rules
+from agent_resolver.schema.descriptor import (
+    Descriptor as Descriptor,
+    Labels as Labels,
+    ManifestTool as ManifestTool,
+    Rules as Rules,
+    ToolChangeKind as ToolChangeKind,
+    change_rules as change_rules,
+)
 from agent_resolver.schema.errors import (
     EditedManifest as EditedManifest,
     InvalidAgentFile as InvalidAgentFile,
@@ -42,13 +63,19 @@ from agent_resolver.schema.explanation import (
 )
 from agent_resolver.schema.format_schema import FORMATS as FORMATS, json_schema as json_schema
 from agent_resolver.schema.front_matter import Document as Document, split as split
+from agent_resolver.schema.governing_key import (
+    governing_faults as governing_faults,
+    governing_key_faults as governing_key_faults,
+)
 from agent_resolver.schema.index import (
     Index as Index,
     IndexEntry as IndexEntry,
     Launch as Launch,
+    Server as Server,
     ServerData as ServerData,
     ServerPolicy as ServerPolicy,
     ServerTrust as ServerTrust,
+    server_of as server_of,
 )
 from agent_resolver.schema.index_fast import is_surely_clean as is_surely_clean
 from agent_resolver.schema.index_reader import (
@@ -65,7 +92,7 @@ from agent_resolver.schema.issue import (
 )
 from agent_resolver.schema.json_reader import read_json as read_json
 from agent_resolver.schema.json_tree import parse_json as parse_json, parse_json_at as parse_json_at
-from agent_resolver.schema.ledger import Begun as Begun, Start as Start
+from agent_resolver.schema.ledger import Begun as Begun, Ending as Ending, LedgerEntry as LedgerEntry, Start as Start
 from agent_resolver.schema.limit import (
     MAX_AGENT_FILE_BYTES as MAX_AGENT_FILE_BYTES,
     MAX_DEPTH as MAX_DEPTH,
@@ -83,7 +110,6 @@ from agent_resolver.schema.lockfile import (
 )
 from agent_resolver.schema.manifest import (
     Manifest as Manifest,
-    ManifestTool as ManifestTool,
     is_manifest as is_manifest,
     manifest_digest as manifest_digest,
     parse_manifest as parse_manifest,
@@ -108,6 +134,20 @@ from agent_resolver.schema.source import (
     decode as decode,
     unreadable as unreadable,
 )
+from agent_resolver.schema.state import (
+    FINISHED as FINISHED,
+    LEASES as LEASES,
+    LEDGER as LEDGER,
+    PENDING as PENDING,
+    RATES as RATES,
+    RUNS as RUNS,
+    TABLES as TABLES,
+    LeaseRow as LeaseRow,
+    RateUse as RateUse,
+    Run as Run,
+    RunStatus as RunStatus,
+)
+from agent_resolver.schema.table import Table as Table, optional_columns as optional_columns
 from agent_resolver.schema.toml_tree import parse_toml as parse_toml, tree_of as tree_of
 from agent_resolver.schema.tree import (
     EMPTY as EMPTY,

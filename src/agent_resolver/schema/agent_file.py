@@ -7,6 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from agent_resolver.schema.conflict import conflict_issue
 from agent_resolver.schema.errors import InvalidAgentFile
+from agent_resolver.schema.explanation import AppliedConstraints
 from agent_resolver.schema.front_matter import split
 from agent_resolver.schema.issue import Issue, only_errors
 from agent_resolver.schema.limit import MAX_FORBID_PATTERNS
@@ -56,6 +57,33 @@ class Constraints(Struct, frozen=True, kw_only=True):
     data: DataConstraints | UnsetType = UNSET
     actions: ActionConstraints | UnsetType = UNSET
     trust: TrustConstraints | UnsetType = UNSET
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """The constraints of an agent file without their sections; None where it has none."""
+
+    residency: Residency | None = None
+    sensitivity: Sensitivity | None = None
+    require_signed: bool | None = None
+    forbid: tuple[str, ...] = ()
+
+    @property
+    def applied(self) -> AppliedConstraints:
+        """The part that an explanation states."""
+        return AppliedConstraints(
+            residency=self.residency, sensitivity=self.sensitivity, require_signed=self.require_signed
+        )
+
+
+def limits_in(constraints: Constraints) -> Limits:
+    """The limits that `constraints` set."""
+    data, actions, trust = constraints.data, constraints.actions, constraints.trust
+    return Limits(
+        residency=(data.residency or None) if data else None,
+        sensitivity=(data.sensitivity or None) if data else None,
+        require_signed=None if not trust or trust.require_signed is UNSET else trust.require_signed,
+        forbid=(actions.forbid or ()) if actions else (),
+    )
 
 
 class AgentFile(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -1,12 +1,46 @@
-"""One line of the audit trail."""
+"""The audit trail: what is recorded, and the records as they are kept."""
 
+from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
 
 
+class AuditKind(StrEnum):
+    """Everything that the trail records; stable for machines."""
+
+    ACTION_ANSWERED = "action.answered"
+    ACTION_APPROVED = "action.approved"
+    ACTION_ASKED = "action.asked"
+    ACTION_REFUSED = "action.refused"
+    ACTION_REJECTED = "action.rejected"
+    ACTION_SETTLED = "action.settled"
+    CALL_DONE = "call.done"
+    CALL_FAILED = "call.failed"
+    CALL_INTERRUPTED = "call.interrupted"
+    CALL_PENDING = "call.pending"
+    CALL_STARTED = "call.started"
+    FOLDER_REFUSED = "folder.refused"
+    LOCK_REFUSED = "lock.refused"
+    LOCK_VERIFIED = "lock.verified"
+    SERVER_CONNECTED = "server.connected"
+    SERVER_UNAVAILABLE = "server.unavailable"
+    STATE_PRUNED = "state.pruned"
+    TOOL_ADMITTED = "tool.admitted"
+    TOOL_REFUSED = "tool.refused"
+
+
+class Record(Struct, frozen=True):
+    """What the trail is to keep of a change; the change and its record are both written, or neither is."""
+
+    run: str
+    kind: AuditKind
+    body: Mapping[str, object]
+
+
 class AuditRecord(Struct, frozen=True, kw_only=True):
-    """Something that was decided or done, chained to what came before it in the same run."""
+    """A record as it is kept, chained to the record before it in the same run."""
 
     position: int
     """Its place among all records of all runs, from 1."""
@@ -15,15 +49,33 @@ class AuditRecord(Struct, frozen=True, kw_only=True):
     """Its place among the records of its run, from 1."""
     at: str
     kind: str
+    """An `AuditKind`; any text where the record was edited or a newer version wrote it."""
     body: dict[str, Any]
     previous: str
     """The hash of the record before it in its run; empty for the first."""
     hash: str = ""
 
 
-class Record(Struct, frozen=True):
-    """What the trail keeps of a change: both are written, or neither is."""
+class Head(Struct, frozen=True):
+    """The last record of a run, as the next one refers to it."""
 
-    run: str
-    kind: str
-    body: dict[str, object]
+    sequence: int
+    hash: str
+
+
+class Seal(Struct, frozen=True, kw_only=True):
+    """What closes the trail: how many records there are, and a root over all of them.
+
+    Records that were pruned leave an anchor, from which the rest is verified.
+    """
+
+    count: int = 0
+    root: str = ""
+    anchor: int = 0
+    """The position of the last record that was pruned; 0 where none was."""
+    anchor_root: str = ""
+    """The root after that record."""
+    anchor_heads: dict[str, Head] = {}
+    """The last pruned record of each run that has records after the anchor."""
+    anchor_seal: str = ""
+    """What seals the anchor itself; empty where nothing was pruned."""

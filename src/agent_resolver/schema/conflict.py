@@ -36,12 +36,12 @@ def find_conflict(raw: bytes) -> Conflict | None:
     inside = b""
     for number, text in enumerate(raw.splitlines(keepends=True), 1):
         marker = found.group() if (found := _MARKER.match(text)) else b""
-        if marker and marker in _next(inside):
+        if marker and marker in _markers_after(inside):
             inside = b"" if marker == _END else marker
             if marker == _OURS and not line:
-                line, labels = number, [_label(text)]
+                line, labels = number, [_decode_label(text)]
             if marker == _END and len(labels) == 1:
-                labels.append(_label(text))
+                labels.append(_decode_label(text))
         else:
             for side, opening in zip(sides, (_OURS, _THEIRS), strict=True):
                 if inside in {b"", opening}:
@@ -51,12 +51,12 @@ def find_conflict(raw: bytes) -> Conflict | None:
     return Conflict(line, labels[0], labels[1], (b"".join(sides[0]), b"".join(sides[1])))
 
 
-def _next(inside: bytes) -> Iterable[bytes]:
+def _markers_after(inside: bytes) -> Iterable[bytes]:
     """The markers that may come next."""
     return {b"": (_OURS,), _OURS: (_BASE, _THEIRS), _BASE: (_THEIRS,), _THEIRS: (_END,)}[inside]
 
 
-def _label(text: bytes) -> str:
+def _decode_label(text: bytes) -> str:
     return text[len(_OURS) :].strip().decode(errors="replace")
 
 

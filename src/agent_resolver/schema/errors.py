@@ -15,7 +15,21 @@ from agent_resolver.schema.issue import Issue
 
 
 class ResolverError(Exception):
-    """Base of every error this package raises on purpose."""
+    """Base of every error this package raises on purpose.
+
+    The fields are what a command prints besides the message; an error sets those that it has something to say in.
+    """
+
+    hint: str = ""
+    """The next step for the operator."""
+    source: str = ""
+    """The file, variable or flag that `issues` are in, where the error knows it."""
+    issues: tuple[Issue, ...] = ()
+    """Every fault in an input, each with its place."""
+    details: tuple[object, ...] = ()
+    """Every finding behind the message; each has a text and can be written as JSON."""
+    exit_code: int = 1
+    """The exit code of a command that ends with this error."""
 
 
 class InvalidInput(ResolverError):

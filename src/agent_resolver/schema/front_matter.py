@@ -29,7 +29,7 @@ def split(text: str) -> Document | Issue:
     text = text.removeprefix(BYTE_ORDER_MARK)
     opening = _FENCE.match(text)
     if opening is None:
-        return _missing(text)
+        return _missing_front_matter(text)
     # It may stand right after the line break that ends the opening fence: empty front matter is closed too.
     closing = _FENCE_AFTER_BREAK.search(text, opening.end())
     if closing is None:
@@ -43,7 +43,7 @@ def split(text: str) -> Document | Issue:
     return Document(front_matter, text[closing.end() :])
 
 
-def _missing(text: str) -> Issue:
+def _missing_front_matter(text: str) -> Issue:
     if not text.strip():
         message = "The file is empty"
     elif re.match(r"\s+---[ \t]*$", text, re.MULTILINE):

@@ -1,4 +1,6 @@
-"""The server index, `mcp.index.json`: a JSON array of what exists."""
+"""The server index, `mcp.index.json`, a JSON array of what exists; and a server, whichever file it came from."""
+
+from collections.abc import Mapping
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -60,3 +62,43 @@ class IndexEntry(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
 
 Index = tuple[IndexEntry, ...]
 """The servers of one index file, in its order."""
+
+
+class Server(Struct, frozen=True, gc=False):
+    """One server at one version. A fact that nobody stated is None, which no constraint accepts."""
+
+    id: str
+    version: str
+    endpoint: str
+    categories: tuple[str, ...]
+    scopes: tuple[str, ...]
+    residency: tuple[Residency, ...] | None = None
+    max_sensitivity: Sensitivity | None = None
+    signed: bool | None = None
+    publisher: str | None = None
+    rate_limit_per_minute: float | None = None
+    launch: Launch | None = None
+    tool_scopes: Mapping[str, tuple[str, ...]] | None = None
+    """Which scopes open a tool; None when nobody said."""
+
+    def __str__(self) -> str:
+        return f"{self.id}@{self.version}"
+
+
+def server_of(entry: IndexEntry) -> Server:
+    """The server that an entry of an index file states."""
+    data, trust = entry.data, entry.trust
+    return Server(
+        entry.id,
+        entry.version,
+        entry.endpoint or entry.launch.endpoint,  # type: ignore[union-attr]  # an entry has one of the two
+        entry.categories,
+        entry.scopes,
+        data.residency,
+        data.max_sensitivity,
+        trust.signed,
+        trust.publisher,
+        None if not entry.policy or entry.policy.rate_limit_per_min is UNSET else entry.policy.rate_limit_per_min,
+        entry.launch or None,
+        entry.tool_scopes or None,
+    )

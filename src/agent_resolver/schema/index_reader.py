@@ -24,7 +24,7 @@ def parse_index(raw: bytes) -> Index:
         InvalidIndex: With every error in the file.
     """
     content = raw.removeprefix(BYTE_ORDER_MARK.encode())
-    entries = _decoded(content)
+    entries = _decode_index(content)
     if entries is not None and is_surely_clean(content, entries):
         return entries
     reading = read_index(raw)
@@ -35,13 +35,13 @@ def parse_index(raw: bytes) -> Index:
 
 def unremarkable_index(raw: bytes) -> Index | None:
     """The servers of an index file that is certain to have neither errors nor warnings; None to have a closer look."""
-    entries = _decoded(raw)
+    entries = _decode_index(raw)
     if entries is not None and is_surely_unremarkable(raw, entries):
         return entries
     return None
 
 
-def _decoded(raw: bytes) -> Index | None:
+def _decode_index(raw: bytes) -> Index | None:
     try:
         return _decoder.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -74,7 +74,7 @@ class _Parser:
             following = self._text[found.end() : found.end() + 1]
             if following.isalnum() or following in {".", "_"}:
                 raise self.stop("Invalid number", offset)
-            return Scalar(_number(source), *place, source=source), found.end()
+            return Scalar(_parse_number(source), *place, source=source), found.end()
         word = found.group() if (found := _WORD.match(self._text, offset)) else ""
         if word in _CONSTANTS:
             return Scalar(_CONSTANTS[word], *place, source=word), offset + len(word)
@@ -147,6 +147,6 @@ class _Parser:
         return self.skip(end + 1), False
 
 
-def _number(source: str) -> float:
+def _parse_number(source: str) -> float:
     """An integer where it is spelled as one and is not absurdly long, else a float."""
     return int(source) if source.lstrip("-").isdigit() and len(source) <= MAX_INTEGER_DIGITS else float(source)

@@ -6,6 +6,9 @@ from msgspec import Struct
 
 from agent_resolver.schema.audit import Record
 
+Ending = Literal["done", "failed", "unknown", "forgotten"]
+"""How a call ended. After `unknown` only a person knows; a call that is `forgotten` may start again under its key."""
+
 
 class Start(Struct, frozen=True, kw_only=True):
     """A call that is about to have its effect."""
@@ -18,28 +21,39 @@ class Start(Struct, frozen=True, kw_only=True):
     caller: str
     trace_id: str
     uses: str | None = None
-    """The id of the approval or answer that lets it start, good for one start; what was interrupted goes on with it."""
+    """The id of the approval or answer that lets the call start; it is good for one start.
+
+    A call that was interrupted goes on under the one that it used.
+    """
     is_new_attempt: bool = False
-    """Whether a person said to try again what may have been done."""
+    """True if a person said to try again what may have been done."""
     at: str
     record: Record | None
 
 
-class Begun(Struct, frozen=True):
-    """What the ledger knows of a key when a call wants to start under it."""
-
-    state: Literal["started", "done", "running", "unknown", "reused", "refused"]
-    """It may start; or it is done, runs elsewhere, was interrupted, is for other arguments, lacks its approval."""
-    sealed: bytes | None = None
-    """The result, where it is done."""
-
-
-class Interrupted(Struct, frozen=True, kw_only=True):
-    """A call that started and whose process is gone."""
+class LedgerEntry(Struct, frozen=True, kw_only=True):
+    """A call as the ledger keeps it."""
 
     key: str
     tool: str
     arguments: str
     is_idempotent: bool
+    state: Literal["started", "done", "failed", "unknown"]
     caller: str
     trace_id: str
+    owner: str
+    """The process that started the call."""
+    started_at: str
+    ended_at: str | None = None
+    result: bytes | None = None
+    """The sealed outcome: of a call that is done its result, of one that failed the whole failure."""
+
+
+class Begun(Struct, frozen=True):
+    """The ledger's answer to a call that wants to start."""
+
+    state: Literal["started", "done", "failed", "running", "unknown", "reused", "refused"]
+    """`started`: the call may start. Otherwise it ended, runs in another process, was interrupted, has a key that
+    another call used (`reused`), or lacks its approval (`refused`)."""
+    sealed: bytes | None = None
+    """The sealed outcome of a call that ended."""

@@ -3,74 +3,34 @@
 import math
 import re
 from collections.abc import Iterator
-from typing import Any, Final, Literal
+from itertools import chain
+from operator import attrgetter
+from typing import Final, Literal, get_type_hints
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType, field, structs
+from msgspec import Struct, structs
 
 from agent_resolver.schema.canonical_digest import digest
-from agent_resolver.schema.classification import Classification
+from agent_resolver.schema.descriptor import ManifestTool
 from agent_resolver.schema.errors import EditedManifest, InvalidManifest
 from agent_resolver.schema.issue import Issue, IssueCode, Severity, only_errors
 from agent_resolver.schema.json_reader import read_json
 from agent_resolver.schema.limit import MAX_DEPTH
 from agent_resolver.schema.lockfile import to_json
-from agent_resolver.schema.pending import Priority
 from agent_resolver.schema.tree import Item, Mapping, Node, Scalar, Sequence, located
-from agent_resolver.schema.vocabulary import CONTROL_CHARACTERS, OptionalText, Prose, Text
+from agent_resolver.schema.vocabulary import CONTROL_CHARACTERS, Text
 
 MANIFEST_NAME: Final = "tools.manifest.json"
 MANIFEST_VERSION: Final = "1"
 
-# What a manifest means that leaves these out, in whatever version of the program.
-DEFAULT_TIMEOUT_SECONDS: Final = 60.0
-DEFAULT_PRIORITY: Final[Priority] = "P4"
-
-_WRITE_ANEW: Final = f"write it anew with `agent tools manifest --out {MANIFEST_NAME}`"
-_HEAD = re.compile(rb'(?:\xef\xbb\xbf)?\s*(?:<{7}[^\n]*\n\s*)?\{\s*(?:<{7}[^\n]*\n\s*)?"generated_at"\s*:')
-_CONTROL = re.compile(f"[{CONTROL_CHARACTERS}]")
-_LINES = re.compile("[\t\n\r]")
+_REMEDY: Final = f"write it anew with `agent tools manifest --out {MANIFEST_NAME}`"
+_HEAD: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*(?:<{7}[^\n]*\n\s*)?\{\s*(?:<{7}[^\n]*\n\s*)?"generated_at"\s*:')
+_CONTROL: Final = re.compile(f"[{CONTROL_CHARACTERS}]")
+_LINE_CONTROL: Final = re.compile("[\t\n\r]")
 _TOO_DEEP: Final = b"\n" + b"  " * MAX_DEPTH
-
-
-class ManifestTool(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What a caller must know of one tool."""
-
-    id: Text
-    type: Literal["BLUEPRINT", "CAPABILITY"]
-    description: Prose
-    data_classification: Classification = field(name="data_classification")
-    json_schema: dict[str, Any] = field(name="json_schema")
-    """What it takes."""
-
-    # Each key below is present only where it says something.
-    output_schema: dict[str, Any] | UnsetType = field(name="output_schema", default=UNSET)
-    domain: OptionalText = ""
-    subdomain: OptionalText = ""
-    tags: tuple[Text, ...] = ()
-    maintainer: OptionalText = ""
-    required_scopes: tuple[Text, ...] = ()
-    allow_outbound: bool = False
-    is_idempotent: bool = False
-    is_read_only: bool = False
-    is_isolated: bool = False
-    """Whether each call runs in a process of its own."""
-    cost_factor: float | UnsetType = UNSET
-    timeout_seconds: float | UnsetType = UNSET
-    rate_limit_per_minute: float | UnsetType = UNSET
-    needs_approval: bool = False
-    approver_role: OptionalText = ""
-    priority: Priority | UnsetType = UNSET
-    """How soon a question for approval expires."""
-    secrets: tuple[Text, ...] = ()
-    """The names of the secrets that it is given."""
-    examples: tuple[Any, ...] = ()
-    """Arguments that a caller could give."""
-
-    @property
-    def order(self) -> tuple[str, bool, str, str]:
-        """Sort key of the manifest: by domain and subdomain, tools without a subdomain last, then by id."""
-        return (self.domain, not self.subdomain, self.subdomain, self.id)
+_HINTS: Final = get_type_hints(ManifestTool)
+_texts_of = attrgetter(*(name for name, hint in _HINTS.items() if hint is str and name != "description"))
+_word_lists_of = attrgetter(*(name for name, hint in _HINTS.items() if hint == tuple[str, ...]))
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
@@ -84,12 +44,12 @@ class Manifest(Struct, frozen=True, kw_only=True):
 
 
 def manifest_digest(tools: tuple[ManifestTool, ...]) -> str:
-    """The digest of all that a manifest says, save for when it was written."""
+    """The digest of a manifest's version and tools; the time at which it was written is not covered."""
     return digest({"version": MANIFEST_VERSION, "tools": tools})
 
 
 def is_manifest(head: bytes) -> bool:
-    """Whether a file that starts like this is a manifest, one with merge conflicts included."""
+    """True if a file that starts with these bytes is a manifest; one with merge conflicts is, too."""
     return _HEAD.match(head) is not None
 
 
@@ -100,15 +60,15 @@ def parse_manifest(raw: bytes) -> Manifest:
         InvalidManifest: With every error in the file.
         EditedManifest: Its digest does not fit the rest of it.
     """
-    manifest = _as_written(raw) or _read(raw)
+    manifest = _decode_as_written(raw) or _read_with_faults(raw)
     expected = manifest_digest(manifest.tools)
     if manifest.digest != expected:
         raise EditedManifest(manifest.digest, expected)
     return manifest
 
 
-def _as_written(raw: bytes) -> Manifest | None:
-    """The quick way for a file that has exactly the bytes that we write; whatever else it is, is for the slow way."""
+def _decode_as_written(raw: bytes) -> Manifest | None:
+    """The quick way, for a file with exactly the bytes that we write; None for any other, which takes the slow way."""
     try:
         manifest = msgspec.json.decode(raw, type=Manifest)
         is_same = to_json(manifest) == raw
@@ -117,57 +77,58 @@ def _as_written(raw: bytes) -> Manifest | None:
     # No text in JSON holds a line break, so that this is how far a line is indented.
     is_flat = is_same and _TOO_DEEP not in raw
     is_unique = len({tool.id for tool in manifest.tools}) == len(manifest.tools)
-    has_control = _CONTROL.search(manifest.generated_at) or any(map(_has_control, manifest.tools))
+    has_control = _CONTROL.search(manifest.generated_at) or any(map(_has_control_character, manifest.tools))
     return manifest if is_flat and is_unique and not has_control else None
 
 
-def _has_control(tool: ManifestTool) -> bool:
-    """Whether the walker would find a control character."""
-    lists = (*tool.tags, *tool.required_scopes, *tool.secrets, *tool.json_schema, *(tool.output_schema or ()))
-    words = (tool.id, tool.domain, tool.subdomain, tool.maintainer, tool.approver_role, *lists)
-    return bool(_CONTROL.search("".join(words)) or _CONTROL.search(_LINES.sub("", tool.description)))
+def _has_control_character(tool: ManifestTool) -> bool:
+    """True if the walker would find a control character."""
+    keys = (*tool.json_schema, *(tool.output_schema or ()))
+    words = (*_texts_of(tool), *chain.from_iterable(_word_lists_of(tool)), *keys)
+    return bool(_CONTROL.search("".join(words)) or _CONTROL.search(_LINE_CONTROL.sub("", tool.description)))
 
 
-def _read(raw: bytes) -> Manifest:
-    reading = read_json(raw, Manifest, _rules)
-    faults = only_errors(map(_strict, reading.issues))
+def _read_with_faults(raw: bytes) -> Manifest:
+    """The slow way, which finds every fault and its place."""
+    reading = read_json(raw, Manifest, _find_faults)
+    faults = only_errors(map(_judge_strictly, reading.issues))
     if reading.value is None or faults:
         raise InvalidManifest(faults)
     return reading.value
 
 
-def _strict(issue: Issue) -> Issue:
-    """An issue as it counts here: only a program writes manifests, so that nothing in them may be unknown to it."""
+def _judge_strictly(issue: Issue) -> Issue:
+    """The issue as it counts in a manifest: only a program writes one, so an unknown key is an error."""
     if issue.code is IssueCode.UNKNOWN_KEY:
-        return structs.replace(issue, severity=Severity.ERROR, message="Unknown key", hint=issue.hint or _WRITE_ANEW)
+        return structs.replace(issue, severity=Severity.ERROR, message="Unknown key", hint=issue.hint or _REMEDY)
     if issue.code is IssueCode.MERGE_CONFLICT:
-        return structs.replace(issue, hint=f"settle the code, then {_WRITE_ANEW}: it is made of the code alone")
+        return structs.replace(issue, hint=f"settle the code, then {_REMEDY}: it is made of the code alone")
     if issue.code is IssueCode.INVALID_ENUM and issue.at == ("version",):
-        return structs.replace(issue, hint=f"upgrade `agent`, or {_WRITE_ANEW}")
+        return structs.replace(issue, hint=f"upgrade `agent`, or {_REMEDY}")
     return issue
 
 
-def _rules(tree: Node) -> Iterator[Issue]:
-    yield from _out_of_range(tree)
+def _find_faults(tree: Node) -> Iterator[Issue]:
+    yield from _numbers_out_of_range(tree)
     items = tree.items if isinstance(tree, Mapping) else ()
     for tools in (item.value for item in items if item.key == "tools"):
-        yield from (issue.within("tools") for issue in _duplicates(tools))
+        yield from (issue.within("tools") for issue in _duplicate_ids(tools))
 
 
-def _out_of_range(node: Node) -> Iterator[Issue]:
-    """Numbers that no float can hold: where the type is anything, nobody else looks at them."""
+def _numbers_out_of_range(node: Node) -> Iterator[Issue]:
+    """Numbers that no float can hold; the walker does not look at them where the type is anything."""
     match node:
         case Mapping():
             for item in node.items:
-                yield from (issue.within(item.key) for issue in _out_of_range(item.value))
+                yield from (issue.within(item.key) for issue in _numbers_out_of_range(item.value))
         case Sequence():
             for position, element in enumerate(node.items):
-                yield from (issue.within(position) for issue in _out_of_range(element))
+                yield from (issue.within(position) for issue in _numbers_out_of_range(element))
         case Scalar(value=float(value)) if not math.isfinite(value):
             yield located(node, IssueCode.OUT_OF_RANGE, "Number out of range")
 
 
-def _duplicates(tools: Node) -> Iterator[Issue]:
+def _duplicate_ids(tools: Node) -> Iterator[Issue]:
     first: dict[object, Item] = {}
     for position, tool in enumerate(tools.items if isinstance(tools, Sequence) else ()):
         for item in tool.items if isinstance(tool, Mapping) else ():

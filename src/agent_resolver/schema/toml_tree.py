@@ -36,22 +36,22 @@ def parse_toml(text: str) -> Node:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise _broken(text, str(error)) from None
+        raise _syntax_error(text, str(error)) from None
     except RecursionError:
         raise _too_deep((1, 1)) from None
     except ValueError:
         # The standard library lets through what Python says of a number with thousands of digits.
         found = _LONG_NUMBER.search(text)
         raise _too_long(Lines(text).place(found.start() if found else 0)) from None
-    return _node(document, (), _places(text), (1, 1))
+    return _make_node(document, (), _find_places(text), (1, 1))
 
 
 def tree_of(value: Any) -> Node:  # noqa: ANN401 - a TOML value
     """The tree of a value that stands in no file."""
-    return _node(value, (), {}, (1, 1))
+    return _make_node(value, (), {}, (1, 1))
 
 
-def _broken(text: str, message: str) -> Unreadable:
+def _syntax_error(text: str, message: str) -> Unreadable:
     found = _ERROR.fullmatch(message)
     problem = found["problem"] if found else message
     end = Lines(text).place(len(text))
@@ -67,7 +67,7 @@ def _too_long(place: _Place) -> Unreadable:
     return unreadable(IssueCode.LIMIT, f"A number has more than {MAX_INTEGER_DIGITS} digits", place)
 
 
-def _places(text: str) -> _Places:
+def _find_places(text: str) -> _Places:
     """The line and column of every key that opens a statement; keys of inline tables have none of their own."""
     places: _Places = {}
     lengths: dict[_Path, int] = {}
@@ -75,17 +75,17 @@ def _places(text: str) -> _Places:
     lines, at = Lines(text), 0
     while at < len(text):
         if found := _STATEMENT.match(text, at):
-            keys = _keys(found["table"] or found["pair"])
-            path = _path(() if found["table"] else table, keys, lengths, is_element=found["brackets"] == "[[")
+            keys = _split_keys(found["table"] or found["pair"])
+            path = _resolve_path(() if found["table"] else table, keys, lengths, is_element=found["brackets"] == "[[")
             table = path if found["table"] else table
             place = lines.place(found.start("table" if found["table"] else "pair"))
             for length in range(1, len(path) + 1):
                 places.setdefault(path[:length], place)
-        at = _end(text, found.end() if found else at)
+        at = _end_of_statement(text, found.end() if found else at)
     return places
 
 
-def _path(base: _Path, keys: list[str], lengths: dict[_Path, int], *, is_element: bool) -> _Path:
+def _resolve_path(base: _Path, keys: list[str], lengths: dict[_Path, int], *, is_element: bool) -> _Path:
     """Where `keys` lead from `base`: through the last element of every array of tables, or to its next one."""
     path = base
     for step, key in enumerate(keys, start=1):
@@ -97,7 +97,7 @@ def _path(base: _Path, keys: list[str], lengths: dict[_Path, int], *, is_element
     return path
 
 
-def _end(text: str, at: int) -> int:
+def _end_of_statement(text: str, at: int) -> int:
     """The offset of the next statement: past the line, and past the lines that a value goes on for."""
     depth = 0
     for token in _TOKEN.finditer(text, at):
@@ -111,28 +111,28 @@ def _end(text: str, at: int) -> int:
     return len(text)
 
 
-def _keys(path: str) -> list[str]:
-    return [_unquoted(key) if key[0] in "\"'" else key for key in re.findall(_KEY, path)]
+def _split_keys(path: str) -> list[str]:
+    return [_unquote_key(key) if key[0] in "\"'" else key for key in re.findall(_KEY, path)]
 
 
-def _unquoted(key: str) -> str:
+def _unquote_key(key: str) -> str:
     return next(iter(tomllib.loads(f"{key} = 0")))
 
 
-def _node(value: Any, path: _Path, places: _Places, above: _Place, depth: int = 1) -> Node:  # noqa: ANN401
+def _make_node(value: Any, path: _Path, places: _Places, above: _Place, depth: int = 1) -> Node:  # noqa: ANN401
     place = places.get(path, above)
     if depth > MAX_DEPTH:
         raise _too_deep(place)
     match value:
         case dict():
             items = (
-                Item(key, *places.get((*path, key), place), _node(child, (*path, key), places, place, depth + 1))
+                Item(key, *places.get((*path, key), place), _make_node(child, (*path, key), places, place, depth + 1))
                 for key, child in value.items()
             )
             return Mapping(tuple(items), *place)
         case list() | tuple():
             children = (
-                _node(child, (*path, position), places, place, depth + 1) for position, child in enumerate(value)
+                _make_node(child, (*path, position), places, place, depth + 1) for position, child in enumerate(value)
             )
             return Sequence(tuple(children), *place)
         case str():

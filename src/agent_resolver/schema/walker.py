@@ -27,7 +27,7 @@ _type_info = cache(inspect.type_info)
 
 def walk(node: Node, expected: type[Struct] | Any) -> list[Issue]:  # noqa: ANN401 - types are values here
     """Every issue of `node` as a value of type `expected`, in the order of the file."""
-    found = [*_check(node, _type_info(expected), _ABSENT), *_duplicate_keys(node)]
+    found = [*_check_node(node, _type_info(expected), _ABSENT), *_duplicate_keys(node)]
     return sorted(found, key=lambda issue: (issue.line, issue.column))
 
 
@@ -40,29 +40,29 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f"did you mean `{words[near[0]]}`?" if near else ""
 
 
-def _check(node: Node, expected: inspect.Type, extra: dict[str, Any]) -> Iterator[Issue]:
+def _check_node(node: Node, expected: inspect.Type, extra: dict[str, Any]) -> Iterator[Issue]:
     match expected:
         case inspect.Metadata():
-            yield from _check(node, expected.type, expected.extra or _ABSENT)
+            yield from _check_node(node, expected.type, expected.extra or _ABSENT)
         case inspect.StructType():
-            yield from _struct(node, expected)
+            yield from _check_struct(node, expected)
         case inspect.DictType():
-            yield from _dictionary(node, expected)
+            yield from _check_dictionary(node, expected)
         case inspect.VarTupleType():
-            yield from _array(node, expected)
+            yield from _check_array(node, expected)
         case inspect.LiteralType():
-            yield from _literal(node, expected.values)
+            yield from _check_literal(node, expected.values)
         case inspect.StrType():
-            yield from _string(node, expected, extra)
+            yield from _check_string(node, expected, extra)
         case inspect.BoolType():
-            yield from _typed(node, "boolean")
+            yield from _check_type(node, "boolean")
         case inspect.FloatType() | inspect.IntType():
-            yield from _number(node, expected)
+            yield from _check_number(node, expected)
         case inspect.UnionType():
-            yield from _union(node, expected)
+            yield from _check_union(node, expected)
 
 
-def _typed(node: Node, expected: str) -> Iterator[Issue]:
+def _check_type(node: Node, expected: str) -> Iterator[Issue]:
     received = kind(node)
     if received == expected:
         return
@@ -74,35 +74,35 @@ def _typed(node: Node, expected: str) -> Iterator[Issue]:
     yield located(node, IssueCode.INVALID_TYPE, f"Expected {expected}, received {received}", hint=hint)
 
 
-def _union(node: Node, expected: inspect.UnionType) -> Iterator[Issue]:
+def _check_union(node: Node, expected: inspect.UnionType) -> Iterator[Issue]:
     """Null where it may be; else the type that fits an object, or the one that fits none."""
     types = [each for each in expected.types if not isinstance(each, inspect.NoneType)]
     if kind(node) == "null" and len(types) < len(expected.types):
         return
     is_object = isinstance(node, Mapping)
     fitting = (each for each in types if isinstance(each, inspect.StructType) is is_object)
-    yield from _check(node, next(fitting, types[0]), _ABSENT)
+    yield from _check_node(node, next(fitting, types[0]), _ABSENT)
 
 
-def _number(node: Node, expected: inspect.FloatType | inspect.IntType) -> Iterator[Issue]:
+def _check_number(node: Node, expected: inspect.FloatType | inspect.IntType) -> Iterator[Issue]:
     if not isinstance(node, Scalar) or not isinstance(node.value, int | float) or isinstance(node.value, bool):
-        yield from _typed(node, "number")
+        yield from _check_type(node, "number")
     elif isinstance(expected, inspect.IntType) and not isinstance(node.value, int):
         yield located(node, IssueCode.INVALID_TYPE, "Expected integer, received float")
     elif not math.isfinite(node.value):
         yield located(node, IssueCode.OUT_OF_RANGE, "Number out of range")
     else:
-        yield from _range(node, node.value, expected)
+        yield from _check_range(node, node.value, expected)
 
 
-def _range(node: Node, value: float, expected: inspect.FloatType | inspect.IntType) -> Iterator[Issue]:
+def _check_range(node: Node, value: float, expected: inspect.FloatType | inspect.IntType) -> Iterator[Issue]:
     least, most = expected.ge, expected.le
     if (least is not None and value < least) or (most is not None and value > most):
         words = f"Must be from {least} to {most}" if most is not None else f"Must be {least} or more"
         yield located(node, IssueCode.OUT_OF_RANGE, words)
 
 
-def _literal(node: Node, values: tuple[object, ...]) -> Iterator[Issue]:
+def _check_literal(node: Node, values: tuple[object, ...]) -> Iterator[Issue]:
     words = frozenset(map(str, values))
     listed = " | ".join(map(repr, DECLARED_ORDER.get(words, values)))
     if not isinstance(node, Scalar) or type(node.value) is not type(values[0]):
@@ -113,9 +113,9 @@ def _literal(node: Node, values: tuple[object, ...]) -> Iterator[Issue]:
         yield located(node, IssueCode.INVALID_ENUM, message, hint=suggestion(str(node.value), words))
 
 
-def _string(node: Node, expected: inspect.StrType, extra: dict[str, Any]) -> Iterator[Issue]:
+def _check_string(node: Node, expected: inspect.StrType, extra: dict[str, Any]) -> Iterator[Issue]:
     if not isinstance(node, Scalar) or not isinstance(node.value, str):
-        yield from _typed(node, "string")
+        yield from _check_type(node, "string")
         return
     if len(node.value) < (expected.min_length or 0):
         yield located(node, IssueCode.EMPTY, extra.get("empty", "String must contain at least 1 character(s)"))
@@ -133,32 +133,32 @@ def _string(node: Node, expected: inspect.StrType, extra: dict[str, Any]) -> Ite
         yield located(node, IssueCode.INVISIBLE_CHARACTER, message, severity=Severity.WARNING, hint="remove it")
 
 
-def _array(node: Node, expected: inspect.VarTupleType) -> Iterator[Issue]:
+def _check_array(node: Node, expected: inspect.VarTupleType) -> Iterator[Issue]:
     if not isinstance(node, Sequence):
-        yield from _typed(node, "array")
+        yield from _check_type(node, "array")
         return
     if len(node.items) < (expected.min_length or 0):
         yield located(node, IssueCode.EMPTY, f"Array must contain at least {expected.min_length} element(s)")
     if expected.max_length is not None and len(node.items) > expected.max_length:
         yield located(node, IssueCode.LIMIT, f"Array must contain at most {expected.max_length} element(s)")
     for position, item in enumerate(node.items):
-        for found in _check(item, expected.item_type, _ABSENT):
+        for found in _check_node(item, expected.item_type, _ABSENT):
             yield found.within(position)
 
 
-def _dictionary(node: Node, expected: inspect.DictType) -> Iterator[Issue]:
+def _check_dictionary(node: Node, expected: inspect.DictType) -> Iterator[Issue]:
     if not isinstance(node, Mapping):
-        yield from _typed(node, "object")
+        yield from _check_type(node, "object")
         return
     for item in node.items:
         key = Scalar(item.key, item.line, item.column)
-        yield from _member(item, _check(key, expected.key_type, _ABSENT))
-        yield from _member(item, _check(item.value, expected.value_type, _ABSENT))
+        yield from _place_at_key(item, _check_node(key, expected.key_type, _ABSENT))
+        yield from _place_at_key(item, _check_node(item.value, expected.value_type, _ABSENT))
 
 
-def _struct(node: Node, expected: inspect.StructType) -> Iterator[Issue]:
+def _check_struct(node: Node, expected: inspect.StructType) -> Iterator[Issue]:
     if not isinstance(node, Mapping):
-        yield from _typed(node, "object")
+        yield from _check_type(node, "object")
         return
     fields = {field.encode_name: field for field in expected.fields}
     present = {item.key for item in node.items}
@@ -167,7 +167,7 @@ def _struct(node: Node, expected: inspect.StructType) -> Iterator[Issue]:
             yield located(node, IssueCode.REQUIRED, "Required").within(name)
     for item in node.items:
         if item.key in fields:
-            yield from _member(item, _check(item.value, fields[item.key].type, _ABSENT))
+            yield from _place_at_key(item, _check_node(item.value, fields[item.key].type, _ABSENT))
         else:
             hint = suggestion(item.key, fields.keys() - present)
             yield _unknown_key(item, hint)
@@ -179,7 +179,7 @@ def _unknown_key(item: Item, hint: str) -> Issue:
     ).within(item.key)
 
 
-def _member(item: Item, issues: Iterable[Issue]) -> Iterator[Issue]:
+def _place_at_key(item: Item, issues: Iterable[Issue]) -> Iterator[Issue]:
     """Issues of the value itself are placed at its key, where a reader looks for them."""
     for found in issues:
         placed = found if found.at else structs.replace(found, line=item.line, column=item.column)

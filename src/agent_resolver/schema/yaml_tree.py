@@ -60,17 +60,17 @@ def parse_yaml(text: str, line: int = 1) -> Node:
         message = f"Control character U+{error.character:04X} is not allowed"
         raise unreadable(IssueCode.CONTROL_CHARACTER, message, place, hint="remove it") from None
     except yaml.MarkedYAMLError as error:
-        raise _syntax(error, lines) from None
+        raise _syntax_error(error, lines) from None
 
 
-def _syntax(error: yaml.MarkedYAMLError, lines: Lines) -> Unreadable:
+def _syntax_error(error: yaml.MarkedYAMLError, lines: Lines) -> Unreadable:
     problem = error.problem or "not YAML"
     context = f" {error.context}" if error.context else ""
-    place = _place(error.problem_mark, lines)
+    place = _place_of_mark(error.problem_mark, lines)
     return unreadable(IssueCode.SYNTAX, f"Invalid YAML: {problem}{context}", place, hint=_HINTS.get(problem, ""))
 
 
-def _place(mark: Any, lines: Lines) -> tuple[int, int]:  # noqa: ANN401 - the stubs do not know the marks of libyaml
+def _place_of_mark(mark: Any, lines: Lines) -> tuple[int, int]:  # noqa: ANN401 - the stubs do not know the marks of libyaml
     return lines.place(mark.index)
 
 
@@ -97,7 +97,7 @@ class _Builder:
         return Mapping((), *self._lines.place(0)) if root is None or _is_nothing(root) else root
 
     def _place(self, event: yaml.Event) -> tuple[int, int]:
-        return _place(event.start_mark, self._lines)
+        return _place_of_mark(event.start_mark, self._lines)
 
     def _count(self, nodes: int, event: yaml.Event) -> None:
         self._nodes += nodes
@@ -136,7 +136,7 @@ class _Builder:
                 _check_tag(event.tag, "seq", place)
                 return Sequence(tuple(self._elements(events, depth)), *place)
             case yaml.ScalarEvent():
-                return _scalar(event, place)
+                return _make_scalar(event, place)
         raise AssertionError(event)  # pragma: no cover - there is no fourth kind
 
     def _alias(self, event: yaml.AliasEvent, depth: int) -> Node:
@@ -176,7 +176,7 @@ def _check_tag(tag: str | None, expected: str, place: tuple[int, int]) -> None:
         raise unreadable(IssueCode.SYNTAX, f"Tag `{shown}` is not allowed here", place, hint="remove the tag")
 
 
-def _scalar(event: yaml.ScalarEvent, place: tuple[int, int]) -> Scalar:
+def _make_scalar(event: yaml.ScalarEvent, place: tuple[int, int]) -> Scalar:
     source: str = event.value
     if event.style or event.tag in {"!", f"{_TAG}str"}:
         _check_tag(event.tag, "str", place)
@@ -184,10 +184,10 @@ def _scalar(event: yaml.ScalarEvent, place: tuple[int, int]) -> Scalar:
     found = _CORE_SCHEMA.fullmatch(source)
     tag = (found.lastgroup if found else None) or "str"
     _check_tag(event.tag, tag, place)
-    return Scalar(_value(source, tag), *place, source="" if tag == "str" else source)
+    return Scalar(_parse_scalar(source, tag), *place, source="" if tag == "str" else source)
 
 
-def _value(source: str, tag: str) -> str | float | bool | None:
+def _parse_scalar(source: str, tag: str) -> str | float | bool | None:
     match tag:
         case "null":
             return None

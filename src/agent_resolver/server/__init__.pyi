@@ -18,4 +18,4 @@ from agent_resolver.server.tool import (
 )
 from agent_resolver.server.transport import listener as listener, serve_http as serve_http
 from agent_resolver.server.waiting_call import WaitingCalls as WaitingCalls
-from agent_resolver.server.watch import keep_up as keep_up
+from agent_resolver.server.watch import keep_up as keep_up, tell_of_tools as tell_of_tools

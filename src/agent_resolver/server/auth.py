@@ -19,8 +19,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from agent_resolver.core.loopback import is_loopback
 from agent_resolver.identity.errors import InvalidToken, KeysUnavailable
-from agent_resolver.identity.issuer_address import address, is_loopback
+from agent_resolver.identity.issuer_address import address
 from agent_resolver.schema.caller import Caller
 from agent_resolver.server.tool import CALLER_KEY
 
@@ -145,11 +146,11 @@ class _Guarded:
     def _refusal(self, status: int, error: str, description: str, **details: str) -> Response:
         told = {"error": error, "error_description": description}
         challenge = {**told, "scope": " ".join(self._authentication.scopes), "resource_metadata": self._metadata}
-        said = ", ".join(f'{name}="{_quotable(value)}"' for name, value in challenge.items() if value)
+        said = ", ".join(f'{name}="{_quotable_text(value)}"' for name, value in challenge.items() if value)
         body = {name: value for name, value in {**told, **details}.items() if value}
         return JSONResponse(body, status, {"WWW-Authenticate": f"Bearer {said}"})
 
 
-def _quotable(text: str) -> str:
+def _quotable_text(text: str) -> str:
     """A text as RFC 6750, 3 lets it stand between quotes."""
     return re.sub(r"[^ !#-\[\]-~]", "?", text.replace('"', "'"))

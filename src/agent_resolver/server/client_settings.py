@@ -11,7 +11,7 @@ _NAME: Final = "agent-resolver"
 def client_config(client: str, command: Sequence[str], url: str | None) -> str:
     """The settings for one client: a server that it starts, or one at an address."""
     if client == "codex":
-        return _toml(command, url)
+        return _toml_settings(command, url)
     entry: dict[str, object] = {"command": command[0], "args": list(command[1:])}
     if url:
         # Claude Desktop only starts servers, so a small program has to stand in between.
@@ -23,7 +23,7 @@ def client_config(client: str, command: Sequence[str], url: str | None) -> str:
     return json.dumps({"servers" if client == "vscode" else "mcpServers": {_NAME: entry}}, indent=2) + "\n"
 
 
-def _toml(command: Sequence[str], url: str | None) -> str:
+def _toml_settings(command: Sequence[str], url: str | None) -> str:
     lines = (
         [f"url = {_toml_value(url)}"]
         if url

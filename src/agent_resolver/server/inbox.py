@@ -21,16 +21,16 @@ _LOOKS: Final = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint
 _ANSWERS: Final = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": False}
 
 
-def _object(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]:
+def _object_schema(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def _words(description: str, longest: int) -> dict[str, Any]:
+def _text_schema(description: str, longest: int) -> dict[str, Any]:
     return {"type": "string", "minLength": 1, "maxLength": longest, "description": description}
 
 
-_ID: Final = _words("The waiting thing, as inbox_list names it", 64)
-_REASON: Final = _words("Why; kept with the answer", MAX_WORDS)
+_ID: Final = _text_schema("The waiting thing, as inbox_list names it", 64)
+_REASON: Final = _text_schema("Why; kept with the answer", MAX_WORDS)
 
 
 class InboxTool:
@@ -73,24 +73,36 @@ def inbox_tools(inbox: Inbox) -> tuple[Tool, ...]:
         return shown(await inbox.answer(arguments["id"], arguments["text"], context))
 
     everything = {"type": "boolean", "default": False, "description": "Also what was answered, used or has expired"}
-    text = _words("The answer in words; never a secret", MAX_WORDS)
-    decision = _object(["id"], id=_ID, reason=_REASON)
+    text = _text_schema("The answer in words; never a secret", MAX_WORDS)
+    decision = _object_schema(["id"], id=_ID, reason=_REASON)
     # Whoever an issuer vouches for may answer without a clearance; without one, `anonymous` comes from anywhere.
     rules = Rules(classification="PUBLIC" if inbox.only_verified else "INTERNAL")
     looks = partial(Descriptor, source=SOURCE, rules=rules, hints=_LOOKS)
     answers = partial(Descriptor, source=SOURCE, rules=rules, hints=_ANSWERS)
     return (
-        _tool(looks, "inbox_list", "List what waits for a person, oldest first.", _object([], all=everything), listing),
-        _tool(looks, "inbox_show", "Show one waiting thing whole.", _object(["id"], id=_ID), show),
-        _tool(answers, "inbox_approve", "Let one call happen, once. Only a person decides this.", decision, approve),
-        _tool(answers, "inbox_reject", "Refuse a call that asks for approval.", decision, reject),
-        _tool(
-            answers, "inbox_answer", "Answer a question in words.", _object(["id", "text"], id=_ID, text=text), answer
+        _make_tool(
+            looks,
+            "inbox_list",
+            "List what waits for a person, oldest first.",
+            _object_schema([], all=everything),
+            listing,
+        ),
+        _make_tool(looks, "inbox_show", "Show one waiting thing whole.", _object_schema(["id"], id=_ID), show),
+        _make_tool(
+            answers, "inbox_approve", "Let one call happen, once. Only a person decides this.", decision, approve
+        ),
+        _make_tool(answers, "inbox_reject", "Refuse a call that asks for approval.", decision, reject),
+        _make_tool(
+            answers,
+            "inbox_answer",
+            "Answer a question in words.",
+            _object_schema(["id", "text"], id=_ID, text=text),
+            answer,
         ),
     )
 
 
-def _tool(
+def _make_tool(
     kind: Callable[..., Descriptor], tool_id: str, description: str, schema: dict[str, Any], act: Act
 ) -> InboxTool:
     return InboxTool(kind(id=tool_id, description=description, input_schema=schema), act)

@@ -41,7 +41,9 @@ class AgentServer(Server[Any]):
     ) -> types.ServerCapabilities:
         """What the server can do; over HTTP the SDK asks without saying that lists change."""
         del notification_options
-        return super().get_capabilities(NotificationOptions(resources_changed=True), *rest, **options)
+        return super().get_capabilities(
+            NotificationOptions(resources_changed=True, tools_changed=True), *rest, **options
+        )
 
 
 def agent_server(resources: AgentResources, tools: RegistryTools, notices: Notices) -> AgentServer:
@@ -60,21 +62,23 @@ def agent_server(resources: AgentResources, tools: RegistryTools, notices: Notic
             "tools/list": hint,
         },
         get_tool_input_schema=tools.input_schema,
-        on_list_resources=_guarded(resources.list),
+        on_list_resources=_guard_handler(resources.list),
         on_list_resource_templates=resources.templates,
-        on_read_resource=_guarded(resources.read),
+        on_read_resource=_guard_handler(resources.read),
         on_subscribe_resource=notices.subscribe,
         on_unsubscribe_resource=notices.unsubscribe,
         on_subscriptions_listen=notices.listen,
-        on_completion=_guarded(resources.complete),
-        on_list_tools=_guarded(tools.list),
-        on_call_tool=_guarded(tools.call),
+        on_completion=_guard_handler(resources.complete),
+        on_list_tools=_guard_handler(tools.list),
+        on_call_tool=_guard_handler(tools.call),
     )
     server.add_notification_handler("notifications/initialized", types.NotificationParams, notices.initialized)
     return server
 
 
-def _guarded(handler: Callable[[Context, Params], Awaitable[Answer]]) -> Callable[[Context, Params], Awaitable[Answer]]:
+def _guard_handler(
+    handler: Callable[[Context, Params], Awaitable[Answer]],
+) -> Callable[[Context, Params], Awaitable[Answer]]:
     """The handler, whose failures clients are not shown: the SDK would send their text, with paths of this machine."""
 
     async def guarded(ctx: Context, params: Params) -> Answer:

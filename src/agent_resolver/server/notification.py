@@ -1,4 +1,4 @@
-"""Tells clients of both eras that agents changed."""
+"""Tells clients of both eras that agents or tools changed."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -14,6 +14,7 @@ from mcp.server.subscriptions import (
     ResourcesListChanged,
     ResourceUpdated,
     SubscriptionBus,
+    ToolsListChanged,
 )
 from mcp.shared.exceptions import MCPError
 
@@ -90,7 +91,7 @@ class Notices:
         """Tell this client when an agent changes."""
         wanted = self.remember(ctx)
         if wanted is not None:
-            name = _name(params.uri)
+            name = _agent_of(params.uri)
             if name not in wanted and len(wanted) >= _MOST_SUBSCRIPTIONS:
                 raise _too_many()
             wanted.add(name)
@@ -100,7 +101,7 @@ class Notices:
         """Tell it no longer."""
         wanted = self.remember(ctx)
         if wanted is not None:
-            wanted.discard(_name(params.uri))
+            wanted.discard(_agent_of(params.uri))
         return types.EmptyResult()
 
     async def tell(self, uris: Iterable[str]) -> None:
@@ -111,10 +112,22 @@ class Notices:
         await self._bus.publish(ResourcesListChanged())
         async with anyio.create_task_group() as group:
             for connection, wanted in list(self._connections.values()):
-                group.start_soon(_tell, connection, sorted(changed & wanted))
+                group.start_soon(_notify_client, connection, sorted(changed & wanted))
+
+    async def tell_of_tools(self) -> None:
+        """Tell every client that tools came, went or changed."""
+        await self._bus.publish(ToolsListChanged())
+        async with anyio.create_task_group() as group:
+            for connection, _ in list(self._connections.values()):
+                group.start_soon(_tell_of_tools, connection)
 
 
-async def _tell(connection: Connection, uris: Sequence[str]) -> None:
+async def _tell_of_tools(connection: Connection) -> None:
+    with anyio.move_on_after(_PATIENCE_SECONDS):
+        await connection.send_tool_list_changed()
+
+
+async def _notify_client(connection: Connection, uris: Sequence[str]) -> None:
     # A client that has stopped to read must not keep the others from hearing.
     with anyio.move_on_after(_PATIENCE_SECONDS):
         for uri in uris:
@@ -133,7 +146,7 @@ def _too_many() -> MCPError:
     return MCPError(types.INVALID_PARAMS, f"At most {_MOST_SUBSCRIPTIONS} subscriptions are kept")
 
 
-def _name(uri: str) -> str:
+def _agent_of(uri: str) -> str:
     try:
         return parse_uri(uri).name
     except MalformedUri as error:

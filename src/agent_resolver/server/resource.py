@@ -56,7 +56,7 @@ class AgentResources:
         except (BadCursor, BadLimit) as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from None
         result = types.ListResourcesResult(
-            resources=list(map(_resource, page.agents)),
+            resources=list(map(_make_resource, page.agents)),
             next_cursor=page.next_cursor,
             ttl_ms=TTL_MS,
             cache_scope="private",
@@ -147,7 +147,7 @@ def limit_of(ctx: Context, otherwise: int) -> int:
     return asked
 
 
-def _resource(agent: Listed) -> types.Resource:
+def _make_resource(agent: Listed) -> types.Resource:
     return types.Resource(
         uri=agent.uri,
         name=agent.name,

@@ -32,11 +32,11 @@ _MOST_REJECTIONS: Final = 50
 _HINTS: Final = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 
 
-def _object(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]:
+def _object_schema(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def _text(description: str) -> dict[str, Any]:
+def _text_schema(description: str) -> dict[str, Any]:
     return {"type": "string", "minLength": 1, "maxLength": 2048, "description": description}
 
 
@@ -46,11 +46,11 @@ _LIMIT: Final = {
     "maximum": MAX_PAGE,
     "description": "How many agents at most",
 }
-_AGENT: Final = _text("The name of an agent, or its address, such as agent://name")
+_AGENT: Final = _text_schema("The name of an agent, or its address, such as agent://name")
 _FILTERS: Final = {
-    "capability": _text("Only agents with this capability"),
-    "role": _text("Only agents that play this role"),
-    "model": _text("Only agents for this model"),
+    "capability": _text_schema("Only agents with this capability"),
+    "role": _text_schema("Only agents that play this role"),
+    "model": _text_schema("Only agents for this model"),
 }
 _AGENTS: Final = {
     "type": "array",
@@ -76,7 +76,7 @@ _AGENTS: Final = {
 }
 
 
-class Twin:
+class CatalogTool:
     """A tool over the catalog."""
 
     def __init__(self, descriptor: Descriptor, action: Callable[[Arguments], object]) -> None:
@@ -117,46 +117,46 @@ class ResourceTools:
 
     def tools(self) -> tuple[Tool, ...]:
         """The four tools."""
-        found = _object(["agents"], agents=_AGENTS)
-        page = _object(
+        found = _object_schema(["agents"], agents=_AGENTS)
+        page = _object_schema(
             ["agents", "total"],
             agents=_AGENTS,
             total={"type": "integer", "description": "How many agents there are in all"},
             nextCursor={"type": "string", "description": "What to give as `cursor` for the next page"},
         )
-        cursor = _text("`nextCursor` of the page before")
+        cursor = _text_schema("`nextCursor` of the page before")
         limit = {**_LIMIT, "default": self._page_size}
         return (
-            _twin(
+            _make_tool(
                 "list_agents",
                 "List the agents by name, a page at a time.",
-                _object([], cursor=cursor, limit=limit),
+                _object_schema([], cursor=cursor, limit=limit),
                 page,
                 self.list,
             ),
-            _twin(
+            _make_tool(
                 "search_agents",
                 "Find agents by words, capability, role or model; the best first.",
-                _object([], query=_text("Words to look for"), limit=limit, **_FILTERS),
+                _object_schema([], query=_text_schema("Words to look for"), limit=limit, **_FILTERS),
                 found,
                 self.search,
             ),
-            _twin(
+            _make_tool(
                 "get_agent",
                 "Read the whole definition of one agent; do so only when you are about to use it.",
-                _object(
+                _object_schema(
                     ["agent"],
                     agent=_AGENT,
                     format={"enum": ["json", "markdown"], "default": "json", "description": "How to return it"},
-                    version=_text("The version it must have"),
+                    version=_text_schema("The version it must have"),
                 ),
                 None,
                 self.get,
             ),
-            _twin(
+            _make_tool(
                 "resolve_agent",
                 "Say which MCP servers an agent would be locked to, with the reason for each choice and rejection.",
-                _object(["agent"], agent=_AGENT),
+                _object_schema(["agent"], agent=_AGENT),
                 None,
                 self.resolve,
             ),
@@ -167,7 +167,7 @@ class ResourceTools:
         limit = arguments.get("limit", self._page_size)
         page = self._catalog.page(arguments.get("cursor"), limit, is_strict=self._is_strict)
         more = {"nextCursor": page.next_cursor} if page.next_cursor else {}
-        return {"agents": list(map(_listed, page.agents)), "total": page.total, **more}
+        return {"agents": list(map(_listing_document, page.agents)), "total": page.total, **more}
 
     def search(self, arguments: Arguments) -> object:
         """The agents that fit."""
@@ -178,7 +178,7 @@ class ResourceTools:
             model=arguments.get("model"),
         )
         found = self._catalog.search(query, arguments.get("limit", self._page_size), is_strict=self._is_strict)
-        return {"agents": list(map(_listed, found))}
+        return {"agents": list(map(_listing_document, found))}
 
     def get(self, arguments: Arguments) -> object:
         """One agent, whole."""
@@ -200,7 +200,7 @@ class ResourceTools:
             "agent": definition.uri,
             "status": "resolved" if resolution.success else "unresolved",
             "lock": resolution.lockfile,
-            "requirements": _requirements(resolution),
+            "requirements": _requirement_documents(resolution),
             **({} if resolution.success else {"failed": resolution.failures}),
         }
 
@@ -212,13 +212,13 @@ class ResourceTools:
         return self._catalog.definition(uri, is_strict=self._is_strict), uri.format
 
 
-def _twin(
+def _make_tool(
     name: str,
     description: str,
     takes: dict[str, Any],
     gives: dict[str, Any] | None,
     action: Callable[[Arguments], object],
-) -> Twin:
+) -> CatalogTool:
     descriptor = Descriptor(
         id=name,
         description=description,
@@ -228,10 +228,10 @@ def _twin(
         hints=_HINTS,
         rules=Rules(classification="PUBLIC"),
     )
-    return Twin(descriptor, action)
+    return CatalogTool(descriptor, action)
 
 
-def _listed(agent: Listed) -> dict[str, object]:
+def _listing_document(agent: Listed) -> dict[str, object]:
     shown: dict[str, object] = {
         "name": agent.name,
         "uri": agent.uri,
@@ -247,7 +247,7 @@ def _listed(agent: Listed) -> dict[str, object]:
     return {**shown, "reason": agent.reason} if agent.reason else shown
 
 
-def _requirements(resolution: Resolution) -> list[dict[str, object]]:
+def _requirement_documents(resolution: Resolution) -> list[dict[str, object]]:
     """What became of each requirement; servers of other categories are only counted."""
     ordered = in_order(resolution.servers)
     shown: list[dict[str, object]] = []

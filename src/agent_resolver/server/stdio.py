@@ -80,7 +80,7 @@ class Input(anyio.AsyncFile[str]):
 
     def __init__(self, wire: int, answers: "Output") -> None:
         super().__init__(os.fdopen(wire, encoding="utf-8", closefd=False))
-        self._wire = _unblocking(wire)
+        self._wire = _open_unblocking(wire)
         self._answers = answers
         self._rest = bytearray()
         """What has come of the lines after the last one."""
@@ -124,9 +124,9 @@ class Input(anyio.AsyncFile[str]):
             try:
                 await anyio.wait_readable(self._wire)
             except OSError:  # A file never lets anybody wait, and some systems can wait for sockets alone.
-                return await to_thread.run_sync(_read, self._wire, abandon_on_cancel=True)
+                return await to_thread.run_sync(_read_wire, self._wire, abandon_on_cancel=True)
             try:
-                return _read(self._wire)
+                return _read_wire(self._wire)
             except BlockingIOError:
                 continue  # Somebody else has taken it.
 
@@ -178,12 +178,12 @@ class Output(anyio.AsyncFile[str]):
 
     def _send(self, content: bytes) -> None:
         try:
-            _write(self._wire, content)
+            _write_wire(self._wire, content)
         finally:
             self._is_sent.set()
 
 
-def _unblocking(wire: int) -> int:
+def _open_unblocking(wire: int) -> int:
     """The wire in a form whose reads never wait, also where somebody else reads it too; itself where there is none."""
     try:
         return os.open(f"/proc/self/fd/{wire}", os.O_RDONLY | os.O_NONBLOCK)
@@ -191,7 +191,7 @@ def _unblocking(wire: int) -> int:
         return wire
 
 
-def _read(wire: int) -> bytes:
+def _read_wire(wire: int) -> bytes:
     try:
         return os.read(wire, _PIECE)
     except BlockingIOError:
@@ -200,7 +200,7 @@ def _read(wire: int) -> bytes:
         return b""
 
 
-def _write(wire: int, content: bytes) -> None:
+def _write_wire(wire: int, content: bytes) -> None:
     while content:
         try:
             content = content[os.write(wire, content) :]
@@ -216,13 +216,13 @@ def _read_message(line: bytes) -> _Message | str:
         notification, which must never be answered.
     """
     if len(line) > MAX_LINE + 1:
-        return _error(types.INVALID_REQUEST, f"The message has more than {MAX_LINE} bytes")
+        return _error_message(types.INVALID_REQUEST, f"The message has more than {MAX_LINE} bytes")
     try:
         found = _message.decode(line)
     except msgspec.ValidationError as error:
         return _error_for_invalid(line, str(error))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _error(types.PARSE_ERROR, "Parse error")
+        return _error_message(types.PARSE_ERROR, "Parse error")
     if found.method is found.result is found.error is UNSET:
         return _error_for_invalid(line, "it has no `method`")
     return found
@@ -234,7 +234,7 @@ def _error_for_invalid(line: bytes, problem: str) -> str:
     if found.id is UNSET and found.method is not UNSET:
         return ""
     number = None if found.id is UNSET else found.id
-    return _error(types.INVALID_REQUEST, f"Invalid request: {problem}", number)
+    return _error_message(types.INVALID_REQUEST, f"Invalid request: {problem}", number)
 
 
 def _reply_keys_of(line: bytes) -> _ReplyKeys:
@@ -244,6 +244,6 @@ def _reply_keys_of(line: bytes) -> _ReplyKeys:
         return _ReplyKeys(None)
 
 
-def _error(code: int, message: str, number: int | str | None = None) -> str:
+def _error_message(code: int, message: str, number: int | str | None = None) -> str:
     document = {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}
     return msgspec.json.encode(document).decode()

@@ -2,7 +2,7 @@
 
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from math import isfinite
 from typing import Any, Final
 
@@ -62,11 +62,9 @@ class RegistryTools:
         context: CallContext,
         caller_of: Callable[[Context], Caller | None] = lambda _: None,
         manifest: dict[str, str] | None = None,
-        call: Callable[[str, dict[str, Any], CallContext], Awaitable[Outcome]] | None = None,
     ) -> None:
-        """Tools for whoever `caller_of` says asks, else for the caller of `context`; called by `call`, if given."""
+        """Tools for the caller that `caller_of` finds in a request, else for the caller of `context`."""
         self._registry = registry
-        self._call = call or registry.call
         self._context = context
         self._caller_of = caller_of
         self._manifest = manifest
@@ -75,7 +73,7 @@ class RegistryTools:
     async def list(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         """A page of tools, by id; with `_meta["agent-resolver/tag"]` only those with the tag."""
         limit = limit_of(ctx, _PAGE)
-        tag = _text(ctx, TAG_KEY)
+        tag = _text_in_meta(ctx, TAG_KEY)
         tools = self._registry.list(tag)
         listing = digest([tool.id for tool in tools])
         start = 0
@@ -91,7 +89,7 @@ class RegistryTools:
         if self._manifest:
             meta[MANIFEST_KEY] = self._manifest
         return types.ListToolsResult(
-            tools=list(map(_tool, page)),
+            tools=list(map(_make_mcp_tool, page)),
             next_cursor=encode_cursor(listing, page[-1].id) if has_more else None,
             # Clients keep listings without what they asked by: part of one must not stand for the whole.
             ttl_ms=TTL_MS if tag is None else 0,
@@ -102,21 +100,21 @@ class RegistryTools:
         """Call a tool; what the pipeline refuses is a result that says so, for the model to read."""
         caller = self._caller_of(ctx) or self._context.caller
         call = (caller.id, params.name, params.arguments or {})
-        parent, trace_id = _trace(ctx, self._waiting.trace_of(*call))
+        parent, trace_id = _trace_of(ctx, self._waiting.trace_of(*call))
         context = structs.replace(
             self._context,
             trace_id=trace_id,
             parent=parent,
-            key=_text(ctx, CALL_KEY),
+            key=_text_in_meta(ctx, CALL_KEY),
             caller=caller,
-            progress=_progress(ctx),
+            progress=_progress_to_client(ctx),
         )
-        outcome = await self._call(params.name, params.arguments or {}, context)
-        if _text(ctx, TRACE_KEY) is None:
+        outcome = await self._registry.call(params.name, params.arguments or {}, context)
+        if _text_in_meta(ctx, TRACE_KEY) is None:
             self._waiting.note(*call, outcome)
         if isinstance(outcome, Failed) and outcome.code is FailureCode.UNKNOWN_TOOL:
             raise MCPError(types.INVALID_PARAMS, outcome.message, {TRACE_KEY: outcome.trace_id})
-        return _result(outcome, parent, _state(ctx) if parent else "")
+        return _make_result(outcome, parent, _trace_state_of(ctx) if parent else "")
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
         """The schema of a tool's arguments, for the SDK."""
@@ -131,14 +129,14 @@ def caller_of_request(ctx: Context) -> Caller | None:
     return caller if isinstance(caller, Caller) else None
 
 
-def _text(ctx: Context, key: str) -> str | None:
+def _text_in_meta(ctx: Context, key: str) -> str | None:
     value = (ctx.meta or {}).get(key)
     if value is not None and not isinstance(value, str):
         raise MCPError(types.INVALID_PARAMS, f"`{key}` must be text", {"key": key})
     return value
 
 
-def _trace(ctx: Context, waiting: str | None) -> tuple[str | None, str]:
+def _trace_of(ctx: Context, waiting: str | None) -> tuple[str | None, str]:
     """The parent that a client names in W3C's trace context, and the trace that the call belongs to.
 
     A client may also name the trace alone, as to make a call again that was approved meanwhile; one that does not is
@@ -146,7 +144,7 @@ def _trace(ctx: Context, waiting: str | None) -> tuple[str | None, str]:
     """
     given = (ctx.meta or {}).get("traceparent")
     parent = parse_parent(given) if isinstance(given, str) else None  # Others are to be ignored, says W3C.
-    named = _text(ctx, TRACE_KEY)
+    named = _text_in_meta(ctx, TRACE_KEY)
     if named is not None and not parse_trace_id(named):
         message = f"`{TRACE_KEY}` has 32 hexadecimal digits in lower case, not all of them 0"
         raise MCPError(types.INVALID_PARAMS, message, {"key": TRACE_KEY})
@@ -156,13 +154,13 @@ def _trace(ctx: Context, waiting: str | None) -> tuple[str | None, str]:
     return None, named or secrets.token_hex(16)
 
 
-def _state(ctx: Context) -> str:
+def _trace_state_of(ctx: Context) -> str:
     """What others say of the trace, in W3C's trace context."""
     given = (ctx.meta or {}).get("tracestate")
     return parse_state(given) if isinstance(given, str) else ""
 
 
-def _progress(ctx: Context) -> Progress:
+def _progress_to_client(ctx: Context) -> Progress:
     """Tells the client how far its call is, if it asked for that; one that is gone or does not listen stops nothing."""
     is_heard = True
 
@@ -185,7 +183,7 @@ def _progress(ctx: Context) -> Progress:
     return tell
 
 
-def _tool(descriptor: Descriptor) -> types.Tool:
+def _make_mcp_tool(descriptor: Descriptor) -> types.Tool:
     hints = {} if descriptor.hints is UNSET else descriptor.hints
     meta: dict[str, Any] = {
         "agent-resolver/source": descriptor.source,
@@ -211,18 +209,18 @@ def _output_schema(schema: dict[str, Any] | None) -> dict[str, Any] | None:
     """
     if schema is None or any(name in msgspec.json.encode(schema) for name in _NAMES):
         return None
-    rest = {key: _moved(value) for key, value in schema.items() if key != "$schema"}
+    rest = {key: _move_references(value) for key, value in schema.items() if key != "$schema"}
     dialect = {"$schema": schema["$schema"]} if "$schema" in schema else {}
     return {**dialect, "type": "object", "anyOf": [rest, _FAILURE]}
 
 
-def _moved(node: Any) -> Any:  # noqa: ANN401 - a JSON value
+def _move_references(node: Any) -> Any:  # noqa: ANN401 - a JSON value
     """A part of a schema that stands in `anyOf` now: what it refers to has moved with it."""
     if isinstance(node, list):
-        return list(map(_moved, node))
+        return list(map(_move_references, node))
     if not isinstance(node, dict):
         return node
-    moved = {key: _moved(value) for key, value in node.items()}
+    moved = {key: _move_references(value) for key, value in node.items()}
     reference = moved.get("$ref")
     if isinstance(reference, str) and reference.startswith("#"):
         moved["$ref"] = f"#/anyOf/0{reference[1:]}"
@@ -230,12 +228,11 @@ def _moved(node: Any) -> Any:  # noqa: ANN401 - a JSON value
 
 
 def _is_about_arguments(outcome: Failed) -> bool:
-    """Whether the schema says what is wrong: a key that is none is refused under the same code."""
-    is_in_schema = bool(outcome.details) or "`agent tools show" in outcome.remedy
-    return outcome.code is FailureCode.INPUT_VALIDATION_FAILED and is_in_schema
+    """True if the arguments break the schema: a key that is refused has the same code, and no details."""
+    return outcome.code is FailureCode.INPUT_VALIDATION_FAILED and bool(outcome.details)
 
 
-def _result(outcome: Outcome, parent: str | None, state: str) -> types.CallToolResult:
+def _make_result(outcome: Outcome, parent: str | None, state: str) -> types.CallToolResult:
     meta = {TRACE_KEY: outcome.trace_id}
     if traceparent := outcome.traceparent or parent:
         meta["traceparent"] = traceparent

@@ -11,6 +11,7 @@ import anyio
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 
+from agent_resolver.core.loopback import is_loopback
 from agent_resolver.server.mcp_server import AgentServer
 from agent_resolver.server.notification import Notices
 from agent_resolver.server.stdio import PATIENCE_SECONDS, Input, Output
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from agent_resolver.server.auth import Authentication
 
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+_LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 
 Beside = Callable[[], Coroutine[Any, Any, None]]
 """What runs as long as the server does."""
@@ -39,7 +40,7 @@ async def serve_stdio(server: AgentServer, beside: Beside, wire: tuple[Input, Ou
             await server.run(read, write, server.create_initialization_options())
             group.cancel_scope.cancel()
     except ExceptionGroup as group:
-        error = _first(group)
+        error = _first_error(group)
         if not isinstance(error, OSError):
             raise
         # A client that no longer reads has gone as well.
@@ -47,8 +48,8 @@ async def serve_stdio(server: AgentServer, beside: Beside, wire: tuple[Input, Ou
             raise error from None
 
 
-def _first(error: Exception) -> Exception:
-    return _first(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error
+def _first_error(error: Exception) -> Exception:
+    return _first_error(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error
 
 
 def listener(host: str, port: int) -> socket.socket:
@@ -91,13 +92,13 @@ async def serve_http(  # noqa: PLR0913 - each is one part of the server
             """Leave signals to us: it would raise them again, before tools are closed."""
             yield
 
-    hosts = [pattern for name in (*_LOOPBACK, *names) for pattern in (name, f"{name}:*")]
+    hosts = [pattern for name in (*_loopback_names(listening), *names) for pattern in (name, f"{name}:*")]
     security = TransportSecuritySettings(
         enable_dns_rebinding_protection=True,
         allowed_hosts=hosts,
         allowed_origins=[f"{scheme}://{name}" for name in hosts for scheme in ("http", "https")],
     )
-    app = _application(server, security, authentication)
+    app = _make_application(server, security, authentication)
     config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=PATIENCE_SECONDS)
     running = Running(config)
 
@@ -114,7 +115,18 @@ async def serve_http(  # noqa: PLR0913 - each is one part of the server
         group.cancel_scope.cancel()
 
 
-def _application(
+def _loopback_names(listening: socket.socket) -> list[str]:
+    """The names by which a client on this machine may call the server, as a `Host` header spells them.
+
+    A web page that had its own name resolved to this machine sends that name, which is not among them. The other
+    addresses of 127.0.0.0/8 are names only where the operator bound one of them.
+    """
+    bound = listening.getsockname()[0]
+    is_other = is_loopback(bound) and bound not in {"127.0.0.1", "::1"}
+    return [*_LOOPBACK_NAMES, *([bound] if is_other else [])]
+
+
+def _make_application(
     server: AgentServer, security: TransportSecuritySettings, authentication: "Authentication | None"
 ) -> "ASGIApp":
     if authentication is None:

@@ -23,25 +23,25 @@ class WaitingCalls:
         """The trace under which this very call waits, if it does."""
         if not self._traces:
             return None
-        return self._traces.get(_key(caller_id, tool_id, arguments))
+        return self._traces.get(_key_of_call(caller_id, tool_id, arguments))
 
     def note(self, caller_id: str, tool_id: str, arguments: dict[str, Any], outcome: Outcome) -> None:
         """Remember a call that has to wait, the newest ones only; what is done or rejected waits no longer."""
         if isinstance(outcome, Pending):
-            key = _key(caller_id, tool_id, arguments)
+            key = _key_of_call(caller_id, tool_id, arguments)
             self._traces[key] = outcome.trace_id
             self._traces.move_to_end(key)
             if len(self._traces) > _MOST:
                 self._traces.popitem(last=False)
         elif self._traces and _is_over(outcome):
-            self._traces.pop(_key(caller_id, tool_id, arguments), None)
+            self._traces.pop(_key_of_call(caller_id, tool_id, arguments), None)
 
 
 def _is_over(outcome: Outcome) -> bool:
     return isinstance(outcome, Done) or (isinstance(outcome, Failed) and outcome.code is FailureCode.APPROVAL_REJECTED)
 
 
-def _key(caller_id: str, tool_id: str, arguments: dict[str, Any]) -> str:
+def _key_of_call(caller_id: str, tool_id: str, arguments: dict[str, Any]) -> str:
     try:
         return digest([caller_id, tool_id, arguments])
     except (TypeError, ValueError, RecursionError):

@@ -1,5 +1,6 @@
 """Notices when agent files change on the disk, and tells clients."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
@@ -8,6 +9,7 @@ from typing import Final
 import anyio
 
 from agent_resolver.catalog.catalog import Changes
+from agent_resolver.registry.registry import ToolRegistry
 from agent_resolver.schema.errors import ResolverError
 from agent_resolver.server.notification import Notices
 from agent_resolver.storage.walk import identity_of
@@ -22,7 +24,7 @@ async def keep_up(
 ) -> None:
     """Bring the catalog up to date after every change below the folders or of the files, until cancelled."""
     seen = list(map(identity_of, files))
-    async for has_changed in _looks(folders):
+    async for has_changed in _watch_or_poll(folders):
         now = list(map(identity_of, files))
         if not has_changed and now == seen:
             continue
@@ -36,7 +38,17 @@ async def keep_up(
             await notices.tell(uris)
 
 
-async def _looks(folders: Sequence[str]) -> AsyncIterator[bool]:
+async def tell_of_tools(registry: ToolRegistry, notices: Notices) -> None:
+    """Tell clients whenever tools come or go, until cancelled."""
+    changed = asyncio.Event()
+    registry.on_change = changed.set
+    while True:
+        await changed.wait()
+        changed.clear()
+        await notices.tell_of_tools()
+
+
+async def _watch_or_poll(folders: Sequence[str]) -> AsyncIterator[bool]:
     """Again and again whether something below the folders has changed, or may have where nobody can watch them."""
     # To import a watcher takes longer than to answer a first request, so that comes first.
     await anyio.sleep(_SECONDS_BETWEEN)
@@ -45,18 +57,18 @@ async def _looks(folders: Sequence[str]) -> AsyncIterator[bool]:
         if folders:
             # Where one cannot be had, or a folder is not there, time tells.
             with suppress(ImportError, OSError, RuntimeError):
-                async for has_changed in _watched(folders):
+                async for has_changed in _watch_folders(folders):
                     yield has_changed
         await anyio.sleep(_SECONDS_BETWEEN)
         yield bool(folders)
 
 
-async def _watched(folders: Sequence[str]) -> AsyncIterator[bool]:
+async def _watch_folders(folders: Sequence[str]) -> AsyncIterator[bool]:
     """What a watcher sees, until one of the folders is another one than it was told to watch."""
     from watchfiles import awatch
 
     wait = int(1000 * _SECONDS_BETWEEN)
-    places = _places(folders)
+    places = _inodes_of(folders)
     # What changed between the last look and now is not seen by the watcher, so its first word counts as a change.
     is_first = True
     # No filter: the usual one sees nothing below `node_modules` or `.venv`, where a root may well be.
@@ -65,9 +77,9 @@ async def _watched(folders: Sequence[str]) -> AsyncIterator[bool]:
         async for changes in found:
             yield bool(changes) or is_first
             is_first = False
-            if _places(folders) != places or not {path for _, path in changes}.isdisjoint(folders):
+            if _inodes_of(folders) != places or not {path for _, path in changes}.isdisjoint(folders):
                 return
 
 
-def _places(folders: Sequence[str]) -> list[int | None]:
+def _inodes_of(folders: Sequence[str]) -> list[int | None]:
     return [seen[2] if seen else None for seen in map(identity_of, folders)]

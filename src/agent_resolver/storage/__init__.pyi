@@ -1,22 +1,29 @@
-from agent_resolver.storage.database import Busy as Busy, Database as Database
+from agent_resolver.storage.clock import SystemClock as SystemClock, system_time as system_time
 from agent_resolver.storage.errors import (
     FileError as FileError,
+    LeaseLost as LeaseLost,
     OversizeFile as OversizeFile,
     UnreadableFile as UnreadableFile,
     UnwritableFile as UnwritableFile,
 )
 from agent_resolver.storage.file import (
     Batch as Batch,
+    create_beside as create_beside,
     read_bounded as read_bounded,
     read_head as read_head,
+    replace_with as replace_with,
     same_content as same_content,
+    sweep_temporary as sweep_temporary,
     write_atomic as write_atomic,
 )
-from agent_resolver.storage.ledger import Ending as Ending, LedgerCall as LedgerCall, SqliteLedger as SqliteLedger
-from agent_resolver.storage.owner import Owner as Owner
-from agent_resolver.storage.pending import SqlitePending as SqlitePending
-from agent_resolver.storage.rate import SqliteRate as SqliteRate
+from agent_resolver.storage.memory import MemoryStore as MemoryStore
+from agent_resolver.storage.port import Lease as Lease, Snapshot as Snapshot, Store as Store, Transaction as Transaction
 from agent_resolver.storage.seal import AesSeal as AesSeal, key_beside as key_beside
-from agent_resolver.storage.trail import SqliteTrail as SqliteTrail
+from agent_resolver.storage.sqlite.commit import Committer as Committer
+from agent_resolver.storage.sqlite.database import MIGRATIONS as MIGRATIONS, Busy as Busy, Database as Database
+from agent_resolver.storage.sqlite.owner import Owner as Owner
+from agent_resolver.storage.sqlite.store import SqliteStore as SqliteStore
+from agent_resolver.storage.sqlite.transaction import SqliteTransaction as SqliteTransaction
+from agent_resolver.storage.sqlite.writer import Writer as Writer
+from agent_resolver.storage.trail import append_record as append_record, trail_faults as trail_faults
 from agent_resolver.storage.walk import Identity as Identity, files_below as files_below, identity_of as identity_of
-from agent_resolver.storage.writer import Writer as Writer

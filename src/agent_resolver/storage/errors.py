@@ -1,10 +1,11 @@
-"""What goes wrong with files.
+"""What goes wrong with files and with the state.
 
 ResolverError
-└── FileError
-    ├── UnreadableFile    missing, not a regular file, or not permitted
-    ├── OversizeFile      larger than its kind may be
-    └── UnwritableFile    the target cannot be replaced
+├── FileError
+│   ├── UnreadableFile    missing, not a regular file, or not permitted
+│   ├── OversizeFile      larger than its kind may be
+│   └── UnwritableFile    the target cannot be replaced
+└── LeaseLost             another holder has the lease now
 """
 
 from agent_resolver.schema.errors import ResolverError
@@ -12,6 +13,8 @@ from agent_resolver.schema.errors import ResolverError
 
 class FileError(ResolverError):
     """A file cannot be used."""
+
+    exit_code = 2
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(f"`{path}` {problem}")
@@ -30,6 +33,16 @@ class UnreadableFile(FileError):
 class OversizeFile(FileError):
     """The file is larger than its kind may be."""
 
+    exit_code = 1
+
 
 class UnwritableFile(FileError):
     """The file cannot be written."""
+
+
+class LeaseLost(ResolverError):
+    """Work was to be written under a lease that another holder has now, or that was released."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"The lease on {name} was lost: another process works on it now")
+        self.name = name

@@ -2,8 +2,9 @@
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from io import FileIO
 from typing import Final, Self
 
@@ -86,19 +87,19 @@ class Batch:
 
     def write(self, path: str, content: Iterable[bytes]) -> bool:
         """Write one file; whether that will change anything. Of two writes to one file the later counts."""
-        with _worded(path):
+        with _in_our_words(path):
             target = self._target(path)
-            mode = _mode(path, target)
+            mode = _mode_of_target(path, target)
             self._forget(target)
             # Content that is at hand is compared before a temporary file is made; the rest, which may be long, after.
             if mode is not None and isinstance(content, list) and same_content(target, content):
                 return False
-            file = _create_beside(target)
+            file = create_beside(target)
             try:
                 with file:
                     for piece in content:
-                        _write(file, piece)
-                    is_same = mode is not None and _same(file, target)
+                        _write_piece(file, piece)
+                    is_same = mode is not None and _has_same_bytes(file, target)
                 if mode is not None and not is_same:
                     os.chmod(file.name, mode)
             except BaseException:
@@ -121,6 +122,7 @@ class Batch:
         if folder not in self._folders:
             self._folders[folder] = os.path.realpath(folder)
             os.makedirs(self._folders[folder], exist_ok=True)
+            sweep_temporary(self._folders[folder])
         target = os.path.join(self._folders[folder], name)
         return os.path.realpath(target) if os.path.islink(target) else target
 
@@ -140,7 +142,7 @@ class Batch:
         # To flush one file makes the system wait with whatever is written meanwhile, so all are written before.
         _flush_all(list(self._staged.values()))
         for target, (path, temporary) in self._staged.items():
-            with _worded(path):
+            with _in_our_words(path):
                 os.replace(temporary, target)
         for folder in dict.fromkeys(map(os.path.dirname, self._staged)):
             _sync_folder(folder)
@@ -150,26 +152,26 @@ def _flush_all(files: Sequence[tuple[str, str]]) -> None:
     """Have these files on the disk, each given as what to call it and where it is; many of them side by side."""
     if len(files) < _MANY:
         for path, temporary in files:
-            _flush(path, temporary)
+            _flush_to_disk(path, temporary)
         return
     from concurrent.futures import ThreadPoolExecutor  # Slow to import, and rarely needed.
 
     with ThreadPoolExecutor(_FLUSHES_AT_ONCE) as pool:
-        for _ in pool.map(lambda file: _flush(*file), files):
+        for _ in pool.map(lambda file: _flush_to_disk(*file), files):
             pass
 
 
-def _flush(path: str, temporary: str) -> None:
-    with _worded(path), FileIO(temporary, "r+") as file:
+def _flush_to_disk(path: str, temporary: str) -> None:
+    with _in_our_words(path), FileIO(temporary, "r+") as file:
         os.fsync(file.fileno())
 
 
 @contextmanager
-def _worded(path: str) -> Iterator[None]:
+def _in_our_words(path: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
-        raise UnwritableFile(path, f"cannot be written: {_words(error)}") from error
+        raise UnwritableFile(path, f"cannot be written: {_reason_of(error)}") from error
 
 
 @contextmanager
@@ -182,7 +184,7 @@ def _open_regular(path: str) -> Iterator[FileIO]:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise UnreadableFile(path, "does not exist", missing=True) from error
     except (OSError, ValueError) as error:
-        raise UnreadableFile(path, f"cannot be read: {_words(error)}") from error
+        raise UnreadableFile(path, f"cannot be read: {_reason_of(error)}") from error
 
 
 class _NotRegular(Exception):
@@ -199,7 +201,7 @@ def _open_without_waiting(path: str, flags: int) -> int:
     return descriptor
 
 
-def _mode(path: str, target: str) -> int | None:
+def _mode_of_target(path: str, target: str) -> int | None:
     """The permissions of the target, or None when there is none yet."""
     try:
         found = os.stat(target).st_mode
@@ -210,23 +212,97 @@ def _mode(path: str, target: str) -> int | None:
     return stat.S_IMODE(found)
 
 
-def _create_beside(target: str) -> FileIO:
+def create_beside(target: str, mode: int = 0o666) -> FileIO:
+    """A new temporary file in the folder of a target, open for reading and writing."""
+
+    def create(path: str, flags: int) -> int:
+        return os.open(path, flags, mode)
+
     folder, name = os.path.split(target)
     attempt = 0
     while True:
         try:
-            return FileIO(os.path.join(folder, f".{name}.{os.getpid()}-{attempt}.tmp"), "x+")
+            return FileIO(os.path.join(folder, _temporary_name(name, attempt)), "x+", opener=create)
         except FileExistsError:
             attempt += 1
 
 
-def _write(file: FileIO, piece: bytes) -> None:
+def _temporary_name(name: str, attempt: int) -> str:
+    return f".{name}.{_process_space()}-{os.getpid()}-{attempt}.tmp"
+
+
+@cache
+def _process_space() -> str:
+    """What tells apart where numbers of processes mean different processes: two containers may share a folder."""
+    import zlib  # Only where something is written.
+
+    try:
+        space = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        space = ""
+    return f"{zlib.crc32(space.encode()):08x}"
+
+
+def sweep_temporary(folder: str) -> None:
+    """Remove the temporary files of processes that are gone: they were ended while they wrote."""
+    ours = f".{_process_space()}-"
+    with suppress(OSError), os.scandir(folder) as entries:
+        left = [entry.path for entry in entries if entry.name.endswith(".tmp") and ours in entry.name]
+        for path in left:
+            if _is_left_behind(path.rpartition(ours)[2]):
+                os.unlink(path)
+
+
+def _is_left_behind(number_and_attempt: str) -> bool:
+    number = number_and_attempt.partition("-")[0]
+    if not number.isdecimal() or int(number) == os.getpid():
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False  # It is there, and somebody else's.
+    return False
+
+
+def replace_with(path: str, make: Callable[[str], None], *, mode: int | None = None) -> None:
+    """Make a file under a temporary name, and give it its own once it is whole and on the disk.
+
+    Args:
+        path: The file; what is there is replaced.
+        make: Writes the file of the name that it is given.
+        mode: The permissions of the file.
+
+    Raises:
+        UnwritableFile: The disk or its permissions do not allow it.
+    """
+    with _in_our_words(path):
+        folder = os.path.dirname(path) or "."
+        os.makedirs(folder, exist_ok=True)
+        sweep_temporary(folder)
+        with create_beside(path) as file:
+            temporary = str(file.name)
+        try:
+            if mode is not None:
+                os.chmod(temporary, mode)
+            make(temporary)
+            _flush_to_disk(path, temporary)
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
+            raise
+        _sync_folder(folder)
+
+
+def _write_piece(file: FileIO, piece: bytes) -> None:
     view = memoryview(piece)
     while view:
         view = view[file.write(view) :]
 
 
-def _same(file: FileIO, target: str) -> bool:
+def _has_same_bytes(file: FileIO, target: str) -> bool:
     if os.fstat(file.fileno()).st_size != os.stat(target).st_size:
         return False
     file.seek(0)
@@ -247,5 +323,5 @@ def _sync_folder(folder: str) -> None:
             os.close(descriptor)
 
 
-def _words(error: OSError | ValueError) -> str:
+def _reason_of(error: OSError | ValueError) -> str:
     return error.strerror or str(error) if isinstance(error, OSError) else str(error)

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Final
 
 from agent_resolver.storage.errors import UnreadableFile, UnwritableFile
-from agent_resolver.storage.file import read_bounded
+from agent_resolver.storage.file import create_beside, read_bounded, sweep_temporary
 
 _NONCE_BYTES: Final = 12
 _KEY_BYTES: Final = 32
@@ -63,14 +63,14 @@ def key_beside(path: str) -> bytes:
 
 def _make_key(path: str) -> None:
     """Make the file with all of its content, unless another process does so first."""
-    unnamed = f"{path}.{secrets.token_hex(8)}.tmp"
+    sweep_temporary(os.path.dirname(path) or ".")
+    file = create_beside(path, mode=0o600)
     try:
-        with open(os.open(unnamed, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+        with file:
             file.write(secrets.token_bytes(_KEY_BYTES))
-            file.flush()
             os.fsync(file.fileno())
         with suppress(FileExistsError):
-            os.link(unnamed, path)
+            os.link(file.name, path)
     finally:
         with suppress(FileNotFoundError):
-            os.unlink(unnamed)
+            os.unlink(file.name)

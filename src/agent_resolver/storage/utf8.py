@@ -10,16 +10,16 @@ def in_utf8(value: Any) -> Any:  # noqa: ANN401 - a JSON value
     try:
         msgspec.json.encode(value)
     except UnicodeEncodeError:
-        return _escaped(value)
+        return _escape_surrogates(value)
     return value
 
 
-def _escaped(value: Any) -> Any:  # noqa: ANN401
+def _escape_surrogates(value: Any) -> Any:  # noqa: ANN401
     match value:
         case str():
             return value.encode(errors="backslashreplace").decode()
         case dict():
-            return {_escaped(key): _escaped(member) for key, member in value.items()}
+            return {_escape_surrogates(key): _escape_surrogates(member) for key, member in value.items()}
         case list() | tuple():
-            return [_escaped(member) for member in value]
+            return [_escape_surrogates(member) for member in value]
     return value

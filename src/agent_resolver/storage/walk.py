@@ -27,7 +27,7 @@ def files_below(folder: str, suffix: str, unreadable: list[OSError] | None = Non
         place, prefix = folders.pop()
         try:
             with os.scandir(place) as entries:
-                folders += _look(entries, prefix, suffix, found)
+                folders += _look_into(entries, prefix, suffix, found)
         except OSError as error:
             if prefix and isinstance(error, FileNotFoundError | NotADirectoryError):
                 continue
@@ -37,7 +37,7 @@ def files_below(folder: str, suffix: str, unreadable: list[OSError] | None = Non
     return found
 
 
-def _look(
+def _look_into(
     entries: Iterable["os.DirEntry[str]"], prefix: str, suffix: str, found: dict[str, Identity]
 ) -> Iterator[tuple[str, str]]:
     """The folders to look into next; the files go to `found`."""

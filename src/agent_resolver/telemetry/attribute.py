@@ -34,11 +34,16 @@ ERROR_TYPE: Final = "error.type"
 
 # Values
 
+MAX_CHARACTERS: Final = 256
+"""The longest a name or code may be."""
+
 EXECUTABLE: Final = "EXECUTABLE"
 EXECUTE_TOOL: Final = "execute_tool"
 """The operation; a span is called this and the id of its tool."""
 FUNCTION: Final = "function"
 EXTENSION: Final = "extension"
+TOOL_TYPES: Final = {"CAPABILITY": FUNCTION, "BLUEPRINT": FUNCTION, "TOOL": EXTENSION}
+"""The kinds of tools, in the words of OpenTelemetry: run by this process, or by a server that it asks."""
 UNKNOWN_TOOL: Final = "_unknown"
 """Stands for every tool that there is not: whoever calls could make up any number of names."""
 DONE: Final = "DONE"

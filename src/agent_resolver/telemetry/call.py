@@ -2,7 +2,7 @@
 
 import random
 from time import perf_counter_ns, time_ns
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct, structs
 from opentelemetry.context import Context, attach, detach
@@ -25,6 +25,8 @@ from opentelemetry.trace import (
 from agent_resolver._version import __version__
 from agent_resolver.core.admission import AdmissionCode
 from agent_resolver.schema.caller import Caller
+from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.schema.outcome import Outcome
 from agent_resolver.telemetry.attribute import (
     APP_ID,
     CALL_TRACE_ID,
@@ -37,16 +39,18 @@ from agent_resolver.telemetry.attribute import (
     FUNCTION,
     INITIATOR_ID,
     IS_COMPENSATION,
+    MAX_CHARACTERS,
     OPERATION,
     SCOPE,
     TOOL_NAME,
     TOOL_TYPE,
+    TOOL_TYPES,
     UNKNOWN_TOOL,
 )
+from agent_resolver.telemetry.ending import Ending, ending_of
 from agent_resolver.telemetry.log import Entry, Level, Log
 from agent_resolver.telemetry.metric import CallMetrics, Kind
 from agent_resolver.telemetry.sampler import Sampler
-from agent_resolver.telemetry.seen import MAX_CHARACTERS, TOOL_TYPES, Ending, SeenContext, SeenTool, ending_of
 from agent_resolver.telemetry.shutdown import Closing, close_all
 from agent_resolver.telemetry.trace_context import (
     RANDOM,
@@ -71,17 +75,36 @@ _REFUSED: Final = frozenset(map(str, AdmissionCode))
 """What is answered for a tool that is there and may not be called."""
 
 
+class Origin(Protocol):
+    """The caller and the trace of a call: the part of a call's context that telemetry may look at.
+
+    The context belongs to the registry, which is above this room.
+    """
+
+    @property
+    def trace_id(self) -> str: ...
+
+    @property
+    def caller(self) -> Caller: ...
+
+    @property
+    def parent(self) -> str | None: ...
+
+    @property
+    def is_compensation(self) -> bool: ...
+
+
 class CallSpan:
     """A call that began and did not end yet; until it does, it is the current span of its task."""
 
-    __slots__ = ("before", "context", "parent", "seen", "start", "token", "tool", "tool_id")
+    __slots__ = ("before", "context", "origin", "parent", "start", "token", "tool", "tool_id")
 
     def __init__(
-        self, tool_id: str, tool: SeenTool | None, seen: SeenContext, parent: SpanContext | None, own: SpanContext
+        self, tool_id: str, tool: Descriptor | None, origin: Origin, parent: SpanContext | None, own: SpanContext
     ) -> None:
         self.tool_id = tool_id
         self.tool = tool
-        self.seen = seen
+        self.origin = origin
         self.parent = parent
         self.context = own
         self.token: Token[Context] = attach(set_span_in_context(NonRecordingSpan(own)))
@@ -125,10 +148,10 @@ class CallTelemetry:
         self._is_closed = False
         self._has_told_of_cost = False
 
-    def begin(self, tool_id: str, descriptor: SeenTool | None, context: SeenContext) -> CallSpan:
+    def begin(self, tool_id: str, descriptor: Descriptor | None, context: Origin) -> CallSpan:
         """A call begins."""
         trace_id = parse_trace_id(context.trace_id) or random.getrandbits(128) or 1
-        parent = _parent(context.parent, trace_id)
+        parent = _parent_span(context.parent, trace_id)
         flags = 0
         if parent:
             trace_id, flags = parent.trace_id, parent.trace_flags & RANDOM
@@ -138,7 +161,7 @@ class CallTelemetry:
         own = SpanContext(trace_id, random.getrandbits(64) or 1, False, _FLAGS[flags], state)  # noqa: FBT003 - the SDK's
         return CallSpan(tool_id, descriptor, context, parent, own)
 
-    def end(self, span: CallSpan, outcome: object) -> None:
+    def end(self, span: CallSpan, outcome: Outcome | None) -> None:
         """The call ends; its outcome is None where something around the tool broke and there is none."""
         took, signals = perf_counter_ns() - span.before, self._signals
         ending = ending_of(outcome)
@@ -178,15 +201,15 @@ class CallTelemetry:
             processor.on_end(made)
 
     def _attributes(self, span: CallSpan, tool: str, ending: Ending) -> dict[str, str | bool]:
-        seen = span.seen
-        caller = seen.caller
+        origin = span.origin
+        caller = origin.caller
         attributes: dict[str, str | bool] = {
             APP_ID: self._app(caller),
             COMPONENT_TYPE: EXECUTABLE,
             CLASSIFICATION: span.classification,
             COST_CENTER: caller.cost_center[:MAX_CHARACTERS],
             INITIATOR_ID: caller.id[:MAX_CHARACTERS],
-            IS_COMPENSATION: seen.is_compensation,
+            IS_COMPENSATION: origin.is_compensation,
             OPERATION: EXECUTE_TOOL,
             TOOL_NAME: tool,
         }
@@ -194,12 +217,12 @@ class CallTelemetry:
             attributes[TOOL_TYPE] = TOOL_TYPES.get(span.tool.labels.kind, FUNCTION)
         if ending.state != "done":
             attributes[ERROR_TYPE] = ending.code
-        if span.parent and parse_trace_id(seen.trace_id) not in {0, span.parent.trace_id}:
-            attributes[CALL_TRACE_ID] = seen.trace_id
+        if span.parent and parse_trace_id(origin.trace_id) not in {0, span.parent.trace_id}:
+            attributes[CALL_TRACE_ID] = origin.trace_id
         return attributes
 
     def _log(self, span: CallSpan, tool: str, ending: Ending, at: int) -> None:
-        caller = span.seen.caller
+        caller = span.origin.caller
         entry = Entry(
             nanoseconds=at,
             level=_LEVELS[ending.state],
@@ -223,15 +246,15 @@ class CallTelemetry:
         return (caller.app_id or self._app_id)[:MAX_CHARACTERS]
 
 
-def _parent(named: str | None, trace_id: int) -> SpanContext | None:
+def _parent_span(named: str | None, trace_id: int) -> SpanContext | None:
     """The span that a call belongs below: the one it names, else the current one if that is of the same trace."""
     current = get_current_span()
     around = None if current is INVALID_SPAN else current.get_span_context()
     if named is not None and (parent := parse_parent(named)):
         state = around.trace_state if around and around.trace_id == parent.trace_id else None
-        return SpanContext(parent.trace_id, parent.span_id, True, _FLAGS[parent.flags], state and _bounded(state))  # noqa: FBT003
+        return SpanContext(parent.trace_id, parent.span_id, True, _FLAGS[parent.flags], state and _bound_state(state))  # noqa: FBT003
     return around if around and around.is_valid and around.trace_id == trace_id else None
 
 
-def _bounded(state: TraceState) -> TraceState:
+def _bound_state(state: TraceState) -> TraceState:
     return TraceState.from_header([parse_state(state.to_header())])

@@ -54,7 +54,7 @@ class JsonLines:
         # A program without a window, or a service, may have no standard error at all.
         if stream := self._stream or sys.stderr:
             with suppress(OSError, ValueError):
-                stream.write(f"{msgspec.json.encode(_document(entry)).decode()}\n")
+                stream.write(f"{msgspec.json.encode(_entry_document(entry)).decode()}\n")
 
 
 class OtlpLog:
@@ -99,7 +99,7 @@ class _BoundedRecord(ReadWriteLogRecord):
         """Leave them as they are."""
 
 
-def _document(entry: Entry) -> dict[str, str]:
+def _entry_document(entry: Entry) -> dict[str, str]:
     instant = datetime.fromtimestamp(entry.nanoseconds / 1e9, UTC)
     return {
         "timestamp": instant.isoformat(timespec="milliseconds").replace("+00:00", "Z"),

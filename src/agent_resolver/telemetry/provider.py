@@ -43,7 +43,7 @@ class Loss:
         with self._lock:
             is_told, self._is_told = self._is_told, True
         if not is_told:
-            self._warn(f"Telemetry cannot be sent to {_shown(endpoint)}, and is lost; calls go on")
+            self._warn(f"Telemetry cannot be sent to {_without_secrets(endpoint)}, and is lost; calls go on")
 
 
 def provide(settings: Settings, app_id: str, warn: Callable[[str], None]) -> CallTelemetry:
@@ -54,7 +54,7 @@ def provide(settings: Settings, app_id: str, warn: Callable[[str], None]) -> Cal
     """
     hush_sdk()
     try:
-        return _provide(settings, app_id, Loss(warn))
+        return _make_telemetry(settings, app_id, Loss(warn))
     except ValueError as error:
         hint = "see the limits in OpenTelemetry's list of variables"
         raise InvalidVariable("OTEL_*", f"variables are refused: {error}", hint) from error
@@ -71,14 +71,14 @@ def hush_sdk() -> None:
         queue.setLevel(logging.ERROR)
 
 
-def _provide(settings: Settings, app_id: str, loss: Loss) -> CallTelemetry:
+def _make_telemetry(settings: Settings, app_id: str, loss: Loss) -> CallTelemetry:
     resource = Resource.create(dict(settings.resource))
-    processors = _processors(settings.traces, loss)
+    processors = _span_processors(settings.traces, loss)
     logs: list[Log] = [JsonLines()] if "console" in settings.logs.exporters else []
     closing = [Closing(processor.shutdown, partial(loss.tell, settings.traces.endpoint)) for processor in processors]
     metrics = None
     if settings.metrics.exporters:
-        meters = _meters(settings.metrics, resource, loss)
+        meters = _meter_provider(settings.metrics, resource, loss)
         metrics = CallMetrics(meters)
         closing.append(Closing(partial(_close_metrics, metrics, meters), partial(loss.tell, settings.metrics.endpoint)))
     if "otlp" in settings.logs.exporters:
@@ -97,7 +97,7 @@ def _provide(settings: Settings, app_id: str, loss: Loss) -> CallTelemetry:
     return CallTelemetry(app_id, resource, signals)
 
 
-def _processors(signal: Signal, loss: Loss) -> list[SpanProcessor]:
+def _span_processors(signal: Signal, loss: Loss) -> list[SpanProcessor]:
     made: list[SpanProcessor] = []
     if "otlp" in signal.exporters:
         made.append(BatchSpanProcessor(SpanSender(signal, partial(loss.tell, signal.endpoint))))
@@ -106,7 +106,7 @@ def _processors(signal: Signal, loss: Loss) -> list[SpanProcessor]:
     return made
 
 
-def _meters(signal: Signal, resource: Resource, loss: Loss) -> MeterProvider:
+def _meter_provider(signal: Signal, resource: Resource, loss: Loss) -> MeterProvider:
     exporters: list[MetricExporter] = []
     if "otlp" in signal.exporters:
         exporters.append(MetricSender(signal, partial(loss.tell, signal.endpoint)))
@@ -129,7 +129,7 @@ def _metrics_line(data: MetricsData) -> str:
     return f"{data.to_json(indent=None)}{os.linesep}"
 
 
-def _shown(endpoint: str) -> str:
+def _without_secrets(endpoint: str) -> str:
     """An address without the user, the password and the question that it may hold."""
     if not endpoint:
         return "standard error"

@@ -72,16 +72,16 @@ def read_settings(environment: Environment) -> Settings | None:
     """
     if environment.get(_DISABLED, "").strip().lower() == "true":
         return None
-    traces, metrics, logs = (_signal(environment, name) for name in ("TRACES", "METRICS", "LOGS"))
+    traces, metrics, logs = (_read_signal(environment, name) for name in ("TRACES", "METRICS", "LOGS"))
     if not (traces.exporters or metrics.exporters or logs.exporters):
         return None
-    sampler, ratio = _sampling(environment)
+    sampler, ratio = _read_sampling(environment)
     return Settings(
-        traces=traces, metrics=metrics, logs=logs, resource=_resource(environment), sampler=sampler, ratio=ratio
+        traces=traces, metrics=metrics, logs=logs, resource=_read_resource(environment), sampler=sampler, ratio=ratio
     )
 
 
-def _value(environment: Environment, variable: str) -> str:
+def _read_variable(environment: Environment, variable: str) -> str:
     text = environment.get(variable, "").strip()
     if len(text) > _MAX_CHARACTERS:
         problem = f"has {len(text):,} characters, {_MAX_CHARACTERS:,} are the most"
@@ -89,34 +89,34 @@ def _value(environment: Environment, variable: str) -> str:
     return text
 
 
-def _either(environment: Environment, signal: str, what: str) -> tuple[str, str]:
+def _read_for_signal(environment: Environment, signal: str, what: str) -> tuple[str, str]:
     """What is said for a signal, else for all of them; and the variable that says it."""
     for variable in (f"{_OTLP}_{signal}_{what}", f"{_OTLP}_{what}"):
-        if value := _value(environment, variable):
+        if value := _read_variable(environment, variable):
             return variable, value
     return "", ""
 
 
-def _signal(environment: Environment, name: str) -> Signal:
-    exporters, variable = _exporters(environment, name)
+def _read_signal(environment: Environment, name: str) -> Signal:
+    exporters, variable = _read_exporters(environment, name)
     if "otlp" not in exporters:
         return Signal(exporters=exporters, variable=variable)
-    asking, protocol = _either(environment, name, "PROTOCOL")
+    asking, protocol = _read_for_signal(environment, name, "PROTOCOL")
     if protocol not in {"", _PROTOCOL}:
         raise InvalidVariable(asking, "asks for a protocol that is not supported", f"set it to `{_PROTOCOL}`")
     return Signal(
         exporters=exporters,
-        endpoint=_endpoint(environment, name),
-        headers=_headers(environment, name),
+        endpoint=_read_endpoint(environment, name),
+        headers=_read_headers(environment, name),
         variable=variable,
     )
 
 
-def _exporters(environment: Environment, name: str) -> tuple[tuple[Exporter, ...], str]:
+def _read_exporters(environment: Environment, name: str) -> tuple[tuple[Exporter, ...], str]:
     variable = f"OTEL_{name}_EXPORTER"
-    text = _value(environment, variable)
+    text = _read_variable(environment, variable)
     if not text:
-        asking, endpoint = _either(environment, name, "ENDPOINT")
+        asking, endpoint = _read_for_signal(environment, name, "ENDPOINT")
         return (("otlp",) if endpoint else ()), asking
     found: list[Exporter] = []
     for word in (part.strip() for part in text.split(",")):
@@ -129,8 +129,8 @@ def _exporters(environment: Environment, name: str) -> tuple[tuple[Exporter, ...
     return tuple(dict.fromkeys(found)), variable
 
 
-def _endpoint(environment: Environment, name: str) -> str:
-    variable, address = _either(environment, name, "ENDPOINT")
+def _read_endpoint(environment: Environment, name: str) -> str:
+    variable, address = _read_for_signal(environment, name, "ENDPOINT")
     if not address:
         variable, address = f"{_OTLP}_ENDPOINT", _DEFAULT_ENDPOINT
     try:
@@ -146,23 +146,25 @@ def _endpoint(environment: Environment, name: str) -> str:
     return address if is_whole else f"{address.removesuffix('/')}/v1/{name.lower()}"
 
 
-def _headers(environment: Environment, name: str) -> dict[str, str]:
-    variable, text = _either(environment, name, "HEADERS")
+def _read_headers(environment: Environment, name: str) -> dict[str, str]:
+    variable, text = _read_for_signal(environment, name, "HEADERS")
     # The SDK would write a header that it cannot read to its log, with its value.
-    pairs = _pairs(variable, text, "name=value,name=value, each value percent-encoded")
+    pairs = _parse_pairs(variable, text, "name=value,name=value, each value percent-encoded")
     if not all(_HEADER.fullmatch(key) and value.isascii() and value.isprintable() for key, value in pairs.items()):
         raise InvalidVariable(variable, "holds what cannot be a header", "percent-encode its values, in ASCII")
     return {key.lower(): value for key, value in pairs.items()}
 
 
-def _resource(environment: Environment) -> dict[str, str]:
+def _read_resource(environment: Environment) -> dict[str, str]:
     variable = "OTEL_RESOURCE_ATTRIBUTES"
-    named = _pairs(variable, _value(environment, variable), "key=value,key=value, each value percent-encoded")
-    service = _value(environment, "OTEL_SERVICE_NAME")
+    named = _parse_pairs(
+        variable, _read_variable(environment, variable), "key=value,key=value, each value percent-encoded"
+    )
+    service = _read_variable(environment, "OTEL_SERVICE_NAME")
     return {SERVICE_NAME: SERVICE, **named, **({SERVICE_NAME: service} if service else {})}
 
 
-def _pairs(variable: str, text: str, form: str) -> dict[str, str]:
+def _parse_pairs(variable: str, text: str, form: str) -> dict[str, str]:
     found = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         key, equals, value = item.partition("=")
@@ -174,16 +176,16 @@ def _pairs(variable: str, text: str, form: str) -> dict[str, str]:
     return found
 
 
-def _sampling(environment: Environment) -> tuple[str, float]:
+def _read_sampling(environment: Environment) -> tuple[str, float]:
     variable = "OTEL_TRACES_SAMPLER"
-    sampler = _value(environment, variable).lower() or "parentbased_always_on"
+    sampler = _read_variable(environment, variable).lower() or "parentbased_always_on"
     if sampler not in SAMPLERS:
         hint = f"set it to one of: {', '.join(SAMPLERS)}"
         raise InvalidVariable(variable, "names a sampler that is not supported", hint)
     if not sampler.endswith("traceidratio"):
         return sampler, 1.0
     variable = "OTEL_TRACES_SAMPLER_ARG"
-    text = _value(environment, variable) or "1"
+    text = _read_variable(environment, variable) or "1"
     try:
         ratio = float(text)
     except ValueError:

@@ -18,7 +18,7 @@ class Closing(Struct, frozen=True):
 def close_all(closing: Sequence[Closing], seconds: float) -> None:
     """Let each of them send what it holds, all at once, and wait for that no longer than this."""
     # The SDK would wait half a minute for a collector that is away. Threads that still do so end with the process.
-    threads = [Thread(target=_close, args=(each,), daemon=True) for each in closing]
+    threads = [Thread(target=_close_quietly, args=(each,), daemon=True) for each in closing]
     for thread in threads:
         thread.start()
     deadline = monotonic() + seconds
@@ -28,7 +28,7 @@ def close_all(closing: Sequence[Closing], seconds: float) -> None:
             each.on_loss()
 
 
-def _close(closing: Closing) -> None:
+def _close_quietly(closing: Closing) -> None:
     try:
         closing.close()
     except Exception:  # noqa: BLE001 - whatever the SDK raises, what it held did not get there

@@ -291,7 +291,7 @@ def answer(request: Message) -> Message:
 
 def start() -> None:
     """What is done before the first message."""
-    if "exit" in STARTS:
+    if "exit" in STARTS or ("needs-up" in STARTS and not Path("up").exists()):
         sys.exit(3)
     if "garbage" in STARTS:
         write("Server is starting ...")

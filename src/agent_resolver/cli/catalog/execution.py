@@ -1,0 +1,265 @@
+"""What the commands below `agent catalog` do."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from agent_resolver.catalog.catalog import MAX_PAGE, Catalog, Finding, Query
+from agent_resolver.catalog.client_folder import eager_folders
+from agent_resolver.catalog.entry import Entry
+from agent_resolver.catalog.errors import MalformedUri, UnknownAgent, UnusableRoot
+from agent_resolver.catalog.listing import Listed
+from agent_resolver.catalog.mention import dangling_mentions
+from agent_resolver.catalog.reader import read_entry
+from agent_resolver.catalog.repair import repaired
+from agent_resolver.catalog.uri import AgentUri, agent_uri, parse_uri
+from agent_resolver.cli.errors import Refusal, Usage
+from agent_resolver.cli.option import session_here
+from agent_resolver.cli.output import err, issue_document, out, out_json, place, safe
+from agent_resolver.project.catalog import judge_in
+from agent_resolver.schema.front_matter import split
+from agent_resolver.schema.issue import Issue, IssueCode, Severity
+from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES
+from agent_resolver.schema.source import Unreadable, decode
+from agent_resolver.schema.walker import suggestion
+from agent_resolver.storage.file import read_bounded, write_atomic
+
+if TYPE_CHECKING:
+    from agent_resolver.project.session import Session
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run one of the commands."""
+    with session_here(options) as session:
+        catalog = open_catalog_of(session, options)
+        return {
+            "list": _list_agents,
+            "search": _search_agents,
+            "show": _show_agent,
+            "check": _check_files,
+            "stats": _print_statistics,
+            "lint": _lint_mentions,
+        }[options.action](catalog, options)
+
+
+def open_catalog_of(session: "Session", options: argparse.Namespace, *, may_be_empty: bool = False) -> Catalog:
+    """The catalog that the options name, up to date with the disk; without any folder only where it may be empty."""
+    roots = session.catalog_roots(options.roots)
+    if not (roots or may_be_empty):
+        raise Usage(
+            "There are no agent files: neither `./agents` nor `./agents.md` exists", "name a folder with `--root`"
+        )
+    for root in roots:
+        for folder, client in eager_folders(root):
+            err(f"warning: {client} loads `{folder}` whole by itself; move the files to a folder it does not know")
+    index = session.index_path
+    if options.index and not os.path.exists(index):
+        raise Usage(f"`{index}` does not exist", "check the path, or leave `--index` out")
+    catalog = session.catalog(options.roots, index_path=index, judge=judge_in(session))
+    try:
+        catalog.refresh()
+    except UnusableRoot as error:
+        raise Usage(str(error), error.hint) from error
+    if catalog.refused and getattr(options, "action", "") != "check":
+        err(f"warning: {catalog.refused} agent file(s) cannot be served; `agent catalog check` says why")
+    return catalog
+
+
+def agent_of(text: str) -> AgentUri:
+    """What a person asks for: an address, or a name."""
+    try:
+        return parse_uri(text if "://" in text else agent_uri(text))
+    except UnicodeEncodeError:
+        raise Refusal("The name is not UTF-8", "give a name, or an address such as `agent://name`") from None
+    except MalformedUri as error:
+        raise Refusal(str(error), "give a name, or an address such as `agent://name`") from None
+
+
+def _list_agents(catalog: Catalog, options: argparse.Namespace) -> int:
+    agents = catalog.search(_query_of(options), None)
+    if options.json:
+        out_json(list(map(listed_document, agents)))
+        return 0
+    _print_agents(agents)
+    out(f"{len(agents)} agent(s)")
+    return 0
+
+
+def _query_of(options: argparse.Namespace, text: str = "") -> Query:
+    return Query(text=text, capability=options.capability, role=options.role, model=options.model)
+
+
+def _search_agents(catalog: Catalog, options: argparse.Namespace) -> int:
+    if not 1 <= options.limit <= MAX_PAGE:
+        raise Usage(f"`--limit` must be from 1 to {MAX_PAGE}")
+    agents = catalog.search(_query_of(options, options.text), options.limit)
+    if options.json:
+        out_json(list(map(listed_document, agents)))
+    else:
+        _print_agents(agents)
+        if not agents:
+            err("✗ No agent fits")
+    return 0 if agents else 1
+
+
+def _show_agent(catalog: Catalog, options: argparse.Namespace) -> int:
+    uri = agent_of(options.agent)
+    try:
+        definition = catalog.definition(uri)
+    except UnknownAgent as error:
+        names, _ = catalog.completions("")
+        raise Refusal(str(error), suggestion(options.agent, names) or "`agent catalog list` lists them") from None
+    if options.json or (options.format or _format_of(options.agent, uri)) == "json":
+        out_json(definition.to_dict())
+    else:
+        sys.stdout.write(definition.raw.decode(errors="replace"))
+    return 0
+
+
+def _format_of(text: str, uri: AgentUri) -> str:
+    """The format that an address asks for; else the file itself."""
+    question = text.partition("?")[2].split("&") if "://" in text else []
+    return uri.format if any(part.startswith("format=") for part in question) else "markdown"
+
+
+def _check_files(catalog: Catalog, options: argparse.Namespace) -> int:
+    if options.fix:
+        fixed = [found.path for found in catalog.findings() if _repair_file(found)]
+        catalog.refresh()
+        for path in fixed:
+            err(f"✓ Repaired {_relative_path(path)}")
+    findings = catalog.findings()
+    if options.json:
+        documents = [{"file": _relative_path(found.path), **issue_document(found.issue)} for found in findings]
+        out_json({"success": not _exit_code_of(findings, options), "total": catalog.total, "findings": documents})
+        return _exit_code_of(findings, options)
+    for found in findings:
+        word = "✗" if found.issue.severity is Severity.ERROR else "warning:"
+        hint = f"; {safe(found.issue.hint)}" if found.issue.hint else ""
+        out(f"{word} {safe(str(found.issue))}{hint} ({place(_relative_path(found.path), found.issue)})")
+    refused = sum(found.issue.severity is Severity.ERROR for found in findings)
+    out(f"{catalog.total} agent(s) served, {refused} file(s) refused, {len(findings) - refused} warning(s)")
+    return _exit_code_of(findings, options)
+
+
+def _exit_code_of(findings: Sequence[Finding], options: argparse.Namespace) -> int:
+    """1 where a file is refused, or where warnings count and there is one."""
+    return int(any(options.strict or found.issue.severity is Severity.ERROR for found in findings))
+
+
+def _repair_file(found: Finding) -> bool:
+    """Repair the front matter of a file; whether that could be done."""
+    if found.issue.code is not IssueCode.FRONT_MATTER_REPAIRED:
+        return False
+    raw = read_bounded(found.path, MAX_AGENT_FILE_BYTES)
+    text = decode(raw)
+    document = split(text)
+    if isinstance(document, Issue):
+        return False
+    start = len(text.splitlines(keepends=True)[0])
+    end = start + len(document.front_matter)
+    mended = f"{text[:start]}{repaired(document.front_matter)}{text[end:]}".encode()
+    stem = os.path.basename(found.path).removesuffix(".md")
+    before, after = read_entry(raw, stem), read_entry(mended, stem)
+    if not (isinstance(before, Entry) and isinstance(after, Entry)) or after.front_matter != before.front_matter:
+        return False
+    if any(issue.code is found.issue.code for issue in after.issues):
+        return False
+    return write_atomic(found.path, [mended])
+
+
+def _print_statistics(catalog: Catalog, options: argparse.Namespace) -> int:
+    agents = catalog.search(Query(), None)
+    statuses = {status: sum(agent.status == status for agent in agents) for status in ("resolved", "unresolved")}
+    document = {
+        "agents": len(agents),
+        "roots": [_relative_path(root) for root in catalog.roots],
+        "bytes": sum(agent.size for agent in agents),
+        "tokens": sum(agent.tokens for agent in agents),
+        "largest": max(agents, key=lambda agent: (agent.tokens, agent.uri)).uri if agents else None,
+        "capabilities": len({word for agent in agents for word in agent.capabilities}),
+        **statuses,
+        "listing": catalog.listing,
+        "cache": catalog.counters,
+    }
+    if options.json:
+        out_json(document)
+        return 0
+    out(f"{document['agents']} agent(s), {document['bytes']:,} bytes, about {document['tokens']:,} tokens")
+    out(f"{document['capabilities']} capability/capabilities; largest: {document['largest'] or '(none)'}")
+    out(f"requires: {statuses['resolved']} resolved, {statuses['unresolved']} unresolved")
+    for root in catalog.roots:
+        out(f"root: {_relative_path(root)}")
+    return 0
+
+
+def _is_found(catalog: Catalog, uri: AgentUri) -> bool:
+    """Whether an address leads to an agent, at the version that it asks for."""
+    if uri.version is None:
+        return catalog.has(uri.name)
+    try:
+        catalog.definition(uri)
+    except UnknownAgent:
+        return False
+    return True
+
+
+def _lint_mentions(catalog: Catalog, options: argparse.Namespace) -> int:
+    names = sorted(agent.name for agent in catalog.search(Query(), None))
+    found = []
+    for path in options.files:
+        try:
+            text = decode(read_bounded(path, MAX_AGENT_FILE_BYTES))
+        except Unreadable as stop:
+            raise Refusal(f"`{path}` cannot be read: {stop.issue.message}", stop.issue.hint) from None
+        found += [(path, each) for each in dangling_mentions(text, partial(_is_found, catalog))]
+    if options.json:
+        documents = [{"file": path, "uri": d.uri, "line": d.line, "column": d.column} for path, d in found]
+        out_json({"success": not found, "dangling": documents})
+        return 1 if found else 0
+    for path, each in found:
+        hint = suggestion(each.uri.removeprefix("agent://"), names)
+        out(f"✗ {safe(each.message)}{f'; {hint}' if hint else ''} ({path}:{each.line}:{each.column})")
+    if not found:
+        out("✓ Every agent that is mentioned exists")
+    return 1 if found else 0
+
+
+def listed_document(agent: Listed) -> dict[str, object]:
+    """An agent as every listing in JSON shows it."""
+    return {
+        "name": agent.name,
+        "uri": agent.uri,
+        "description": agent.description,
+        "model": agent.model,
+        "role": agent.role,
+        "capabilities": agent.capabilities,
+        "capabilitiesDerived": agent.is_derived,
+        "digest": agent.digest,
+        "size": agent.size,
+        "tokens": agent.tokens,
+        "status": agent.status,
+        "reason": agent.reason or None,
+    }
+
+
+def _print_agents(agents: Sequence[Listed]) -> None:
+    for agent in agents:
+        status = "" if agent.status == "not-required" else f" [{agent.status}]"
+        out(safe(f"{agent.uri}{status}"))
+        if agent.description:
+            out(f"  {safe(_shorten(agent.description))}")
+
+
+def _shorten(text: str, most: int = 100) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
+
+
+def _relative_path(path: str) -> str:
+    """A path as a person here would write it."""
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative

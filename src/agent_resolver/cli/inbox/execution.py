@@ -1,0 +1,156 @@
+"""What `agent inbox` does."""
+
+import argparse
+import asyncio
+import secrets
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+
+from agent_resolver.cli.audit import existing_store
+from agent_resolver.cli.errors import Refusal, Usage
+from agent_resolver.cli.option import session_of
+from agent_resolver.cli.output import err, out, out_json, safe
+from agent_resolver.core.approval import Verdict
+from agent_resolver.project.identity import caller_of
+from agent_resolver.project.session import Session
+from agent_resolver.registry.errors import AnswerRefused
+from agent_resolver.registry.inbox import MAX_WORDS, Inbox
+from agent_resolver.registry.tool import CallContext
+from agent_resolver.schema.caller import ANONYMOUS
+from agent_resolver.schema.pending import PendingAction
+from agent_resolver.storage.clock import SystemClock
+
+Work = Callable[[Inbox, CallContext], Awaitable[None]]
+
+_MOST_BYTES: Final = 4
+"""How many bytes of UTF-8 a character has at most."""
+_FACTS: Final = (
+    ("Waits", "subject"),
+    ("Asked by", "requester"),
+    ("Asked at", "asked_at"),
+    ("Expires at", "expires_at"),
+    ("Classification", "classification"),
+    ("Takes the role", "role"),
+    ("Arguments", "arguments"),
+    ("Trace", "trace_id"),
+    ("Answer", "answer"),
+    ("Reason", "reason"),
+    ("Answered by", "answered_by"),
+    ("Answered at", "answered_at"),
+    ("Used at", "used_at"),
+)
+
+
+def run_list(options: argparse.Namespace) -> int:
+    """Print what waits."""
+
+    async def work(inbox: Inbox, context: CallContext) -> None:
+        actions = await inbox.list(context, is_everything=options.all)
+        if options.json:
+            out_json([_action_document(action, inbox) for action in actions])
+            return
+        for action in actions:
+            out(safe(f"{action.id} {inbox.state(action)} {action.type} {action.subject}: {action.message}"))
+        if not actions:
+            err("Nothing waits")
+
+    return _with_inbox(options, work, needs_caller=False)
+
+
+def run_show(options: argparse.Namespace) -> int:
+    """Print one action."""
+
+    async def work(inbox: Inbox, context: CallContext) -> None:
+        _print_action(await inbox.show(options.id, context), inbox, options)
+
+    return _with_inbox(options, work, needs_caller=False)
+
+
+def run_approve(options: argparse.Namespace) -> int:
+    """Approve a call."""
+    return _decide_action(options, "approved")
+
+
+def run_reject(options: argparse.Namespace) -> int:
+    """Reject a call."""
+    return _decide_action(options, "rejected")
+
+
+def run_answer(options: argparse.Namespace) -> int:
+    """Answer a question."""
+    words = _check_length(_from_stdin() if options.text == "-" else options.text, "answer")
+
+    async def work(inbox: Inbox, context: CallContext) -> None:
+        _print_answered(await inbox.answer(options.id, words, context), inbox, options)
+
+    return _with_inbox(options, work)
+
+
+def _decide_action(options: argparse.Namespace, verdict: Verdict) -> int:
+    reason = None if options.reason is None else _check_length(options.reason, "reason")
+
+    async def work(inbox: Inbox, context: CallContext) -> None:
+        _print_answered(await inbox.decide(options.id, verdict, context, reason), inbox, options)
+
+    return _with_inbox(options, work)
+
+
+def _with_inbox(options: argparse.Namespace, work: Work, *, needs_caller: bool = True) -> int:
+    token_file = options.token_file if needs_caller else None
+    try:
+        with session_of(options) as session:
+            existing_store(session)
+            asyncio.run(_work_on_inbox(session, token_file, work, needs_caller=needs_caller))
+    except AnswerRefused as refused:
+        refusal = refused.refusal
+        raise Refusal(f"{refusal.code}: {refusal.message}", refusal.remedy, refusal.code) from None
+    return 0
+
+
+async def _work_on_inbox(session: Session, token_file: str | None, work: Work, *, needs_caller: bool) -> None:
+    caller = await caller_of(session, token_file, session.environment) if needs_caller else ANONYMOUS
+    inbox = Inbox(session.store, session.secrets, SystemClock(), only_verified=session.has_issuer)
+    await work(inbox, CallContext(run=secrets.token_hex(16), trace_id=secrets.token_hex(16), caller=caller))
+
+
+def _from_stdin() -> str:
+    # So many bytes hold more characters than are taken, whatever characters they are.
+    content = sys.stdin.buffer.read(MAX_WORDS * _MOST_BYTES + 1)
+    return content.decode(errors="surrogateescape").rstrip("\n")
+
+
+def _check_length(text: str, what: str) -> str:
+    if not text.strip() or len(text) > MAX_WORDS:
+        raise Usage(f"The {what} must have 1 to {MAX_WORDS:,} characters")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Usage(f"The {what} is no UTF-8") from None
+    return text
+
+
+def _action_document(action: PendingAction, inbox: Inbox) -> dict[str, object]:
+    return {"state": inbox.state(action), **msgspec.to_builtins(action)}
+
+
+def _print_answered(action: PendingAction, inbox: Inbox, options: argparse.Namespace) -> None:
+    if options.json:
+        out_json(_action_document(action, inbox))
+        return
+    out(safe(f"✓ {action.id} {inbox.state(action)} by {action.answered_by}"))
+    if action.type == "APPROVAL" and action.answer == "approved":
+        out(safe(f"  The same call passes once, until {action.expires_at}: --trace-id {action.trace_id}"))
+
+
+def _print_action(action: PendingAction, inbox: Inbox, options: argparse.Namespace) -> None:
+    if options.json:
+        out_json(_action_document(action, inbox))
+        return
+    out(safe(f"{action.id} {inbox.state(action)} {action.type}"))
+    out(safe(f"  {action.message}"))
+    for label, field in _FACTS:
+        if value := getattr(action, field):
+            out(safe(f"  {label}: {value}"))

@@ -1,0 +1,139 @@
+"""What `agent plan` does."""
+
+import argparse
+from typing import Any, Final
+
+from msgspec import UNSET
+
+from agent_resolver.cli.catalog.execution import open_catalog_of
+from agent_resolver.cli.input import AGENT_FILE
+from agent_resolver.cli.option import session_of
+from agent_resolver.cli.output import err, out, out_json
+from agent_resolver.project.plan import runtime_of
+from agent_resolver.runtime.errors import (
+    AgentNotFound,
+    ConstraintBroken,
+    InvalidRemoteEndpointConfig,
+    ModelNotFound,
+    PluginNotFound,
+    ProviderNotFound,
+    ResolveError,
+)
+from agent_resolver.runtime.executor import RetryingExecutor
+from agent_resolver.runtime.model import ModelSpec
+from agent_resolver.runtime.plan import ResolvedAgent, ResolvedBackendAgent, ResolvedRunPlan
+from agent_resolver.runtime.spec import ContextPolicy
+
+_HINTS: Final[dict[type[ResolveError], str]] = {
+    AgentNotFound: "`agent catalog list` lists them",
+    ModelNotFound: "describe it in `[models.<name>]` of agent.toml, or make it an alias of a model there",
+    ProviderNotFound: "describe it in `[providers.<name>]` of agent.toml",
+    PluginNotFound: "install the package that offers it, or take it out of `plugin_ids`",
+    ConstraintBroken: "use another, or say in its `data` where it keeps data and how sensitive that may be",
+    InvalidRemoteEndpointConfig: "correct `[remotes.<name>]` of agent.toml, or `endpoint` in the agent file",
+}
+"""What to do where the error itself cannot say it: only here is it known where settings are."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the plan of an agent, or why it has none."""
+    options.agents = AGENT_FILE
+    with session_of(options) as session:
+        try:
+            plan = runtime_of(session, open_catalog_of(session, options)).resolve(options.agent)
+        except ResolveError as error:
+            error.hint = error.hint or _HINTS.get(type(error), "")
+            raise
+    if options.json:
+        out_json(_plan_document(plan))
+    else:
+        _print_plan(plan)
+    return 0
+
+
+def _plan_document(plan: ResolvedRunPlan) -> dict[str, object]:
+    found = plan.execution
+    head: dict[str, object] = {"success": True, "agent": found.spec.id, "version": plan.version}
+    if isinstance(found, ResolvedBackendAgent):
+        endpoint = found.endpoint
+        target = None if endpoint.target is UNSET else endpoint.target
+        return {**head, "kind": "remote", "backend": endpoint.backend, "url": endpoint.base_url, "target": target}
+    policy = found.context_policy
+    return {
+        **head,
+        "kind": "local",
+        "model": _model_document(found.model),
+        "pool": [seat.model.id for seat in found.seats] if found.pool else None,
+        "retries": _retries_of(found),
+        "contextPolicy": _policy_document(policy) if policy else None,
+        "plugins": [plugin.id for plugin in found.env.plugins],
+        "tools": [{"id": tool.id, "source": tool.source, "origin": tool.origin} for tool in found.tools.values()],
+        "unconnected": found.unconnected,
+        "absent": found.absent,
+        "warnings": found.warnings,
+    }
+
+
+def _model_document(model: ModelSpec) -> dict[str, Any]:
+    return {
+        "id": model.id,
+        "provider": model.provider_id,
+        "upstreamModel": model.upstream_model,
+        "contextWindow": model.context_window,
+        "maxOutputTokens": model.max_output_tokens,
+        "modalities": model.modalities,
+        "knowledgeCutoff": model.knowledge_cutoff,
+        "data": model.data,
+    }
+
+
+def _policy_document(policy: ContextPolicy) -> dict[str, Any]:
+    return {
+        "maxContextTokens": policy.max_context_tokens,
+        "maxOutputTokens": policy.max_output_tokens,
+        "minRecentMessages": policy.min_recent_messages,
+        "enablePromptCache": policy.enable_prompt_cache,
+        "autocompactThreshold": policy.autocompact_threshold,
+        "compactionMode": policy.compaction_mode,
+        "compactionRawSuffixMessages": policy.compaction_raw_suffix_messages,
+    }
+
+
+def _retries_of(found: ResolvedAgent) -> int:
+    return found.executor.config.max_retries if isinstance(found.executor, RetryingExecutor) else 0
+
+
+def _print_plan(plan: ResolvedRunPlan) -> None:
+    found = plan.execution
+    out(found.spec.id)
+    if isinstance(found, ResolvedBackendAgent):
+        out(f"  Runs at {found.endpoint.base_url} over {found.endpoint.backend}")
+        return
+    if found.pool:
+        out(f"  Pool: {found.pool.id}, in this order:")
+        for seat in found.seats:
+            out(f"    {_name_model(seat.model)}")
+    else:
+        out(f"  Model: {_name_model(found.model)}")
+    if retries := _retries_of(found):
+        out(f"  Retries: {retries}")
+    out(f"  Plugins: {', '.join(plugin.id for plugin in found.env.plugins)}")
+    _print_tools(found)
+    for warning in found.warnings:
+        err(f"warning: {warning.code}: {warning.message}")
+
+
+def _name_model(model: ModelSpec) -> str:
+    return f"{model.id} ({model.provider_id}: {model.upstream_model})"
+
+
+def _print_tools(found: ResolvedAgent) -> None:
+    out(f"  Tools: {len(found.tools)}")
+    for tool in found.tools.values():
+        out(f"    {tool.id} ({tool.source}{f' {tool.origin}' if tool.origin else ''})")
+    for server in found.unconnected:
+        out(f"    {server}: its tools are known once it is connected")
+    if found.absent:
+        out(f"  Absent: {len(found.absent)}")
+    for absent in found.absent:
+        out(f"    {absent.id} ({absent.source}{f' {absent.origin}' if absent.origin else ''}): {absent.reason}")

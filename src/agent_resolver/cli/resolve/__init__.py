@@ -1,0 +1,113 @@
+"""`agent resolve`: choose a server for every requirement and pin the choice."""
+
+import argparse
+import os
+
+from agent_resolver.cli.artifact import Artifact, Settled, Status, lock_status
+from agent_resolver.cli.errors import Usage
+from agent_resolver.cli.input import INDEX, load
+from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json, add_workspace
+from agent_resolver.cli.output import err_warnings
+from agent_resolver.cli.resolve.report import print_header, print_json, print_text
+from agent_resolver.cli.resolved_at import resolved_at
+from agent_resolver.core.explanation_writer import explanation_json
+from agent_resolver.core.resolution import Resolution, resolve
+from agent_resolver.schema.artifact_path import explanation_path_of, lock_path_of
+from agent_resolver.schema.lockfile import Lockfile, to_json
+from agent_resolver.storage.file import Batch
+
+_EXAMPLES = """\
+  agent resolve
+  agent resolve --explain -o ./lockfiles/agents.lock --explain-output ./audit/resolution.json
+  agent resolve -i servers-prod.json --dry-run
+  agent resolve --check              in CI: exit 1 with a diff if the lock would change
+  agent resolve --locked             in CI: exit 1 if the lock is missing or stale
+  agent resolve --workspace          every agent file below this folder, one read of the index
+"""
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the command."""
+    parser = add_command(commands, "resolve", "choose a server for every requirement and write the lock", _EXAMPLES)
+    add_agents(parser)
+    add_index(parser)
+    parser.add_argument(
+        "-o", "--output", metavar="PATH", help="path of the lock (default: beside the agent file, <stem>.lock)"
+    )
+    parser.add_argument("-e", "--explain", action="store_true", help="also write every choice and every rejection")
+    parser.add_argument(
+        "--explain-output",
+        metavar="PATH",
+        help="path of the explanation, implies --explain (default: beside the agent file, <stem>.resolution.json)",
+    )
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--dry-run", action="store_true", help="write nothing, say what would be written")
+    mode.add_argument("--check", action="store_true", help="write nothing, exit 1 with a diff if the lock would change")
+    mode.add_argument("--locked", action="store_true", help="write nothing, exit 1 if the lock is missing or stale")
+    parser.add_argument(
+        "--resolved-at",
+        metavar="TIME",
+        help="what resolvedAt says: now, or an ISO 8601 time (default: SOURCE_DATE_EPOCH, else 1970-01-01)",
+    )
+    add_workspace(parser, "resolve")
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Resolve, write or compare what was asked for, and report."""
+    if options.workspace is not None:
+        from agent_resolver.cli.resolve.workspace import run_workspace
+
+        return run_workspace(options)
+    instant = resolved_at(options.resolved_at)
+    inputs = load(options.agents, options.index or INDEX)
+    resolution = resolve(inputs.agent, inputs.servers, resolved_at=instant)
+    if not options.json:
+        err_warnings(options.agents, inputs.warnings)
+        print_header(resolution)
+    with Batch() as batch:
+        settled = settle(resolution, options.agents, options, batch)
+    if options.json:
+        print_json(resolution, settled, inputs)
+    else:
+        print_text(resolution, settled, inputs, options.agents)
+    return 0 if resolution.success and not any(file.status.is_refusal for file in settled) else 1
+
+
+def settle(resolution: Resolution, agent_path: str, options: argparse.Namespace, batch: Batch) -> list[Settled]:
+    """Write the files that belong to this resolution, or compare them with what is there; the lock comes first.
+
+    Raises:
+        Refusal: A file is there that is not ours.
+    """
+    lockfile = resolution.lockfile
+    artifacts = _artifacts_of(resolution, lockfile, agent_path, options)
+    writes = not (options.locked or options.check or options.dry_run)
+    conflicts = [artifact.refuse_foreign(allows_conflict=writes) for artifact in artifacts]
+    if options.locked:
+        return [Settled(artifacts[0], lock_status(artifacts[0].path, lockfile))] if lockfile else []
+    if not writes:
+        otherwise = Status.CHANGED if options.check else Status.WOULD_WRITE
+        compared = artifacts if lockfile else []
+        return [Settled(file, Status.CURRENT if file.is_current() else otherwise) for file in compared]
+    # The lock is written last: it changes only when the explanation of it is safe on the disk.
+    written = zip(reversed(artifacts), reversed(conflicts), strict=True)
+    return [Settled(artifact, artifact.write(batch, conflict)) for artifact, conflict in written][::-1]
+
+
+def _artifacts_of(
+    resolution: Resolution, lockfile: Lockfile | None, agent_path: str, options: argparse.Namespace
+) -> list[Artifact]:
+    """The files that belong to this resolution: beside the agent file unless said otherwise, the lock first."""
+    artifacts = []
+    if lockfile is not None:
+        artifacts.append(
+            Artifact(options.output or lock_path_of(agent_path), lambda: [to_json(lockfile)], is_lock=True)
+        )
+    if options.explain or options.explain_output:
+        path = options.explain_output or explanation_path_of(agent_path)
+        artifacts.append(Artifact(path, lambda: explanation_json(resolution)))
+    if len(artifacts) > 1 and os.path.realpath(artifacts[0].path) == os.path.realpath(artifacts[1].path):
+        raise Usage("The lock and the explanation cannot be one file", "give each its own path")
+    return artifacts

@@ -1,0 +1,158 @@
+"""`agent resolve --workspace`: every agent file below a folder, a lock beside each, one read of the index."""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec import Struct
+
+from agent_resolver.cli.artifact import Settled, Status
+from agent_resolver.cli.errors import Refusal
+from agent_resolver.cli.input import load_servers, warnings_of
+from agent_resolver.cli.option import workspace_of
+from agent_resolver.cli.output import err, err_faults, err_warnings, issue_document, out, out_json, safe
+from agent_resolver.cli.progress import shown_progress
+from agent_resolver.cli.resolve import settle
+from agent_resolver.cli.resolve.report import (
+    REWRITE_HINT,
+    Unresolved,
+    err_unresolved,
+    lock_diff,
+    print_status,
+    unresolved,
+)
+from agent_resolver.cli.resolved_at import resolved_at
+from agent_resolver.core.resolution import Resolution, resolver
+from agent_resolver.project.workspace import Member, members
+from agent_resolver.schema.agent_file import AgentFile
+from agent_resolver.schema.issue import only_errors
+from agent_resolver.storage.errors import FileError
+from agent_resolver.storage.file import Batch
+
+
+class Outcome(Struct, frozen=True):
+    """What became of one agent file."""
+
+    member: Member
+    resolution: Resolution | None = None
+    """None where the agent file is invalid."""
+    settled: Sequence[Settled] = ()
+    problem: str = ""
+    """Why no file could be written or compared."""
+
+    @property
+    def status(self) -> str:
+        """One word for it."""
+        if self.resolution is None:
+            return "invalid"
+        if self.problem:
+            return "refused"
+        if not self.resolution.success:
+            return "failed"
+        return next((file.status for file in self.settled if file.status.is_refusal), self.settled[0].status)
+
+    @property
+    def success(self) -> bool:
+        """Whether all went well."""
+        return isinstance(self.status, Status) and not self.status.is_refusal
+
+    @property
+    def failed(self) -> tuple[Unresolved, ...]:
+        """The requirements that no server can serve."""
+        return unresolved(self.resolution) if self.resolution else ()
+
+
+def run_workspace(options: argparse.Namespace) -> int:
+    """Resolve every agent file and report all of them, whatever became of each."""
+    folder, index = workspace_of(options, "output", "explain_output")
+    resolve = resolver(load_servers(index), resolved_at=resolved_at(options.resolved_at))
+    if not options.json:
+        out(f"Resolving the agent files below `{folder}`...")
+        out()
+    outcomes = list(shown_progress(_resolve_members(folder, options, resolve), "Resolving agent files:"))
+    if options.json:
+        out_json(_workspace_document(outcomes))
+    else:
+        _print_outcomes(outcomes)
+    return 0 if all(outcome.success for outcome in outcomes) else 1
+
+
+def _resolve_members(
+    folder: str, options: argparse.Namespace, resolve: Callable[[AgentFile], Resolution]
+) -> Iterator[Outcome]:
+    """What becomes of each agent file; all that is written is flushed to the disk together."""
+    with Batch() as batch:
+        for member in members(folder):
+            resolution = resolve(member.reading.agent) if member.reading.agent else None
+            yield _settle_member(member, resolution, options, batch)
+
+
+def _settle_member(member: Member, resolution: Resolution | None, options: argparse.Namespace, batch: Batch) -> Outcome:
+    if resolution is None:
+        return Outcome(member)
+    try:
+        return Outcome(member, resolution, settle(resolution, member.path, options, batch))
+    except (Refusal, FileError) as error:
+        advice = "; move the file away" if isinstance(error, Refusal) else ""
+        return Outcome(member, resolution, problem=f"{error}{advice}")
+
+
+def _print_outcomes(outcomes: Sequence[Outcome]) -> None:
+    for outcome in outcomes:
+        member = outcome.member
+        err_warnings(member.path, warnings_of(member.reading) if outcome.resolution else ())
+        for file in outcome.settled:
+            print_status(file)
+        sys.stdout.write(lock_diff(outcome.settled))
+        if outcome.success:
+            continue
+        if member.problem:
+            err(f"✗ {safe(str(member.problem))}")
+        elif outcome.resolution is None:
+            err_faults(member.path, member.path, only_errors(member.reading.issues))
+        elif outcome.problem:
+            err(f"✗ {safe(outcome.problem)}")
+        elif not outcome.resolution.success:
+            err(f"✗ {member.path}")
+            err_unresolved(outcome.resolution, member.reading.tree, member.path)
+            err()
+    _err_advice(outcomes)
+    out()
+    out(_summarize_outcomes(outcomes))
+
+
+def _err_advice(outcomes: Sequence[Outcome]) -> None:
+    if any(file.status.is_refusal for outcome in outcomes for file in outcome.settled):
+        err(REWRITE_HINT)
+    if any(outcome.status == "failed" for outcome in outcomes):
+        err("hint: Run `agent discover` to see every server, or `agent why` for one agent file")
+
+
+def _summarize_outcomes(outcomes: Sequence[Outcome]) -> str:
+    counts: dict[str, int] = {}
+    for outcome in outcomes:
+        counts[outcome.status] = counts.get(outcome.status, 0) + 1
+    listed = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+    sign = "✓" if all(outcome.success for outcome in outcomes) else "✗"
+    return f"{sign} {len(outcomes)} agent file(s): {listed}"
+
+
+def _workspace_document(outcomes: Sequence[Outcome]) -> dict[str, object]:
+    return {"success": all(outcome.success for outcome in outcomes), "agents": list(map(_outcome_document, outcomes))}
+
+
+def _outcome_document(outcome: Outcome) -> dict[str, object]:
+    member, agent = outcome.member, outcome.member.reading.agent
+    lockfile = outcome.resolution.lockfile if outcome.resolution else None
+    return {
+        "path": member.path,
+        "status": outcome.status,
+        "agentName": agent.name if agent else None,
+        "agentVersion": agent.version if agent else None,
+        "files": [{"path": file.path, "status": file.status.value} for file in outcome.settled],
+        "servers": lockfile.servers if lockfile else (),
+        "failed": outcome.failed,
+        "diff": lock_diff(outcome.settled) or None,
+        "problem": str(member.problem) if member.problem else outcome.problem or None,
+        "issues": list(map(issue_document, member.reading.issues)),
+    }

@@ -1,0 +1,62 @@
+"""`agent serve`: the agents, and tools over them, for MCP clients."""
+
+import argparse
+import re
+from importlib import import_module
+
+from agent_resolver.cli.catalog import add_root
+from agent_resolver.cli.errors import Usage
+from agent_resolver.cli.option import Commands, add_command, add_index, add_project, add_token
+
+_CLIENTS = ("claude-code", "claude-desktop", "vscode", "cursor", "codex")
+_ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^:\[\]\s]+):(?P<port>\d{1,5})")
+_EXAMPLES = """\
+  agent serve --root agents                        over stdio, for a client that starts it
+  agent serve --http 127.0.0.1:8765                at http://127.0.0.1:8765/mcp
+  agent serve --print-config claude-code           what to write into the client's settings
+  agent serve --tools-of agents.md                 and the tools that agents.lock opens
+  agent serve --strict                             hide agents whose `requires` do not resolve
+"""
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the command."""
+    parser = add_command(commands, "serve", "serve the agents over MCP, each loaded when it is asked for", _EXAMPLES)
+    add_root(parser)
+    add_index(parser)
+    parser.add_argument("--project", metavar="DIR", help="serve as if started in this folder (default: this one)")
+    parser.add_argument("--http", metavar="HOST:PORT", type=_parse_address, help="serve Streamable HTTP there, at /mcp")
+    parser.add_argument(
+        "--allow-host",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a name that clients may call the server by; needed where HOST is not this machine alone (repeatable)",
+    )
+    parser.add_argument(
+        "--page-size", metavar="N", type=int, help="agents a page, 1 to 100 (default: catalog.page_size, else 20)"
+    )
+    parser.add_argument(
+        "--tools-of", metavar="PATH", help="also serve the tools that the lock of this agent file opens"
+    )
+    parser.add_argument("--lock", metavar="PATH", help="path of that lock (default: beside it, <stem>.lock)")
+    parser.add_argument("--trust", action="store_true", help="let the commands of that project run, for CI")
+    add_project(parser)
+    add_token(parser)
+    parser.add_argument("--strict", action="store_true", help="hide agents whose `requires` do not resolve")
+    parser.add_argument("--print-config", choices=_CLIENTS, metavar="CLIENT", help=f"one of {', '.join(_CLIENTS)}")
+    parser.set_defaults(run=_import_and_run)
+
+
+def _parse_address(text: str) -> tuple[str, int]:
+    found = _ADDRESS.fullmatch(text)
+    if found is None or int(found["port"]) > 65535:  # noqa: PLR2004 - the last port
+        raise argparse.ArgumentTypeError(f"`{text}` is not HOST:PORT")
+    return found["host"].strip("[]"), int(found["port"])
+
+
+def _import_and_run(options: argparse.Namespace) -> int:
+    if options.page_size is not None and not 1 <= options.page_size <= 100:  # noqa: PLR2004 - the standard's clients must be able to hold it
+        raise Usage("`--page-size` must be from 1 to 100")
+    code: int = import_module("agent_resolver.cli.serve.execution").run(options)
+    return code

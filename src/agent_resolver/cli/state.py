@@ -1,0 +1,160 @@
+"""`agent state`: what a project keeps, a copy of it, and the removal of what is old."""
+
+import argparse
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from agent_resolver.cli.audit import existing_store
+from agent_resolver.cli.errors import Usage
+from agent_resolver.cli.option import Commands, add_agents, add_command, add_group, add_json, add_project, session_of
+from agent_resolver.cli.output import err, out, out_json, safe
+from agent_resolver.core.approval import instant
+
+if TYPE_CHECKING:
+    from agent_resolver.project.state import Pruned, StateInfo
+
+_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_AGE: Final = re.compile(r"(?P<count>[0-9]{1,6})(?P<unit>[mhdw])")
+_DEFAULT_AGE: Final = "30d"
+
+_EXAMPLES = """\
+  agent state info                                        what is kept, and how much of it
+  agent state backup /backups/state-2026-01-31.db         copy it while it is in use
+  agent state prune --older-than 30d                      remove what ended a month ago
+"""
+_INFO_EXAMPLES = """\
+  agent state info
+  agent state info --json
+"""
+_BACKUP_EXAMPLES = """\
+  agent state backup /backups/state-2026-01-31.db
+"""
+_PRUNE_EXAMPLES = """\
+  agent state prune --older-than 30d --dry-run
+  agent state prune --older-than 12h
+  agent state prune --audit-before 2026-01-01T00:00:00Z   and the audit records of last year
+"""
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the commands."""
+    group = add_group(commands, "state", "look at the state of a project, copy it, and remove what is old", _EXAMPLES)
+    info = add_command(group, "info", "print what the state holds", _INFO_EXAMPLES)
+    backup = add_command(group, "backup", "copy the state to a file while it is in use", _BACKUP_EXAMPLES)
+    backup.add_argument("file", metavar="FILE", help="the copy; it must not be there yet")
+    prune = add_command(group, "prune", "remove calls and inbox items that ended long ago", _PRUNE_EXAMPLES)
+    prune.add_argument(
+        "--older-than",
+        metavar="AGE",
+        default=_DEFAULT_AGE,
+        help=f"how long ago they ended: a number and m, h, d or w (default: {_DEFAULT_AGE})",
+    )
+    prune.add_argument(
+        "--audit-before",
+        metavar="TIME",
+        help="also remove audit records from before this time (ISO 8601, or an age); a sealed anchor stays",
+    )
+    prune.add_argument("--dry-run", action="store_true", help="remove nothing, and say what would be removed")
+    for parser, run in ((info, run_info), (backup, run_backup), (prune, run_prune)):
+        add_agents(parser)
+        add_project(parser)
+        add_json(parser)
+        parser.set_defaults(run=run)
+
+
+def run_info(options: argparse.Namespace) -> int:
+    """Print what the state holds."""
+    from agent_resolver.project.state import state_info
+
+    with session_of(options) as session:
+        existing_store(session)
+        info = state_info(session, instant(datetime.now(UTC)))
+    if options.json:
+        out_json(info)
+    else:
+        _print_info(info)
+    return 0
+
+
+def run_backup(options: argparse.Namespace) -> int:
+    """Copy the state."""
+    from agent_resolver.project.state import back_up
+
+    with session_of(options) as session:
+        existing_store(session)
+        size = back_up(session, options.file)
+        has_key_file = not session.config.state.key_env
+        key_path = session.key_path
+    if options.json:
+        out_json({"success": True, "path": options.file, "bytes": size})
+        return 0
+    out(safe(f"✓ {options.file}: {size} bytes"))
+    if has_key_file:
+        err(safe(f"hint: results of calls in it are sealed with `{key_path}`: keep a copy of that too, elsewhere"))
+    return 0
+
+
+def run_prune(options: argparse.Namespace) -> int:
+    """Remove what ended long ago."""
+    import asyncio
+    import secrets
+
+    from agent_resolver.project.state import prune
+
+    now = datetime.now(UTC)
+    before = instant(_moment_ago(options.older_than, "--older-than", now))
+    audit_before = None if options.audit_before is None else instant(_parse_moment(options.audit_before, now))
+    run = secrets.token_hex(16)
+    with session_of(options) as session:
+        store = existing_store(session)
+        pruning = prune(store, run, instant(now), before, audit_before, is_trial=options.dry_run)
+        pruned = asyncio.run(pruning)
+    if options.json:
+        out_json({"success": True, "dryRun": options.dry_run, "before": before, "removed": pruned})
+    else:
+        _print_pruned(pruned, is_trial=options.dry_run)
+    return 0
+
+
+def _moment_ago(text: str, option: str, now: datetime) -> datetime:
+    """The moment that is this long ago."""
+    found = _AGE.fullmatch(text)
+    hint = "give a number and a unit, such as `12h`, `30d` or `8w`"
+    if found is None:
+        raise Usage(f"`{option}` takes an age, not `{text}`", hint)
+    try:
+        return now - timedelta(**{_UNITS[found["unit"]]: int(found["count"])})
+    except OverflowError:
+        raise Usage(f"`{option}` takes an age, and `{text}` is too long ago", hint) from None
+
+
+def _parse_moment(text: str, now: datetime) -> datetime:
+    if _AGE.fullmatch(text):
+        return _moment_ago(text, "--audit-before", now)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        hint = "use an ISO 8601 time with its zone such as `2026-01-01T00:00:00Z`, or an age such as `90d`"
+        raise Usage(f"`--audit-before` takes a time, not `{text}`", hint)
+    return moment
+
+
+def _print_info(info: "StateInfo") -> None:
+    out(safe(f"{info.path}: {info.bytes} bytes, schema {info.schema}"))
+    out(safe(f"  Key: {info.key}"))
+    for label, counts in (("Calls", info.ledger), ("Inbox", info.pending), ("Runs", info.runs)):
+        listed = ", ".join(f"{count} {state}" for state, count in counts.items())
+        out(f"  {label}: {listed or 'none'}")
+    trail = info.trail
+    pruned = f", {trail.pruned} pruned" if trail.pruned else ""
+    between = f", {trail.first_at} to {trail.last_at}" if trail.first_at else ""
+    out(safe(f"  Audit: {trail.records} record(s){pruned}{between}"))
+
+
+def _print_pruned(pruned: "Pruned", *, is_trial: bool) -> None:
+    counts = f"{pruned.ledger} call(s), {pruned.pending} inbox item(s), {pruned.runs} run(s)"
+    verb = "Would remove" if is_trial else "✓ Removed"
+    out(f"{verb} {counts} and {pruned.audit} audit record(s)")

@@ -1,0 +1,67 @@
+"""What `agent tools certify` does."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from agent_resolver.capability.certificate import Certificate, Check, Finding, certify, refused
+from agent_resolver.capability.errors import UnsafeCapability
+from agent_resolver.cli.errors import Refusal
+from agent_resolver.cli.option import session_of
+from agent_resolver.cli.output import err, out, out_json
+from agent_resolver.project.manifest import committed_manifest, manifest_path
+from agent_resolver.schema.lockfile import to_json
+from agent_resolver.storage.file import read_head, write_atomic
+
+if TYPE_CHECKING:
+    from agent_resolver.project.session import Session
+
+_SIGNS = {"failed": "✗", "passed": "✓", "skipped": "-"}
+_HEAD = b'{\n  "version": "1",\n  "success": '
+
+
+def run(options: argparse.Namespace) -> int:
+    """Check every tool of the code, print what came of it and write the report."""
+    certificate = _certify_project(session_of(options))
+    if options.out:
+        _write_certificate(options.out, certificate)
+    if options.json:
+        out_json(certificate)
+    else:
+        for check in certificate.checks:
+            _print_check(check, certificate.tools)
+        out(f"{'Certified' if certificate.success else 'Not certified'}: {certificate.tools} tool(s)")
+    return 0 if certificate.success else 1
+
+
+def _certify_project(session: "Session") -> Certificate:
+    from agent_resolver.project.capability import load_capabilities
+
+    try:
+        tools = load_capabilities(session)
+    except UnsafeCapability as error:
+        return refused(
+            Finding(tool=error.capability_id, code=each.code, path=each.path, message=each.message)
+            for each in error.details
+        )
+    if not tools:
+        raise Refusal("There are no tools to certify", "name modules in `[tools] modules` of agent.toml")
+    return certify(tools, committed_manifest(manifest_path(session)))
+
+
+def _write_certificate(path: str, certificate: Certificate) -> None:
+    head = read_head(path, len(_HEAD))
+    if head and head != _HEAD:
+        raise Refusal(
+            f"`{path}` exists and was not written by `agent tools certify`", "name another file, or move it away"
+        )
+    write_atomic(path, [to_json(certificate)])
+
+
+def _print_check(check: Check, tools: int) -> None:
+    count = f"{len(check.findings)} finding(s)" if check.findings else f"{tools} tool(s)"
+    show = err if check.status == "failed" else out
+    show(f"{_SIGNS[check.status]} {check.name}: {check.note if check.status == 'skipped' else count}")
+    for finding in check.findings:
+        err(f"  - {finding}")
+    if check.note and check.status != "skipped":
+        out(f"  note: {check.note}")

@@ -1,0 +1,223 @@
+"""What `agent tools` does; apart from its declaration, because it needs the extra `tools`."""
+
+import argparse
+import asyncio
+import os
+import re
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import redirect_stdout, suppress
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import structs
+
+from agent_resolver.cli.errors import Refusal, Usage
+from agent_resolver.cli.option import session_of
+from agent_resolver.cli.output import err, out, out_json, safe
+from agent_resolver.project.identity import caller_of
+from agent_resolver.project.tools import OpenTools, open_tools
+from agent_resolver.registry.errors import ToolFailure
+from agent_resolver.schema.caller import ANONYMOUS
+from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.schema.issue import Issue, only_errors
+from agent_resolver.schema.json_tree import parse_json
+from agent_resolver.schema.outcome import Done, Failed, FailureCode, Pending
+from agent_resolver.schema.source import Unreadable, decode
+from agent_resolver.schema.tree import plain
+from agent_resolver.schema.walker import suggestion, walk
+
+if TYPE_CHECKING:
+    from agent_resolver.project.session import Session
+
+_MAX_ARGUMENT_BYTES = 4 * 1024 * 1024
+
+Work = Callable[[OpenTools], Awaitable[int]]
+
+
+def run_list(options: argparse.Namespace) -> int:
+    """Print every tool that may be called; the refused ones only in JSON."""
+
+    async def work(tools: OpenTools) -> int:
+        if options.json:
+            out_json(_listing_document(tools, options.tag))
+        else:
+            for descriptor in tools.registry.list(options.tag):
+                out(_render_descriptor_line(descriptor))
+            if refused := tools.registry.refused():
+                err(f"hint: {len(refused)} tool(s) are refused; `agent tools list --json` says why")
+        return _err_problems(tools)
+
+    return _with_tools(options, work)
+
+
+def run_show(options: argparse.Namespace) -> int:
+    """Print one descriptor."""
+
+    async def work(tools: OpenTools) -> int:
+        found = await tools.registry.look_up(options.id, tools.context.run)
+        if refused := tools.registry.refused().get(options.id):
+            raise Refusal(f"{options.id} is refused: {refused.code}: {refused.message}", refused.remedy)
+        if found is None:
+            _err_problems(tools)
+            raise Refusal(
+                f"Unknown tool: {options.id}",
+                _hint_at_similar(tools, options.id) or "list the tools with `agent tools list`",
+            )
+        if options.json:
+            out_json(found)
+        else:
+            _print_descriptor(found)
+        return 0
+
+    return _with_tools(options, work, is_connected=False)
+
+
+def run_call(options: argparse.Namespace) -> int:
+    """Call a tool and print its structured result."""
+    arguments = _parse_arguments(options.arguments)
+    if options.trace_id is not None and not re.fullmatch("[0-9a-f]{32}", options.trace_id):
+        raise Usage("`--trace-id` has 32 hexadecimal digits", "the call that waits has printed it")
+
+    async def work(tools: OpenTools) -> int:
+        trace_id = options.trace_id or tools.context.trace_id
+        context = structs.replace(tools.context, trace_id=trace_id, key=options.key, progress=_show_progress)
+        # What a tool prints is not its result.
+        with redirect_stdout(sys.stderr):
+            outcome = await tools.registry.call(options.id, arguments, context)
+        if isinstance(outcome, Failed) and outcome.code is FailureCode.UNKNOWN_TOOL:
+            outcome = structs.replace(outcome, remedy=_hint_at_similar(tools, options.id) or outcome.remedy)
+        if options.json:
+            out_json(outcome)
+        elif isinstance(outcome, Done):
+            out_json(outcome.result)
+        else:
+            _err_outcome(outcome)
+        return 0 if isinstance(outcome, Done) else 1
+
+    return _with_tools(options, work, is_connected=False, needs_caller=True)
+
+
+def _with_tools(
+    options: argparse.Namespace, work: Work, *, is_connected: bool = True, needs_caller: bool = False
+) -> int:
+    """Do something with the tools; unless they are connected, only the server of a tool that is asked for is."""
+    if not options.timeout > 0:
+        raise Usage("`--timeout` must be more than 0 seconds")
+
+    async def work_with_tools(session: "Session") -> int:
+        _end_on_sigterm()
+        # To look at tools takes no right, and so no token.
+        is_known = needs_caller or not session.has_issuer
+        caller = await caller_of(session, options.token_file, session.environment) if is_known else ANONYMOUS
+        opening = open_tools(
+            session, caller=caller, is_connected=is_connected, seconds=options.timeout, verbose=options.verbose
+        )
+        async with opening as tools:
+            return await work(tools)
+
+    with session_of(options) as session:
+        try:
+            return asyncio.run(work_with_tools(session))
+        except asyncio.CancelledError:
+            return 128 + signal.SIGTERM
+
+
+def _end_on_sigterm() -> None:
+    """Whoever ends us ends the servers that we started: they have sessions of their own, and hear of nothing."""
+    task = asyncio.current_task()
+    with suppress(NotImplementedError):  # Windows has no such signal.
+        if task is not None:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+
+
+async def _show_progress(done: float, total: float | None = None, message: str | None = None) -> None:
+    """Show how far a tool is, to a person who watches."""
+    if sys.stderr.isatty():
+        err(safe(f"{done:g}{'' if total is None else f' of {total:g}'}{f': {message}' if message else ''}"))
+
+
+def _hint_at_similar(tools: OpenTools, tool_id: str) -> str:
+    """A hint at the tool that somebody may have meant."""
+    return suggestion(tool_id, [descriptor.id for descriptor in tools.registry.list()])
+
+
+def _parse_arguments(text: str) -> dict[str, Any]:
+    content = sys.stdin.buffer.read(_MAX_ARGUMENT_BYTES + 1) if text == "-" else os.fsencode(text)
+    if len(content) > _MAX_ARGUMENT_BYTES:
+        raise Usage(f"The arguments are longer than {_MAX_ARGUMENT_BYTES:,} bytes")
+    try:
+        tree = parse_json(decode(content))
+    except Unreadable as stop:
+        raise _bad_arguments([stop.issue]) from None
+    if faults := only_errors(walk(tree, dict[str, Any])):
+        raise _bad_arguments(faults)
+    arguments: dict[str, Any] = plain(tree)
+    return arguments
+
+
+def _bad_arguments(issues: Sequence[Issue]) -> Usage:
+    listed = "; ".join(f"{issue} ({issue.line}:{issue.column})" for issue in issues)
+    return Usage(f"The arguments are no JSON object: {listed}", """write them as '{"name": "value"}'""")
+
+
+def _listing_document(tools: OpenTools, tag: str | None) -> dict[str, object]:
+    return {
+        "tools": tools.registry.list(tag),
+        "refused": [
+            {"id": tool_id, "code": refused.code, "message": refused.message, "remedy": refused.remedy}
+            for tool_id, refused in tools.registry.refused().items()
+        ],
+        "unavailable": [
+            {"server": server, "message": str(problem)} for server, problem in sorted(tools.servers.problems.items())
+        ],
+    }
+
+
+def _render_descriptor_line(descriptor: Descriptor) -> str:
+    summary = safe(descriptor.description.strip().partition("\n")[0])
+    scopes = f" [{', '.join(descriptor.scopes)}]" if descriptor.scopes else ""
+    return f"{safe(descriptor.id + scopes)}: {summary[:100]}"
+
+
+def _print_descriptor(descriptor: Descriptor) -> None:
+    out(safe(descriptor.id))
+    out(f"  Source: {safe(descriptor.source)}")
+    if descriptor.labels.kind == "TOOL":
+        out(f"  Locked scopes: {safe(', '.join(descriptor.scopes)) or '(none)'}")
+    rules = descriptor.rules
+    out(f"  Classification: {rules.classification}{', takes an approval' if rules.takes_approval else ''}")
+    for label, names in (("Caller needs", rules.required_scopes), ("Secrets", rules.secrets)):
+        if names:
+            out(f"  {label}: {safe(', '.join(names))}")
+    if descriptor.rate_limit_per_minute is not None:
+        out(f"  Rate limit: {descriptor.rate_limit_per_minute:g} a minute")
+    for line in descriptor.description.strip().splitlines():
+        out(f"  {safe(line)}")
+    out("  Arguments:")
+    for line in msgspec.json.format(msgspec.json.encode(descriptor.input_schema)).decode().splitlines():
+        out(f"    {safe(line)}")
+
+
+def _err_problems(tools: OpenTools) -> int:
+    for server, problem in sorted(tools.servers.problems.items()):
+        err(f"✗ {safe(f'{server}: {problem}')}")
+        if isinstance(problem, ToolFailure) and problem.remedy:
+            err(f"  hint: {safe(problem.remedy)}")
+    return 1 if tools.servers.problems else 0
+
+
+def _err_outcome(outcome: Failed | Pending) -> None:
+    if isinstance(outcome, Pending):
+        err(f"✗ {outcome.code}: {safe(outcome.message)}")
+        until = f", until {outcome.expires_at}" if outcome.expires_at else ""
+        err(f"  Waiting for {outcome.type} {outcome.id} (trace {outcome.trace_id}){until}")
+        err(f"  hint: {safe(outcome.remedy)}")
+        return
+    err(f"✗ {outcome.code}: {safe(outcome.message)}")
+    for detail in outcome.details:
+        err(f"  - {safe(detail)}")
+    if outcome.remedy:
+        err(f"  hint: {safe(outcome.remedy)}")
+    err(f"  trace: {outcome.trace_id}")

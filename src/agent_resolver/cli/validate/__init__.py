@@ -1,0 +1,41 @@
+"""`agent validate`: every fault of an agent file and an index, with its place."""
+
+import argparse
+
+from agent_resolver.cli.file_check import check_agent_file, check_index
+from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json
+from agent_resolver.cli.validate.report import REPORTS
+
+_EXAMPLES = """\
+  agent validate
+  agent validate -a ./config/agents.md -i ./config/servers.json
+  agent validate --strict --format github
+"""
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the command."""
+    parser = add_command(commands, "validate", "check an agent file and a server index", _EXAMPLES)
+    add_agents(parser)
+    add_index(parser)
+    parser.add_argument("--strict", action="store_true", help="treat warnings, such as unknown keys, as errors")
+    parser.add_argument("-v", "--verbose", action="store_true", help="show the line of each finding, and what was read")
+    report = parser.add_mutually_exclusive_group()
+    report.add_argument(
+        "--format",
+        choices=tuple(REPORTS),
+        default="text",
+        help="how to report (default: text); --json is --format json",
+    )
+    add_json(report)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Check both files to the end, then report."""
+    checked = [check_agent_file(options.agents), check_index(options.index)]
+    if options.strict:
+        checked = [file.strict() for file in checked]
+    report = REPORTS["json" if options.json else options.format]
+    report(checked, verbose=options.verbose)
+    return max(file.exit_code for file in checked)

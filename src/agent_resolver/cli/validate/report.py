@@ -1,0 +1,149 @@
+"""How `agent validate` reports: for a person, for a program, for code scanning, for a pull request."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+from urllib.parse import quote
+
+from agent_resolver._version import __version__
+from agent_resolver.cli.file_check import Checked
+from agent_resolver.cli.output import err, issue_document, out, out_json, place, safe, shown
+from agent_resolver.schema.issue import Issue, IssueCode, Severity
+from agent_resolver.storage.errors import UnreadableFile
+
+
+def _report_text(files: Sequence[Checked], *, verbose: bool) -> None:
+    for file in files:
+        if not file.is_absent:
+            out(f"Validating {file.path}...")
+        _text_of(file, verbose=verbose)
+    if all(file.exit_code == 0 for file in files):
+        out()
+        out("Validation complete.")
+
+
+def _text_of(file: Checked, *, verbose: bool) -> None:
+    if file.is_absent:
+        out(f"ℹ {file.path} not found, skipping")  # noqa: RUF001 - the sign is meant
+    elif file.problem:
+        err(f"✗ {file.label} validation failed:")
+        err(f"  - {safe(str(file.problem))}")
+        if isinstance(file.problem, UnreadableFile) and file.problem.missing:
+            err("    hint: check the path")
+    elif file.errors:
+        err(f"✗ {file.label} validation failed:")
+        for issue in file.errors:
+            _err_issue(f"  - {safe(str(issue))}", file, issue, verbose=verbose)
+    else:
+        out(f"✓ {file.valid}")
+        if verbose:
+            out(f"  {file.summary}")
+    for issue in file.notices:
+        _err_issue(f"{issue.severity}: {safe(str(issue))}", file, issue, verbose=verbose)
+
+
+def _err_issue(line: str, file: Checked, issue: Issue, *, verbose: bool) -> None:
+    is_hint = issue.severity is Severity.HINT and issue.hint
+    err(f"{line}; {safe(issue.hint)} ({place(file.path, issue)})" if is_hint else f"{line} ({place(file.path, issue)})")
+    indent = " " * (len(line) - len(line.lstrip())) + "  "
+    if verbose:
+        _err_excerpt(file, issue, indent)
+    if issue.hint and not is_hint:
+        err(f"{indent}hint: {safe(issue.hint)}")
+
+
+def _err_excerpt(file: Checked, issue: Issue, indent: str) -> None:
+    lines = (file.content or b"").decode(errors="replace").splitlines()
+    if issue.line <= len(lines):
+        number = str(issue.line)
+        err(f"{indent}{number} | {safe(lines[issue.line - 1])}")
+        err(f"{indent}{' ' * len(number)} | {' ' * (issue.column - 1)}^")
+
+
+def _report_json(files: Sequence[Checked], *, verbose: bool) -> None:  # noqa: ARG001 - one signature for all reports
+    out_json(
+        {
+            "success": all(file.exit_code == 0 for file in files),
+            "files": [
+                {
+                    "path": file.path,
+                    "kind": file.label,
+                    "status": _status_of(file),
+                    "issues": [issue_document(issue) for issue in file.issues],
+                    "problem": str(file.problem) if file.problem else None,
+                }
+                for file in files
+            ],
+        }
+    )
+
+
+def _status_of(file: Checked) -> str:
+    if file.is_absent:
+        return "absent"
+    return ("valid", "invalid", "unreadable")[file.exit_code]
+
+
+_SARIF_LEVEL: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.HINT: "note"}
+
+
+def _report_sarif(files: Sequence[Checked], *, verbose: bool) -> None:  # noqa: ARG001 - one signature for all reports
+    """SARIF 2.1.0, as code scanning services read it."""
+    driver = {"name": "agent-resolver", "version": __version__, "rules": [{"id": code.value} for code in IssueCode]}
+    results = [_sarif_result(file, issue) for file in files for issue in file.issues]
+    results += [_sarif_problem(file) for file in files if file.problem]
+    out_json(
+        {
+            "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+            "version": "2.1.0",
+            "runs": [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}],
+        }
+    )
+
+
+def _sarif_result(file: Checked, issue: Issue) -> dict[str, object]:
+    region = {"startLine": issue.line, "startColumn": issue.column}
+    return {
+        "ruleId": issue.code,
+        "level": _SARIF_LEVEL[issue.severity],
+        "message": {"text": f"{issue}. {issue.hint}".removesuffix(" ") if issue.hint else str(issue)},
+        "locations": [{"physicalLocation": {"artifactLocation": {"uri": quote(shown(file.path))}, "region": region}}],
+    }
+
+
+def _sarif_problem(file: Checked) -> dict[str, object]:
+    return {
+        "level": "error",
+        "message": {"text": str(file.problem)},
+        "locations": [{"physicalLocation": {"artifactLocation": {"uri": quote(shown(file.path))}}}],
+    }
+
+
+_GITHUB_LEVEL: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.HINT: "notice"}
+
+
+def _report_github(files: Sequence[Checked], *, verbose: bool) -> None:  # noqa: ARG001 - one signature for all reports
+    """Workflow commands, which GitHub shows beside the lines of a pull request."""
+    for file in files:
+        path = _github_property(shown(file.path))
+        if file.problem:
+            out(f"::error file={path}::{_github_message(str(file.problem))}")
+        for issue in file.issues:
+            message = f"{issue}\n{issue.hint}" if issue.hint else str(issue)
+            level = _GITHUB_LEVEL[issue.severity]
+            out(f"::{level} file={path},line={issue.line},col={issue.column}::{_github_message(message)}")
+
+
+def _github_message(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _github_property(text: str) -> str:
+    return _github_message(text).replace(":", "%3A").replace(",", "%2C")
+
+
+REPORTS: Final[dict[str, Callable[..., None]]] = {
+    "text": _report_text,
+    "json": _report_json,
+    "sarif": _report_sarif,
+    "github": _report_github,
+}

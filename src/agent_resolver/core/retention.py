@@ -1,0 +1,76 @@
+"""Decides what of the state is old enough to be removed, and what an unfinished run still needs."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from agent_resolver.schema.audit import AuditRecord
+from agent_resolver.schema.ledger import LedgerEntry
+from agent_resolver.schema.pending import PendingAction
+from agent_resolver.schema.state import FINISHED, Run
+
+_ENDED = frozenset({"done", "failed"})
+_CLOSED = frozenset({"answered", "expired", "rejected", "used"})
+
+
+class Unfinished(Struct, frozen=True):
+    """What runs that have not ended refer to: none of it is ever removed."""
+
+    runs: frozenset[str] = frozenset()
+    traces: frozenset[str] = frozenset()
+    actions: frozenset[str] = frozenset()
+
+
+def unfinished(runs: Iterable[Run]) -> Unfinished:
+    """What these runs refer to, as far as they have not ended."""
+    going_on = [run for run in runs if run.status not in FINISHED]
+    return Unfinished(
+        frozenset(run.id for run in going_on),
+        frozenset(run.trace_id for run in going_on),
+        frozenset(run.waits_for for run in going_on if run.waits_for is not None),
+    )
+
+
+def old_runs(runs: Iterable[Run], before: str) -> list[Run]:
+    """The runs that ended before a time."""
+    return [run for run in runs if run.status in FINISHED and run.changed_at < before]
+
+
+def old_entries(entries: Iterable[LedgerEntry], before: str, needed: Unfinished) -> list[LedgerEntry]:
+    """The calls that ended before a time. A call that only a person knows the end of has not ended."""
+    ended = (entry for entry in entries if entry.state in _ENDED and entry.trace_id not in needed.traces)
+    # What an older version of the program finished has no time for its end.
+    return [entry for entry in ended if (entry.ended_at or entry.started_at) < before]
+
+
+def old_actions(actions: Iterable[PendingAction], now: str, before: str, needed: Unfinished) -> list[PendingAction]:
+    """The actions that were closed before a time.
+
+    The actions of one binding go together: the id of the next one counts those before it, and would be that of one
+    which is still there.
+    """
+    known = list(actions)
+    kept = {action.binding for action in known if not _is_old(action, now, before, needed)}
+    return [action for action in known if action.binding not in kept]
+
+
+def _is_old(action: PendingAction, now: str, before: str, needed: Unfinished) -> bool:
+    if action.id in needed.actions or action.trace_id in needed.traces:
+        return False
+    closed_at = action.used_at or action.answered_at or action.expires_at or action.asked_at
+    return action.state(now) in _CLOSED and closed_at < before
+
+
+def last_old_record(records: Iterable[AuditRecord], before: str, needed: Unfinished) -> int:
+    """The position up to which the trail can be pruned; 0 if nothing can.
+
+    The trail is one chain, so only its beginning can go: it ends before the first record that is too young, or that
+    an unfinished run refers to.
+    """
+    last = 0
+    for record in records:
+        is_needed = record.run in needed.runs or record.body.get("trace") in needed.traces
+        if record.at >= before or is_needed:
+            break
+        last = record.position
+    return last

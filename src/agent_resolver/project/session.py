@@ -1,0 +1,303 @@
+"""The session of one command: agent file, lock, index, settings and state, each opened when it is needed."""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
+
+import msgspec
+
+from agent_resolver.core.constraint import limits_of
+from agent_resolver.core.lock_difference import remedy
+from agent_resolver.core.server import servers_of
+from agent_resolver.core.verification import examine
+from agent_resolver.project.config import Config, Layers, Loaded, load_config, masked
+from agent_resolver.project.config_file import find_config, read_config
+from agent_resolver.project.errors import LockRefused, UntrustedFolder, UnusableState
+from agent_resolver.project.trust import TrustedFolders
+from agent_resolver.schema.agent_file import AgentFile, Constraints, Limits, Reading, limits_in, read_agent_file
+from agent_resolver.schema.artifact_path import lock_path_of
+from agent_resolver.schema.errors import InvalidAgentFile
+from agent_resolver.schema.governing_key import governing_faults
+from agent_resolver.schema.index import Server
+from agent_resolver.schema.index_reader import parse_index
+from agent_resolver.schema.issue import Issue
+from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES, MAX_INDEX_BYTES, MAX_LOCKFILE_BYTES
+from agent_resolver.schema.lockfile import Lockfile
+from agent_resolver.schema.tree import Mapping as Tree, Node, plain
+from agent_resolver.storage.errors import UnreadableFile
+from agent_resolver.storage.file import read_bounded
+
+if TYPE_CHECKING:
+    from agent_resolver.catalog.catalog import Catalog, Judge
+    from agent_resolver.project.secret import ProjectSecrets
+    from agent_resolver.storage.seal import AesSeal
+    from agent_resolver.storage.sqlite.store import SqliteStore
+
+_SQLITE = "sqlite:///"
+_DEFAULT_ROOTS = ("agents", "agents.md")
+_OF_A_LOCK = {("requires",), ("version",)}
+"""What an agent file must say only for the sake of its lock."""
+
+
+class Session:
+    """Everything that belongs to one agent file, for one command: each part is opened when it is needed, and once.
+
+    Use it as a context manager: it closes what was opened, in reverse order.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is one option of a command line
+        self,
+        agent_path: str,
+        index_path: str,
+        *,
+        environment: Mapping[str, str],
+        lock_path: str | None = None,
+        flags: tuple[str, ...] = (),
+        trusts: bool = False,
+        is_agent_named: bool = False,
+    ) -> None:
+        """The session of the agent file at `agent_path`; `trusts` lets the code of its project run this once.
+
+        An agent file that the operator named must be there: without it, nothing would govern what it should.
+        """
+        self.agent_path = agent_path
+        self.index_path = index_path
+        self.lock_path = lock_path or lock_path_of(agent_path)
+        self._is_agent_named = is_agent_named
+        self.folder = os.path.dirname(os.path.realpath(agent_path))
+        self.environment = environment
+        self._flags = flags
+        self._trusts = trusts
+        self.config_path = find_config(self.folder)
+        self.root = os.path.dirname(self.config_path) if self.config_path else self.folder
+        self._opened = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close what was opened, in reverse order."""
+        self._opened.close()
+
+    @cached_property
+    def loaded(self) -> Loaded:
+        """The settings, and where each came from."""
+        content = read_config(self.config_path) if self.config_path else b""
+        shown = os.path.relpath(self.config_path) if self.config_path else None
+        return load_config(Layers(file=shown, content=content, environment=self.environment, flags=self._flags))
+
+    @property
+    def config(self) -> Config:
+        """The settings."""
+        return self.loaded.config
+
+    @cached_property
+    def agent(self) -> AgentFile:
+        """The agent file. A misspelt constraint would open what it should shut, so here unknown keys are refused.
+
+        Raises:
+            InvalidAgentFile: With every error in the file.
+        """
+        if self._reading.agent is None or self._agent_faults:
+            raise InvalidAgentFile(self._agent_faults)
+        return self._reading.agent
+
+    @cached_property
+    def _reading(self) -> Reading:
+        return read_agent_file(read_bounded(self.agent_path, MAX_AGENT_FILE_BYTES))
+
+    @property
+    def _agent_faults(self) -> list[Issue]:
+        return governing_faults(self._reading.issues)
+
+    @property
+    def has_requirements(self) -> bool:
+        """Whether the agent file asks for servers, and so has a lock."""
+        return "requires" in self._said
+
+    @cached_property
+    def limits(self) -> Limits:
+        """The constraints of the agent file; one that asks for no servers needs no version either.
+
+        Raises:
+            InvalidAgentFile: With every error in the file.
+        """
+        if self.has_requirements:
+            return limits_of(self.agent)
+        if faults := [issue for issue in self._agent_faults if issue.at not in _OF_A_LOCK]:
+            raise InvalidAgentFile(faults)
+        constraints = self._said.get("constraints")
+        return limits_in(msgspec.convert(plain(constraints), Constraints)) if constraints else Limits()
+
+    @property
+    def _said(self) -> dict[str, Node]:
+        tree = self._reading.tree
+        return {item.key: item.value for item in tree.items} if isinstance(tree, Tree) else {}
+
+    @cached_property
+    def index_content(self) -> bytes:
+        """The bytes of the index."""
+        return read_bounded(self.index_path, MAX_INDEX_BYTES)
+
+    @cached_property
+    def servers(self) -> tuple[Server, ...]:
+        """The servers of the index."""
+        return servers_of(parse_index(self.index_content))
+
+    @cached_property
+    def lockfile(self) -> Lockfile:
+        """The lock, verified in full: nothing may be connected that it does not vouch for.
+
+        Raises:
+            LockRefused: It is missing, or anything about it does not hold.
+        """
+        agent, servers = self.agent, self.servers
+        try:
+            raw = read_bounded(self.lock_path, MAX_LOCKFILE_BYTES)
+        except UnreadableFile as error:
+            if error.missing:
+                raise LockRefused(f"`{self.lock_path}` is missing", hint="run `agent resolve`") from None
+            raise
+        examined = examine(raw, agent, servers)
+        if examined.lockfile is None or examined.differences:
+            hint = remedy(examined.differences[0].kind)
+            raise LockRefused(f"`{self.lock_path}` does not hold", examined.differences, hint)
+        return examined.lockfile
+
+    @property
+    def state_path(self) -> str:
+        """Where the state file is, or would be."""
+        url = self.config.state.url
+        if not url.startswith(_SQLITE):
+            raise UnusableState(masked(url))
+        return os.path.realpath(os.path.join(self.root, url.removeprefix(_SQLITE)))
+
+    @cached_property
+    def store(self) -> "SqliteStore":
+        """The state, made if it is not there.
+
+        Raises:
+            UntrustedFolder: The settings keep the state elsewhere, and no person trusts the folder.
+            UnreadableFile: It is not a state file, is damaged, or comes from a newer version.
+        """
+        from agent_resolver.storage.sqlite.store import SqliteStore
+
+        if not _is_within(self.state_path, self.root):
+            self.require_trust("its settings keep the state outside of it")
+        store = SqliteStore(self.state_path, key=self.key)
+        self._opened.callback(store.close)
+        return store
+
+    @property
+    def has_state(self) -> bool:
+        """True if there is a state file: looking at what is not there must not make it."""
+        return os.path.exists(self.state_path)
+
+    @cached_property
+    def seal(self) -> "AesSeal":
+        """What closes results of calls; without a key in the settings, one is kept beside the state file."""
+        from agent_resolver.storage.seal import AesSeal, key_beside
+
+        return AesSeal(self.key or key_beside(self.key_path))
+
+    @property
+    def key_path(self) -> str:
+        """Where the key is kept that is made where the settings name none."""
+        return f"{os.path.splitext(self.state_path)[0]}.key"
+
+    def catalog(
+        self, named_roots: Sequence[str] = (), *, index_path: str = "", judge: "Judge | None" = None
+    ) -> "Catalog":
+        """The agents of the named folders, else of those in the settings; closed with the session.
+
+        Args:
+            named_roots: Folders that the operator named.
+            index_path: The index of servers that `judge` goes by.
+            judge: Tells whether an agent file resolves.
+        """
+        from agent_resolver.project.catalog import open_catalog
+
+        catalog = open_catalog(self.catalog_roots(named_roots), self.environment, judge, index_path)
+        self._opened.callback(catalog.close)
+        return catalog
+
+    def catalog_roots(self, named: Sequence[str] = ()) -> tuple[str, ...]:
+        """The folders of agent files: those named, else those of the settings, else `agents` and `agents.md`."""
+        if named:
+            return tuple(os.path.normpath(root) for root in named)
+        configured = self.config.catalog.roots
+        base = os.path.relpath(self.root)
+        roots = (os.path.normpath(os.path.join(base, root)) for root in configured or _DEFAULT_ROOTS)
+        return tuple(root for root in roots if configured or os.path.exists(root))
+
+    @property
+    def key(self) -> bytes | None:
+        """What seals the audit trail."""
+        name = self.config.state.key_env
+        if not name:
+            return None
+        if not (value := self.environment.get(name)):
+            raise UnusableState(f"the environment variable {name}", "set it: `state.key_env` in agent.toml names it")
+        return os.fsencode(value)
+
+    @property
+    def has_issuer(self) -> bool:
+        """Whether somebody vouches for callers, so that nobody else may call."""
+        return bool(self.config.identity.issuer)
+
+    @property
+    def has_agent(self) -> bool:
+        """Whether an agent file governs the project; one that was named and is missing is an error once it is read."""
+        return self._is_agent_named or os.path.lexists(self.agent_path)
+
+    @property
+    def app_id(self) -> str:
+        """What telemetry calls this project: its agent, else its folder."""
+        is_named = self.has_agent and self.has_requirements
+        return self.agent.name if is_named else os.path.basename(self.root)
+
+    @cached_property
+    def secrets(self) -> "ProjectSecrets":
+        """Where the secrets of its tools are."""
+        from agent_resolver.project.secret import ProjectSecrets
+
+        return ProjectSecrets(self.config.secrets, self.environment, self.root)
+
+    def require_trust(self, why: str) -> None:
+        """Stop before code of this project runs, unless a person trusts its folder.
+
+        Raises:
+            UntrustedFolder: Nobody does.
+        """
+        if not self._trusts and not TrustedFolders(self.environment).is_trusted(self.trusted_folder):
+            raise UntrustedFolder(self.trusted_folder, why)
+
+    @property
+    def why_trust_is_needed(self) -> str | None:
+        """Why a person must trust the folder before its tools are opened; None if this machine risks nothing."""
+        entries = self.lockfile.servers
+        if any(entry.launch for entry in entries):
+            return "its lock starts commands"
+        # The author of the project chose both the secret and where it is sent.
+        if any(entry.server_id in self.config.servers for entry in entries):
+            return "its settings send secrets of this machine to servers"
+        return None
+
+    @property
+    def trusted_folder(self) -> str:
+        """The folder that must be trusted: the project's root, for agent files that its settings know of.
+
+        An agent file elsewhere below it may have come with somebody else's code, so its own folder counts.
+        """
+        known = (os.path.realpath(os.path.join(self.root, root)) for root in self.config.catalog.roots or ("agents",))
+        is_known = self.folder == self.root or any(_is_within(self.folder, folder) for folder in known)
+        return self.root if is_known else self.folder
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return os.path.commonpath([path, folder]) == folder

@@ -1,0 +1,186 @@
+"""What an operator does with the state of a project: look at it, copy it, remove what is old."""
+
+import os
+import sqlite3
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+
+from msgspec import Struct
+
+from agent_resolver.core.retention import Unfinished, last_old_record, old_actions, old_entries, old_runs, unfinished
+from agent_resolver.project.session import Session
+from agent_resolver.schema.audit import AuditKind, Record
+from agent_resolver.schema.state import LEDGER, PENDING, RUNS
+from agent_resolver.schema.table import Row, Table
+from agent_resolver.storage.errors import UnwritableFile
+from agent_resolver.storage.file import replace_with
+from agent_resolver.storage.port import Snapshot, Store, Transaction
+
+_PAGE = 500
+"""How many rows are removed in one commit: other processes write in between."""
+
+
+class TrailInfo(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the audit trail holds."""
+
+    records: int
+    pruned: int
+    """How many records were removed from its beginning."""
+    first_at: str | None
+    last_at: str | None
+    root: str
+
+
+class StateInfo(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a state file holds."""
+
+    path: str
+    bytes: int
+    schema: int
+    """The version of the tables."""
+    key: str
+    """Where the key comes from that seals results: `variable NAME`, or the file beside the state."""
+    ledger: dict[str, int]
+    """The number of calls in each state."""
+    pending: dict[str, int]
+    runs: dict[str, int]
+    trail: TrailInfo
+
+
+class Pruned(Struct, frozen=True, kw_only=True):
+    """What was removed, or would be."""
+
+    ledger: int = 0
+    pending: int = 0
+    runs: int = 0
+    audit: int = 0
+
+
+def state_info(session: Session, now: str) -> StateInfo:
+    """What the state of a project holds."""
+    store = session.store
+    name = session.config.state.key_env
+    return StateInfo(
+        path=session.state_path,
+        bytes=os.path.getsize(session.state_path),
+        schema=store.database.version,
+        key=f"variable {name}" if name else os.path.basename(session.key_path),
+        ledger=_count_values(store.read_now(lambda snapshot: [entry.state for entry in snapshot.find(LEDGER)])),
+        pending=_count_values(
+            store.read_now(lambda snapshot: [action.state(now) for action in snapshot.find(PENDING)])
+        ),
+        runs=_count_values(store.read_now(lambda snapshot: [run.status for run in snapshot.find(RUNS)])),
+        trail=store.read_now(_trail_info),
+    )
+
+
+def _count_values(values: list[str]) -> dict[str, int]:
+    return dict(sorted(Counter(values).items()))
+
+
+def _trail_info(snapshot: Snapshot) -> TrailInfo:
+    seal = snapshot.seal()
+    first = next(snapshot.records(), None)
+    last = next(snapshot.records(last=1), None)
+    return TrailInfo(
+        records=seal.count - seal.anchor if seal else 0,
+        pruned=seal.anchor if seal else 0,
+        first_at=first.at if first else None,
+        last_at=last.at if last else None,
+        root=seal.root if seal else "",
+    )
+
+
+def back_up(session: Session, target: str) -> int:
+    """Copy one state of the state file to `target`, whole or not at all, while other processes go on; its size.
+
+    Raises:
+        UnwritableFile: There is a file already, or no file can be made there.
+        UnreadableFile: The state cannot be copied.
+    """
+    if os.path.lexists(target):
+        raise UnwritableFile(target, "is there already: name another file, or move it away")
+
+    def copy(temporary: str) -> None:
+        with closing(sqlite3.connect(temporary)) as connection:
+            session.store.database.back_up(connection)
+
+    replace_with(target, copy, mode=0o600)
+    return os.path.getsize(target)
+
+
+# Pruning --------------------------------------------------------------------------------------------------------------
+
+
+async def prune(  # noqa: PLR0913 - each is one option of a command line
+    store: Store, run: str, now: str, before: str, audit_before: str | None, *, is_trial: bool
+) -> Pruned:
+    """Remove what ended before a time, and the beginning of the trail before another one if that is given.
+
+    Args:
+        store: The state.
+        run: The run that the removal is recorded under.
+        now: The time.
+        before: Calls, actions and runs that ended before this time are removed.
+        audit_before: Records from before this time are removed; None keeps all of them.
+        is_trial: True to remove nothing, and only say what would be.
+    """
+    runs = await _all_rows(store, RUNS)
+    needed = unfinished(runs)
+    entries = old_entries(await _all_rows(store, LEDGER), before, needed)
+    actions = old_actions(await _all_rows(store, PENDING), now, before, needed)
+    ended = old_runs(runs, before)
+    through, count = await store.read(lambda snapshot: _old_records(snapshot, audit_before, needed))
+    pruned = Pruned(ledger=len(entries), pending=len(actions), runs=len(ended), audit=count)
+    if is_trial or pruned == Pruned():
+        return pruned
+    await _drop_in_pages(store, LEDGER, [entry.key for entry in entries])
+    await _drop_in_pages(store, PENDING, [action.id for action in actions])
+    await _drop_in_pages(store, RUNS, [each.id for each in ended])
+
+    def finish(transaction: Transaction) -> None:
+        if through:
+            transaction.prune_trail(through)
+        counts = {"ledger": pruned.ledger, "pending": pruned.pending, "runs": pruned.runs, "audit": pruned.audit}
+        transaction.append(Record(run, AuditKind.STATE_PRUNED, {"before": before, "through": through, **counts}))
+
+    await store.write(finish)
+    return pruned
+
+
+async def _all_rows(store: Store, table: Table[Row]) -> list[Row]:
+    """Every row, read page by page."""
+    rows: dict[tuple[object, ...], Row] = {}
+    last: tuple[object, ...] | None = None
+    while page := await store.read(_page_after(table, last)):
+        # By key: where the last row of a page was removed meanwhile, the next page begins at the start.
+        rows |= {table.key_of(row): row for row in page}
+        last = table.key_of(page[-1])
+    return list(rows.values())
+
+
+def _page_after(table: Table[Row], last: tuple[object, ...] | None) -> Callable[[Snapshot], list[Row]]:
+    return lambda snapshot: snapshot.find(table, after=last, limit=_PAGE)
+
+
+def _old_records(snapshot: Snapshot, before: str | None, needed: Unfinished) -> tuple[int, int]:
+    """Up to which position the trail can be pruned, and how many records that are."""
+    seal = snapshot.seal()
+    if before is None or seal is None:
+        return 0, 0
+    through = last_old_record(snapshot.records(), before, needed)
+    return through, max(0, through - seal.anchor)
+
+
+async def _drop_in_pages(store: Store, table: Table[Row], keys: list[str]) -> None:
+    for start in range(0, len(keys), _PAGE):
+        await store.write(_drop_all(table, keys[start : start + _PAGE]))
+
+
+def _drop_all(table: Table[Row], keys: list[str]) -> Callable[[Transaction], None]:
+    def drop(transaction: Transaction) -> None:
+        for key in keys:
+            transaction.drop(table, key)
+
+    return drop

@@ -1,0 +1,126 @@
+"""Which calls started and how each ended, in the store: what was done is not done again."""
+
+from msgspec import structs
+
+from agent_resolver.core.approval import is_usable
+from agent_resolver.core.ledger import judge_start
+from agent_resolver.schema.audit import Record
+from agent_resolver.schema.ledger import Begun, Ending, LedgerEntry, Start
+from agent_resolver.schema.state import LEDGER, PENDING
+from agent_resolver.storage.port import Store, Transaction
+
+
+class Ledger:
+    """Keeps one entry for each key; each change is recorded in the trail with it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._running: set[str] = set()
+        """The keys of calls that this process started and has not finished."""
+        self._lost: set[str] = set()
+        """The keys of calls of this process whose end could not be written: they count as interrupted."""
+
+    async def start(self, start: Start) -> Begun:
+        """Note that a call starts, use up what lets it, and record it, all at once; or say why it may not."""
+        owner = self._store.owner
+
+        def begin(transaction: Transaction) -> Begun:
+            kept = transaction.get(LEDGER, start.key)
+            answer = None if start.uses is None else transaction.get(PENDING, start.uses)
+            is_interrupted = kept is not None and self._is_interrupted(kept)
+            begun = judge_start(kept, start, answer, is_interrupted=is_interrupted)
+            if begun.state != "started":
+                return begun
+            if answer is not None and is_usable(answer):
+                transaction.put(PENDING, structs.replace(answer, used_at=start.at))
+            transaction.put(LEDGER, _started_entry(start, owner))
+            if start.record is not None:
+                transaction.append(start.record)
+            return begun
+
+        try:
+            begun = await self._store.write(begin)
+        except BaseException:
+            # Nothing runs under the key, whether or not the start was written. A call of that key which runs is
+            # another one, that was started before.
+            if start.key not in self._running:
+                self._lost.add(start.key)
+            raise
+        if begun.state == "started":
+            self._running.add(start.key)
+            self._lost.discard(start.key)
+        return begun
+
+    async def finish(self, key: str, ending: Ending, at: str, sealed: bytes | None, record: Record | None) -> None:
+        """Note how a call of this process ended and record it, all at once."""
+
+        def end(transaction: Transaction) -> None:
+            kept = transaction.get(LEDGER, key)
+            # A call that another process has taken up is no longer this one's to end.
+            if kept is not None and kept.owner == self._store.owner:
+                _end_entry(transaction, kept, ending, at, sealed)
+            if record is not None:
+                transaction.append(record)
+
+        try:
+            await self._store.write(end)
+        except BaseException:
+            self._lost.add(key)
+            raise
+        finally:
+            self._running.discard(key)
+
+    async def knows(self, key: str) -> bool:
+        """True if a call started under this key and was not forgotten."""
+        return await self._store.read(lambda snapshot: snapshot.get(LEDGER, key)) is not None
+
+    async def interrupted(self) -> list[LedgerEntry]:
+        """Every call that started and whose process is gone, by key."""
+        started = await self._store.read(lambda snapshot: snapshot.find(LEDGER, {"state": "started"}))
+        found = [entry for entry in started if self._is_interrupted(entry)]
+        return sorted(found, key=lambda entry: entry.key)
+
+    async def give_up(self, key: str, at: str, record: Record | None) -> bool:
+        """Note that only a person can say how an interrupted call ended, and record it.
+
+        Returns:
+            False if the call was not interrupted, or was taken up again.
+        """
+
+        def end(transaction: Transaction) -> bool:
+            kept = transaction.get(LEDGER, key)
+            if kept is None or kept.state != "started" or not self._is_interrupted(kept):
+                return False
+            _end_entry(transaction, kept, "unknown", at, None)
+            if record is not None:
+                transaction.append(record)
+            return True
+
+        return await self._store.write(end)
+
+    def _is_interrupted(self, entry: LedgerEntry) -> bool:
+        if entry.owner == self._store.owner:
+            return entry.key in self._lost
+        return self._store.is_gone(entry.owner)
+
+
+def _started_entry(start: Start, owner: str) -> LedgerEntry:
+    return LedgerEntry(
+        key=start.key,
+        tool=start.tool,
+        arguments=start.arguments,
+        is_idempotent=start.is_idempotent,
+        state="started",
+        caller=start.caller,
+        trace_id=start.trace_id,
+        owner=owner,
+        started_at=start.at,
+    )
+
+
+def _end_entry(transaction: Transaction, kept: LedgerEntry, ending: Ending, at: str, sealed: bytes | None) -> None:
+    if ending == "forgotten":
+        transaction.drop(LEDGER, kept.key)
+    else:
+        # What has ended belongs to no process any longer.
+        transaction.put(LEDGER, structs.replace(kept, state=ending, owner="", ended_at=at, result=sealed))

@@ -1,0 +1,59 @@
+"""Every table of the state: a new one is a struct, a line here, a schema version of each adapter, and its use."""
+
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from agent_resolver.schema.ledger import LedgerEntry
+from agent_resolver.schema.pending import PendingAction
+from agent_resolver.schema.table import Table
+
+RunStatus = Literal["running", "waiting", "done", "failed", "cancelled"]
+FINISHED: Final[frozenset[RunStatus]] = frozenset({"done", "failed", "cancelled"})
+
+
+class Run(Struct, frozen=True, kw_only=True):
+    """A run of an agent, a blueprint or a task, as runtime, engine and reasoner share it."""
+
+    id: str
+    kind: Literal["agent", "blueprint", "task"]
+    status: RunStatus
+    trace_id: str
+    """The trace of every call and question of the run; nothing with this trace is pruned before the run has ended."""
+    lease: int = 0
+    """The fencing number of the lease under which the row was last written."""
+    waits_for: str | None = None
+    """The id of the pending action that a waiting run waits for."""
+    started_at: str
+    changed_at: str
+
+
+class LeaseRow(Struct, frozen=True, kw_only=True):
+    """Who may work on something, until when."""
+
+    name: str
+    """What the lease is on, such as `run/4f1c`."""
+    owner: str
+    """The process that holds the lease; empty once it was released."""
+    number: int
+    """The fencing number: each new holder has a higher one."""
+    until: float
+
+
+class RateUse(Struct, frozen=True, kw_only=True):
+    """One use of something that has a limit."""
+
+    subject: str
+    number: int
+    at: float
+
+
+PENDING: Final = Table(name="pending", row=PendingAction, key=("id",), indexes=(("binding",),))
+# Every call writes to the ledger twice, and each index would be written with it. A process looks for calls that were
+# interrupted once, when it starts.
+LEDGER: Final = Table(name="ledger", row=LedgerEntry, key=("key",), order="key", scans=(("state",),), owner="owner")
+RATES: Final = Table(name="rate", row=RateUse, key=("subject", "number"), indexes=(("subject",),))
+RUNS: Final = Table(name="run", row=Run, key=("id",), indexes=(("status",),))
+LEASES: Final = Table(name="lease", row=LeaseRow, key=("name",), owner="owner")
+
+TABLES: Final[tuple[Table[Any], ...]] = (PENDING, LEDGER, RATES, RUNS, LEASES)

@@ -1,0 +1,45 @@
+"""Leases, on the transaction of any adapter."""
+
+from msgspec import structs
+
+from agent_resolver.core.lease import claimed, is_free
+from agent_resolver.schema.state import LEASES
+from agent_resolver.storage.errors import LeaseLost
+from agent_resolver.storage.port import Lease, Snapshot, Store, Transaction
+
+
+def claim_in(transaction: Transaction, store: Store, name: str, now: float, seconds: float) -> Lease | None:
+    """Take a lease, unless another holder has it."""
+    row = transaction.get(LEASES, name)
+    is_owner_gone = row is not None and store.is_gone(row.owner)
+    if not is_free(row, now, is_owner_gone=is_owner_gone):
+        return None
+    taken = claimed(row, name, store.owner, now + seconds)
+    transaction.put(LEASES, taken)
+    return Lease(name, taken.number)
+
+
+def renew_in(transaction: Transaction, lease: Lease, until: float) -> bool:
+    """Keep a lease for some more time; False if it was lost."""
+    row = transaction.get(LEASES, lease.name)
+    if row is None or not row.owner or row.number != lease.number:
+        return False
+    return transaction.put(LEASES, structs.replace(row, until=until))
+
+
+def release_in(transaction: Transaction, lease: Lease) -> None:
+    """Give a lease back; its number stays, so that the next holder has a higher one."""
+    row = transaction.get(LEASES, lease.name)
+    if row is not None and row.number == lease.number:
+        transaction.put(LEASES, structs.replace(row, owner="", until=0.0))
+
+
+def require_in(snapshot: Snapshot, lease: Lease) -> None:
+    """Refuse to go on for a holder that has lost its lease.
+
+    Raises:
+        LeaseLost: It has.
+    """
+    row = snapshot.get(LEASES, lease.name)
+    if row is None or not row.owner or row.number != lease.number:
+        raise LeaseLost(lease.name)

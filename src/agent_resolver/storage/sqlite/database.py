@@ -1,0 +1,354 @@
+"""The state file of a project: one SQLite database that several processes share."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from agent_resolver.storage.errors import UnreadableFile
+from agent_resolver.storage.sqlite.owner import owners_folder, remember_gone
+
+_APPLICATION: Final = 0x41524553
+"""Marks the file as ours: `ARES`."""
+
+_WAIT_SECONDS: Final = 30
+_ATTEMPTS: Final = 100
+_BEFORE_NAMES_WERE_KEPT: Final = 2
+"""The version of the schema that knew a ledger, and removed the file of each process that was gone."""
+
+MIGRATIONS: Final = (
+    """
+    CREATE TABLE audit (
+        position INTEGER PRIMARY KEY,
+        run TEXT NOT NULL,
+        sequence INTEGER NOT NULL,
+        at TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        body TEXT NOT NULL,
+        previous TEXT NOT NULL,
+        hash TEXT NOT NULL,
+        UNIQUE (run, sequence)
+    );
+    CREATE TABLE audit_seal (id INTEGER PRIMARY KEY CHECK (id = 1), count INTEGER NOT NULL, root TEXT NOT NULL);
+    INSERT INTO audit_seal VALUES (1, 0, '');
+    CREATE TABLE pending (
+        id TEXT PRIMARY KEY,
+        type TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        message TEXT NOT NULL,
+        asked_at TEXT NOT NULL,
+        answer TEXT,
+        answered_by TEXT,
+        answered_at TEXT
+    ) WITHOUT ROWID;
+    CREATE TABLE rate (subject TEXT NOT NULL, at REAL NOT NULL);
+    CREATE INDEX rate_by_subject ON rate (subject, at);
+    """,
+    """
+    ALTER TABLE pending RENAME TO pending_before;
+    CREATE TABLE pending (
+        position INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        type TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        message TEXT NOT NULL,
+        asked_at TEXT NOT NULL,
+        binding TEXT NOT NULL,
+        expires_at TEXT,
+        requester TEXT NOT NULL,
+        trace_id TEXT NOT NULL,
+        arguments TEXT NOT NULL,
+        classification TEXT NOT NULL,
+        role TEXT NOT NULL,
+        needs TEXT NOT NULL,
+        answer TEXT,
+        reason TEXT,
+        answered_by TEXT,
+        answered_at TEXT,
+        used_at TEXT
+    );
+    INSERT INTO pending
+        SELECT NULL, id, type, subject, message, asked_at, '', NULL, '', '', '', 'INTERNAL', '', '', answer, NULL,
+            answered_by, answered_at, NULL
+        FROM pending_before ORDER BY asked_at, id;
+    DROP TABLE pending_before;
+    CREATE INDEX pending_by_binding ON pending (binding, position);
+    CREATE TABLE ledger (
+        key TEXT PRIMARY KEY,
+        tool TEXT NOT NULL,
+        arguments TEXT NOT NULL,
+        idempotent INTEGER NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('started', 'done', 'unknown')),
+        caller TEXT NOT NULL,
+        trace_id TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        started_at TEXT NOT NULL,
+        result BLOB
+    ) WITHOUT ROWID;
+    """,
+    """
+    ALTER TABLE ledger RENAME TO ledger_before;
+    CREATE TABLE ledger (
+        key TEXT NOT NULL PRIMARY KEY,
+        tool TEXT NOT NULL,
+        arguments TEXT NOT NULL,
+        is_idempotent INTEGER NOT NULL,
+        state TEXT NOT NULL,
+        caller TEXT NOT NULL,
+        trace_id TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        started_at TEXT NOT NULL,
+        ended_at TEXT,
+        result BLOB
+    ) WITHOUT ROWID;
+    INSERT INTO ledger
+        SELECT key, tool, arguments, idempotent, state, caller, trace_id, owner, started_at, NULL, result
+        FROM ledger_before;
+    DROP TABLE ledger_before;
+    ALTER TABLE rate RENAME TO rate_before;
+    DROP INDEX rate_by_subject;
+    CREATE TABLE rate (
+        position INTEGER PRIMARY KEY,
+        subject TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        at REAL NOT NULL,
+        UNIQUE (subject, number)
+    );
+    INSERT INTO rate SELECT NULL, subject, rowid, at FROM rate_before ORDER BY at;
+    DROP TABLE rate_before;
+    CREATE TABLE run (
+        position INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        kind TEXT NOT NULL,
+        status TEXT NOT NULL,
+        trace_id TEXT NOT NULL,
+        lease INTEGER NOT NULL,
+        waits_for TEXT,
+        started_at TEXT NOT NULL,
+        changed_at TEXT NOT NULL
+    );
+    CREATE INDEX run_by_status ON run (status);
+    CREATE TABLE lease (
+        position INTEGER PRIMARY KEY,
+        name TEXT NOT NULL UNIQUE,
+        owner TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        until REAL NOT NULL
+    );
+    CREATE TABLE wake (position INTEGER PRIMARY KEY AUTOINCREMENT, topic TEXT NOT NULL, key TEXT NOT NULL);
+    ALTER TABLE audit_seal ADD COLUMN anchor INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE audit_seal ADD COLUMN anchor_root TEXT NOT NULL DEFAULT '';
+    ALTER TABLE audit_seal ADD COLUMN anchor_heads TEXT NOT NULL DEFAULT '{}';
+    ALTER TABLE audit_seal ADD COLUMN anchor_seal TEXT NOT NULL DEFAULT '';
+    """,
+)
+"""Each script brings the schema from one version to the next; they are only ever added to."""
+
+
+class Busy(Exception):
+    """Another process writes at this moment."""
+
+
+@contextmanager
+def written_at_once(connection: sqlite3.Connection) -> Iterator[None]:
+    """A transaction: all or nothing, with no other writer in between."""
+    with _kept(connection, "COMMIT", "ROLLBACK"):
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+
+
+@contextmanager
+def _kept(connection: sqlite3.Connection, end: str, *undo: str) -> Iterator[None]:
+    """What is begun in it is ended, or undone when it fails."""
+    try:
+        yield
+        connection.execute(end)
+    except BaseException:
+        # After some faults SQLite has rolled back by itself, and what could not begin need not be undone.
+        if connection.in_transaction:
+            for statement in undo:
+                connection.execute(statement)
+        raise
+
+
+class Database:
+    """A connection to the state file. Not for several threads at once: whoever shares it brings the lock."""
+
+    def __init__(self, path: str) -> None:
+        """Open the state file, making it and its folder, and bring it to the newest schema.
+
+        Raises:
+            UnreadableFile: It is no state file, is damaged, or comes from a newer version.
+        """
+        self.path = path
+        self._waits = True
+        """True while a transaction that begins waits for other processes."""
+        self._reading: sqlite3.Connection | None = None
+        """The connection for snapshots, opened with the first of them."""
+        with self._in_our_words():
+            _make_folder(os.path.dirname(path) or ".")
+            self._connection = self._connect()
+        try:
+            with self._in_our_words():
+                self._prepare()
+        except UnreadableFile:
+            self.close()
+            raise
+
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
+
+    def _prepare(self) -> None:
+        version = self._pragma("user_version")
+        application = self._pragma("application_id")
+        if (application, version) != (_APPLICATION, len(MIGRATIONS)):
+            self._migrate()
+        # Readers go on while one process writes; a commit is on the disk when it returns.
+        self._use_wal()
+        self._connection.execute("PRAGMA synchronous = FULL")
+
+    def _use_wal(self) -> None:
+        """Switch the journal, once in the life of the file."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError:
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+                # Alone of all statements it does not wait for other processes; this one does.
+                self._connection.execute("BEGIN EXCLUSIVE")
+                self._connection.execute("ROLLBACK")
+            else:
+                return
+
+    def _pragma(self, name: str) -> int:
+        return int(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+    def _migrate(self) -> None:
+        with self.whole() as connection:
+            version, application = self._pragma("user_version"), self._pragma("application_id")
+            is_new = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if application != _APPLICATION and (application or not is_new):
+                raise sqlite3.DatabaseError("it is a database of another program")
+            if version > len(MIGRATIONS):
+                raise sqlite3.DatabaseError("a newer version of this program wrote it")
+            if version == _BEFORE_NAMES_WERE_KEPT:
+                self._remember_gone_owners()
+            for script in MIGRATIONS[version:]:
+                for statement in script.split(";"):
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+
+    def _remember_gone_owners(self) -> None:
+        """Let calls that were interrupted before the migration be found after it.
+
+        Up to version 2, a process without a file was gone. From version 3 on it is not known, so each process that a
+        started call names gets a file; one that still runs has its own.
+        """
+        owners = self._connection.execute("SELECT DISTINCT owner FROM ledger WHERE state = 'started'")
+        names = [str(name) for (name,) in owners]
+        if names:
+            remember_gone(owners_folder(self.path), names)
+
+    @contextmanager
+    def whole(self, *, may_wait: bool = True) -> Iterator[sqlite3.Connection]:
+        """A transaction: all of it or nothing, with no other writer in between.
+
+        What an interruption left open is undone first.
+
+        Raises:
+            Busy: Another process writes at this moment, and it may not wait for that.
+            UnreadableFile: The file is damaged, the disk is full, or another process does not let go of it.
+        """
+        with self._in_our_words():
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            with _kept(self._connection, "COMMIT", "ROLLBACK"):
+                self._begin(may_wait=may_wait)
+                yield self._connection
+
+    def _begin(self, *, may_wait: bool) -> None:
+        if may_wait != self._waits:
+            # Only when it changes: one call after the other sets it never, and it takes as long as a small query.
+            self._connection.execute(f"PRAGMA busy_timeout = {_WAIT_SECONDS * 1000 if may_wait else 0}")
+            self._waits = may_wait
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if not may_wait and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:  # The rest says why.
+                raise Busy from None
+            raise
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        """A part of a transaction that can fail alone.
+
+        Raises:
+            UnreadableFile: As of a transaction.
+        """
+        with self._in_our_words():
+            self._connection.execute("SAVEPOINT part")
+            with _kept(self._connection, "RELEASE part", "ROLLBACK TO part", "RELEASE part"):
+                yield
+
+    @property
+    def version(self) -> int:
+        """The version of the tables."""
+        with self._in_our_words():
+            return self._pragma("user_version")
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether one is open still; after some faults, as of a full disk, SQLite ends it by itself."""
+        return self._connection.in_transaction
+
+    @contextmanager
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
+        """One state of the file, on a connection of its own: it neither waits for writers nor holds them up.
+
+        Raises:
+            UnreadableFile: The file is damaged.
+        """
+        with self._in_our_words():
+            if self._reading is None:
+                self._reading = self._connect()
+                self._reading.execute("PRAGMA query_only = ON")
+            with _kept(self._reading, "COMMIT", "ROLLBACK"):
+                self._reading.execute("BEGIN")
+                yield self._reading
+
+    def back_up(self, target: sqlite3.Connection) -> None:
+        """Copy the whole of one state of the file to another database, without what is being written.
+
+        Raises:
+            UnreadableFile: It cannot be copied, be it for this file or for the other.
+        """
+        with self.snapshot() as connection:
+            try:
+                connection.backup(target)
+            except sqlite3.Error as error:
+                raise UnreadableFile(self.path, f"cannot be copied: {error}") from error
+
+    @contextmanager
+    def _in_our_words(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, sqlite3.Error) as error:
+            raise UnreadableFile(self.path, f"cannot be used as the state file: {error}") from error
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._reading is not None:
+            self._reading.close()
+        self._connection.close()
+
+
+def _make_folder(folder: str) -> None:
+    """Make the state folder, out of version control."""
+    if os.path.isdir(folder):
+        return
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    with open(os.path.join(folder, ".gitignore"), "w", encoding="utf-8") as file:
+        file.write("*\n")

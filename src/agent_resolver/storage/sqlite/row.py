@@ -1,0 +1,94 @@
+"""Rows of declared tables as SQL: statements are made of the declaration once, and kept."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from sqlite3 import Connection
+from typing import Any, Generic
+
+import msgspec
+from msgspec import Struct, structs
+
+from agent_resolver.schema.table import Row, Table
+from agent_resolver.storage.utf8 import in_utf8
+
+
+class TableSql(Struct, Generic[Row], frozen=True, kw_only=True):
+    """The statements of one table, and how its rows are read.
+
+    A table in the order of first puts has a column `position` besides its own, which counts up. One in the order of its
+    keys is a single tree without rowids: a put writes to one page of the file instead of two.
+    """
+
+    table: Table[Row]
+    names: tuple[str, ...]
+    """The columns as the struct is decoded from."""
+    flags: tuple[int, ...]
+    """The places of the columns that are true or false, for which SQLite has only numbers."""
+    get: str
+    insert: str
+    replace: str
+    drop: str
+
+    def decode(self, values: Sequence[object]) -> Row:
+        """The row with these values.
+
+        Raises:
+            msgspec.ValidationError: The file was edited: these are not values of such a row.
+        """
+        fields = dict(zip(self.names, values, strict=True))
+        for place in self.flags:
+            if values[place] in (0, 1):
+                fields[self.names[place]] = bool(values[place])
+        # Bytes are bytes: without this, a text in their place would be read as base64.
+        return msgspec.convert(fields, self.table.row, builtin_types=(bytes,))
+
+
+@cache
+def sql_of(table: Table[Row]) -> TableSql[Row]:
+    """The statements of a table."""
+    columns, fields = table.columns, structs.fields(table.row)
+    listed, places = ", ".join(columns), ", ".join("?" * len(columns))
+    is_key = " AND ".join(f"{name} = ?" for name in table.key)
+    updates = ", ".join(f"{name} = excluded.{name}" for name in columns)
+    # The names are those of our own declarations: nothing that a user writes gets into a statement.
+    insert = f"INSERT INTO {table.name} ({listed}) VALUES ({places}) ON CONFLICT"  # noqa: S608
+    return TableSql(
+        table=table,
+        names=tuple(field.encode_name for field in fields),
+        flags=tuple(place for place, field in enumerate(fields) if field.type is bool),
+        get=f"SELECT {listed} FROM {table.name} WHERE {is_key}",  # noqa: S608
+        insert=f"{insert} DO NOTHING",
+        # A row keeps its position when it is put again.
+        replace=f"{insert} ({', '.join(table.key)}) DO UPDATE SET {updates}",
+        drop=f"DELETE FROM {table.name} WHERE {is_key}",  # noqa: S608
+    )
+
+
+def find_rows(
+    connection: Connection,
+    table: Table[Row],
+    where: Mapping[str, object],
+    after: tuple[object, ...] | None,
+    limit: int | None,
+) -> list[tuple[Any, ...]]:
+    """The values of the rows with these values, in the order of the table."""
+    table.check_columns(frozenset(where))
+    conditions = [f"{name} IS ?" for name in where]
+    parameters: list[object] = [*where.values()]
+    if after is not None:
+        conditions.append(_comes_after(table))
+        parameters += after
+    condition = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    order = "position" if table.order == "put" else ", ".join(table.key)
+    statement = f"SELECT {', '.join(table.columns)} FROM {table.name} {condition} ORDER BY {order} LIMIT ?"  # noqa: S608
+    parameters.append(-1 if limit is None else limit)
+    return connection.execute(statement, in_utf8(parameters)).fetchall()
+
+
+def _comes_after(table: Table[Row]) -> str:
+    """The condition that a row comes after the one with a key."""
+    if table.order == "key":
+        return f"({', '.join(table.key)}) > ({', '.join('?' * len(table.key))})"
+    is_key = " AND ".join(f"{name} = ?" for name in table.key)
+    # Past a row that is not there any more comes everything, as from the start.
+    return f"position > coalesce((SELECT position FROM {table.name} WHERE {is_key}), 0)"  # noqa: S608

@@ -1,0 +1,155 @@
+"""The audit trail in the state file."""
+
+from collections.abc import Iterator
+from sqlite3 import Connection, IntegrityError
+from typing import Any, Final, cast
+
+import msgspec
+
+from agent_resolver.core.audit import anchored, chain_faults, extended
+from agent_resolver.schema.audit import AuditRecord, Head, Record, Seal
+from agent_resolver.storage.errors import UnreadableFile
+
+_LAST: Final = "SELECT * FROM audit WHERE ? IS NULL OR run = ? ORDER BY position DESC LIMIT ?"
+_HEAD: Final = "SELECT sequence, hash FROM audit WHERE run = ? ORDER BY sequence DESC LIMIT 1"
+_INSERT: Final = "INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_SEAL: Final = "SELECT count, root, anchor, anchor_root, anchor_heads, anchor_seal FROM audit_seal"
+_RESEAL: Final = "UPDATE audit_seal SET count = ?, root = ?"
+_HEADS: Final = msgspec.json.Decoder(dict[str, Head])
+_ANCHOR: Final = "UPDATE audit_seal SET anchor = ?, anchor_root = ?, anchor_heads = ?, anchor_seal = ?"
+
+
+class EditedTrail(UnreadableFile):
+    """The trail was edited so that nothing can follow it."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "has an audit trail that was edited, see `agent audit verify`")
+
+
+def append_records(connection: Connection, path: str, records: list[Record], at: str, key: bytes | None) -> None:
+    """Chain and seal these records; all of a commit together, so that the seal is read and written once.
+
+    Raises:
+        EditedTrail: Nothing can follow what is there.
+    """
+    seal = read_seal(connection)
+    if seal is None:
+        raise EditedTrail(path)
+    heads = dict(seal.anchor_heads)
+    for run in {record.run for record in records}:
+        match connection.execute(_HEAD, (run,)).fetchone():
+            case (int() as sequence, str() as digest):
+                heads[run] = Head(sequence, digest)
+            case None:
+                pass
+            case _:
+                raise EditedTrail(path)
+    added, sealed = extended(seal, heads, records, at, key)
+    try:
+        connection.executemany(_INSERT, map(_row_of, added))
+        connection.execute(_RESEAL, (sealed.count, sealed.root))
+    except (IntegrityError, OverflowError):
+        # A record is there already that the seal does not count, or a number was edited that has no next one.
+        raise EditedTrail(path) from None
+
+
+def read_records(connection: Connection, run: str | None, last: int | None) -> Iterator[AuditRecord]:
+    """The records of one run or of all, oldest first; only the last ones if asked."""
+    if run is None and last is None:
+        return map(_record_of, connection.execute("SELECT * FROM audit ORDER BY position"))
+    rows = connection.execute(_LAST, (run, run, -1 if last is None else last)).fetchall()
+    return map(_record_of, reversed(rows))
+
+
+def read_seal(connection: Connection) -> Seal | None:
+    """The seal; None where it was removed, or edited into something else."""
+    match connection.execute(_SEAL).fetchone():
+        case (
+            int() as count,
+            str() as root,
+            int() as anchor,
+            str() as anchor_root,
+            str() as stored,
+            str() as anchor_seal,
+        ):
+            heads = _heads_of(stored)
+            if heads is None:
+                return None
+            return Seal(
+                count=count,
+                root=root,
+                anchor=anchor,
+                anchor_root=anchor_root,
+                anchor_heads=heads,
+                anchor_seal=anchor_seal,
+            )
+    return None
+
+
+def prune_records(connection: Connection, path: str, through: int, key: bytes | None) -> int:
+    """Remove the records up to a position, and leave an anchor.
+
+    Returns:
+        The number of records that were removed.
+
+    Raises:
+        EditedTrail: The trail does not verify: pruning would remove the proof.
+    """
+    seal = read_seal(connection)
+    if seal is None:
+        raise EditedTrail(path)
+    through = min(through, seal.count)
+    if through <= seal.anchor:
+        return 0
+    if any(chain_faults(read_records(connection, None, None), seal, key)):
+        raise EditedTrail(path)
+    pruned = anchored(seal, read_records(connection, None, None), through, key)
+    heads = msgspec.json.encode(pruned.anchor_heads, order="sorted").decode()
+    connection.execute(_ANCHOR, (pruned.anchor, pruned.anchor_root, heads, pruned.anchor_seal))
+    return connection.execute("DELETE FROM audit WHERE position <= ?", (through,)).rowcount
+
+
+def _heads_of(stored: str) -> dict[str, Head] | None:
+    try:
+        return _HEADS.decode(stored)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+
+
+def _row_of(record: AuditRecord) -> tuple[object, ...]:
+    body = msgspec.json.encode(record.body, order="sorted").decode()
+    return (
+        record.position,
+        record.run,
+        record.sequence,
+        record.at,
+        record.kind,
+        body,
+        record.previous,
+        record.hash,
+    )
+
+
+def _record_of(row: tuple[object, ...]) -> AuditRecord:
+    """The record of a row. SQLite keeps any type in any column, so one that was edited may hold something else."""
+    position, run, sequence, at, kind, body, previous, digest = cast("tuple[Any, ...]", row)
+    return AuditRecord(
+        position=position,
+        run=str(run),
+        sequence=sequence if isinstance(sequence, int) else 0,
+        at=str(at),
+        kind=str(kind),
+        body=_body_of(body),
+        previous=str(previous),
+        hash=str(digest),
+    )
+
+
+def _body_of(stored: object) -> dict[str, Any]:
+    """The body as it was written; of one that was edited the text, so that its hash is another."""
+    edited = {"edited": str(stored)}
+    try:
+        body = msgspec.json.decode(cast("str", stored), type=dict[str, Any])
+        return body if msgspec.json.encode(body, order="sorted").decode() == stored else edited
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return edited

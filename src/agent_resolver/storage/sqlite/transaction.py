@@ -1,0 +1,162 @@
+"""One piece of work on the state file."""
+
+from collections.abc import Iterator, Mapping
+from sqlite3 import SQLITE_DENY, SQLITE_OK, SQLITE_SAVEPOINT, SQLITE_TRANSACTION, Connection, Cursor
+from typing import Any, NoReturn
+
+import msgspec
+from msgspec import structs
+
+from agent_resolver.schema.audit import AuditRecord, Record, Seal
+from agent_resolver.schema.table import Row, Table
+from agent_resolver.storage.errors import UnreadableFile
+from agent_resolver.storage.lease import require_in
+from agent_resolver.storage.port import Lease
+from agent_resolver.storage.sqlite.row import TableSql, find_rows, sql_of
+from agent_resolver.storage.sqlite.trail import prune_records, read_records, read_seal
+from agent_resolver.storage.trail import as_kept
+from agent_resolver.storage.utf8 import in_utf8
+from agent_resolver.storage.wake import MOST_WAKES
+
+
+class SqliteSnapshot:
+    """Reads one state of the file."""
+
+    def __init__(self, connection: Connection, path: str) -> None:
+        self.connection = connection
+        self._path = path
+
+    def get(self, table: Table[Row], *key: object) -> Row | None:
+        """The row with this key."""
+        sql = sql_of(table)
+        values = self.connection.execute(sql.get, in_utf8(key)).fetchone()
+        return None if values is None else self._decode(sql, values)
+
+    def find(
+        self,
+        table: Table[Row],
+        where: Mapping[str, object] | None = None,
+        *,
+        after: tuple[object, ...] | None = None,
+        limit: int | None = None,
+    ) -> list[Row]:
+        """The rows with these values, in the order of first puts."""
+        sql = sql_of(table)
+        found = find_rows(self.connection, table, where or {}, after, limit)
+        return [self._decode(sql, values) for values in found]
+
+    def records(self, run: str | None = None, last: int | None = None) -> Iterator[AuditRecord]:
+        """The records of the trail, oldest first."""
+        return read_records(self.connection, run, last)
+
+    def seal(self) -> Seal | None:
+        """The seal of the trail."""
+        return read_seal(self.connection)
+
+    def _decode(self, sql: TableSql[Row], values: tuple[object, ...]) -> Row:
+        try:
+            return sql.decode(values)
+        except msgspec.ValidationError as error:
+            problem = f"has a row of `{sql.table.name}` that was edited: {error}"
+            raise UnreadableFile(self._path, problem) from error
+
+
+class SqliteTransaction(SqliteSnapshot):
+    """Writes to the file; what is appended to the trail is collected, and written with the commit."""
+
+    def __init__(self, connection: Connection, path: str, key: bytes | None) -> None:
+        super().__init__(connection, path)
+        self._key = key
+        self.to_append: list[Record] = []
+        self.to_wake: set[str] = set()
+        """The topics that were woken."""
+        self._lent: LentConnection | None = None
+
+    def put(self, table: Table[Row], row: Row, *, only_new: bool = False) -> bool:
+        """Keep a row."""
+        sql = sql_of(table)
+        statement = sql.insert if only_new else sql.replace
+        return self.connection.execute(statement, in_utf8(structs.astuple(row))).rowcount == 1
+
+    def drop(self, table: Table[Row], *key: object) -> bool:
+        """Remove a row."""
+        return self.connection.execute(sql_of(table).drop, in_utf8(key)).rowcount == 1
+
+    def append(self, record: Record) -> None:
+        """Add a record to the trail, with the commit."""
+        self.to_append.append(as_kept(record))
+
+    def prune_trail(self, through: int) -> int:
+        """Remove records up to a position, and leave an anchor."""
+        return prune_records(self.connection, self._path, through, self._key)
+
+    def wake(self, topic: str, key: str) -> None:
+        """Leave a row for whoever waits, in any process."""
+        newest = self.connection.execute("INSERT INTO wake (topic, key) VALUES (?, ?)", in_utf8((topic, key))).lastrowid
+        self.connection.execute("DELETE FROM wake WHERE position <= ?", ((newest or 0) - MOST_WAKES,))
+        self.to_wake.add(topic)
+
+    def require(self, lease: Lease) -> None:
+        """Refuse to go on without the lease."""
+        require_in(self, lease)
+
+    def lend(self) -> Any:  # noqa: ANN401 - the port
+        """The connection, without what would end the transaction."""
+        if self._lent is None:
+            self._lent = LentConnection(self.connection)
+            self.connection.set_authorizer(_deny_transactions)
+        return self._lent
+
+    def take_back(self) -> None:
+        """End what was lent."""
+        if self._lent is not None:
+            self._lent.end()
+            self._lent = None
+            self.connection.set_authorizer(None)
+
+
+def _deny_transactions(action: int, *_: str | None) -> int:
+    """Let a borrower do anything but begin, commit or undo: also by a script, which commits by itself."""
+    return SQLITE_DENY if action in {SQLITE_TRANSACTION, SQLITE_SAVEPOINT} else SQLITE_OK
+
+
+class LentConnection:
+    """A connection in the middle of our transaction, as a library expects one that it owns."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection: Connection | None = connection
+
+    def end(self) -> None:
+        """Refuse everything from now on: outside of the work, each statement would commit by itself."""
+        self._connection = None
+
+    def _borrowed(self) -> Connection:
+        if self._connection is None:
+            raise RuntimeError("the connection was lent for one piece of work, which has ended")
+        return self._connection
+
+    def cursor(self) -> Cursor:
+        """A cursor on the connection."""
+        return self._borrowed().cursor()
+
+    def execute(self, sql: str, parameters: Any = ()) -> Cursor:  # noqa: ANN401 - as sqlite3 has it
+        """Run one statement."""
+        return self._borrowed().execute(sql, parameters)
+
+    def executemany(self, sql: str, parameters: Any) -> Cursor:  # noqa: ANN401 - as sqlite3 has it
+        """Run one statement for each of the parameters."""
+        return self._borrowed().executemany(sql, parameters)
+
+    def commit(self) -> None:
+        """Nothing: the work is committed as a whole, by the store."""
+
+    def close(self) -> None:
+        """Nothing: the connection is the store's."""
+
+    def rollback(self) -> NoReturn:
+        """Refused: it would undo what others wrote."""
+        raise RuntimeError("a connection that was lent cannot roll back: raise an exception in the work instead")
+
+    def executescript(self, _sql: str) -> NoReturn:
+        """Refused: it would commit what others wrote."""
+        raise RuntimeError("a connection that was lent runs no scripts: they commit; run statements one by one")

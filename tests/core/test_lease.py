@@ -1,0 +1,45 @@
+"""Who may hold a lease, and under which number."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from agent_resolver.core import claimed, is_free
+from agent_resolver.schema import LeaseRow
+
+HELD = LeaseRow(name="run/1", owner="p", number=7, until=100.0)
+RELEASED = LeaseRow(name="run/1", owner="", number=7, until=0.0)
+
+
+@pytest.mark.parametrize(
+    ("row", "now", "is_owner_gone", "is_expected"),
+    [
+        (None, 0.0, False, True),
+        (RELEASED, 0.0, False, True),
+        (HELD, 99.9, False, False),
+        (HELD, 100.0, False, True),
+        (HELD, 0.0, True, True),
+    ],
+    ids=["new", "released", "held", "run out", "of a process that is gone"],
+)
+def test_a_lease_is_free_if_nobody_holds_it(
+    row: LeaseRow | None,
+    now: float,
+    is_owner_gone: bool,  # noqa: FBT001
+    is_expected: bool,  # noqa: FBT001
+) -> None:
+    assert is_free(row, now, is_owner_gone=is_owner_gone) is is_expected
+
+
+def test_a_new_lease_has_the_first_number() -> None:
+    assert claimed(None, "run/1", "q", 50.0) == LeaseRow(name="run/1", owner="q", number=1, until=50.0)
+
+
+@given(st.lists(st.sampled_from("pq"), min_size=1, max_size=10))
+def test_each_holder_has_a_higher_number_than_those_before(owners: list[str]) -> None:
+    row = None
+    numbers = []
+    for owner in owners:
+        row = claimed(row, "run/1", owner, 1.0)
+        numbers.append(row.number)
+
+    assert numbers == sorted(set(numbers))
