@@ -1,12 +1,6 @@
 from agent_resolver.catalog.cache import Cache as Cache, Counters as Counters
 from agent_resolver.catalog.capability import WORDS as WORDS, derived_capabilities as derived_capabilities
-from agent_resolver.catalog.catalog import (
-    MAX_PAGE as MAX_PAGE,
-    Catalog as Catalog,
-    Changes as Changes,
-    Judge as Judge,
-    Query as Query,
-)
+from agent_resolver.catalog.catalog import MAX_PAGE as MAX_PAGE, Catalog as Catalog
 from agent_resolver.catalog.client_folder import eager_folders as eager_folders
 from agent_resolver.catalog.cursor import decode_cursor as decode_cursor, encode_cursor as encode_cursor
 from agent_resolver.catalog.entry import Definition as Definition, Entry as Entry
@@ -21,6 +15,7 @@ from agent_resolver.catalog.index import CatalogIndex as CatalogIndex
 from agent_resolver.catalog.listing import Verdict as Verdict
 from agent_resolver.catalog.mention import Dangling as Dangling, dangling_mentions as dangling_mentions
 from agent_resolver.catalog.naming import Named as Named, addresses as addresses
+from agent_resolver.catalog.query import Changes as Changes, Judge as Judge, Query as Query
 from agent_resolver.catalog.reader import read_entry as read_entry, refused_name as refused_name
 from agent_resolver.catalog.repair import repaired as repaired
 from agent_resolver.catalog.role import parse_roles as parse_roles

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
 from agent_resolver._version import __version__
 from agent_resolver.catalog.cache import Cache, Counters
@@ -32,6 +32,7 @@ from agent_resolver.catalog.listing import (
     write_agent,
 )
 from agent_resolver.catalog.naming import Named, addresses
+from agent_resolver.catalog.query import Changes, Finding, Judge, Page, Query
 from agent_resolver.catalog.reader import read_entry
 from agent_resolver.catalog.role import ROLES_FILE, Role, parse_roles, with_role
 from agent_resolver.catalog.uri import SCHEME, AgentUri, agent_uri
@@ -58,47 +59,6 @@ _TRIES: Final = 3
 _DAMAGE: Final = (sqlite3.DatabaseError, msgspec.DecodeError)
 _entry_decoder = msgspec.json.Decoder(Entry)
 _issue_decoder = msgspec.json.Decoder(Issue)
-
-
-class Page(Struct, frozen=True):
-    """Part of a listing."""
-
-    agents: tuple[Listed, ...]
-    total: int
-    next_cursor: str | None
-
-
-class Query(Struct, frozen=True, kw_only=True):
-    """What somebody looks for; None for what does not matter."""
-
-    text: str = ""
-    capability: str | None = None
-    role: str | None = None
-    model: str | None = None
-
-
-class Changes(Struct, frozen=True):
-    """What is otherwise than it was at the last look."""
-
-    uris: frozenset[str] = frozenset()
-    """The addresses of agents that came, went, or are defined otherwise now."""
-    strict: frozenset[str] = frozenset()
-    """Those of them that a strict catalog has or had."""
-
-
-class Judge(Struct, frozen=True):
-    """Tells whether the `requires` of an agent file resolve; the key changes when the answers may."""
-
-    key: str
-    of: Callable[[bytes], Verdict]
-
-
-class Finding(Struct, frozen=True):
-    """Something about an agent file that a person should know."""
-
-    path: str
-    """Where the file is on the disk."""
-    issue: Issue
 
 
 class Catalog:

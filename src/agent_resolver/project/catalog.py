@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from agent_resolver.catalog.catalog import Catalog, Judge
+from agent_resolver.catalog.catalog import Catalog
 from agent_resolver.catalog.index import CatalogIndex
 from agent_resolver.catalog.listing import Verdict
+from agent_resolver.catalog.query import Judge
 from agent_resolver.core.resolution import Resolution, resolve, resolver
 from agent_resolver.core.server import servers_of
 from agent_resolver.schema.agent_file import AgentFile, parse_agent_file

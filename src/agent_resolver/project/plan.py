@@ -8,9 +8,10 @@ from urllib.parse import unquote
 
 from msgspec import UNSET, Struct, structs
 
-from agent_resolver.catalog.catalog import Catalog, Query
+from agent_resolver.catalog.catalog import Catalog
 from agent_resolver.catalog.entry import Definition
 from agent_resolver.catalog.errors import MalformedUri, UnknownAgent
+from agent_resolver.catalog.query import Query
 from agent_resolver.catalog.uri import SCHEME, agent_uri, parse_uri
 from agent_resolver.core.admission import Grant, grants_of
 from agent_resolver.core.constraint import limits_of

@@ -30,7 +30,8 @@ from agent_resolver.storage.errors import UnreadableFile
 from agent_resolver.storage.file import read_bounded
 
 if TYPE_CHECKING:
-    from agent_resolver.catalog.catalog import Catalog, Judge
+    from agent_resolver.catalog.catalog import Catalog
+    from agent_resolver.catalog.query import Judge
     from agent_resolver.project.secret import ProjectSecrets
     from agent_resolver.storage.seal import AesSeal
     from agent_resolver.storage.sqlite.store import SqliteStore

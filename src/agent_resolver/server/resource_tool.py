@@ -6,10 +6,11 @@ from typing import Any, Final
 
 import msgspec
 
-from agent_resolver.catalog.catalog import DEFAULT_PAGE, MAX_PAGE, Catalog, Query
+from agent_resolver.catalog.catalog import DEFAULT_PAGE, MAX_PAGE, Catalog
 from agent_resolver.catalog.entry import Definition
 from agent_resolver.catalog.errors import BadCursor, MalformedUri, UnknownAgent
 from agent_resolver.catalog.listing import Listed
+from agent_resolver.catalog.query import Query
 from agent_resolver.catalog.uri import Format, agent_uri, parse_uri
 from agent_resolver.core.choice import rejections, selection
 from agent_resolver.core.resolution import Resolution

@@ -8,7 +8,7 @@ from typing import Final
 
 import anyio
 
-from agent_resolver.catalog.catalog import Changes
+from agent_resolver.catalog.query import Changes
 from agent_resolver.registry.registry import ToolRegistry
 from agent_resolver.schema.errors import ResolverError
 from agent_resolver.server.notification import Notices

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from agent_resolver.catalog.catalog import MAX_PAGE, Catalog, Finding, Query
+from agent_resolver.catalog.catalog import MAX_PAGE, Catalog
 from agent_resolver.catalog.client_folder import eager_folders
 from agent_resolver.catalog.entry import Entry
 from agent_resolver.catalog.errors import MalformedUri, UnknownAgent, UnusableRoot
 from agent_resolver.catalog.listing import Listed
 from agent_resolver.catalog.mention import dangling_mentions
+from agent_resolver.catalog.query import Finding, Query
 from agent_resolver.catalog.reader import read_entry
 from agent_resolver.catalog.repair import repaired
 from agent_resolver.catalog.uri import AgentUri, agent_uri, parse_uri

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from agent_resolver.catalog.catalog import Catalog, Changes, Judge
+from agent_resolver.catalog.catalog import Catalog
 from agent_resolver.catalog.listing import Verdict
+from agent_resolver.catalog.query import Changes, Judge
 from agent_resolver.cli.catalog.execution import open_catalog_of
 from agent_resolver.cli.errors import Refusal, Usage
 from agent_resolver.cli.input import AGENT_FILE, INDEX
