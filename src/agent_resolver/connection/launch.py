@@ -54,19 +54,19 @@ async def launched(command: Command) -> AsyncIterator[Any]:
     incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     async with anyio.create_task_group() as pumps:
-        pumps.start_soon(_receive, process, incoming)
-        pumps.start_soon(_send, process, outgoing, incoming)
+        pumps.start_soon(_receive_lines, process, incoming)
+        pumps.start_soon(_send_messages, process, outgoing, incoming)
         try:
             yield read, write
         finally:
             with anyio.CancelScope(shield=True):
                 read.close()
                 write.close()
-                await _end(process)
+                await _end_process(process)
             pumps.cancel_scope.cancel()
 
 
-async def _receive(process: Process, incoming: Incoming) -> None:
+async def _receive_lines(process: Process, incoming: Incoming) -> None:
     """Pass on line by line what the server says; afterwards keep reading, for it may have to say more to end."""
     assert process.stdout is not None  # noqa: S101 - it was opened with pipes
     try:
@@ -81,7 +81,7 @@ async def _receive(process: Process, incoming: Incoming) -> None:
                     *lines, rest = bytes(buffer).split(b"\n")
                     buffer = bytearray(rest)
                     for line in lines:
-                        await incoming.send(_parsed(line))
+                        await incoming.send(_parse_line(line))
     except _GONE:
         pass
     finally:
@@ -90,14 +90,14 @@ async def _receive(process: Process, incoming: Incoming) -> None:
                 await process.stdout.receive()
 
 
-def _parsed(line: bytes) -> SessionMessage | Exception:
+def _parse_line(line: bytes) -> SessionMessage | Exception:
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:
         return error
 
 
-async def _send(process: Process, outgoing: Outgoing, incoming: Incoming) -> None:
+async def _send_messages(process: Process, outgoing: Outgoing, incoming: Incoming) -> None:
     """Write what is for the server; once it reads no more, nothing that it says counts either."""
     assert process.stdin is not None  # noqa: S101 - it was opened with pipes
     try:
@@ -109,22 +109,22 @@ async def _send(process: Process, outgoing: Outgoing, incoming: Incoming) -> Non
         incoming.close()
 
 
-async def _end(process: Process) -> None:
+async def _end_process(process: Process) -> None:
     """End a server: first by closing its stdin, then by asking it and all that it started, then without asking."""
     assert process.stdin is not None  # noqa: S101 - it was opened with pipes
     assert process.stdout is not None  # noqa: S101
     with suppress(*_GONE):
         await process.stdin.aclose()
-    await _comes(lambda: process.returncode is not None)
+    await _comes_true_within(lambda: process.returncode is not None)
     for how in (signal.SIGTERM, signal.SIGKILL):
-        if not _signal_group(process.pid, how) or await _comes(lambda: not _signal_group(process.pid, 0)):
+        if not _signal_group(process.pid, how) or await _comes_true_within(lambda: not _signal_group(process.pid, 0)):
             break
-    await _comes(lambda: process.returncode is not None)
+    await _comes_true_within(lambda: process.returncode is not None)
     with suppress(*_GONE):
         await process.stdout.aclose()
 
 
-async def _comes(condition: Callable[[], bool]) -> bool:
+async def _comes_true_within(condition: Callable[[], bool]) -> bool:
     """Whether `condition` comes true before our patience ends."""
     with anyio.move_on_after(_PATIENCE_SECONDS):
         while not condition():  # noqa: ASYNC110 - it is about processes that tell nobody

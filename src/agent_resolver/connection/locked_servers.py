@@ -217,8 +217,8 @@ class ServerSource:
         use = self.use
         async with self._offering:  # What was listed later is offered later.
             listed = sorted(connection.tools.items())
-            judged = [(tool, use.grant.refuse(name) or _unusable(tool)) for name, tool in listed]
-            decisions = [_decision(use.tool_id(tool), refused, self._run) for tool, refused in judged]
+            judged = [(tool, use.grant.refuse(name) or _refuse_unusable_schema(tool)) for name, tool in listed]
+            decisions = [_decision_record(use.tool_id(tool), refused, self._run) for tool, refused in judged]
 
             def record_all(transaction: Transaction) -> None:
                 for record in decisions:
@@ -229,7 +229,7 @@ class ServerSource:
                 return
             seconds = self._around.call_seconds
             admitted = [tool for tool, refused in judged if refused is None]
-            tools = [LockedTool(_descriptor(use, tool, seconds), tool.name, self) for tool in admitted]
+            tools = [LockedTool(_descriptor_of(use, tool, seconds), tool.name, self) for tool in admitted]
             refusals = {use.tool_id(tool): refused for tool, refused in judged if refused}
             self._registry.replace(self.name, tools, refusals)
 
@@ -296,12 +296,12 @@ def _note_seen(attempt: "asyncio.Task[None]") -> None:
         attempt.exception()
 
 
-def _decision(tool_id: str, refused: Refused | None, run: str) -> Record:
+def _decision_record(tool_id: str, refused: Refused | None, run: str) -> Record:
     kind = AuditKind.TOOL_REFUSED if refused else AuditKind.TOOL_ADMITTED
     return Record(run, kind, {"tool": tool_id, "code": refused.code.value if refused else "ADMITTED"})
 
 
-def _descriptor(use: ServerUse, tool: mcp_types.Tool, seconds: float) -> Descriptor:
+def _descriptor_of(use: ServerUse, tool: mcp_types.Tool, seconds: float) -> Descriptor:
     return Descriptor(
         id=use.tool_id(tool),
         description=(tool.description or tool.title or tool.name)[:_MAX_DESCRIPTION],
@@ -314,7 +314,7 @@ def _descriptor(use: ServerUse, tool: mcp_types.Tool, seconds: float) -> Descrip
     )
 
 
-def _unusable(tool: mcp_types.Tool) -> Refused | None:
+def _refuse_unusable_schema(tool: mcp_types.Tool) -> Refused | None:
     """Why the schemas of a tool cannot be used, or None when they can."""
     for what, schema in (("arguments", tool.input_schema), ("result", tool.output_schema)):
         if schema is not None and (why := _unusable_schema(schema)):

@@ -149,7 +149,7 @@ class McpConnection:
                 if request := self._requests.get_nowait():
                     self._unanswered.add(request)
             for request in self._unanswered:
-                _fail(request, self._failure(why, self._garbage - request.garbage))
+                _fail_request(request, self._failure(why, self._garbage - request.garbage))
             self._unanswered.clear()
 
     @asynccontextmanager
@@ -182,7 +182,7 @@ class McpConnection:
             with anyio.fail_after(request.seconds):
                 result = await self._call(client, request)
         except Exception as error:  # noqa: BLE001 - as above
-            _fail(request, self._failure(error, self._garbage - request.garbage))
+            _fail_request(request, self._failure(error, self._garbage - request.garbage))
             if _is_closed(error):
                 self._note_end()
         else:
@@ -264,7 +264,7 @@ class McpConnection:
 
     def _failure(self, error: BaseException, garbage: int) -> ToolFailure:
         """What an error of the transport or the protocol means to the caller."""
-        cause = _root(error)
+        cause = _first_cause(error)
         if isinstance(cause, ToolFailure):
             return cause
         return self._bad_answer(cause) or self._no_answer(cause, garbage)
@@ -336,12 +336,12 @@ class _WatchedStream:
         await self._stream.__aexit__(*error)
 
 
-def _fail(request: _Request, failure: ToolFailure) -> None:
+def _fail_request(request: _Request, failure: ToolFailure) -> None:
     if not request.answer.done():
         request.answer.set_exception(failure)
 
 
-def _root(error: BaseException) -> BaseException:
+def _first_cause(error: BaseException) -> BaseException:
     """The first error of a group: the ones after it are its consequences."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -349,7 +349,7 @@ def _root(error: BaseException) -> BaseException:
 
 
 def _is_closed(error: BaseException) -> bool:
-    cause = _root(error)
+    cause = _first_cause(error)
     if isinstance(cause, MCPError):
         # Servers use the SDK's code for errors of their own.
         return cause.code == mcp_types.CONNECTION_CLOSED and cause.message.startswith(_CLOSED)

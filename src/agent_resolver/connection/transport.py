@@ -63,14 +63,14 @@ def transport_of(
         message = f"{entry.server_id} is to be started and then called over HTTP, which is not done yet"
         raise ToolFailure(FailureCode.SERVER_UNAVAILABLE, message, "start it yourself, and lock its `endpoint`")
     if entry.launch:
-        return _stdio(entry, entry.launch, around)
+        return _stdio_transport(entry, entry.launch, around)
     _check_endpoint(entry, credentials)
-    headers, auth = _authentication(entry, scopes, credentials, around)
-    return lambda: _http(entry.endpoint, headers, auth)
+    headers, auth = _authentication_for(entry, scopes, credentials, around)
+    return lambda: _http_transport(entry.endpoint, headers, auth)
 
 
-def _stdio(entry: LockedServer, launch: Launch, around: Surroundings) -> OpenTransport:
-    environment = {name: _secret(name, entry, around) for name in launch.env}
+def _stdio_transport(entry: LockedServer, launch: Launch, around: Surroundings) -> OpenTransport:
+    environment = {name: _secret_from_environment(name, entry, around) for name in launch.env}
     if sys.platform == "win32":
         parameters = StdioServerParameters(
             command=launch.command, args=list(launch.args), env=environment, cwd=around.folder
@@ -83,7 +83,7 @@ def _stdio(entry: LockedServer, launch: Launch, around: Surroundings) -> OpenTra
 
 
 @asynccontextmanager
-async def _http(url: str, headers: dict[str, str], auth: httpx2.Auth | None) -> AsyncIterator[Any]:
+async def _http_transport(url: str, headers: dict[str, str], auth: httpx2.Auth | None) -> AsyncIterator[Any]:
     # How long an answer may take is the caller's to say, who ends the request then.
     limits = httpx2.Timeout(30.0, read=None)
     async with (
@@ -104,9 +104,11 @@ class _Http(httpx2.AsyncClient):
                 return await super().send(request, **options)
         response = await super().send(request, **options)
         if response.status_code in {401, 403}:
-            return await _instead(response, response.status_code, f"HTTP {response.status_code}")
+            return await _error_response_instead(response, response.status_code, f"HTTP {response.status_code}")
         if "mcp-session-id" in request.headers and await _is_session_over(response):
-            return await _instead(response, mcp_types.CONNECTION_CLOSED, "Connection closed: the session is over")
+            return await _error_response_instead(
+                response, mcp_types.CONNECTION_CLOSED, "Connection closed: the session is over"
+            )
         return response
 
 
@@ -121,7 +123,7 @@ async def _is_session_over(response: httpx2.Response) -> bool:
     return body.error.code == mcp_types.CONNECTION_CLOSED
 
 
-async def _instead(response: httpx2.Response, code: int, message: str) -> httpx2.Response:
+async def _error_response_instead(response: httpx2.Response, code: int, message: str) -> httpx2.Response:
     await response.aclose()
     error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
     return httpx2.Response(response.status_code, json=error, request=response.request)
@@ -135,7 +137,7 @@ class _ErrorBody(msgspec.Struct):
     error: _Error
 
 
-def _secret(name: str, entry: LockedServer, around: Surroundings) -> str:
+def _secret_from_environment(name: str, entry: LockedServer, around: Surroundings) -> str:
     value = around.environment.get(name)
     if not value:
         message = f"Set the environment variable {name} for {entry.server_id}"
@@ -144,7 +146,7 @@ def _secret(name: str, entry: LockedServer, around: Surroundings) -> str:
 
 
 def _check_endpoint(entry: LockedServer, credentials: Credentials) -> None:
-    parts = _address(entry.endpoint)
+    parts = _endpoint_address(entry.endpoint)
     if parts is None:
         message = f"{entry.server_id} is locked at '{entry.endpoint}', which is no HTTP address"
         raise ToolFailure(FailureCode.SERVER_UNAVAILABLE, message, "correct it in the index, and resolve again")
@@ -155,14 +157,14 @@ def _check_endpoint(entry: LockedServer, credentials: Credentials) -> None:
 
 def _check_issuer(issuer: str | None, entry: LockedServer) -> None:
     # Without an issuer, the server that is called would say where the client secret is sent.
-    parts = _address(issuer or "")
+    parts = _endpoint_address(issuer or "")
     if parts is None or not _is_private(parts):
         message = f"The issuer of the credentials for {entry.server_id} is not an `https` address: {issuer or '(none)'}"
         remedy = f'set `oauth.issuer` of `[servers."{entry.server_id}"]` in agent.toml'
         raise ToolFailure(FailureCode.UNAUTHORIZED, message, remedy)
 
 
-def _address(url: str) -> SplitResult | None:
+def _endpoint_address(url: str) -> SplitResult | None:
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -175,18 +177,18 @@ def _is_private(parts: SplitResult) -> bool:
     return parts.scheme == "https" or is_loopback(parts.hostname or "")
 
 
-def _authentication(
+def _authentication_for(
     entry: LockedServer, scopes: frozenset[str], credentials: Credentials, around: Surroundings
 ) -> tuple[dict[str, str], httpx2.Auth | None]:
     if credentials.token_env:
-        return {"Authorization": f"Bearer {_secret(credentials.token_env, entry, around)}"}, None
+        return {"Authorization": f"Bearer {_secret_from_environment(credentials.token_env, entry, around)}"}, None
     if credentials.client_id and credentials.client_secret_env:
         _check_issuer(credentials.issuer, entry)
         provider = ClientCredentialsOAuthProvider(
             server_url=entry.endpoint,
             storage=_TokensInMemory(),
             client_id=credentials.client_id,
-            client_secret=_secret(credentials.client_secret_env, entry, around),
+            client_secret=_secret_from_environment(credentials.client_secret_env, entry, around),
             # Least privilege: what the lock grants, and nothing else the server may offer.
             scope=" ".join(sorted(scopes)),
             issuer=credentials.issuer,

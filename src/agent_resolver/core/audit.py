@@ -20,7 +20,7 @@ def chained(record: AuditRecord) -> AuditRecord:
 
 def sealed(root: str, record: AuditRecord, key: bytes | None) -> str:
     """The root over all records once `record` is added; with a key, only its holder can compute it."""
-    return _digest(f"{root}{record.hash}".encode(), key)
+    return _hash_or_hmac(f"{root}{record.hash}".encode(), key)
 
 
 def extended(
@@ -122,10 +122,10 @@ def _anchor_seal(seal: Seal, key: bytes | None) -> str:
     content = (seal.anchor, seal.anchor_root, seal.anchor_heads)
     if content == (0, "", {}):
         return ""
-    return _digest(b"anchor" + msgspec.json.encode(content, order="sorted"), key)
+    return _hash_or_hmac(b"anchor" + msgspec.json.encode(content, order="sorted"), key)
 
 
-def _digest(message: bytes, key: bytes | None) -> str:
+def _hash_or_hmac(message: bytes, key: bytes | None) -> str:
     return hmac.new(key, message, sha256).hexdigest() if key else sha256(message).hexdigest()
 
 

@@ -417,7 +417,7 @@ class Pipeline:
         """What is told, without the secrets that the tool was given."""
         if isinstance(outcome, Failed):
             words = redacted([outcome.message, outcome.remedy, *outcome.details], call.secrets)
-            message, remedy, *details = map(_writable, words)
+            message, remedy, *details = map(_without_surrogates, words)
             return structs.replace(outcome, message=message, remedy=remedy, details=tuple(details))
         if not call.secrets or not isinstance(outcome, Done):
             return outcome
@@ -435,7 +435,7 @@ class Pipeline:
         """Record the outcome, and with it what the ledger has to know."""
         record = call.ended(outcome) if self._is_recorded else None
         if call.is_started:
-            ending = _ending(call, outcome)
+            ending = _ledger_ending(call, outcome)
             sealed = self._sealed(call, outcome) if ending in {"done", "failed"} else None
             # What the ledger cannot write it counts as interrupted by itself.
             call.is_started = False
@@ -496,12 +496,12 @@ def _is_too_weak(approval: PendingAction, rules: Rules) -> bool:
     return approval.answer != "rejected" and (is_lower or approval.role != rules.approver_role)
 
 
-def _writable(text: str) -> str:
+def _without_surrogates(text: str) -> str:
     """The text as it can be written: file names may hold what is no character."""
     return text.encode("utf-8", "replace").decode()
 
 
-def _ending(call: Call, outcome: Outcome) -> Ending:
+def _ledger_ending(call: Call, outcome: Outcome) -> Ending:
     """What the ledger keeps; only a call with a key of its own is ever asked for its outcome again.
 
     A failure is kept as well: a program that is replayed takes the branch that it took.

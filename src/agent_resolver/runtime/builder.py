@@ -259,10 +259,10 @@ class AgentRuntimeBuilder:
             models=models,
             pools=_in_order(self._pools),
             providers=_in_order(self._providers),
-            plugins=_layered(self._plugins, self._lazy_plugins),
+            plugins=_layered_mapping(self._plugins, self._lazy_plugins),
             tools=_in_order(self._tools),
             backends=_in_order(self._backends),
-            locks=_layered(self._locks, self._lazy_locks),
+            locks=_layered_mapping(self._locks, self._lazy_locks),
             estimates=_in_order(self._estimates),
             has_a2a=self._has_a2a,
         )
@@ -302,7 +302,7 @@ def _in_order(known: Mapping[str, Value]) -> dict[str, Value]:
     return dict(sorted(known.items()))
 
 
-def _layered(known: Mapping[str, Value], lazy: Iterable[Mapping[str, Value]]) -> Mapping[str, Value]:
+def _layered_mapping(known: Mapping[str, Value], lazy: Iterable[Mapping[str, Value]]) -> Mapping[str, Value]:
     """What was added one by one, then what is looked up when it is asked for."""
     layers = list(lazy)
     if not layers:

@@ -6,17 +6,17 @@ _LOCK = ".lock"
 
 def lock_path_of(agent_path: str) -> str:
     """The path of the lock of an agent file, unless the operator names another."""
-    return _stem(agent_path) + _LOCK
+    return _stem_of(agent_path) + _LOCK
 
 
 def explanation_path_of(agent_path: str) -> str:
     """The path of the explanation of an agent file, unless the operator names another."""
-    return f"{_stem(agent_path)}.resolution.json"
+    return f"{_stem_of(agent_path)}.resolution.json"
 
 
 def report_path_of(agent_path: str) -> str:
     """The path of the report of an agent file, unless the operator names another."""
-    return f"{_stem(agent_path)}.report.html"
+    return f"{_stem_of(agent_path)}.report.html"
 
 
 def agent_path_of(lock_path: str) -> str:
@@ -24,5 +24,5 @@ def agent_path_of(lock_path: str) -> str:
     return lock_path.removesuffix(_LOCK) + _AGENT_FILE
 
 
-def _stem(agent_path: str) -> str:
+def _stem_of(agent_path: str) -> str:
     return agent_path.removesuffix(_AGENT_FILE)

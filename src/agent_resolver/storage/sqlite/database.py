@@ -153,13 +153,13 @@ class Busy(Exception):
 @contextmanager
 def written_at_once(connection: sqlite3.Connection) -> Iterator[None]:
     """A transaction: all or nothing, with no other writer in between."""
-    with _kept(connection, "COMMIT", "ROLLBACK"):
+    with _kept_or_undone(connection, "COMMIT", "ROLLBACK"):
         connection.execute("BEGIN IMMEDIATE")
         yield
 
 
 @contextmanager
-def _kept(connection: sqlite3.Connection, end: str, *undo: str) -> Iterator[None]:
+def _kept_or_undone(connection: sqlite3.Connection, end: str, *undo: str) -> Iterator[None]:
     """What is begun in it is ended, or undone when it fails."""
     try:
         yield
@@ -265,7 +265,7 @@ class Database:
         with self._in_our_words():
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-            with _kept(self._connection, "COMMIT", "ROLLBACK"):
+            with _kept_or_undone(self._connection, "COMMIT", "ROLLBACK"):
                 self._begin(may_wait=may_wait)
                 yield self._connection
 
@@ -290,7 +290,7 @@ class Database:
         """
         with self._in_our_words():
             self._connection.execute("SAVEPOINT part")
-            with _kept(self._connection, "RELEASE part", "ROLLBACK TO part", "RELEASE part"):
+            with _kept_or_undone(self._connection, "RELEASE part", "ROLLBACK TO part", "RELEASE part"):
                 yield
 
     @property
@@ -315,7 +315,7 @@ class Database:
             if self._reading is None:
                 self._reading = self._connect()
                 self._reading.execute("PRAGMA query_only = ON")
-            with _kept(self._reading, "COMMIT", "ROLLBACK"):
+            with _kept_or_undone(self._reading, "COMMIT", "ROLLBACK"):
                 self._reading.execute("BEGIN")
                 yield self._reading
 

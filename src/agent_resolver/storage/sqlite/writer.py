@@ -107,7 +107,7 @@ class Writer:
             for loop, outcomes in told.items():
                 # No task waits in a loop that is closed, or closes this very moment.
                 with suppress(RuntimeError):
-                    loop.call_soon_threadsafe(_tell, outcomes)
+                    loop.call_soon_threadsafe(_tell_callers, outcomes)
 
     def _next(self) -> list[_Piece]:
         """What waits by now, once something does; nothing at the end."""
@@ -134,7 +134,7 @@ class Writer:
                     self._left -= len(batch)
 
 
-def _tell(outcomes: list[tuple["asyncio.Future[Any]", Any]]) -> None:
+def _tell_callers(outcomes: list[tuple["asyncio.Future[Any]", Any]]) -> None:
     for done, outcome in outcomes:
         if done.cancelled():
             continue
