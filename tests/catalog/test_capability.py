@@ -3,8 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from agent_resolver.catalog import WORDS, derived_capabilities
-from agent_resolver.catalog.capability import _SYNONYMS
+from agent_resolver.catalog import SYNONYMS, WORDS, derived_capabilities
 
 
 @pytest.mark.parametrize(
@@ -31,7 +30,7 @@ def test_whole_words_of_the_list_count(description: str, expected: tuple[str, ..
 def test_every_word_of_the_list_is_found_by_itself() -> None:
     for word in WORDS:
         assert word in derived_capabilities(f"An expert for {word} work")
-    for synonym, word in _SYNONYMS.items():
+    for synonym, word in SYNONYMS.items():
         assert word in derived_capabilities(f"An expert for {synonym} work")
 
 

@@ -20,8 +20,8 @@ NOBODY = 65534
 
 REFRESHES = """
 import sys
-from agent_resolver.catalog.catalog import Catalog
-from agent_resolver.catalog.index import CatalogIndex
+from agent_resolver.catalog import Catalog
+from agent_resolver.catalog import CatalogIndex
 
 print("ready", flush=True)
 sys.stdin.readline()
@@ -34,8 +34,8 @@ print(catalog.total, catalog.listing, index.path is not None)
 # Kills itself before the n-th line that it would run in the catalog.
 DIES_AT_LINE = """
 import os, signal, sys
-from agent_resolver.catalog.catalog import Catalog
-from agent_resolver.catalog.index import CatalogIndex
+from agent_resolver.catalog import Catalog
+from agent_resolver.catalog import CatalogIndex
 
 left = int(sys.argv[3])
 

@@ -5,8 +5,7 @@ from itertools import groupby
 from textwrap import fill
 from typing import Any
 
-from agent_resolver.catalog import WORDS, Catalog, CatalogIndex
-from agent_resolver.catalog.capability import _SYNONYMS
+from agent_resolver.catalog import SYNONYMS, WORDS, Catalog, CatalogIndex
 from agent_resolver.schema import Descriptor
 from agent_resolver.server import ResourceTools
 
@@ -20,7 +19,7 @@ def capabilities() -> str:
 
 def synonyms() -> str:
     """The words that count as another one."""
-    pairs = sorted((meant, written) for written, meant in _SYNONYMS.items())
+    pairs = sorted((meant, written) for written, meant in SYNONYMS.items())
     groups = groupby(pairs, key=lambda pair: pair[0])
     return "".join(f"{', '.join(written for _, written in group)} → {meant}\n" for meant, group in groups)
 

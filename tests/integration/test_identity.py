@@ -25,7 +25,7 @@ from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuth
 from mcp.client.streamable_http import streamable_http_client
 from msgspec import Struct
 
-from agent_resolver.connection.transport import _TokensInMemory
+from agent_resolver.connection import TokensInMemory
 from agent_resolver.identity import (
     MAX_DOCUMENT_BYTES,
     PAUSE_SECONDS,
@@ -347,7 +347,7 @@ async def served(issuer: Issuer) -> AsyncIterator[str]:
 def credentials(issuer: Issuer, url: str, scope: str | None = "use") -> httpx2.Auth:
     return ClientCredentialsOAuthProvider(
         server_url=url,
-        storage=_TokensInMemory(),
+        storage=TokensInMemory(),
         client_id="ours",
         client_secret=SECRET,
         scope=scope,

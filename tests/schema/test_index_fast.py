@@ -5,16 +5,17 @@ import pytest
 from hypothesis import given
 
 from agent_resolver.schema import (
+    CHUNK,
     Index,
     InvalidIndex,
     Launch,
+    count_keys,
     is_surely_clean,
     only_errors,
     parse_index,
     read_index,
     unremarkable_index,
 )
-from agent_resolver.schema.index_fast import _CHUNK, _count_keys
 from tests.schema.sample import LAUNCH, SERVER, index, index_with, server
 from tests.strategies import MANY, index_texts, nested
 
@@ -130,5 +131,5 @@ def test_what_decoding_lets_pass_is_left_to_the_walker(raw: bytes) -> None:
 def test_keys_are_counted_wherever_a_chunk_ends(colon: str) -> None:
     raw = index(*(server(id=f"acme-{number}") for number in range(300))).replace(b'":', colon.encode())
 
-    assert len(raw) > _CHUNK
-    assert {_count_keys(b" " * shift + raw) for shift in range(300)} == {300 * 11}
+    assert len(raw) > CHUNK
+    assert {count_keys(b" " * shift + raw) for shift in range(300)} == {300 * 11}

@@ -14,7 +14,7 @@ SEAL = AesSeal(b"a key that only the owner has")
 
 MAKES_KEY = """
 import sys
-from agent_resolver.storage.seal import key_beside
+from agent_resolver.storage import key_beside
 
 print("ready", flush=True)
 sys.stdin.readline()
@@ -24,7 +24,7 @@ print(key_beside(sys.argv[1]).hex(), flush=True)
 # Kills itself before the n-th line that it would run in the storage room.
 DIES_AT_LINE = """
 import os, signal, sys
-from agent_resolver.storage.seal import key_beside
+from agent_resolver.storage import key_beside
 
 left = int(sys.argv[2])
 

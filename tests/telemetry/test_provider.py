@@ -42,7 +42,7 @@ def test_by_default_a_loss_is_told_on_standard_error(capsys: pytest.CaptureFixtu
 def test_what_the_sdk_logs_does_not_go_to_standard_error_by_itself() -> None:
     program = """
 import logging
-from agent_resolver.telemetry.provider import hush_sdk
+from agent_resolver.telemetry import hush_sdk
 hush_sdk()
 hush_sdk()
 logging.getLogger("opentelemetry.exporter.otlp").error("canary")
@@ -58,7 +58,7 @@ print(len(logging.getLogger("opentelemetry").handlers))
 def test_whoever_sets_up_logging_sees_what_the_sdk_logs() -> None:
     program = """
 import logging
-from agent_resolver.telemetry.provider import hush_sdk
+from agent_resolver.telemetry import hush_sdk
 logging.getLogger("opentelemetry.sdk._shared_internal").setLevel(logging.INFO)
 logging.basicConfig()
 hush_sdk()

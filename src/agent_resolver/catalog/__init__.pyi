@@ -1,5 +1,9 @@
 from agent_resolver.catalog.cache import Cache as Cache, Counters as Counters
-from agent_resolver.catalog.capability import WORDS as WORDS, derived_capabilities as derived_capabilities
+from agent_resolver.catalog.capability import (
+    SYNONYMS as SYNONYMS,
+    WORDS as WORDS,
+    derived_capabilities as derived_capabilities,
+)
 from agent_resolver.catalog.catalog import MAX_PAGE as MAX_PAGE, Catalog as Catalog
 from agent_resolver.catalog.client_folder import eager_folders as eager_folders
 from agent_resolver.catalog.cursor import decode_cursor as decode_cursor, encode_cursor as encode_cursor

@@ -18,7 +18,7 @@ WORDS: Final = frozenset(
 """The capabilities that a description can state."""
 
 _WORD = re.compile(r"[a-z0-9]+(?:[-/][a-z0-9]+)*")
-_SYNONYMS: Final = {
+SYNONYMS: Final = {
     "architect": "architecture",
     "architectural": "architecture",
     "architectures": "architecture",
@@ -48,4 +48,4 @@ def derived_capabilities(description: str) -> tuple[str, ...]:
     words = _WORD.findall(description.lower())
     pairs = [f"{one}-{other}" for one, other in pairwise(words)]
     parts = [part for word in words for part in (word, *re.split("[-/]", word))]
-    return tuple(sorted({_SYNONYMS.get(word, word) for word in (*parts, *pairs)} & WORDS))
+    return tuple(sorted({SYNONYMS.get(word, word) for word in (*parts, *pairs)} & WORDS))

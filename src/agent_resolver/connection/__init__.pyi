@@ -3,5 +3,6 @@ from agent_resolver.connection.mcp_connection import McpConnection as McpConnect
 from agent_resolver.connection.transport import (
     Credentials as Credentials,
     Surroundings as Surroundings,
+    TokensInMemory as TokensInMemory,
     transport_of as transport_of,
 )

@@ -186,7 +186,7 @@ def _authentication_for(
         _check_issuer(credentials.issuer, entry)
         provider = ClientCredentialsOAuthProvider(
             server_url=entry.endpoint,
-            storage=_TokensInMemory(),
+            storage=TokensInMemory(),
             client_id=credentials.client_id,
             client_secret=_secret_from_environment(credentials.client_secret_env, entry, around),
             # Least privilege: what the lock grants, and nothing else the server may offer.
@@ -197,7 +197,7 @@ def _authentication_for(
     return {}, None
 
 
-class _TokensInMemory(TokenStorage):
+class TokensInMemory(TokenStorage):
     """Keeps tokens for as long as the process lives."""
 
     def __init__(self) -> None:

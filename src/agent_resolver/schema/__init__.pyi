@@ -77,7 +77,11 @@ from agent_resolver.schema.index import (
     ServerTrust as ServerTrust,
     server_of as server_of,
 )
-from agent_resolver.schema.index_fast import is_surely_clean as is_surely_clean
+from agent_resolver.schema.index_fast import (
+    CHUNK as CHUNK,
+    count_keys as count_keys,
+    is_surely_clean as is_surely_clean,
+)
 from agent_resolver.schema.index_reader import (
     parse_index as parse_index,
     read_index as read_index,

@@ -19,7 +19,7 @@ _STRING = re.compile(rb'"[^"]*"')
 _NEITHER_BRACKET_NOR_QUOTE = bytes(set(range(256)) - set(b'[]{}"'))
 _CURLY_TO_SQUARE = bytes.maketrans(b"{}", b"[]")
 _SPACE = b" \t\n\r"
-_CHUNK = 64 * 1024
+CHUNK = 64 * 1024
 
 
 def is_surely_clean(raw: bytes, entries: Index) -> bool:
@@ -99,14 +99,14 @@ def _has_only_known_keys(raw: bytes, entries: Index) -> bool:
         + len(maps)
         + sum(map(len, maps))
     )
-    return _count_keys(raw) == expected
+    return count_keys(raw) == expected
 
 
-def _count_keys(raw: bytes) -> int:
+def count_keys(raw: bytes) -> int:
     """How many keys the file has, or more where a string looks like one; in chunks, so that no copy is held."""
     count, last = 0, b""
-    for start in range(0, len(raw), _CHUNK):
-        chunk = last + raw[start : start + _CHUNK].translate(None, _SPACE)
+    for start in range(0, len(raw), CHUNK):
+        chunk = last + raw[start : start + CHUNK].translate(None, _SPACE)
         count += chunk.count(b'":')
         last = chunk[-1:]
     return count
