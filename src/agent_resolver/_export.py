@@ -27,10 +27,20 @@ def lazy_exports(package: str) -> Callable[[str], Any]:
 
 
 def _read_list(package: str) -> dict[str, str]:
-    """The module of each name in the `__init__.pyi` of a room."""
-    import ast
-    from importlib.resources import files
+    """Maps each name in the `__init__.pyi` of a room to its module.
 
-    tree = ast.parse(files(package).joinpath("__init__.pyi").read_text("utf-8"))
-    imports = (node for node in tree.body if isinstance(node, ast.ImportFrom))
-    return {alias.name: node.module for node in imports if node.module for alias in node.names}
+    Each line is read on its own: `from MODULE import` names the module of the lines up to the next one, and every
+    exported name is written `Name as Name`, which type checkers ask for. Python's own parser would take more memory
+    than the rooms that a small program uses.
+    """
+    import re
+    from pathlib import Path
+
+    listed = Path(import_module(package).__path__[0], "__init__.pyi")
+    modules: dict[str, str] = {}
+    module = ""
+    for line in listed.read_text("utf-8").splitlines():
+        if line.startswith("from "):
+            module = line.split()[1]
+        modules.update(dict.fromkeys(re.findall(r"\b(\w+) as \1\b", line), module))
+    return modules
