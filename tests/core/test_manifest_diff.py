@@ -19,6 +19,7 @@ CREATE = ManifestTool(
     tags=("tickets",),
     required_scopes=("write:tickets",),
     secrets=("TOKEN",),
+    secret_fields=("pin",),
     cost_factor=1.5,
 )
 CLOSE = structs.replace(CREATE, id="tickets.close")
@@ -84,6 +85,8 @@ def test_a_tool_that_comes_breaks_nobody_and_one_that_goes_does() -> None:
         (edited(rate_limit_per_minute=30.0), (ToolChangeKind.RATE_LIMIT_LOWERED, None, "30.0"), True),
         (edited(secrets=("OTHER", "TOKEN")), (ToolChangeKind.SECRETS_ADDED, None, "OTHER"), True),
         (edited(secrets=()), (ToolChangeKind.SECRETS_REMOVED, "TOKEN", None), False),
+        (edited(secret_fields=("iban", "pin")), (ToolChangeKind.SECRET_FIELDS_ADDED, None, "iban"), False),
+        (edited(secret_fields=()), (ToolChangeKind.SECRET_FIELDS_REMOVED, "pin", None), True),
         (edited(description="Other."), (ToolChangeKind.LABEL_CHANGED, '"Open a ticket."', '"Other."'), False),
         (edited(tags=("tickets", "new")), (ToolChangeKind.LABEL_CHANGED, '["tickets"]', '["tickets","new"]'), False),
         (edited(maintainer="Team"), (ToolChangeKind.LABEL_CHANGED, None, '"Team"'), False),
@@ -181,6 +184,7 @@ OTHER: dict[str, Any] = {
     "approver_role": "other",
     "priority": "P1",
     "secrets": ("OTHER",),
+    "secret_fields": ("iban",),
     "examples": ({"title": "other"},),
 }
 

@@ -14,7 +14,8 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from agent_resolver.registry import MASK, CallContext, MemorySecrets, NeedsAction, Secret, ToolFailure, redacted
+from agent_resolver.core import MASK
+from agent_resolver.registry import CallContext, MemorySecrets, NeedsAction, Secret, ToolFailure, redacted
 from agent_resolver.schema import Done, Failed, FailureCode, Pending, Rules, local_caller
 from tests.registry.sample import MemoryTool
 from tests.registry.stage import Stage, code_of, in_memory

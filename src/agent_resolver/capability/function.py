@@ -38,6 +38,7 @@ def capability(  # noqa: PLR0913 - each is a word of the declaration
     idempotent: bool = False,
     read_only: bool = False,
     secrets: Sequence[str] = (),
+    secret_fields: Sequence[str] = (),
     domain: str | None = None,
     subdomain: str = "",
     tags: Sequence[str] = (),
@@ -62,6 +63,8 @@ def capability(  # noqa: PLR0913 - each is a word of the declaration
         idempotent: True if two calls under one key have the effect of one.
         read_only: True if it changes nothing.
         secrets: The names of the secrets that it is given: `context.secrets["NAME"].reveal()`.
+        secret_fields: The names of fields, of its arguments and results, whose values no approver sees and no trail
+            keeps. Fields that the schema marks `writeOnly` are hidden without being named here.
         domain: Its domain, which the id says already; any other is refused.
         subdomain: A finer word than its domain.
         tags: Words to find it by; its domain is always among them.
@@ -89,7 +92,13 @@ def capability(  # noqa: PLR0913 - each is a word of the declaration
         is_read_only=read_only,
         timeout_seconds=timeout_seconds,
         rate_limit_per_minute=rate_limit_per_minute,
-        word_lists={"scopes": scopes, "tags": tags, "secrets": secrets, "approver_role": [approver_role]},
+        word_lists={
+            "scopes": scopes,
+            "tags": tags,
+            "secrets": secrets,
+            "secret_fields": secret_fields,
+            "approver_role": [approver_role],
+        },
         rules=Rules(
             required_scopes=unique_words(scopes),
             classification=classification,
@@ -98,6 +107,7 @@ def capability(  # noqa: PLR0913 - each is a word of the declaration
             priority=priority,
             is_idempotent=idempotent,
             secrets=unique_words(secrets),
+            secret_fields=unique_words(secret_fields),
             is_isolated=is_restricted if isolated is None else isolated,
         ),
         labels=Labels(

@@ -58,6 +58,13 @@ from agent_resolver.core.manifest_diff import (
     is_breaking as is_breaking,
     manifest_difference as manifest_difference,
 )
+from agent_resolver.core.masking import (
+    MASK as MASK,
+    MAX_EXCERPT_BYTES as MAX_EXCERPT_BYTES,
+    SecretFields as SecretFields,
+    excerpt as excerpt,
+    secret_fields as secret_fields,
+)
 from agent_resolver.core.notice import agent_file_notices as agent_file_notices, index_notices as index_notices
 from agent_resolver.core.pattern import matches as matches
 from agent_resolver.core.rate import (

@@ -19,7 +19,7 @@ from agent_resolver.registry.pipeline import Pipeline as Pipeline, Ports as Port
 from agent_resolver.registry.port import Seal as Seal, Secrets as Secrets
 from agent_resolver.registry.rate_limit import RateLimits as RateLimits
 from agent_resolver.registry.registry import ToolRegistry as ToolRegistry
-from agent_resolver.registry.secret import MASK as MASK, Secret as Secret, redacted as redacted
+from agent_resolver.registry.secret import Secret as Secret, redacted as redacted
 from agent_resolver.registry.source import Source as Source, source_of as source_of
 from agent_resolver.registry.tool import CallContext as CallContext, Tool as Tool
 from agent_resolver.schema.descriptor import Descriptor as Descriptor, Labels as Labels, Rules as Rules

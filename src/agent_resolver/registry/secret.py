@@ -10,7 +10,8 @@ from urllib.parse import quote_from_bytes
 
 import msgspec
 
-MASK: Final = "[redacted]"
+from agent_resolver.core.masking import MASK
+
 _SHORTEST: Final = 4
 """What is shorter than this is found everywhere, and hides nothing when it is masked."""
 _SHORTEST_LINE: Final = 8

@@ -44,6 +44,8 @@ class Rules(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tru
     """The names of the secrets that the tool is given."""
     is_isolated: bool = False
     """True if each call runs in a process of its own."""
+    secret_fields: tuple[str, ...] = ()
+    """The names of fields, of arguments and results, whose values no approver sees and no trail keeps."""
 
     @property
     def takes_approval(self) -> bool:
@@ -85,6 +87,9 @@ class Descriptor(Struct, frozen=True, kw_only=True, rename="camel"):
     """What it promises about its effects, in the words of MCP's tool annotations; absent where nothing is promised."""
     rules: Rules = Rules()
     labels: Labels = Labels()
+    code: str = ""
+    """A digest of what runs when the tool is called: the source of its module as it was loaded, or the definition that
+    a server gave of it. An approval holds for this code alone."""
 
 
 # Changes --------------------------------------------------------------------------------------------------------------
@@ -145,6 +150,8 @@ class ToolChangeKind(StrEnum):
     PRIORITY_LOWERED = "priority-lowered", "compatible", "an approval may come later"
     SECRETS_ADDED = "secrets-added", "breaking", "calls wait until somebody provides the secret"
     SECRETS_REMOVED = "secrets-removed", "compatible", "it needs less than before"
+    SECRET_FIELDS_ADDED = "secret-fields-added", "compatible", "approvers and the trail see less than before"
+    SECRET_FIELDS_REMOVED = "secret-fields-removed", "breaking", "approvers and the trail see values that were hidden"
     TIMEOUT_RAISED = "timeout-raised", "compatible", "calls may take longer"
     TIMEOUT_LOWERED = "timeout-lowered", "breaking", "calls that were in time are given up"
     RATE_LIMIT_RAISED = "rate-limit-raised", "compatible", "more calls are within the limit"
@@ -231,6 +238,9 @@ class ManifestTool(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
         ),
     ] = UNSET
     secrets: Annotated[tuple[Text, ...], ChangeRule(ToolChangeKind.SECRETS_ADDED, ToolChangeKind.SECRETS_REMOVED)] = ()
+    secret_fields: Annotated[
+        tuple[Text, ...], ChangeRule(ToolChangeKind.SECRET_FIELDS_ADDED, ToolChangeKind.SECRET_FIELDS_REMOVED)
+    ] = ()
     examples: tuple[Any, ...] = ()
 
     @classmethod
@@ -261,6 +271,7 @@ class ManifestTool(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
             approver_role=rules.approver_role if takes_approval else "",
             priority=rules.priority if takes_approval and rules.priority != _PRIORITY_WHEN_ABSENT else UNSET,
             secrets=tuple(sorted(rules.secrets)),
+            secret_fields=tuple(sorted(rules.secret_fields)),
             examples=labels.examples,
         )
 

@@ -1,0 +1,162 @@
+"""Hides secret fields of arguments and results before people read them or the trail keeps them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+MASK: Final = "[redacted]"
+MAX_EXCERPT_BYTES: Final = 4096
+"""How much of one value is shown or kept."""
+
+_APPLICATORS: Final = (
+    "additionalProperties",
+    "allOf",
+    "anyOf",
+    "contains",
+    "dependentSchemas",
+    "else",
+    "if",
+    "items",
+    "not",
+    "oneOf",
+    "patternProperties",
+    "prefixItems",
+    "propertyNames",
+    "then",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+)
+"""The keywords of JSON Schema whose schemas speak about a value, or about parts of it that have no fixed name."""
+_USUAL_NAMES: Final = frozenset(
+    {
+        "accesskey",
+        "accesstoken",
+        "apikey",
+        "authorization",
+        "clientsecret",
+        "cookie",
+        "credential",
+        "credentials",
+        "passphrase",
+        "passwd",
+        "password",
+        "privatekey",
+        "refreshtoken",
+        "secret",
+        "secretkey",
+        "token",
+    }
+)
+"""Names that fields with secrets usually have. Servers rarely mark them, so they are hidden without a mark."""
+_SEPARATORS: Final = str.maketrans("", "", "_- ")
+
+
+class SecretFields(Struct, frozen=True):
+    """The fields of one schema whose values are hidden."""
+
+    names: frozenset[str] = frozenset()
+    """The names of properties, at whatever depth they are."""
+    is_whole: bool = False
+    """True if the schema marks the whole value."""
+
+    def mask(self, value: Any) -> Any:  # noqa: ANN401 - a JSON value
+        """The value with a mask in place of each secret field.
+
+        A field is found by its name alone, so one with the same name elsewhere in the value is hidden too: it is better
+        to hide too much than to follow a schema wrongly.
+        """
+        if self.is_whole:
+            return MASK
+        try:
+            return self._mask_fields(value)
+        except RecursionError:
+            # It is nested too deeply to be searched, so nothing of it is shown.
+            return MASK
+
+    def _mask_fields(self, value: Any) -> Any:  # noqa: ANN401 - a JSON value
+        if isinstance(value, Mapping):
+            return {key: MASK if self._is_secret(key) else self._mask_fields(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._mask_fields(item) for item in value]
+        return value
+
+    def _is_secret(self, name: object) -> bool:
+        text = str(name)
+        return text in self.names or text.lower().translate(_SEPARATORS) in _USUAL_NAMES
+
+
+def secret_fields(schema: Mapping[str, Any] | None, declared: Iterable[str] = ()) -> SecretFields:
+    """The fields that a schema marks with `writeOnly` or `format: password`, and those that a tool declares secret."""
+    if schema is None:
+        return SecretFields(frozenset(declared))
+    marked = {name for name, property_schema in _properties_in(schema) if _is_marked(property_schema, schema)}
+    return SecretFields(frozenset(marked | set(declared)), is_whole=_is_marked(schema, schema))
+
+
+def excerpt(value: Any, limit: int = MAX_EXCERPT_BYTES) -> str:  # noqa: ANN401 - a JSON value
+    """The value as JSON text of at most `limit` bytes; an ellipsis at its end says that it was cut."""
+    try:
+        encoded = msgspec.json.encode(value)
+    except (TypeError, ValueError, RecursionError):
+        return MASK
+    if len(encoded) <= limit:
+        return encoded.decode()
+    ellipsis = "…"
+    # The cut may fall inside a character, whose first bytes are then left out.
+    return encoded[: limit - len(ellipsis.encode())].decode("utf-8", "ignore") + ellipsis
+
+
+def _properties_in(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Every named property in a schema, its definitions included."""
+    waiting: list[Any] = [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting += node
+        elif isinstance(node, Mapping):
+            waiting += node.values()
+            properties = node.get("properties")
+            if isinstance(properties, Mapping):
+                yield from properties.items()
+
+
+def _is_marked(subschema: Any, root: Mapping[str, Any]) -> bool:  # noqa: ANN401 - a JSON value
+    """True if a schema, or one that it applies to the same value or to unnamed parts of it, has the mark."""
+    waiting, followed = [subschema], set()
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting += node
+            continue
+        if not isinstance(node, Mapping):
+            continue
+        if node.get("writeOnly") is True or node.get("format") == "password":
+            return True
+        waiting += [node[keyword] for keyword in _APPLICATORS if keyword in node and not _is_named_map(keyword)]
+        waiting += [each for keyword in _APPLICATORS if _is_named_map(keyword) for each in _values_of(node, keyword)]
+        reference = node.get("$ref")
+        if isinstance(reference, str) and reference not in followed:
+            followed.add(reference)
+            waiting.append(_resolve_reference(reference, root))
+    return False
+
+
+def _is_named_map(keyword: str) -> bool:
+    """True for the keywords that hold schemas by name, where a name could look like a keyword."""
+    return keyword in {"dependentSchemas", "patternProperties"}
+
+
+def _values_of(node: Mapping[str, Any], keyword: str) -> list[Any]:
+    named = node.get(keyword)
+    return list(named.values()) if isinstance(named, Mapping) else []
+
+
+def _resolve_reference(reference: str, root: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a JSON value
+    """The schema that a reference within the document points to; None for any other, which no tool may have."""
+    node: Any = root
+    for part in reference.removeprefix("#").split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        node = node.get(key) if isinstance(node, Mapping) else None
+    return node
