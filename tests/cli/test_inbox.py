@@ -143,7 +143,7 @@ def test_show_prints_all_of_it(run: Run) -> None:
         f"  Expires at: {SOON}",
         "  Classification: CONFIDENTIAL",
         "  Takes the role: closer",
-        "  Arguments: sha256-0",
+        "  Digest of the arguments: sha256-0",
         f"  Trace: {TRACE}",
     ]
 
@@ -157,13 +157,23 @@ def test_show_as_json_is_the_whole_action(run: Run) -> None:
     assert json.loads(run("inbox", "list", "--json").stdout) == [shown]
 
 
-def test_looking_takes_no_token_and_changes_nothing(run: Run, folder: Path) -> None:
-    (folder / "agent.toml").write_text('[identity]\nissuer = "https://login.example.com"\naudience = "agents"\n')
+def test_looking_changes_nothing(run: Run, folder: Path) -> None:
     keep(APPROVAL)
 
     assert run("inbox", "list").code == 0
     assert run("inbox", "show", APPROVAL.id).code == 0
     assert kinds(folder) == []
+
+
+@pytest.mark.parametrize("command", [("list",), ("show", APPROVAL.id)])
+def test_where_there_is_an_issuer_looking_takes_a_token(run: Run, folder: Path, command: tuple[str, ...]) -> None:
+    (folder / "agent.toml").write_text('[identity]\nissuer = "https://login.example.com"\naudience = "agents"\n')
+    keep(APPROVAL)
+
+    ran = run("inbox", *command)
+
+    assert (ran.code, ran.stdout) == (1, "")
+    assert "no token was given" in ran.stderr
 
 
 # Answering ------------------------------------------------------------------------------------------------------------
@@ -276,7 +286,7 @@ def test_an_answer_that_is_not_taken_ends_with_1_and_changes_nothing(
 @pytest.mark.parametrize(
     ("by", "words"),
     [
-        (structs.replace(GRACE, id="ada"), "OWN_CALL: ada asked for this RESTRICTED call, and cannot approve it"),
+        (structs.replace(GRACE, id="ada"), "OWN_CALL: ada asked for this call, and cannot approve it"),
         (structs.replace(GRACE, roles=frozenset()), "MISSING_ROLE: grace does not have the role `closer`"),
         (structs.replace(GRACE, expires_at=PAST), "UNAUTHORIZED: Nobody vouches for grace"),
     ],

@@ -1,6 +1,7 @@
 """Who may answer what waits, and until when."""
 
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -11,6 +12,7 @@ from agent_resolver.core import (
     AnswerCode,
     AnswerRefusal,
     Verdict,
+    effects_of,
     expiry,
     instant,
     refuse_verdict,
@@ -20,9 +22,12 @@ from agent_resolver.schema import (
     CLASSIFICATION_RANK,
     Caller,
     Classification,
+    Descriptor,
+    Labels,
     PendingAction,
     PendingType,
     Priority,
+    Rules,
     local_caller,
 )
 
@@ -146,10 +151,32 @@ def test_who_may_answer_for_a_restricted_call(by: Caller, verdict: Verdict, expe
 @pytest.mark.parametrize("classification", BELOW_RESTRICTED)
 @pytest.mark.parametrize(
     ("by", "expected"),
-    [(GRACE, None), (ADA, None), (EVE, "MISSING_ROLE"), (LOCAL, None)],
+    [(GRACE, None), (ADA, "OWN_CALL"), (EVE, "MISSING_ROLE"), (LOCAL, None)],
 )
 def test_who_may_approve_any_other_call(classification: Classification, by: Caller, expected: str | None) -> None:
     assert code(refuse_verdict(about(classification), "approved", by, NOW)) == expected
+
+
+@pytest.mark.parametrize("classification", BELOW_RESTRICTED)
+def test_a_local_user_approves_their_own_call_in_a_terminal_only(classification: Classification) -> None:
+    own = about(classification, requester=LOCAL.id)
+
+    assert refuse_verdict(own, "approved", LOCAL, NOW) is None
+    over_a_connection = refuse_verdict(own, "approved", LOCAL, NOW, "stdio 1")
+    assert over_a_connection is not None
+    assert (over_a_connection.code, over_a_connection.remedy) == (
+        "OWN_CALL",
+        "approve it with `agent inbox` in a terminal",
+    )
+
+
+@pytest.mark.parametrize("classification", CLASSIFICATION_RANK)
+def test_the_connection_of_a_call_cannot_approve_it_whoever_answers(classification: Classification) -> None:
+    waiting = structs.replace(about(classification), connection="http 7")
+
+    assert code(refuse_verdict(waiting, "approved", GRACE, NOW, "http 7")) == "OWN_CALL"
+    assert refuse_verdict(waiting, "approved", GRACE, NOW, "http 8") is None
+    assert refuse_verdict(waiting, "approved", GRACE, NOW) is None
 
 
 @pytest.mark.parametrize("classification", CLASSIFICATION_RANK)
@@ -207,7 +234,6 @@ def test_only_a_question_is_answered_in_words(kind: PendingType, expected: str |
     assert code(refuse_words(about("INTERNAL", kind=kind), LOCAL, NOW)) == expected
 
 
-@pytest.mark.parametrize("classification", CLASSIFICATION_RANK)
 @pytest.mark.parametrize(
     ("by", "expected"),
     [
@@ -218,12 +244,34 @@ def test_only_a_question_is_answered_in_words(kind: PendingType, expected: str |
         (ANONYMOUS, "UNVERIFIED_APPROVER"),
     ],
 )
-def test_a_question_about_a_restricted_call_is_answered_by_whoever_may_approve_it(
+def test_a_question_about_a_restricted_call_takes_an_approver(by: Caller, expected: str | None) -> None:
+    question = about("RESTRICTED", kind="CLARIFICATION")
+
+    assert code(refuse_words(question, by, NOW)) == expected
+
+
+@pytest.mark.parametrize("classification", BELOW_RESTRICTED)
+@pytest.mark.parametrize(
+    ("by", "expected"),
+    [(GRACE, None), (ADA, "OWN_CALL"), (EVE, "MISSING_ROLE"), (LOCAL, None), (ANONYMOUS, None)],
+)
+def test_a_question_about_a_call_that_takes_an_approval_takes_an_approver(
     classification: Classification, by: Caller, expected: str | None
 ) -> None:
-    question = about(classification, kind="CLARIFICATION")
+    question = structs.replace(about(classification, kind="CLARIFICATION"), takes_approver=True)
 
-    assert code(refuse_words(question, by, NOW)) == (expected if classification == "RESTRICTED" else None)
+    assert code(refuse_words(question, by, NOW)) == expected
+
+
+@pytest.mark.parametrize("classification", BELOW_RESTRICTED)
+@pytest.mark.parametrize(
+    ("by", "expected"),
+    [(GRACE, None), (ADA, None), (EVE, "MISSING_ROLE"), (LOCAL, None), (ANONYMOUS, "MISSING_ROLE")],
+)
+def test_any_other_question_is_answered_by_those_who_may_see_it(
+    classification: Classification, by: Caller, expected: str | None
+) -> None:
+    assert code(refuse_words(about(classification, kind="CLARIFICATION"), by, NOW)) == expected
 
 
 # What no longer waits -------------------------------------------------------------------------------------------------
@@ -294,10 +342,10 @@ def test_each_refusal_says_why_and_what_to_do() -> None:
         ),
         (
             AnswerCode.OWN_CALL,
-            "ada asked for this RESTRICTED call, and cannot approve it",
-            "ask somebody else with the role `closer`",
+            "ada asked for this call, and cannot approve it",
+            "ask another person with the role `closer`",
         ),
-        (AnswerCode.MISSING_ROLE, "eve does not have the role `closer`", "ask somebody who has it"),
+        (AnswerCode.MISSING_ROLE, "eve does not have the role `closer`", "ask a person who has it"),
         (
             AnswerCode.EXPIRED,
             "3f9a1c20b7de expired at 2026-03-01T12:15:00.000Z",
@@ -324,3 +372,31 @@ def test_each_refusal_says_why_and_what_to_do() -> None:
             "Set ACME_TOKEN",
         ),
     ]
+
+
+# What an approver is told ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, "may destroy data, may reach other machines (as its server declares, unchecked)"),
+        (
+            {"hints": {"readOnlyHint": True, "openWorldHint": False}},
+            "only reads (as its server declares, unchecked)",
+        ),
+        ({"labels": Labels(kind="CAPABILITY")}, "may change data"),
+        (
+            {
+                "labels": Labels(kind="CAPABILITY", allow_outbound=True),
+                "rules": Rules(is_idempotent=True, secrets=("KEY", "PIN")),
+            },
+            "may change data, is safe to repeat, may reach other machines, is given KEY, PIN",
+        ),
+        ({"labels": Labels(kind="CAPABILITY"), "hints": {"destructiveHint": True}}, "may destroy data"),
+    ],
+)
+def test_an_approver_reads_what_the_tool_declares_about_its_effects(changes: dict[str, Any], expected: str) -> None:
+    described = Descriptor(id="a.b", description="", input_schema={}, source="server x", **changes)
+
+    assert effects_of(described) == expected

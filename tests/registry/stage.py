@@ -18,7 +18,7 @@ from agent_resolver.registry import (
     Tool,
     ToolRegistry,
 )
-from agent_resolver.schema import Caller, Done, Failed, Outcome, PendingAction
+from agent_resolver.schema import Caller, Done, Failed, Outcome, PendingAction, local_caller
 from agent_resolver.storage import AesSeal, MemoryStore, SqliteStore, Store, key_beside
 from tests.registry.sample import TRACE
 
@@ -49,7 +49,9 @@ class Stage:
         self.registry = ToolRegistry(self.ports)
         # Without a store, the registry has one of its own, and records nothing in it.
         self.store = self.registry._pipeline._store
-        self.inbox = Inbox(self.store, self.secrets, self.clock, only_verified=self.ports.only_verified)
+        self.inbox = Inbox(
+            self.store, self.secrets, self.clock, seal=self.ports.seal, only_verified=self.ports.only_verified
+        )
         self.pending = PendingActions(self.store)
 
     def _seconds(self) -> float:
@@ -89,10 +91,10 @@ class Stage:
         return self._told(self.inbox.answer(action_id, words, answering(by)))
 
     def show(self, action_id: str) -> PendingAction:
-        return run(self.inbox.show(action_id, answering(Caller(id="anybody"))))
+        return run(self.inbox.show(action_id, answering(local_caller("viewer"))))
 
     def listed(self, *, is_everything: bool = False) -> list[PendingAction]:
-        return run(self.inbox.list(answering(Caller(id="anybody")), is_everything=is_everything))
+        return run(self.inbox.list(answering(local_caller("viewer")), is_everything=is_everything))
 
     def _told(self, answer: Coroutine[Any, Any, PendingAction]) -> str:
         try:

@@ -21,6 +21,7 @@ from agent_resolver.schema import (
     PendingAction,
     Priority,
     Rules,
+    definition_digest,
     digest,
     local_caller,
 )
@@ -90,7 +91,12 @@ def test_the_question_says_who_asks_for_what_until_when_and_whom_it_takes(stage:
         arguments=digest({"ticket": 7}),
         classification="RESTRICTED",
         role="closer",
+        content=action.content,
+        code=action.code,
+        effects="may destroy data, may reach other machines (as its server declares, unchecked)",
+        takes_approver=True,
     )
+    assert stage.inbox.arguments_of(action, BOB) == '{"ticket":7}'
 
 
 @pytest.mark.parametrize(("priority", "minutes"), [("P1", 5), ("P2", 15), ("P3", 30), ("P4", 60)])
@@ -149,9 +155,9 @@ def test_everything_that_happens_to_an_approval_is_recorded(stage: Stage) -> Non
     stage.call(CLOSE, ADA, {"ticket": 7})
 
     call = {"caller": "ada", "trace": TRACE, "tool": CLOSE}
-    arguments = digest({"ticket": 7})
+    arguments, code = digest({"ticket": 7}), definition_digest(tool().descriptor)
     assert stage.records() == [
-        ("action.asked", {**call, "action": question.id, "type": "APPROVAL", "arguments": arguments}),
+        ("action.asked", {**call, "action": question.id, "type": "APPROVAL", "arguments": arguments, "code": code}),
         ("call.pending", {**call, "pending": question.id}),
         (
             "action.approved",
@@ -310,12 +316,11 @@ def test_whoever_asks_for_a_restricted_call_cannot_approve_it_and_can_take_it_ba
 
 
 @pytest.mark.parametrize("classification", CLASSIFICATION_RANK)
-def test_below_restricted_whoever_asks_may_approve(stage: Stage, classification: Classification) -> None:
+def test_a_verified_caller_cannot_approve_their_own_call(stage: Stage, classification: Classification) -> None:
     stage.add(tool(classification))
     question = asked(stage)
 
-    expected = "OWN_CALL" if classification == "RESTRICTED" else "approved"
-    assert stage.decide(question.id, "approved", ADA) == expected
+    assert stage.decide(question.id, "approved", ADA) == "OWN_CALL"
 
 
 @pytest.mark.parametrize("classification", CLASSIFICATION_RANK)
@@ -335,7 +340,7 @@ def test_a_role_is_needed(stage: Stage) -> None:
     stage.add(tool("INTERNAL", approver_role="closer"))
     question = asked(stage)
 
-    for by in (GRACE, EVE, ADA):
+    for by in (GRACE, EVE, BOB):
         assert stage.decide(question.id, "approved", by) == "MISSING_ROLE"
     assert stage.show(question.id).is_open
     assert stage.decide(question.id, "approved", structs.replace(EVE, roles=frozenset({"closer"}))) == "approved"

@@ -20,7 +20,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from agent_resolver.core import AdmissionCode, Refused
+from agent_resolver.core import MAX_OPEN_QUESTIONS, AdmissionCode, Refused
 from agent_resolver.registry import CallContext, NeedsAction, ToolFailure
 from agent_resolver.schema import Caller, Descriptor, Done, FailureCode, Outcome, Pending, Rules
 from tests.registry.sample import TRACE
@@ -239,6 +239,8 @@ def play(stage: Stage, evidence: Evidence) -> None:
     for code in AdmissionCode:
         stage.registry.refuse(f"refused-{code}", "memory", Refused(code, "It may not", "ask"))
         make(f"refused-{code}")
+    for number in range(MAX_OPEN_QUESTIONS + 1):
+        make("restricted", structs.replace(ABLE, id="flood"), trace=f"{number:032x}", key=f"flood-{number}")
     for verdict in ("rejected", "approved"):
         asked = make("asking", trace=("3" if verdict == "approved" else "4") * 32, key=verdict)
         assert isinstance(asked, Pending)

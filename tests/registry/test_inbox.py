@@ -28,7 +28,9 @@ def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
 def question(stage: Stage, **changes: object) -> PendingAction:
     """Something that waits, put there by hand."""
     asked = PendingAction(id="a1", type="CLARIFICATION", subject="notes", message="Which note?", asked_at=NOW)
-    return run(stage.pending.ask(structs.replace(asked, trace_id=TRACE, **changes)))
+    kept = run(stage.pending.ask(structs.replace(asked, trace_id=TRACE, **changes)))
+    assert kept is not None
+    return kept
 
 
 # Looking --------------------------------------------------------------------------------------------------------------
@@ -188,7 +190,7 @@ def test_an_inbox_records_what_it_refuses_also_where_calls_are_not_recorded() ->
 )
 def test_where_there_is_an_issuer_it_must_vouch_for_whoever_answers(caller: Caller, expected: str) -> None:
     stage = in_memory(only_verified=True)
-    question(stage)
+    question(stage, role="approver")
     question(stage, id="a2", type="APPROVAL", role="approver")
 
     assert stage.answer("a1", "yes", caller) == expected

@@ -80,13 +80,18 @@ def test_an_empty_inbox_is_an_empty_list() -> None:
     assert result(staged(), "list") == {"actions": []}
 
 
-def test_what_waits_is_listed_and_shown_as_json_without_its_arguments() -> None:
+def test_arguments_are_shown_to_the_cleared_and_never_listed() -> None:
     stage = staged()
     stage.call("tickets.close", ADA, {"ticket": "canary-40aa"})
 
     (listed,) = result(stage, "list")["actions"]
 
-    assert result(stage, "show", id=listed["id"]) == listed
+    shown = result(stage, "show", id=listed["id"])
+    assert shown == {**listed, "argumentsShown": "(grace is not cleared for RESTRICTED data)"}
+    assert (
+        "canary"
+        in result(stage, "show", structs.replace(GRACE, clearance="RESTRICTED"), id=listed["id"])["argumentsShown"]
+    )
     assert msgspec.json.decode(msgspec.json.encode(listed)) == listed
     assert (listed["state"], listed["type"], listed["subject"], listed["requester"], listed["traceId"]) == (
         "open",
@@ -149,7 +154,7 @@ def test_a_question_is_answered_in_words() -> None:
 @pytest.mark.parametrize(
     ("tool_id", "by", "words"),
     [
-        ("approve", ADA, "OWN_CALL: ada asked for this RESTRICTED call, and cannot approve it"),
+        ("approve", ADA, "OWN_CALL: ada asked for this call, and cannot approve it"),
         ("approve", EVE, "MISSING_ROLE: eve does not have the role `approver`"),
         ("approve", LOCAL, f"UNVERIFIED_APPROVER: local:lin {UNVERIFIED}"),
         ("reject", EVE, "MISSING_ROLE: eve does not have the role `approver`"),

@@ -341,7 +341,7 @@ def test_what_the_project_s_agent_file_forbids_is_closed_without_tools_of_too(
     (tmp_path / "notes.py").write_text(NOTES)
     (tmp_path / "agents.md").write_text("---\nname: a\nconstraints: { actions: { forbid: [notes.echo] } }\n---\n")
     (tmp_path / "elsewhere").mkdir()
-    ran = agent(tmp_path, "serve", "--trust", "--print-config", "claude-code")
+    ran = agent(tmp_path, "serve", "--trust", "--inbox", "--print-config", "claude-code")
     entry = entry_of("claude-code", ran.stdout)
     script = Path(sys.executable).parent / entry["command"]
     where = tmp_path / "elsewhere" if is_elsewhere else tmp_path

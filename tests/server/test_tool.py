@@ -462,10 +462,11 @@ async def test_a_trace_that_is_none_is_refused(serve: Serve, mode: str, trace: s
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.anyio
 async def test_the_caller_is_whoever_the_request_is_from(serve: Serve, mode: str) -> None:
-    callers = iter([Caller(id="u-17", is_verified=True, clearance="INTERNAL"), None])
+    caller: Caller | None = Caller(id="u-17", is_verified=True, clearance="INTERNAL")
     tool = Watched()
-    async with Client(serve(tools=[tool], caller_of=lambda _: next(callers)).server, mode=mode) as client:
+    async with Client(serve(tools=[tool], caller_of=lambda _: caller).server, mode=mode) as client:
         await client.call_tool("memory.echo", {})
+        caller = None
         await client.call_tool("memory.echo", {})
 
     assert [context.caller.id for context in tool.contexts] == ["u-17", "local:tests"]

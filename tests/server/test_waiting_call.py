@@ -25,8 +25,8 @@ async def test_a_client_that_names_no_trace_goes_on_with_the_one_under_which_its
     store = MemoryStore()
     inbox = Inbox(store, MemorySecrets(), FixedClock())
     tool = Watched(rules=Rules(classification="RESTRICTED", needs_approval=True))
-    callers = iter([LOCAL, LOCAL, LOCAL, Caller(id="ada", clearance="RESTRICTED"), LOCAL, LOCAL, LOCAL, LOCAL])
-    served = serve(tools=[tool], ports=Ports(store=store), caller_of=lambda _: next(callers))
+    caller = LOCAL
+    served = serve(tools=[tool], ports=Ports(store=store), caller_of=lambda _: caller)
 
     async with Client(served.server, mode=mode) as client:
 
@@ -35,7 +35,10 @@ async def test_a_client_that_names_no_trace_goes_on_with_the_one_under_which_its
 
         first = await ask()
         await inbox.decide(first["id"], "approved", CallContext(run="r", trace_id=TRACE, caller=APPROVER))
-        others = [await ask("y"), await ask(meta=meta(trace_id=TRACE)), await ask()]
+        others = [await ask("y"), await ask(meta=meta(trace_id=TRACE))]
+        caller = Caller(id="ada", clearance="RESTRICTED")
+        others.append(await ask())
+        caller = LOCAL
         again = await ask(meta=below(PARENT))
         anew = await ask()
         await inbox.decide(anew["id"], "rejected", CallContext(run="r", trace_id=TRACE, caller=APPROVER))

@@ -7,9 +7,11 @@ from agent_resolver.core.admission import (
 )
 from agent_resolver.core.approval import (
     LIFETIME_MINUTES as LIFETIME_MINUTES,
+    MAX_OPEN_QUESTIONS as MAX_OPEN_QUESTIONS,
     AnswerCode as AnswerCode,
     AnswerRefusal as AnswerRefusal,
     Verdict as Verdict,
+    effects_of as effects_of,
     expiry as expiry,
     instant as instant,
     is_usable as is_usable,
@@ -22,6 +24,12 @@ from agent_resolver.core.audit import (
     chained as chained,
     extended as extended,
     sealed as sealed,
+)
+from agent_resolver.core.authorization import (
+    is_cleared as is_cleared,
+    may_see_action as may_see_action,
+    may_use as may_use,
+    missing_scopes as missing_scopes,
 )
 from agent_resolver.core.catalog_pattern import (
     MAX_PATTERN as MAX_PATTERN,

@@ -6,11 +6,15 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from agent_resolver.core.authorization import may_see_action
 from agent_resolver.schema.caller import Caller
+from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.pending import PendingAction, Priority
 
 Verdict = Literal["approved", "rejected"]
 
+MAX_OPEN_QUESTIONS: Final = 100
+"""The most questions that one caller may have open: people have to read each of them."""
 LIFETIME_MINUTES: Final[dict[Priority, int]] = {"P1": 5, "P2": 15, "P3": 30, "P4": 60}
 
 
@@ -47,20 +51,52 @@ def instant(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def refuse_verdict(action: PendingAction, verdict: Verdict, by: Caller, now: str) -> AnswerRefusal | None:
+def effects_of(descriptor: Descriptor) -> str:
+    """What a tool declares about its effects, for an approver to read."""
+    hints, rules = descriptor.hints or {}, descriptor.rules
+    is_server_tool = descriptor.labels.kind == "TOOL"
+    if hints.get("readOnlyHint", False):
+        words = ["only reads"]
+    elif hints.get("destructiveHint", is_server_tool):
+        words = ["may destroy data"]
+    else:
+        words = ["may change data"]
+    if hints.get("idempotentHint", rules.is_idempotent):
+        words.append("is safe to repeat")
+    if hints.get("openWorldHint", is_server_tool or descriptor.labels.allow_outbound):
+        words.append("may reach other machines")
+    if rules.secrets:
+        words.append(f"is given {', '.join(rules.secrets)}")
+    # Nothing confirms what a server declares about its tools; what a server leaves unsaid counts as the worst.
+    claimed = " (as its server declares, unchecked)" if is_server_tool else ""
+    return f"{', '.join(words)}{claimed}"
+
+
+def refuse_verdict(
+    action: PendingAction, verdict: Verdict, by: Caller, now: str, connection: str = ""
+) -> AnswerRefusal | None:
     """Why `by` may not approve or reject, or None when they may.
 
     1. It must be an approval that still waits.
     2. Taking back one's own question is always allowed.
-    3. What is RESTRICTED takes somebody that an issuer vouches for, and never whoever asked for it.
-    4. Whoever is vouched for needs the role; without any issuer there are no roles.
+    3. What is RESTRICTED takes an approver that an issuer vouches for.
+    4. The caller, and the connection, that made the call cannot approve it. There is one exception: without an issuer,
+       the local user approves at the terminal what is not RESTRICTED, since there is no other person to ask.
+    5. A verified approver needs the role; without an issuer there are no roles.
+
+    Args:
+        action: What waits.
+        verdict: The answer.
+        by: Who answers.
+        now: The time.
+        connection: The connection over which the answer comes; empty for one from a terminal.
     """
     if refused := _not_waiting(action, now):
         return refused
     if action.type != "APPROVAL":
         return _wrong_kind(action)
-    is_own = by.id == action.requester
-    return None if verdict == "rejected" and is_own else _not_entitled(action, by, is_own=is_own)
+    is_taken_back = verdict == "rejected" and by.id == action.requester
+    return None if is_taken_back else _not_entitled(action, by, connection)
 
 
 def is_usable(action: PendingAction | None) -> bool:
@@ -68,31 +104,42 @@ def is_usable(action: PendingAction | None) -> bool:
     return action is not None and action.answer is not None and action.used_at is None
 
 
-def _not_entitled(action: PendingAction, by: Caller, *, is_own: bool) -> AnswerRefusal | None:
+def _not_entitled(action: PendingAction, by: Caller, connection: str) -> AnswerRefusal | None:
+    is_own = by.id == action.requester or (connection != "" and connection == action.connection)
+    is_at_terminal = not by.is_verified and not connection
     is_restricted = action.classification == "RESTRICTED"
     if is_restricted and not by.is_verified:
         message = f"{by.id} is not verified, and a RESTRICTED call takes an approver that an issuer vouches for"
         return AnswerRefusal(AnswerCode.UNVERIFIED_APPROVER, message, "set `[identity]` in agent.toml and AGENT_TOKEN")
-    if is_restricted and is_own:
-        message = f"{by.id} asked for this RESTRICTED call, and cannot approve it"
-        return AnswerRefusal(AnswerCode.OWN_CALL, message, f"ask somebody else with the role `{action.role}`")
-    if by.is_verified and action.role not in by.roles:
-        message = f"{by.id} does not have the role `{action.role}`"
-        return AnswerRefusal(AnswerCode.MISSING_ROLE, message, "ask somebody who has it")
-    return None
+    if is_own and (is_restricted or not is_at_terminal):
+        message = f"{by.id} asked for this call, and cannot approve it"
+        remedy = "approve it with `agent inbox` in a terminal"
+        if is_restricted or by.is_verified:
+            remedy = f"ask another person with the role `{action.role}`"
+        return AnswerRefusal(AnswerCode.OWN_CALL, message, remedy)
+    return _without_role(action, by) if by.is_verified and action.role not in by.roles else None
 
 
-def refuse_words(action: PendingAction, by: Caller, now: str) -> AnswerRefusal | None:
+def _without_role(action: PendingAction, by: Caller) -> AnswerRefusal:
+    message = f"{by.id} does not have the role `{action.role}`"
+    return AnswerRefusal(AnswerCode.MISSING_ROLE, message, "ask a person who has it")
+
+
+def refuse_words(action: PendingAction, by: Caller, now: str, connection: str = "") -> AnswerRefusal | None:
     """Why `by` may not answer in words, or None when they may.
 
-    An answer may let a call be made a second time, so about a RESTRICTED one only whoever may approve it is asked.
+    1. It must be a question that still waits.
+    2. An answer may let a call be made a second time, or change what it does. So a question about a call that takes an
+       approval is answered only by those who may approve the call.
+    3. Any other question is answered by those who may see it: the caller who asked, or a person with its role.
     """
     if refused := _not_waiting(action, now):
         return refused
     if action.type != "CLARIFICATION":
         return _wrong_kind(action)
-    is_own = by.id == action.requester
-    return _not_entitled(action, by, is_own=is_own) if action.classification == "RESTRICTED" else None
+    if action.takes_approver or action.classification == "RESTRICTED":
+        return _not_entitled(action, by, connection)
+    return None if may_see_action(action, by) else _without_role(action, by)
 
 
 def _not_waiting(action: PendingAction, now: str) -> AnswerRefusal | None:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
+from hashlib import sha256
 from typing import TYPE_CHECKING, Self
 
 import msgspec
@@ -157,18 +158,25 @@ class Session:
         Raises:
             LockRefused: It is missing, or anything about it does not hold.
         """
-        agent, servers = self.agent, self.servers
-        try:
-            raw = read_bounded(self.lock_path, MAX_LOCKFILE_BYTES)
-        except UnreadableFile as error:
-            if error.missing:
-                raise LockRefused(f"`{self.lock_path}` is missing", hint="run `agent resolve`") from None
-            raise
-        examined = examine(raw, agent, servers)
+        examined = examine(self._lock_content, self.agent, self.servers)
         if examined.lockfile is None or examined.differences:
             hint = remedy(examined.differences[0].kind)
             raise LockRefused(f"`{self.lock_path}` does not hold", examined.differences, hint)
         return examined.lockfile
+
+    @property
+    def lock_digest(self) -> str:
+        """The SHA-256 of the lock file."""
+        return f"sha256-{sha256(self._lock_content).hexdigest()}"
+
+    @cached_property
+    def _lock_content(self) -> bytes:
+        try:
+            return read_bounded(self.lock_path, MAX_LOCKFILE_BYTES)
+        except UnreadableFile as error:
+            if error.missing:
+                raise LockRefused(f"`{self.lock_path}` is missing", hint="run `agent resolve`") from None
+            raise
 
     @property
     def state_path(self) -> str:

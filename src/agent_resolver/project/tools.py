@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from agent_resolver.connection.locked_servers import LockedServers, ServerUse
 from agent_resolver.connection.transport import Credentials, Surroundings
@@ -77,6 +77,9 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
     store = session.store
     with _closing_telemetry(telemetry), _log_of_servers(verbose=verbose) as errors:
         capabilities = await _vouched_for(session, context.run, has_lock=has_lock)
+        if has_lock:
+            agent = f"{session.agent.name}@{session.agent.version}"
+            context = structs.replace(context, agent=agent, lock=session.lock_digest)
         registry = ToolRegistry(_registry_ports(session, telemetry))
         for capability in capabilities:
             _offer_capability(registry, capability, forbid)
@@ -89,7 +92,7 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
             call_seconds=seconds,
         )
         servers = LockedServers(_server_uses(session) if has_lock else (), registry, store, around)
-        inbox = Inbox(store, session.secrets, SystemClock(), only_verified=session.has_issuer)
+        inbox = inbox_of(session)
         try:
             if is_connected:
                 await servers.connect(context.run)
@@ -98,6 +101,11 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
         finally:
             await servers.close()
             await registry.settle()
+
+
+def inbox_of(session: Session) -> Inbox:
+    """The inbox of a project."""
+    return Inbox(session.store, session.secrets, SystemClock(), seal=session.seal, only_verified=session.has_issuer)
 
 
 async def _vouched_for(session: Session, run: str, *, has_lock: bool) -> list["Capability[..., Any]"]:

@@ -1,11 +1,15 @@
 """What waits for a person, and the one way to answer it."""
 
+import msgspec
 from msgspec import structs
 
 from agent_resolver.core.approval import AnswerCode, AnswerRefusal, Verdict, refuse_verdict, refuse_words
+from agent_resolver.core.authorization import is_cleared, may_see_action
 from agent_resolver.registry.errors import AnswerRefused, ToolFailure
+from agent_resolver.registry.memory import OpenSeal
 from agent_resolver.registry.pending_actions import PendingActions
-from agent_resolver.registry.port import Clock, Secrets
+from agent_resolver.registry.port import Clock, Seal, Secrets
+from agent_resolver.registry.question import seal_purpose
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.audit import AuditKind, Record
 from agent_resolver.schema.caller import Caller
@@ -28,8 +32,10 @@ class Inbox:
         secrets: Secrets,
         clock: Clock,
         *,
+        seal: Seal | None = None,
         only_verified: bool = False,
     ) -> None:
+        self._seal = seal or OpenSeal()
         self._store = store
         self._pending = PendingActions(store)
         self._secrets = secrets
@@ -38,8 +44,10 @@ class Inbox:
         """Whether an issuer must vouch for whoever answers."""
 
     async def list(self, context: CallContext, *, is_everything: bool = False) -> list[PendingAction]:
-        """What is open, oldest first; on request all that ever waited."""
-        actions = [await self._settled(action, context) for action in await self._pending.all()]
+        """What is open and concerns the caller, oldest first; on request all that ever waited."""
+        await self._pending.forget_expired(self._clock.now())
+        visible = [action for action in await self._pending.all() if may_see_action(action, context.caller)]
+        actions = [await self._settled(action, context) for action in visible]
         now = self._clock.now()
         return [action for action in actions if is_everything or action.state(now) == "open"]
 
@@ -47,13 +55,35 @@ class Inbox:
         """One action.
 
         Raises:
-            AnswerRefused: There is none with this id.
+            AnswerRefused: There is none with this id that concerns the caller.
         """
         action = await self._pending.get(action_id)
-        if action is None:
-            message = f"Nothing waits under the id {action_id}"
-            raise AnswerRefused(AnswerRefusal(AnswerCode.UNKNOWN_ACTION, message, "`agent inbox list`"))
+        if action is None or not may_see_action(action, context.caller):
+            raise _unknown_action(action_id)
         return await self._settled(action, context)
+
+    def document(self, action: PendingAction, reader: Caller) -> dict[str, object]:
+        """An action as a JSON object, with its state and the arguments that an approver has to see."""
+        known = msgspec.to_builtins(structs.replace(action, content=None))
+        del known["content"], known["connection"]
+        arguments = self.arguments_of(action, reader)
+        shown = {} if arguments is None else {"argumentsShown": arguments}
+        return {"state": self.state(action), **known, **shown}
+
+    def arguments_of(self, action: PendingAction, reader: Caller) -> str | None:
+        """The arguments of the call that waits, as JSON text with secret fields masked; None where none are kept.
+
+        Text that was cut ends in an ellipsis. A reader who is not cleared for the data learns only that.
+        """
+        if action.content is None:
+            return None
+        if not is_cleared(reader, action.classification):
+            return f"({reader.id} is not cleared for {action.classification} data)"
+        try:
+            return self._seal.open(action.content, seal_purpose(action.id)).decode()
+        except ValueError:
+            # Another process wrote them under a key that this one does not have, or they were edited.
+            return "(they cannot be read: the key of the state is another one)"
 
     def state(self, action: PendingAction) -> PendingState:
         """Where an action stands now."""
@@ -68,7 +98,7 @@ class Inbox:
             AnswerRefused: It may not be answered, or not by this caller.
         """
         action = await self._taken_up(action_id, context)
-        if refusal := refuse_verdict(action, verdict, context.caller, self._clock.now()):
+        if refusal := refuse_verdict(action, verdict, context.caller, self._clock.now(), context.connection):
             raise await self._refused(action, refusal, context)
         return await self._keep(action, verdict, reason, context)
 
@@ -79,7 +109,7 @@ class Inbox:
             AnswerRefused: It is no question, was answered, or may not be answered by this caller.
         """
         action = await self._taken_up(action_id, context)
-        if refusal := refuse_words(action, context.caller, self._clock.now()):
+        if refusal := refuse_words(action, context.caller, self._clock.now(), context.connection):
             raise await self._refused(action, refusal, context)
         return await self._keep(action, words, None, context)
 
@@ -88,7 +118,10 @@ class Inbox:
         caller = context.caller
         is_expired = caller.expires_at is not None and caller.expires_at <= self._clock.now()
         if not is_expired and (caller.is_verified or not self.only_verified):
-            return await self.show(action_id, context)
+            action = await self._pending.get(action_id)
+            if action is None:
+                raise _unknown_action(action_id)
+            return await self._settled(action, context)
         message = f"Nobody vouches for {caller.id}, and this project has an issuer"
         refusal = AnswerRefusal(AnswerCode.UNAUTHORIZED, message, "give a token of its issuer: AGENT_TOKEN")
         action = await self._pending.get(action_id)
@@ -104,7 +137,8 @@ class Inbox:
         self, action: PendingAction, answer: str, reason: str | None, context: CallContext
     ) -> PendingAction:
         by = context.caller.id
-        answered = structs.replace(action, answer=answer, reason=reason, answered_by=by, answered_at=self._clock.now())
+        now = self._clock.now()
+        answered = structs.replace(action, answer=answer, reason=reason, answered_by=by, answered_at=now, content=None)
         kind = AuditKind(f"action.{answer}") if action.type == "APPROVAL" else AuditKind.ACTION_ANSWERED
         if not await self._pending.answer(answered, Record(context.run, kind, _action_body_by(context.caller, action))):
             message = f"{action.id} was answered by somebody else a moment ago"
@@ -125,6 +159,11 @@ class Inbox:
             return await self._secrets.get(name) is not None
         except ToolFailure:
             return False
+
+
+def _unknown_action(action_id: str) -> AnswerRefused:
+    message = f"Nothing waits under the id {action_id}"
+    return AnswerRefused(AnswerRefusal(AnswerCode.UNKNOWN_ACTION, message, "`agent inbox list`"))
 
 
 def _action_body(action: PendingAction) -> dict[str, object]:

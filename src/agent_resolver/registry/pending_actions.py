@@ -2,6 +2,7 @@
 
 from msgspec import structs
 
+from agent_resolver.core.approval import MAX_OPEN_QUESTIONS
 from agent_resolver.schema.audit import Record
 from agent_resolver.schema.pending import PendingAction
 from agent_resolver.schema.state import PENDING
@@ -16,14 +17,28 @@ class PendingActions:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def ask(self, action: PendingAction, record: Record | None = None) -> PendingAction:
-        """Keep an action and record it, or return the one with its id that is there already."""
+    async def ask(
+        self, action: PendingAction, record: Record | None = None, *, is_bounded: bool = True
+    ) -> PendingAction | None:
+        """Keep an action and record it, or return the one with its id that is there already.
+
+        Args:
+            action: The question.
+            record: What the trail keeps of it.
+            is_bounded: False for a question that must be asked, however many the caller has open.
+
+        Returns:
+            None if the caller who asks has as many open questions as one caller may have.
+        """
         # An answer cannot come with the question.
         asked = structs.replace(action, answer=None, reason=None, answered_by=None, answered_at=None, used_at=None)
 
-        def keep(transaction: Transaction) -> PendingAction:
-            if not transaction.put(PENDING, asked, only_new=True):
-                return transaction.get(PENDING, asked.id) or asked
+        def keep(transaction: Transaction) -> PendingAction | None:
+            if known := transaction.get(PENDING, asked.id):
+                return known
+            if is_bounded and _count_open(transaction, asked) >= MAX_OPEN_QUESTIONS:
+                return None
+            transaction.put(PENDING, asked)
             if record is not None:
                 transaction.append(record)
             return asked
@@ -72,6 +87,8 @@ class PendingActions:
                 reason=answered.reason,
                 answered_by=answered.answered_by,
                 answered_at=answered.answered_at,
+                # Only the approver needed the arguments.
+                content=None,
             )
             transaction.put(PENDING, given)
             transaction.append(record)
@@ -80,3 +97,19 @@ class PendingActions:
             return True
 
         return await self._store.write(keep)
+
+    async def forget_expired(self, now: str) -> None:
+        """Remove the arguments of questions that expired without an answer."""
+
+        def forget(transaction: Transaction) -> None:
+            for action in transaction.find(PENDING):
+                if action.content is not None and action.state(now) != "open":
+                    transaction.put(PENDING, structs.replace(action, content=None))
+
+        await self._store.write(forget)
+
+
+def _count_open(snapshot: Snapshot, asked: PendingAction) -> int:
+    """The number of questions that the caller of `asked` has open."""
+    unanswered = snapshot.find(PENDING, {"requester": asked.requester, "answer": None})
+    return sum(each.state(asked.asked_at) == "open" for each in unanswered)

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from agent_resolver.core.admission import Refused
+from agent_resolver.core.authorization import is_cleared, missing_scopes
 from agent_resolver.registry.call import MAX_ID, Call, Entry, place_of
 from agent_resolver.registry.compiled_schema import schema_faults
 from agent_resolver.registry.errors import NeedsAction, ToolFailure
@@ -103,7 +104,7 @@ class Pipeline:
         self._is_recorded = ports.store is not None
         self._ledger = Ledger(self._store)
         self._rates = RateLimits(self._store, ports.seconds)
-        self._questions = Questions(PendingActions(self._store), ports.clock, is_recorded=self._is_recorded)
+        self._questions = Questions(PendingActions(self._store), ports.clock, ports.seal, is_recorded=self._is_recorded)
 
     async def run(self, call: Call) -> Outcome:
         """Take a call to its end.
@@ -214,21 +215,18 @@ class Pipeline:
 
     def scopes(self, call: Call) -> Failed | None:
         """Whether the caller holds every scope that the tool asks for."""
-        held = call.context.caller.scopes
-        if held is None:
-            return None
-        missing = [scope for scope in call.entry.descriptor.rules.required_scopes if scope not in held]
+        missing = missing_scopes(call.entry.descriptor.rules, call.context.caller)
         if not missing:
             return None
-        message = f"{call.context.caller.id} lacks what {call.tool_id} asks for: {', '.join(sorted(missing))}"
+        message = f"{call.context.caller.id} lacks what {call.tool_id} asks for: {', '.join(missing)}"
         return call.failed(FailureCode.MISSING_SCOPE, message, "ask the issuer for a token with these scopes")
 
     def classification(self, call: Call) -> Failed | None:
         """Whether the caller is cleared for the data of the tool."""
-        needed, cleared = call.entry.descriptor.rules.classification, call.context.caller.clearance
-        if CLASSIFICATION_RANK[needed] <= CLASSIFICATION_RANK[cleared]:
+        needed, caller = call.entry.descriptor.rules.classification, call.context.caller
+        if is_cleared(caller, needed):
             return None
-        message = f"{call.tool_id} is {needed}, and {call.context.caller.id} is cleared for {cleared}"
+        message = f"{call.tool_id} is {needed}, and {caller.id} is cleared for {caller.clearance}"
         return call.failed(FailureCode.CLEARANCE_TOO_LOW, message, "ask somebody who is cleared for it")
 
     # 6 and 7: what may have to wait -----------------------------------------------------------------------------------
@@ -400,6 +398,8 @@ class Pipeline:
             return call.failed(FailureCode.TOOL_ERROR, message, "let it take the answer: `context.ask`")
         call.digest = call.digest or digest(call.arguments)
         action = await self._questions.clarification(call, question)
+        if isinstance(action, Failed):
+            return action
         if action.answer is None:
             return pending_of(action, call)
         call.context = structs.replace(call.context, answers={**call.context.answers, question: action.answer})
@@ -457,7 +457,10 @@ class Pipeline:
 
     async def interrupted(self) -> list[LedgerEntry]:
         """Every call that started and whose process is gone."""
-        return await self._ledger.interrupted() if self._is_recorded else []
+        if not self._is_recorded:
+            return []
+        await self._questions.forget_expired()
+        return await self._ledger.interrupted()
 
     async def recover(self, call: Call, interrupted: LedgerEntry) -> None:
         """Note that a call was interrupted; what may not be done twice becomes a question for a person."""

@@ -3,105 +3,92 @@
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from agent_resolver.core.approval import expiry
+from msgspec import structs
+
+from agent_resolver.core.approval import MAX_OPEN_QUESTIONS, effects_of, expiry
+from agent_resolver.core.masking import excerpt, secret_fields
 from agent_resolver.registry.call import Call
 from agent_resolver.registry.errors import NeedsAction
 from agent_resolver.registry.pending_actions import PendingActions
-from agent_resolver.registry.port import Clock
+from agent_resolver.registry.port import Clock, Seal
 from agent_resolver.registry.secret import redacted
 from agent_resolver.schema.audit import AuditKind
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.classification import CLASSIFICATION_RANK
-from agent_resolver.schema.descriptor import Rules
-from agent_resolver.schema.outcome import Pending
+from agent_resolver.schema.descriptor import Rules, definition_digest
+from agent_resolver.schema.outcome import Failed, FailureCode, Pending
 from agent_resolver.schema.pending import PendingAction, PendingType
 
 RETRY: Final = "retry"
 """The answer that lets an interrupted call be made again."""
+MAX_SHOWN_BYTES: Final = 16 * 1024
+"""How much of the arguments an approver is shown."""
+_OPERATOR_ROLE: Final = "approver"
+"""The role that sees which secrets and grants are missing."""
 
 
 class Questions:
     """Asks for approvals, for what a tool cannot do without, and whether something was done."""
 
-    def __init__(self, pending: PendingActions, clock: Clock, *, is_recorded: bool) -> None:
+    def __init__(self, pending: PendingActions, clock: Clock, seal: Seal, *, is_recorded: bool) -> None:
         self._pending = pending
         self._clock = clock
+        self._seal = seal
         self._is_recorded = is_recorded
 
     async def newest_approval(self, call: Call) -> tuple[PendingAction | None, int]:
         """The last question whether this very call may be made, and how many there were."""
-        return await self._pending.newest(_binding_of_call("APPROVAL", call))
+        return await self._pending.newest(_binding_of_approval(call))
 
-    async def approval(self, call: Call, count: int) -> Pending:
+    async def approval(self, call: Call, count: int) -> Pending | Failed:
         """Ask whether this very call may be made."""
-        rules, now, binding = call.entry.descriptor.rules, self._clock.now(), _binding_of_call("APPROVAL", call)
-        action = PendingAction(
-            id=_action_id(binding, count),
-            type="APPROVAL",
-            subject=call.tool_id,
-            message=f"{call.context.caller.id} asks to call {call.tool_id} ({rules.classification})",
-            asked_at=now,
-            binding=binding,
-            expires_at=expiry(now, rules.priority),
-            requester=call.context.caller.id,
-            trace_id=call.context.trace_id,
-            arguments=call.digest,
-            classification=rules.classification,
-            role=rules.approver_role,
-        )
-        return pending_of(await self._ask(call, action), call)
+        rules, now, binding = call.entry.descriptor.rules, self._clock.now(), _binding_of_approval(call)
+        question = f"{call.context.caller.id} asks to call {call.tool_id} ({rules.classification})"
+        action = self._about_call("APPROVAL", call, binding, count, question)
+        return await self._waiting(call, structs.replace(action, expires_at=expiry(now, rules.priority)))
 
-    async def need(self, call: Call, needed: NeedsAction) -> Pending:
+    async def need(self, call: Call, needed: NeedsAction) -> Pending | Failed:
         """Ask for what a tool cannot do without."""
         # A tool that asks may have been given secrets already, and what it says is kept.
         subject, message = redacted([needed.subject, str(needed)], call.secrets)
         binding = digest([needed.kind, subject, message])
         newest, count = await self._pending.newest(binding)
-        if newest is None or not newest.is_open:
-            action = PendingAction(
-                id=_action_id(binding, count),
-                type=needed.kind,
-                subject=subject,
-                message=message,
-                asked_at=self._clock.now(),
-                binding=binding,
-                requester=call.context.caller.id,
-                trace_id=call.context.trace_id,
-                needs=needed.needs,
-            )
-            newest = await self._ask(call, action)
-        return pending_of(newest, call)
-
-    async def clarification(self, call: Call, question: str) -> PendingAction:
-        """Ask what a tool wants to know in this very call; what it deals with decides who may answer."""
-        (message,) = redacted([question], call.secrets)
-        binding = _binding_of_call("CLARIFICATION", call, message)
-        newest, count = await self._pending.newest(binding)
-        if newest is not None:
-            return newest
-        rules = call.entry.descriptor.rules
+        if newest is not None and newest.is_open:
+            return pending_of(newest, call)
         action = PendingAction(
             id=_action_id(binding, count),
-            type="CLARIFICATION",
-            subject=call.tool_id,
+            type=needed.kind,
+            subject=subject,
             message=message,
             asked_at=self._clock.now(),
             binding=binding,
             requester=call.context.caller.id,
             trace_id=call.context.trace_id,
-            arguments=call.digest,
-            classification=rules.classification,
-            role=rules.approver_role,
+            connection=call.context.connection,
+            agent=call.context.agent,
+            lock=call.context.lock,
+            role=_OPERATOR_ROLE,
+            needs=needed.needs,
         )
-        return await self._ask(call, action)
+        return await self._waiting(call, action)
+
+    async def clarification(self, call: Call, question: str) -> PendingAction | Failed:
+        """Ask what a tool wants to know in this very call; the tool's rules decide who may answer."""
+        (message,) = redacted([question], call.secrets)
+        binding = _binding_of_call("CLARIFICATION", call, message)
+        newest, count = await self._pending.newest(binding)
+        if newest is not None:
+            return newest
+        action = self._about_call("CLARIFICATION", call, binding, count, message)
+        return await self._ask(call, action) or _too_many(call)
 
     async def interrupted(
         self, call: Call, key: str, rules: Rules, is_still_unknown: Callable[[], Awaitable[bool]] | None = None
     ) -> PendingAction | None:
         """Ask whether what was interrupted under this key was done; None where that is known by now.
 
-        An answer that was used up is asked for anew, unless it was used a moment ago, and so is one that others could
-        give than the tool's rules say: whoever asked first may not have known the tool.
+        An answer that was used up is asked for again, unless it was used a moment ago, and so is one that was given
+        under weaker rules than the tool has now: the process that asked first may not have known the tool.
         """
         binding = digest(["OUTCOME_UNKNOWN", key])
         newest, count = await self._pending.newest(binding)
@@ -120,17 +107,67 @@ class Questions:
             requester=call.context.caller.id,
             trace_id=call.context.trace_id,
             arguments=call.digest,
+            connection=call.context.connection,
             classification=rules.classification,
             role=rules.approver_role,
+            takes_approver=rules.takes_approval,
         )
-        return await self._ask(call, action)
+        # It is asked however many questions the caller has: otherwise no person would learn of the interruption.
+        return await self._ask(call, action, is_bounded=False)
 
-    async def _ask(self, call: Call, action: PendingAction) -> PendingAction:
+    async def forget_expired(self) -> None:
+        """Remove the arguments of questions that expired without an answer."""
+        await self._pending.forget_expired(self._clock.now())
+
+    def _about_call(self, kind: PendingType, call: Call, binding: str, count: int, message: str) -> PendingAction:
+        """A question about one call, with all that the person who answers has to know of it."""
+        descriptor, context, action_id = call.entry.descriptor, call.context, _action_id(binding, count)
+        rules = descriptor.rules
+        fields = secret_fields(descriptor.input_schema, rules.secret_fields)
+        text = excerpt(redacted(fields.mask(call.arguments), call.secrets), MAX_SHOWN_BYTES)
+        return PendingAction(
+            id=action_id,
+            type=kind,
+            subject=call.tool_id,
+            message=message,
+            asked_at=self._clock.now(),
+            binding=binding,
+            requester=context.caller.id,
+            trace_id=context.trace_id,
+            arguments=call.digest,
+            content=self._seal.close(text.encode(), seal_purpose(action_id)),
+            connection=context.connection,
+            agent=context.agent,
+            lock=context.lock,
+            code=definition_digest(descriptor),
+            effects=effects_of(descriptor),
+            classification=rules.classification,
+            role=rules.approver_role,
+            takes_approver=rules.takes_approval,
+        )
+
+    async def _waiting(self, call: Call, action: PendingAction) -> Pending | Failed:
+        asked = await self._ask(call, action)
+        return pending_of(asked, call) if asked else _too_many(call)
+
+    async def _ask(self, call: Call, action: PendingAction, *, is_bounded: bool = True) -> PendingAction | None:
         if not self._is_recorded:
-            return await self._pending.ask(action)
-        asked = {"arguments": action.arguments} if action.arguments else {}
-        record = call.record(AuditKind.ACTION_ASKED, action=action.id, type=action.type, **asked)
-        return await self._pending.ask(action, record)
+            return await self._pending.ask(action, is_bounded=is_bounded)
+        facts = {"arguments": action.arguments, "agent": action.agent, "lock": action.lock, "code": action.code}
+        known = {name: value for name, value in facts.items() if value}
+        record = call.record(AuditKind.ACTION_ASKED, action=action.id, type=action.type, **known)
+        return await self._pending.ask(action, record, is_bounded=is_bounded)
+
+
+def seal_purpose(action_id: str) -> str:
+    """What the arguments of an action are sealed for: those of another action cannot take their place."""
+    return f"arguments of {action_id}"
+
+
+def _too_many(call: Call) -> Failed:
+    message = f"{call.context.caller.id} has {MAX_OPEN_QUESTIONS} questions open, and no more are asked for one caller"
+    remedy = "have the open ones answered first: `agent inbox list`"
+    return call.failed(FailureCode.TOO_MANY_QUESTIONS, message, remedy)
 
 
 def pending_of(action: PendingAction, call: Call) -> Pending:
@@ -148,6 +185,11 @@ def pending_of(action: PendingAction, call: Call) -> Pending:
         remedy=remedies.get(action.type, "make the same call once it is there"),
         expires_at=action.expires_at,
     )
+
+
+def _binding_of_approval(call: Call) -> str:
+    """What an approval holds for: the call, and the code or definition that it was asked for."""
+    return _binding_of_call("APPROVAL", call, definition_digest(call.entry.descriptor))
 
 
 def _binding_of_call(kind: PendingType, call: Call, *more: str) -> str:

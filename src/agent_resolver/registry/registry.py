@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import structs
 
 from agent_resolver.core.admission import Refused
+from agent_resolver.core.authorization import may_use
 from agent_resolver.registry.call import Call, Entry
 from agent_resolver.registry.compiled_schema import compile_schema
 from agent_resolver.registry.errors import ToolIdConflict
@@ -86,11 +87,20 @@ class ToolRegistry:
         if self.on_change is not None:
             self.on_change()
 
-    def list(self, tag: str | None = None) -> tuple[Descriptor, ...]:
-        """Every tool that may be called, by id; only those with a tag if one is named."""
+    def list(self, tag: str | None = None, *, caller: Caller | None = None) -> tuple[Descriptor, ...]:
+        """Every tool that may be called, by id.
+
+        Args:
+            tag: Only the tools with this tag.
+            caller: Only the tools that this caller's scopes and clearance open.
+        """
         entries = self._offer.entries
         known = (entries[tool_id].descriptor for tool_id in sorted(entries))
-        return tuple(descriptor for descriptor in known if tag is None or tag in descriptor.labels.tags)
+        return tuple(
+            descriptor
+            for descriptor in known
+            if (tag is None or tag in descriptor.labels.tags) and (caller is None or may_use(descriptor.rules, caller))
+        )
 
     def get(self, tool_id: str) -> Descriptor | None:
         """The tool with this id, if it may be called."""

@@ -27,6 +27,12 @@ class CallContext(Struct, frozen=True, kw_only=True):
     caller: Caller
     key: str | None = None
     """What makes a call the same call: under one key it is done once, and its result is told again."""
+    connection: str = ""
+    """The connection that the call came over; empty for one from a terminal or a program of its own."""
+    agent: str = ""
+    """The agent that the call is made for, such as `note-keeper@1.0.0`."""
+    lock: str = ""
+    """The digest of the agent's lock."""
     parent: str | None = None
     """The `traceparent` of whoever calls."""
     is_compensation: bool = False

@@ -38,6 +38,7 @@ from agent_resolver.schema.descriptor import (
     Rules as Rules,
     ToolChangeKind as ToolChangeKind,
     change_rules as change_rules,
+    definition_digest as definition_digest,
 )
 from agent_resolver.schema.errors import (
     EditedManifest as EditedManifest,

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal, Self, get_args, get_type_hint
 
 from msgspec import UNSET, Struct, UnsetType, field
 
+from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.classification import Classification
 from agent_resolver.schema.pending import Priority
 from agent_resolver.schema.vocabulary import OptionalText, Prose, Text
@@ -90,6 +91,13 @@ class Descriptor(Struct, frozen=True, kw_only=True, rename="camel"):
     code: str = ""
     """A digest of what runs when the tool is called: the source of its module as it was loaded, or the definition that
     a server gave of it. An approval holds for this code alone."""
+
+
+def definition_digest(descriptor: Descriptor) -> str:
+    """A digest of what a caller was promised of a tool and of the code behind it."""
+    promised = (descriptor.id, descriptor.description, descriptor.input_schema, descriptor.output_schema)
+    hints = {} if descriptor.hints is UNSET else descriptor.hints
+    return digest([*promised, hints, descriptor.code])
 
 
 # Changes --------------------------------------------------------------------------------------------------------------

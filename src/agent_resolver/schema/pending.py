@@ -33,7 +33,7 @@ class PendingAction(Struct, frozen=True, kw_only=True, rename="camel"):
     """The digest of the arguments of the call that waits."""
     classification: Classification = "INTERNAL"
     role: str = ""
-    """The role that whoever approves must have."""
+    """The role that answers it, for people an issuer vouches for."""
     needs: str = ""
     """The secret that answers this by being there; its value is never typed in."""
     answer: str | None = None
@@ -42,6 +42,20 @@ class PendingAction(Struct, frozen=True, kw_only=True, rename="camel"):
     answered_at: str | None = None
     used_at: str | None = None
     """When the one call that an answer was good for began."""
+    content: bytes | None = None
+    """The sealed text of the arguments, with their secret fields masked, for the approver; removed with the answer."""
+    connection: str = ""
+    """The connection over which the call came; empty for a call from a terminal."""
+    agent: str = ""
+    """The agent that the call was made for, such as `note-keeper@1.0.0`."""
+    lock: str = ""
+    """The digest of the agent's lock."""
+    code: str = ""
+    """The digest of the code or definition of the tool; an approval holds for this code alone."""
+    effects: str = ""
+    """What the tool declares about its effects, in words."""
+    takes_approver: bool = False
+    """True for a question about a call that takes an approval: only those who may approve the call may answer."""
 
     @property
     def is_open(self) -> bool:

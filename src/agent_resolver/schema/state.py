@@ -48,7 +48,7 @@ class RateUse(Struct, frozen=True, kw_only=True):
     at: float
 
 
-PENDING: Final = Table(name="pending", row=PendingAction, key=("id",), indexes=(("binding",),))
+PENDING: Final = Table(name="pending", row=PendingAction, key=("id",), indexes=(("binding",), ("requester", "answer")))
 # Every call writes to the ledger twice, and each index would be written with it. A process looks for calls that were
 # interrupted once, when it starts.
 LEDGER: Final = Table(name="ledger", row=LedgerEntry, key=("key",), order="key", scans=(("state",),), owner="owner")

@@ -5,13 +5,13 @@ from functools import partial
 from typing import Any, Final
 
 import msgspec
+from msgspec import structs
 
 from agent_resolver.registry.errors import AnswerRefused, ToolFailure
 from agent_resolver.registry.inbox import MAX_WORDS, Inbox
 from agent_resolver.registry.tool import CallContext, Tool
 from agent_resolver.schema.descriptor import Descriptor, Rules
 from agent_resolver.schema.outcome import FailureCode
-from agent_resolver.schema.pending import PendingAction
 
 SOURCE: Final = "inbox"
 Arguments = dict[str, Any]
@@ -53,24 +53,25 @@ class InboxTool:
 def inbox_tools(inbox: Inbox) -> tuple[Tool, ...]:
     """The same five commands as `agent inbox`."""
 
-    def shown(action: PendingAction) -> dict[str, object]:
-        return {"state": inbox.state(action), **msgspec.to_builtins(action)}
-
     async def listing(arguments: Arguments, context: CallContext) -> object:
         found = await inbox.list(context, is_everything=arguments.get("all", False))
-        return {"actions": [shown(action) for action in found]}
+        return {"actions": [inbox.document(structs.replace(action, content=None), context.caller) for action in found]}
 
     async def show(arguments: Arguments, context: CallContext) -> object:
-        return shown(await inbox.show(arguments["id"], context))
+        return inbox.document(await inbox.show(arguments["id"], context), context.caller)
 
     async def approve(arguments: Arguments, context: CallContext) -> object:
-        return shown(await inbox.decide(arguments["id"], "approved", context, arguments.get("reason")))
+        return inbox.document(
+            await inbox.decide(arguments["id"], "approved", context, arguments.get("reason")), context.caller
+        )
 
     async def reject(arguments: Arguments, context: CallContext) -> object:
-        return shown(await inbox.decide(arguments["id"], "rejected", context, arguments.get("reason")))
+        return inbox.document(
+            await inbox.decide(arguments["id"], "rejected", context, arguments.get("reason")), context.caller
+        )
 
     async def answer(arguments: Arguments, context: CallContext) -> object:
-        return shown(await inbox.answer(arguments["id"], arguments["text"], context))
+        return inbox.document(await inbox.answer(arguments["id"], arguments["text"], context), context.caller)
 
     everything = {"type": "boolean", "default": False, "description": "Also what was answered, used or has expired"}
     text = _text_schema("The answer in words; never a secret", MAX_WORDS)
@@ -89,7 +90,11 @@ def inbox_tools(inbox: Inbox) -> tuple[Tool, ...]:
         ),
         _make_tool(looks, "inbox_show", "Show one waiting thing whole.", _object_schema(["id"], id=_ID), show),
         _make_tool(
-            answers, "inbox_approve", "Let one call happen, once. Only a person decides this.", decision, approve
+            answers,
+            "inbox_approve",
+            "Let one call of another caller happen, once. A person decides this.",
+            decision,
+            approve,
         ),
         _make_tool(answers, "inbox_reject", "Refuse a call that asks for approval.", decision, reject),
         _make_tool(

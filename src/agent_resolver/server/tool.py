@@ -71,10 +71,10 @@ class RegistryTools:
         self._waiting = WaitingCalls()
 
     async def list(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        """A page of tools, by id; with `_meta["agent-resolver/tag"]` only those with the tag."""
+        """A page of the tools that the caller may use, by id; `_meta["agent-resolver/tag"]` picks those with a tag."""
         limit = limit_of(ctx, _PAGE)
         tag = _text_in_meta(ctx, TAG_KEY)
-        tools = self._registry.list(tag)
+        tools = self._registry.list(tag, caller=self._caller_of(ctx) or self._context.caller)
         listing = digest([tool.id for tool in tools])
         start = 0
         if params and params.cursor:
@@ -107,6 +107,7 @@ class RegistryTools:
             parent=parent,
             key=_text_in_meta(ctx, CALL_KEY),
             caller=caller,
+            connection=_connection_of(ctx, self._context.run),
             progress=_progress_to_client(ctx),
         )
         outcome = await self._registry.call(params.name, params.arguments or {}, context)
@@ -127,6 +128,17 @@ def caller_of_request(ctx: Context) -> Caller | None:
     scope = getattr(ctx.request, "scope", None) or {}
     caller = scope.get(CALLER_KEY)
     return caller if isinstance(caller, Caller) else None
+
+
+def _connection_of(ctx: Context, run: str) -> str:
+    """A name for the connection of a request: over stdio there is one, over HTTP a session has one for its life.
+
+    A request over HTTP without a session is a connection of its own.
+    """
+    if ctx.request is None:
+        return f"stdio {run}"
+    headers = getattr(ctx.request, "headers", None) or {}
+    return f"http {headers.get('mcp-session-id') or secrets.token_hex(16)}"
 
 
 def _text_in_meta(ctx: Context, key: str) -> str | None:

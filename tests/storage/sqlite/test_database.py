@@ -519,7 +519,8 @@ def version_2(path: Path, records: int = 3) -> Path:
     connection.executescript(VERSION_2)
     fill_trail(connection, records)
     places = ", ".join("?" * 18)
-    actions = [msgspec.structs.astuple(action) for action in (SET_TOKEN, SIGN_IN, APPROVE)]
+    # The columns that came later are at the end.
+    actions = [msgspec.structs.astuple(action)[:18] for action in (SET_TOKEN, SIGN_IN, APPROVE)]
     connection.executemany(f"INSERT INTO pending VALUES (NULL, {places})", actions)  # noqa: S608 - question marks
     for entry in (UNKNOWN, DONE, STARTED):
         values = msgspec.structs.asdict(entry)

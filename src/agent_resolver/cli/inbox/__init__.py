@@ -55,8 +55,7 @@ def add_to(commands: Commands) -> None:
     ):
         add_agents(parser)
         add_project(parser)
-        if parser not in (listing, show):
-            add_token(parser)
+        add_token(parser)
         add_json(parser)
         parser.set_defaults(run=_import_and_run, inbox_command=run)
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-import msgspec
+from msgspec import structs
 
 from agent_resolver.cli.audit import existing_store
 from agent_resolver.cli.errors import Refusal, Usage
@@ -16,12 +16,12 @@ from agent_resolver.cli.output import err, out, out_json, safe
 from agent_resolver.core.approval import Verdict
 from agent_resolver.project.identity import caller_of
 from agent_resolver.project.session import Session
+from agent_resolver.project.tools import inbox_of
 from agent_resolver.registry.errors import AnswerRefused
 from agent_resolver.registry.inbox import MAX_WORDS, Inbox
 from agent_resolver.registry.tool import CallContext
-from agent_resolver.schema.caller import ANONYMOUS
+from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.pending import PendingAction
-from agent_resolver.storage.clock import SystemClock
 
 Work = Callable[[Inbox, CallContext], Awaitable[None]]
 
@@ -34,7 +34,11 @@ _FACTS: Final = (
     ("Expires at", "expires_at"),
     ("Classification", "classification"),
     ("Takes the role", "role"),
-    ("Arguments", "arguments"),
+    ("Effects", "effects"),
+    ("Agent", "agent"),
+    ("Lock", "lock"),
+    ("Code", "code"),
+    ("Digest of the arguments", "arguments"),
     ("Trace", "trace_id"),
     ("Answer", "answer"),
     ("Reason", "reason"),
@@ -50,23 +54,24 @@ def run_list(options: argparse.Namespace) -> int:
     async def work(inbox: Inbox, context: CallContext) -> None:
         actions = await inbox.list(context, is_everything=options.all)
         if options.json:
-            out_json([_action_document(action, inbox) for action in actions])
+            # The arguments are for `show`: a long list of them would help nobody to decide.
+            out_json([inbox.document(structs.replace(action, content=None), context.caller) for action in actions])
             return
         for action in actions:
             out(safe(f"{action.id} {inbox.state(action)} {action.type} {action.subject}: {action.message}"))
         if not actions:
             err("Nothing waits")
 
-    return _with_inbox(options, work, needs_caller=False)
+    return _with_inbox(options, work)
 
 
 def run_show(options: argparse.Namespace) -> int:
     """Print one action."""
 
     async def work(inbox: Inbox, context: CallContext) -> None:
-        _print_action(await inbox.show(options.id, context), inbox, options)
+        _print_action(await inbox.show(options.id, context), inbox, context.caller, options)
 
-    return _with_inbox(options, work, needs_caller=False)
+    return _with_inbox(options, work)
 
 
 def run_approve(options: argparse.Namespace) -> int:
@@ -84,7 +89,7 @@ def run_answer(options: argparse.Namespace) -> int:
     words = _check_length(_from_stdin() if options.text == "-" else options.text, "answer")
 
     async def work(inbox: Inbox, context: CallContext) -> None:
-        _print_answered(await inbox.answer(options.id, words, context), inbox, options)
+        _print_answered(await inbox.answer(options.id, words, context), inbox, context.caller, options)
 
     return _with_inbox(options, work)
 
@@ -93,26 +98,25 @@ def _decide_action(options: argparse.Namespace, verdict: Verdict) -> int:
     reason = None if options.reason is None else _check_length(options.reason, "reason")
 
     async def work(inbox: Inbox, context: CallContext) -> None:
-        _print_answered(await inbox.decide(options.id, verdict, context, reason), inbox, options)
+        _print_answered(await inbox.decide(options.id, verdict, context, reason), inbox, context.caller, options)
 
     return _with_inbox(options, work)
 
 
-def _with_inbox(options: argparse.Namespace, work: Work, *, needs_caller: bool = True) -> int:
-    token_file = options.token_file if needs_caller else None
+def _with_inbox(options: argparse.Namespace, work: Work) -> int:
     try:
         with session_of(options) as session:
             existing_store(session)
-            asyncio.run(_work_on_inbox(session, token_file, work, needs_caller=needs_caller))
+            asyncio.run(_work_on_inbox(session, options.token_file, work))
     except AnswerRefused as refused:
         refusal = refused.refusal
         raise Refusal(f"{refusal.code}: {refusal.message}", refusal.remedy, refusal.code) from None
     return 0
 
 
-async def _work_on_inbox(session: Session, token_file: str | None, work: Work, *, needs_caller: bool) -> None:
-    caller = await caller_of(session, token_file, session.environment) if needs_caller else ANONYMOUS
-    inbox = Inbox(session.store, session.secrets, SystemClock(), only_verified=session.has_issuer)
+async def _work_on_inbox(session: Session, token_file: str | None, work: Work) -> None:
+    caller = await caller_of(session, token_file, session.environment)
+    inbox = inbox_of(session)
     await work(inbox, CallContext(run=secrets.token_hex(16), trace_id=secrets.token_hex(16), caller=caller))
 
 
@@ -132,25 +136,23 @@ def _check_length(text: str, what: str) -> str:
     return text
 
 
-def _action_document(action: PendingAction, inbox: Inbox) -> dict[str, object]:
-    return {"state": inbox.state(action), **msgspec.to_builtins(action)}
-
-
-def _print_answered(action: PendingAction, inbox: Inbox, options: argparse.Namespace) -> None:
+def _print_answered(action: PendingAction, inbox: Inbox, reader: Caller, options: argparse.Namespace) -> None:
     if options.json:
-        out_json(_action_document(action, inbox))
+        out_json(inbox.document(action, reader))
         return
     out(safe(f"✓ {action.id} {inbox.state(action)} by {action.answered_by}"))
     if action.type == "APPROVAL" and action.answer == "approved":
         out(safe(f"  The same call passes once, until {action.expires_at}: --trace-id {action.trace_id}"))
 
 
-def _print_action(action: PendingAction, inbox: Inbox, options: argparse.Namespace) -> None:
+def _print_action(action: PendingAction, inbox: Inbox, reader: Caller, options: argparse.Namespace) -> None:
     if options.json:
-        out_json(_action_document(action, inbox))
+        out_json(inbox.document(action, reader))
         return
     out(safe(f"{action.id} {inbox.state(action)} {action.type}"))
     out(safe(f"  {action.message}"))
+    if arguments := inbox.arguments_of(action, reader):
+        out(safe(f"  Arguments: {arguments}"))
     for label, field in _FACTS:
         if value := getattr(action, field):
             out(safe(f"  {label}: {value}"))

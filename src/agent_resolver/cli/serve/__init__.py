@@ -15,6 +15,7 @@ _EXAMPLES = """\
   agent serve --http 127.0.0.1:8765                at http://127.0.0.1:8765/mcp
   agent serve --print-config claude-code           what to write into the client's settings
   agent serve --tools-of agents.md                 and the tools that agents.lock opens
+  agent serve --tools-of agents.md --inbox         and the inbox, as tools
   agent serve --strict                             hide agents whose `requires` do not resolve
 """
 
@@ -43,6 +44,9 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--trust", action="store_true", help="let the commands of that project run, for CI")
     add_project(parser)
     add_token(parser)
+    parser.add_argument(
+        "--inbox", action="store_true", help="also serve the inbox as tools, for people who answer the calls of others"
+    )
     parser.add_argument("--strict", action="store_true", help="hide agents whose `requires` do not resolve")
     parser.add_argument("--print-config", choices=_CLIENTS, metavar="CLIENT", help=f"one of {', '.join(_CLIENTS)}")
     parser.set_defaults(run=_import_and_run)

@@ -155,7 +155,7 @@ def _session_of_tools(options: argparse.Namespace) -> "Session":
 
 
 async def _open_offer(session: "Session", options: argparse.Namespace, stack: AsyncExitStack) -> _Offer:
-    """The tools of the project and of a lock, if there are any, and the inbox with them."""
+    """The tools of the project and of a lock, if there are any, and those of the inbox where they are asked for."""
     from agent_resolver.project.tools import open_tools
     from agent_resolver.server.inbox import inbox_tools
 
@@ -168,8 +168,9 @@ async def _open_offer(session: "Session", options: argparse.Namespace, stack: As
     for server, problem in sorted(tools.servers.problems.items()):
         err(f"warning: {server} is not there: {problem}")
     count = len(tools.registry.list())
-    for tool in inbox_tools(tools.inbox):
-        tools.registry.add(tool)
+    if options.inbox:
+        for tool in inbox_tools(tools.inbox):
+            tools.registry.add(tool)
     manifest = _checked_manifest(session, tools.capabilities)
     tools.servers.keep_connected(tools.context.run)
     return _Offer(session, tools.registry, tools.context, manifest, count)
@@ -242,4 +243,4 @@ def _options_for_client(options: argparse.Namespace) -> Iterator[str]:
         yield from ("--page-size", str(options.page_size))
     for setting in options.settings:
         yield from ("--config", setting)
-    yield from (f"--{name}" for name in ("strict", "trust") if getattr(options, name))
+    yield from (f"--{name}" for name in ("inbox", "strict", "trust") if getattr(options, name))

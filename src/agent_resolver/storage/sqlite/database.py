@@ -142,6 +142,16 @@ MIGRATIONS: Final = (
     ALTER TABLE audit_seal ADD COLUMN anchor_heads TEXT NOT NULL DEFAULT '{}';
     ALTER TABLE audit_seal ADD COLUMN anchor_seal TEXT NOT NULL DEFAULT '';
     """,
+    """
+    ALTER TABLE pending ADD COLUMN content BLOB;
+    ALTER TABLE pending ADD COLUMN connection TEXT NOT NULL DEFAULT '';
+    ALTER TABLE pending ADD COLUMN agent TEXT NOT NULL DEFAULT '';
+    ALTER TABLE pending ADD COLUMN lock TEXT NOT NULL DEFAULT '';
+    ALTER TABLE pending ADD COLUMN code TEXT NOT NULL DEFAULT '';
+    ALTER TABLE pending ADD COLUMN effects TEXT NOT NULL DEFAULT '';
+    ALTER TABLE pending ADD COLUMN takes_approver INTEGER NOT NULL DEFAULT 0;
+    CREATE INDEX pending_by_requester ON pending (requester, answer);
+    """,
 )
 """Each script brings the schema from one version to the next; they are only ever added to."""
 

@@ -1,0 +1,36 @@
+"""Decides what a caller may use: tools by scopes and clearance, waiting actions by role."""
+
+from agent_resolver.schema.caller import Caller
+from agent_resolver.schema.classification import CLASSIFICATION_RANK, Classification
+from agent_resolver.schema.descriptor import Rules
+from agent_resolver.schema.pending import PendingAction
+
+
+def missing_scopes(rules: Rules, caller: Caller) -> list[str]:
+    """The scopes that a tool asks for and the caller does not hold, sorted."""
+    held = caller.scopes
+    if held is None:
+        return []
+    return sorted(scope for scope in rules.required_scopes if scope not in held)
+
+
+def is_cleared(caller: Caller, needed: Classification) -> bool:
+    """True if the caller may touch data of this classification."""
+    return CLASSIFICATION_RANK[needed] <= CLASSIFICATION_RANK[caller.clearance]
+
+
+def may_use(rules: Rules, caller: Caller) -> bool:
+    """True if a call by this caller would not be refused for its scopes or its clearance."""
+    return is_cleared(caller, rules.classification) and not missing_scopes(rules, caller)
+
+
+def may_see_action(action: PendingAction, caller: Caller) -> bool:
+    """True if a waiting action concerns the caller.
+
+    1. The caller asked for it.
+    2. The caller runs their own code on their own machine, and holds every scope.
+    3. An issuer vouches for the caller, who has the role that answers it.
+    """
+    if caller.id == action.requester or caller.scopes is None:
+        return True
+    return caller.is_verified and action.role in caller.roles
