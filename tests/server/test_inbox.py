@@ -88,10 +88,8 @@ def test_arguments_are_shown_to_the_cleared_and_never_listed() -> None:
 
     shown = result(stage, "show", id=listed["id"])
     assert shown == {**listed, "argumentsShown": "(grace is not cleared for RESTRICTED data)"}
-    assert (
-        "canary"
-        in result(stage, "show", structs.replace(GRACE, clearance="RESTRICTED"), id=listed["id"])["argumentsShown"]
-    )
+    cleared = structs.replace(GRACE, clearance="RESTRICTED")
+    assert "canary" in result(stage, "show", cleared, id=listed["id"])["argumentsShown"]
     assert msgspec.json.decode(msgspec.json.encode(listed)) == listed
     assert (listed["state"], listed["type"], listed["subject"], listed["requester"], listed["traceId"]) == (
         "open",

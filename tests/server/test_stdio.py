@@ -172,6 +172,43 @@ def test_a_project_may_have_tools_and_no_agents(start: Start, tmp_path: Path) ->
     assert (tmp_path / ".agent" / "state.db").exists()
 
 
+# The inbox ------------------------------------------------------------------------------------------------------------
+
+ASKING = NOTES.replace('tags=["plain"]', "approval=True")
+
+
+@pytest.fixture
+def asking(tmp_path: Path) -> Path:
+    """A project with a tool whose calls take an approval."""
+    (tmp_path / "agent.toml").write_text('[tools]\nmodules = ["notes"]\n')
+    (tmp_path / "notes.py").write_text(ASKING)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("asking")
+def test_the_inbox_is_served_only_where_it_is_asked_for(start: Start) -> None:
+    process = start("--trust")
+
+    assert not [tool for tool in process.ask("tools/list")["result"]["tools"] if tool["name"].startswith("inbox")]
+    assert process.ask("tools/call", name="inbox_list", arguments={})["error"]["code"] == -32602
+
+
+def test_a_client_cannot_approve_its_own_call_over_any_connection(start: Start, asking: Path) -> None:
+    """A model that is talked into it can call every tool that its client offers."""
+    first, second = start("--trust", "--inbox"), start("--trust", "--inbox")
+    waiting = first.ask("tools/call", name="notes.echo", arguments={"text": "x"})["result"]["structuredContent"]
+
+    for process in (first, second):
+        refused = process.ask("tools/call", name="inbox_approve", arguments={"id": waiting["id"]})["result"]
+        assert refused["structuredContent"]["message"].startswith("OWN_CALL")
+    again = first.ask("tools/call", name="notes.echo", arguments={"text": "x"})["result"]["structuredContent"]
+    assert again["code"] == "APPROVAL_REQUIRED"
+
+    assert agent(asking, "inbox", "approve", waiting["id"]).returncode == 0
+    done = first.ask("tools/call", name="notes.echo", arguments={"text": "x"})["result"]["structuredContent"]
+    assert done == {"text": "x"}
+
+
 # The tools that a lock opens -----------------------------------------------------------------------------------------
 
 

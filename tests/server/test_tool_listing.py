@@ -7,7 +7,7 @@ import mcp_types as types
 import pytest
 from mcp import Client
 
-from agent_resolver.schema import Labels, Rules
+from agent_resolver.schema import Caller, Labels, Rules
 from tests.registry.sample import MemoryTool
 from tests.server.conftest import ERAS, Serve
 from tests.server.watched import meta, refusal
@@ -43,6 +43,26 @@ async def pages(client: Client, **keys: Any) -> list[types.ListToolsResult]:
 
 def names(found: list[types.ListToolsResult]) -> list[str]:
     return [tool.name for page in found for tool in page.tools]
+
+
+@pytest.mark.parametrize("mode", ERAS)
+@pytest.mark.anyio
+async def test_a_caller_is_listed_only_the_tools_that_they_may_use(serve: Serve, mode: str) -> None:
+    tools = [
+        MemoryTool("memory.open", rules=Rules(classification="PUBLIC")),
+        MemoryTool("memory.scoped", rules=Rules(classification="PUBLIC", required_scopes=("write",))),
+        MemoryTool("memory.secret", rules=Rules(classification="RESTRICTED")),
+    ]
+    caller = Caller(id="ada", is_verified=True)
+    async with Client(serve(tools=tools, caller_of=lambda _: caller).server, mode=mode) as client:
+        seen = [names(await pages(client))]
+        caller = Caller(id="bob", is_verified=True, scopes=frozenset({"write"}), clearance="RESTRICTED")
+        seen.append(names(await pages(client)))
+
+    assert [[name for name in each if name.startswith("memory.")] for each in seen] == [
+        ["memory.open"],
+        ["memory.open", "memory.scoped", "memory.secret"],
+    ]
 
 
 @pytest.mark.parametrize("mode", ERAS)
