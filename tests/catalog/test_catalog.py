@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.catalog import AgentUri, Catalog, Changes, Judge, UnknownAgent, Verdict
+from agent_resolver.catalog import AgentUri, Catalog, Changes, Judge, UnknownAgent, Verdict, View
 from tests.catalog.conftest import Make, agent, uris
 
+STRICT = View(is_strict=True)
 REQUIRES: dict[str, list[str]] = {"mcp": []}
 GOOD = Judge("k", lambda raw: Verdict("resolved") if b"good" in raw else Verdict("unresolved", "nobody"))
 """Lets agents resolve that say that they are good."""
@@ -159,7 +160,7 @@ def strict(root: Path, make: Make) -> Catalog:
 def test_a_strict_catalog_has_no_changes_of_what_it_hides(
     strict: Catalog, root: Path, change: Callable[[Path], object], expected: set[str]
 ) -> None:
-    cursor = strict.page(limit=1, is_strict=True).next_cursor
+    cursor = strict.page(limit=1, view=STRICT).next_cursor
     loose = strict.listing
     change(root)
     changes = strict.refresh()
@@ -168,15 +169,15 @@ def test_a_strict_catalog_has_no_changes_of_what_it_hides(
     assert changes.strict == expected
     assert strict.listing != loose
     if not expected:
-        assert [found.name for found in strict.page(cursor, is_strict=True).agents] == ["b", "bound", "c"]
+        assert [found.name for found in strict.page(cursor, view=STRICT).agents] == ["b", "bound", "c"]
 
 
 def test_an_agent_that_no_longer_resolves_is_not_read_even_once(strict: Catalog, root: Path) -> None:
-    assert strict.definition(AgentUri("agent://bound"), is_strict=True).content == "good"
+    assert strict.definition(AgentUri("agent://bound"), view=STRICT).content == "good"
     agent(root / "bound.md", "Edited.", requires=REQUIRES)
 
     with pytest.raises(UnknownAgent):
-        strict.definition(AgentUri("agent://bound"), is_strict=True)
+        strict.definition(AgentUri("agent://bound"), view=STRICT)
 
     agent(root / "bound.md", "good again", requires=REQUIRES)
-    assert strict.definition(AgentUri("agent://bound"), is_strict=True).content == "good again"
+    assert strict.definition(AgentUri("agent://bound"), view=STRICT).content == "good again"

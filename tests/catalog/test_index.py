@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.catalog import AgentUri, Catalog, CatalogIndex, Query
+from agent_resolver.catalog import AgentUri, Catalog, CatalogIndex, Query, View
 from tests.catalog.conftest import Make, agent, uris
 
 NOBODY = 65534
@@ -151,7 +151,7 @@ def test_an_index_that_breaks_while_it_is_open_is_made_anew(tmp_path: Path, root
         lambda catalog: catalog.search(Query(text="python")),
         lambda catalog: catalog.has("agent://agent-1"),
         lambda catalog: catalog.completions("a"),
-        lambda catalog: catalog.definition(AgentUri("agent://agent-1"), is_strict=True),
+        lambda catalog: catalog.definition(AgentUri("agent://agent-1"), view=View(is_strict=True)),
         lambda catalog: catalog.findings(),
     ]
     for number, ask in enumerate(ways):

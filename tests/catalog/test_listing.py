@@ -16,6 +16,7 @@ from agent_resolver.catalog import (
     Query,
     UnknownAgent,
     Verdict,
+    View,
     encode_cursor,
     parse_uri,
 )
@@ -57,7 +58,7 @@ def everything(catalog: Catalog) -> list[object]:
     return [
         pages,
         [catalog.search(query, None) for query in queries],
-        [catalog.search(query, 5, is_strict=True) for query in queries],
+        [catalog.search(query, 5, view=View(is_strict=True)) for query in queries],
         catalog.completions("agent-0"),
         [catalog.definition(parse_uri(uri)).to_dict() for uri in uris(catalog)],
         [found.issue.code for found in catalog.findings()],
@@ -104,7 +105,7 @@ def catalog(tmp_path: Path, make: Make) -> Catalog:
 def paged(catalog: Catalog, limit: int, *, is_strict: bool = False) -> list[list[str]]:
     pages, cursor = [], None
     while True:
-        page = catalog.page(cursor, limit, is_strict=is_strict)
+        page = catalog.page(cursor, limit, view=View(is_strict=is_strict))
         assert page.total == (20 if is_strict else 25)
         pages.append([found.name for found in page.agents])
         cursor = page.next_cursor
@@ -148,11 +149,11 @@ def test_a_cursor_beyond_the_end_or_of_nobody_is_refused(catalog: Catalog) -> No
 
 def test_a_cursor_holds_for_its_own_listing_only(catalog: Catalog) -> None:
     loose = catalog.page(limit=5).next_cursor
-    strict = catalog.page(limit=5, is_strict=True).next_cursor
+    strict = catalog.page(limit=5, view=View(is_strict=True)).next_cursor
 
     assert loose != strict
     with pytest.raises(BadCursor, match="changed"):
-        catalog.page(loose, is_strict=True)
+        catalog.page(loose, view=View(is_strict=True))
     with pytest.raises(BadCursor, match="changed"):
         catalog.page(strict)
 
@@ -306,17 +307,17 @@ def test_a_strict_catalog_hides_what_does_not_resolve_everywhere(tmp_path: Path,
     agent(tmp_path / "b" / "x.md")
     catalog = make(tmp_path)
 
-    assert [found.uri for found in catalog.page(is_strict=True).agents] == ["agent://b/x"]
-    assert [found.uri for found in catalog.search(Query(text="x"), is_strict=True)] == ["agent://b/x"]
+    assert [found.uri for found in catalog.page(view=View(is_strict=True)).agents] == ["agent://b/x"]
+    assert [found.uri for found in catalog.search(Query(text="x"), view=View(is_strict=True))] == ["agent://b/x"]
     for uri in ("agent://x", "agent://a/x"):
         assert catalog.definition(AgentUri(uri)).path == "a/x.md"
         with pytest.raises(UnknownAgent):
-            catalog.definition(AgentUri(uri), is_strict=True)
-    assert catalog.definition(AgentUri("agent://b/x"), is_strict=True).path == "b/x.md"
+            catalog.definition(AgentUri(uri), view=View(is_strict=True))
+    assert catalog.definition(AgentUri("agent://b/x"), view=View(is_strict=True)).path == "b/x.md"
     agent(tmp_path / "hidden.md", requires={"mcp": []})
     catalog.refresh()
     assert catalog.completions("h") == (("hidden",), 1)
-    assert catalog.completions("h", is_strict=True) == ((), 0)
+    assert catalog.completions("h", view=View(is_strict=True)) == ((), 0)
 
 
 def test_a_file_that_goes_while_it_is_judged_is_unresolved(tmp_path: Path, make: Make) -> None:

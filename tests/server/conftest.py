@@ -129,10 +129,16 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
         twins = ResourceTools(catalog, partial(resolve_against, path), is_strict=strict).tools()
         for tool in twins if tools is None else tools:
             registry.add(tool)
-        resources = AgentResources(catalog, page_size=page_size, is_strict=strict)
         notices = Notices()
         context = CallContext(run="run", trace_id="", caller=local_caller("tests"))
-        server = agent_server(resources, RegistryTools(registry, context, **more), notices)
+        registry_tools = RegistryTools(registry, context, **more)
+        resources = AgentResources(
+            catalog,
+            page_size=page_size,
+            is_strict=strict,
+            clearance_of=lambda ctx: registry_tools.caller_of(ctx).clearance,
+        )
+        server = agent_server(resources, registry_tools, notices)
         return Served(server, catalog, notices, registry)
 
     yield make

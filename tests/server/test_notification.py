@@ -18,6 +18,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from mcp.shared.memory import create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 
+from agent_resolver.schema import Caller
 from agent_resolver.server import keep_up
 from tests.server.conftest import (
     ERAS,
@@ -319,6 +320,15 @@ async def test_a_stream_is_told_of_an_address_as_it_spells_it(serve: Serve, agen
         assert await plainly_heard.until("list") == ["agent://ready", "list"]
 
 
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_change_of_an_agent_above_the_clearance_is_not_told(serve: Serve, agents: Path, mode: str) -> None:
+    served = serve(agents, caller_of=lambda _: Caller(id="ada", is_verified=True, clearance="INTERNAL"))
+    async with hearing(served.server, mode, "agent://ready", "agent://lacking") as (_, heard):
+        await served.notices.tell(["agent://ready"], {"agent://ready": 2})
+        await served.notices.tell(["agent://ready", "agent://lacking"], {"agent://ready": 2, "agent://lacking": 1})
+        assert await heard.until("list") == ["agent://lacking", "list"]
+
+
 async def test_a_stream_of_too_many_agents_is_refused(serve: Serve, agents: Path) -> None:
     async with Client(serve(agents).server, mode=MODERN) as client:
         with pytest.raises(MCPError, match="At most 1000"):
@@ -367,9 +377,10 @@ async def test_a_client_that_is_gone_is_forgotten(serve: Serve, agents: Path) ->
     await served.notices.tell(["agent://ready"])
 
     assert served.notices._connections == {}
-    assert served.notices._bus._listeners == {}
-    assert served.notices.listen._streams == set()
-    assert served.notices.listen._spellings == {}
+    assert all(bus._listeners == {} for bus in served.notices._buses.values())
+    for listening in served.notices._listening.values():
+        assert listening._streams == set()
+        assert listening._spellings == {}
 
 
 @pytest.mark.slow

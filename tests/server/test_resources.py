@@ -13,6 +13,7 @@ from mcp import Client, MCPError
 
 from agent_resolver import __version__
 from agent_resolver.catalog import encode_cursor
+from agent_resolver.schema import Caller
 from tests.server.conftest import ERAS, LEGACY, MODERN, Serve, requiring, write_agent, write_index
 
 pytestmark = pytest.mark.anyio
@@ -62,6 +63,30 @@ async def test_the_server_says_who_it_is_and_what_it_can_do(
         assert offered.completions is not None
         assert offered.prompts is None
         assert "list_agents" in (client.instructions or "")
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_caller_reads_and_lists_only_agents_they_are_cleared_for(
+    serve: Serve, tmp_path: Path, mode: str
+) -> None:
+    write_agent(tmp_path / "agents", "open")
+    write_agent(tmp_path / "agents", "medical", "constraints: { data: { sensitivity: pii.high } }")
+    caller = Caller(id="ada", is_verified=True, clearance="INTERNAL")
+    async with Client(serve(tmp_path / "agents", caller_of=lambda _: caller).server, mode=mode) as client:
+        listed = await client.list_resources(cache_mode="bypass")
+        found = (await client.call_tool("list_agents", {})).structured_content
+        refused = await client.call_tool("get_agent", {"agent": "medical"})
+        with pytest.raises(MCPError, match="Resource not found"):
+            await client.read_resource("agent://medical")
+        caller = Caller(id="bob", is_verified=True, clearance="RESTRICTED")
+        assert (await client.read_resource("agent://medical")).contents
+        everything = await client.list_resources(cache_mode="bypass")
+
+    assert [resource.name for resource in listed.resources] == ["open"]
+    assert found is not None
+    assert [each["name"] for each in found["agents"]] == ["open"]
+    assert refused.is_error
+    assert [resource.name for resource in everything.resources] == ["medical", "open"]
 
 
 @pytest.mark.parametrize("mode", ERAS)

@@ -19,7 +19,7 @@ from agent_resolver.catalog.index import CatalogIndex as CatalogIndex
 from agent_resolver.catalog.listing import Verdict as Verdict
 from agent_resolver.catalog.mention import Dangling as Dangling, dangling_mentions as dangling_mentions
 from agent_resolver.catalog.naming import Named as Named, addresses as addresses
-from agent_resolver.catalog.query import Changes as Changes, Judge as Judge, Query as Query
+from agent_resolver.catalog.query import Changes as Changes, Judge as Judge, Query as Query, View as View
 from agent_resolver.catalog.reader import read_entry as read_entry, refused_name as refused_name
 from agent_resolver.catalog.repair import repaired as repaired
 from agent_resolver.catalog.role import parse_roles as parse_roles

@@ -19,7 +19,6 @@ from agent_resolver.catalog.listing import (
     ADDRESSES,
     COLUMNS,
     NOTHING,
-    RESOLVES,
     Listed,
     Told,
     Verdict,
@@ -32,7 +31,7 @@ from agent_resolver.catalog.listing import (
     write_agent,
 )
 from agent_resolver.catalog.naming import Named, addresses
-from agent_resolver.catalog.query import Changes, Finding, Judge, Page, Query
+from agent_resolver.catalog.query import EVERYTHING, Changes, Finding, Judge, Page, Query, View
 from agent_resolver.catalog.reader import read_entry
 from agent_resolver.catalog.role import ROLES_FILE, Role, parse_roles, with_role
 from agent_resolver.catalog.uri import SCHEME, AgentUri, agent_uri
@@ -49,8 +48,8 @@ MAX_PAGE: Final = 100
 DEFAULT_PAGE: Final = 20
 CACHED_DEFINITIONS: Final = 20
 _PATHS: Final = (
-    f"(SELECT substr(uri, {len(SCHEME) + 1}) AS name, status FROM agent"  # noqa: S608 - a fixed number
-    f" UNION SELECT substr(also, {len(SCHEME) + 1}), status FROM agent WHERE also IS NOT NULL)"
+    f"(SELECT substr(uri, {len(SCHEME) + 1}) AS name, status, clearance FROM agent"  # noqa: S608 - a fixed number
+    f" UNION SELECT substr(also, {len(SCHEME) + 1}), status, clearance FROM agent WHERE also IS NOT NULL)"
 )
 """Every address without its scheme."""
 _CACHED_BYTES: Final = 8 * 1024 * 1024
@@ -124,7 +123,9 @@ class Catalog:
             before = after if after.digest == self._seen else NOTHING
         self._told, self._seen = after, after.digest
         changed = before.changed(after)
-        return Changes(changed, frozenset(uri for uri in changed if before.has(uri) or after.has(uri)))
+        strict = frozenset(uri for uri in changed if before.has(uri) or after.has(uri))
+        ranks = {uri: min(rank for told in (before, after) if (rank := told.rank(uri)) is not None) for uri in changed}
+        return Changes(changed, strict, {uri: rank for uri, rank in ranks.items() if rank})
 
     def _refresh(self) -> None:
         scanned = self._scan()
@@ -317,20 +318,22 @@ class Catalog:
             self._definitions.clear()
             self._known_version = version
 
-    def page(self, cursor: str | None = None, limit: int = DEFAULT_PAGE, *, is_strict: bool = False) -> Page:
-        """The agents after `cursor`, by name; a strict listing leaves out those whose `requires` do not resolve.
+    def page(self, cursor: str | None = None, limit: int = DEFAULT_PAGE, *, view: View = EVERYTHING) -> Page:
+        """The agents of a view after `cursor`, by name.
 
         Raises:
             BadCursor: This listing did not give the cursor, or has changed since.
             BadLimit: The limit is not one of 1 to `MAX_PAGE`.
         """
         most = _check_limit(limit)
-        return self._mended(lambda: self._page(cursor, most, is_strict))
+        return self._mended(lambda: self._page(cursor, most, view))
 
-    def _page(self, cursor: str | None, limit: int, is_strict: bool) -> Page:  # noqa: FBT001 - private
+    def _page(self, cursor: str | None, limit: int, view: View) -> Page:
         self._look()
-        listing = f"{self._strict_listing} strict" if is_strict else self._listing
-        condition = RESOLVES if is_strict else "1"
+        digest = self._strict_listing if view.is_strict else self._listing
+        # A cursor of one view leads nowhere in another.
+        condition = view.condition
+        listing = digest if view.is_whole else f"{digest} {condition}"
         after: list[Any] = []
         if cursor:
             last = decode_cursor(cursor, listing)
@@ -343,19 +346,19 @@ class Catalog:
         if cursor and not rows:
             raise BadCursor("it was not given by this server")  # A page that is the last one comes without any.
         total = self._total
-        if is_strict:
-            total = int(self._index.rows(f"SELECT count(*) FROM agent WHERE {RESOLVES}")[0][0])  # noqa: S608 - fixed
+        if not view.is_whole:
+            total = int(self._index.rows(f"SELECT count(*) FROM agent WHERE {view.condition}")[0][0])  # noqa: S608 - fixed
         agents = tuple(map(listed, rows[:limit]))
         return Page(agents, total, encode_cursor(listing, agents[-1].uri) if len(rows) > limit else None)
 
-    def search(self, query: Query, limit: int | None = DEFAULT_PAGE, *, is_strict: bool = False) -> tuple[Listed, ...]:
+    def search(self, query: Query, limit: int | None = DEFAULT_PAGE, *, view: View = EVERYTHING) -> tuple[Listed, ...]:
         """The agents that fit all that is asked for: the best fit for the text first, else by name; None for all.
 
         Raises:
             BadLimit: The limit is not one of 1 to `MAX_PAGE`.
         """
         most = -1 if limit is None else _check_limit(limit)
-        conditions, values = [RESOLVES if is_strict else "1"], []
+        conditions, values = [view.condition], []
         if query.capability is not None:
             conditions.append("file IN (SELECT file FROM capability WHERE capability = ?)")
             values.append(query.capability.casefold())
@@ -388,11 +391,11 @@ class Catalog:
         return self._mended(lambda: self._row(AgentUri(uri))) is not None
 
     def completions(
-        self, start: str, limit: int = MAX_PAGE, *, is_path: bool = False, is_strict: bool = False
+        self, start: str, limit: int = MAX_PAGE, *, is_path: bool = False, view: View = EVERYTHING
     ) -> tuple[tuple[str, ...], int]:
         """The names, or the addresses without their scheme, that start like this, and how many there are."""
         words = _PATHS if is_path else "agent"
-        return self._mended(lambda: self._completions(start, limit, words, RESOLVES if is_strict else "1"))
+        return self._mended(lambda: self._completions(start, limit, words, view.condition))
 
     def _completions(self, start: str, limit: int, words: str, shown: str) -> tuple[tuple[str, ...], int]:
         pattern = start.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
@@ -403,17 +406,17 @@ class Catalog:
 
     # Definitions ------------------------------------------------------------------------------------------------------
 
-    def definition(self, uri: AgentUri, *, is_strict: bool = False) -> Definition:
-        """One agent, whole, as it is on the disk now; a strict catalog has none whose `requires` do not resolve.
+    def definition(self, uri: AgentUri, *, view: View = EVERYTHING) -> Definition:
+        """One agent, whole, as it is on the disk now.
 
         Raises:
-            UnknownAgent: No agent has that address, or not at that version.
+            UnknownAgent: No agent of the view has that address, or not at that version.
         """
         self._mended(self._look)
         cached = self._definitions.get(uri.name, lambda kept: self._identity(kept[1].file) == kept[0])
         found = cached[1] if cached else self._mended(lambda: self._load(uri))
         # Only now: what was edited may have been judged anew.
-        if is_strict and self._mended(lambda: self._is_unresolved(uri)):
+        if not view.is_whole and not self._mended(lambda: self._is_in_view(uri, view)):
             raise UnknownAgent(uri.name)
         return _at_version(found, uri)
 
@@ -441,8 +444,8 @@ class Catalog:
         """The identity of an agent file; only a root may be a symbolic link."""
         return identity_of(os.path.realpath(path) if path in self.roots else path)
 
-    def _is_unresolved(self, uri: AgentUri) -> bool:
-        question = f"SELECT 1 FROM agent WHERE (uri = ? OR also = ?) AND NOT ({RESOLVES})"  # noqa: S608 - fixed words
+    def _is_in_view(self, uri: AgentUri, view: View) -> bool:
+        question = f"SELECT 1 FROM agent WHERE (uri = ? OR also = ?) AND {view.condition}"  # noqa: S608 - fixed words
         return bool(self._index.rows(question, [uri.name, uri.name]))
 
     def _row(self, uri: AgentUri) -> tuple[Any, ...] | None:

@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from agent_resolver.schema.classification import Classification
 from agent_resolver.schema.issue import Issue
 
 
@@ -25,6 +26,8 @@ class Entry(Struct, frozen=True, kw_only=True):
     """Every role that it plays, `role` first."""
     fallbacks: tuple[str, ...] = ()
     """The agents to take instead, the first choice first."""
+    classification: Classification = "PUBLIC"
+    """The classification of the data that the agent says it works on; PUBLIC where the file says nothing of data."""
     requires: bool = False
     """Whether the resolver has something to do for it."""
     front_matter: dict[str, Any]

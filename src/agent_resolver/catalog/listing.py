@@ -11,13 +11,14 @@ from msgspec import Struct, structs
 
 from agent_resolver.catalog.entry import Entry
 from agent_resolver.catalog.naming import Address
+from agent_resolver.schema.classification import CLASSIFICATION_RANK
 
 Status = Literal["resolved", "unresolved", "not-required"]
 
 COLUMNS: Final = "uri, name, description, model, role, digest, size, tokens, status, reason, is_derived, capabilities"
 RESOLVES: Final = "status <> 'unresolved'"
 """Holds for the agents of a strict listing."""
-ADDRESSES: Final = f"SELECT uri, also, shown, {RESOLVES} FROM agent ORDER BY uri"  # noqa: S608 - fixed words
+ADDRESSES: Final = f"SELECT uri, also, shown, {RESOLVES}, clearance FROM agent ORDER BY uri"  # noqa: S608 - fixed words
 _WORD = re.compile(r"\w+")
 _MOST_WORDS: Final = 16
 _words = msgspec.json.Decoder(tuple[str, ...])
@@ -58,6 +59,8 @@ class Told(Struct, frozen=True):
     """A number for each address under which an agent is found: another one means that something is otherwise."""
     hidden: frozenset[str]
     """The addresses that are not there for a strict client."""
+    ranks: dict[str, int]
+    """The rank of the clearance that each address takes, where that is more than the lowest."""
 
     def changed(self, after: "Told") -> frozenset[str]:
         """The addresses that came, went or give something else."""
@@ -68,8 +71,12 @@ class Told(Struct, frozen=True):
         """Whether a strict client sees something there."""
         return uri in self.shown and uri not in self.hidden
 
+    def rank(self, uri: str) -> int | None:
+        """The rank of the clearance that an address takes; None where nothing is there."""
+        return self.ranks.get(uri, 0) if uri in self.shown else None
 
-NOTHING: Final = Told("", {}, frozenset())
+
+NOTHING: Final = Told("", {}, frozenset(), {})
 
 
 def listed(row: tuple[Any, ...]) -> Listed:
@@ -80,12 +87,14 @@ def listed(row: tuple[Any, ...]) -> Listed:
 def write_agent(connection: sqlite3.Connection, address: Address, path: str, entry: Entry, verdict: Verdict) -> None:
     """Write the rows of one agent, which has none; `path` is below its root."""
     connection.execute(
-        f"INSERT INTO agent (file, shown, also, clashes_with, {COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608
+        f"INSERT INTO agent (file, shown, also, clashes_with, clearance, {COLUMNS})"  # noqa: S608 - fixed words
+        " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
         (
             address.file,
             _visible_digest(address.uri, path, entry, verdict),
             address.also,
             address.clashes_with,
+            CLASSIFICATION_RANK[entry.classification],
             address.uri,
             entry.name,
             entry.description,
@@ -145,17 +154,20 @@ def _listing_digest(connection: sqlite3.Connection, condition: str) -> str:
     return digest.hexdigest()
 
 
-def told(rows: Iterable[tuple[str, str | None, int, int]]) -> Told:
+def told(rows: Iterable[tuple[str, str | None, int, int, int]]) -> Told:
     """What clients can see, from rows of `ADDRESSES`."""
     digest = sha256()
     shown: dict[str, int] = {}
+    ranks: dict[str, int] = {}
     hidden = []
     for row in rows:
         digest.update(msgspec.json.encode(row))
         found = [uri for uri in row[:2] if uri]
         shown.update(dict.fromkeys(found, row[2]))
         hidden += [] if row[3] else found
-    return Told(digest.hexdigest(), shown, frozenset(hidden))
+        if row[4]:
+            ranks.update(dict.fromkeys(found, row[4]))
+    return Told(digest.hexdigest(), shown, frozenset(hidden), ranks)
 
 
 def match_all(text: str) -> str:

@@ -10,6 +10,7 @@ from msgspec import structs
 from agent_resolver.catalog.capability import derived_capabilities
 from agent_resolver.catalog.entry import Entry
 from agent_resolver.catalog.repair import repaired
+from agent_resolver.schema.classification import CLASSIFICATION_OF, Classification
 from agent_resolver.schema.conflict import conflict_issue
 from agent_resolver.schema.front_matter import split
 from agent_resolver.schema.issue import Issue, IssueCode, Severity
@@ -49,6 +50,7 @@ def read_entry(raw: bytes, stem: str) -> Entry | Issue | None:
         role=role or None,
         roles=(role,) if role else (),
         fallbacks=_list_of_words(said.get("fallbacks")),
+        classification=_classification_of(front_matter),
         requires="requires" in front_matter,
         front_matter=front_matter,
         digest=f"sha256-{sha256(raw).hexdigest()}",
@@ -57,6 +59,17 @@ def read_entry(raw: bytes, stem: str) -> Entry | Issue | None:
         body_at=len(raw) - len(document.body.encode()),
         issues=(*issues, *noticed, *_repeated_keys(tree)),
     )
+
+
+def _classification_of(front_matter: dict[str, Any]) -> Classification:
+    """The classification of the data that an agent file is meant for."""
+    constraints = front_matter.get("constraints")
+    data = constraints.get("data") if isinstance(constraints, dict) else None
+    sensitivity = data.get("sensitivity") if isinstance(data, dict) else None
+    if sensitivity is None:
+        return "PUBLIC"
+    # A word that is not known could mean anything, so it counts as the most sensitive one.
+    return CLASSIFICATION_OF.get(str(sensitivity), "RESTRICTED")
 
 
 def front_matter_tree(raw: bytes) -> Mapping:

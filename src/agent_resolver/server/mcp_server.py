@@ -49,6 +49,7 @@ class AgentServer(Server[Any]):
 def agent_server(resources: AgentResources, tools: RegistryTools, notices: Notices) -> AgentServer:
     """The server over these parts."""
     notices.is_strict = resources.is_strict
+    notices.clearance_of = resources.clearance_of
     hint = CacheHint(ttl_ms=TTL_MS, scope="private")
     server = AgentServer(
         NAME,

@@ -1,7 +1,8 @@
 """Tells clients of both eras that agents or tools changed."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any
 
 import anyio
@@ -20,6 +21,7 @@ from mcp.shared.exceptions import MCPError
 
 from agent_resolver.catalog.errors import MalformedUri
 from agent_resolver.catalog.uri import parse_uri
+from agent_resolver.schema.classification import CLASSIFICATION_RANK, Classification
 from agent_resolver.server.protocol_revision import is_modern
 
 Context = ServerRequestContext[Any, Any]
@@ -62,15 +64,29 @@ class Notices:
     """Who wants to know, and the one way to tell them all.
 
     A client of 2026-07-28 listens on a stream of its own, which the SDK serves. A client with a handshake subscribes
-    over its connection, which is remembered here until it closes.
+    over its connection, which is remembered here until it closes. A client is told only of agents that its caller is
+    cleared for, so there is one bus for each clearance.
     """
 
     def __init__(self) -> None:
-        self._bus = InMemorySubscriptionBus()
-        self._connections: dict[int, tuple[Connection, set[str]]] = {}
-        self.listen = Listening(self._bus)
+        self._buses = {level: InMemorySubscriptionBus() for level in CLASSIFICATION_RANK}
+        self._listening = {level: Listening(bus) for level, bus in self._buses.items()}
+        self._connections: dict[int, _Subscriber] = {}
         self.is_strict = False
         """Whether clients see only the agents that resolve."""
+        self.clearance_of: Callable[[Context], Classification] = lambda _: "RESTRICTED"
+        """Finds the clearance of a request's caller."""
+
+    async def listen(
+        self, ctx: Context, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        """Serve one stream of a client of 2026-07-28."""
+        return await self._listening[self.clearance_of(ctx)](ctx, params)
+
+    def close(self) -> None:
+        """End all streams."""
+        for listening in self._listening.values():
+            listening.close()
 
     async def initialized(self, ctx: Context, _params: types.NotificationParams) -> None:
         """Remember a client that has shaken hands: it is told when the list changes, whether it subscribes or not."""
@@ -83,9 +99,11 @@ class Notices:
         connection = ctx.session._connection  # noqa: SLF001 - the SDK has no other way to reach it later
         known = self._connections.get(id(connection))
         if known is None:
-            known = self._connections[id(connection)] = (connection, set())
+            known = self._connections[id(connection)] = _Subscriber(connection)
             connection.exit_stack.callback(self._connections.pop, id(connection), None)
-        return known[1]
+        # A connection may be used by several callers in turn: it is told only what each of them may see.
+        known.rank = min(known.rank, CLASSIFICATION_RANK[self.clearance_of(ctx)])
+        return known.wanted
 
     async def subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
         """Tell this client when an agent changes."""
@@ -104,22 +122,46 @@ class Notices:
             wanted.discard(_agent_of(params.uri))
         return types.EmptyResult()
 
-    async def tell(self, uris: Iterable[str]) -> None:
-        """Tell every client that these agents came, went or changed."""
-        changed = set(uris)
-        for uri in self.listen.spellings(changed):
-            await self._bus.publish(ResourceUpdated(uri=uri))
-        await self._bus.publish(ResourcesListChanged())
+    async def tell(self, uris: Iterable[str], ranks: Mapping[str, int] = MappingProxyType({})) -> None:
+        """Tell every client that sees them that these agents came, went or changed.
+
+        Args:
+            uris: The addresses of the agents.
+            ranks: The rank of the clearance that it takes to see each of them; 0 where absent.
+        """
+        changed = {uri: ranks.get(uri, 0) for uri in uris}
+        for level, bus in self._buses.items():
+            if visible := _seen_at(changed, CLASSIFICATION_RANK[level]):
+                for uri in self._listening[level].spellings(visible):
+                    await bus.publish(ResourceUpdated(uri=uri))
+                await bus.publish(ResourcesListChanged())
         async with anyio.create_task_group() as group:
-            for connection, wanted in list(self._connections.values()):
-                group.start_soon(_notify_client, connection, sorted(changed & wanted))
+            for subscriber in list(self._connections.values()):
+                if visible := _seen_at(changed, subscriber.rank):
+                    group.start_soon(_notify_client, subscriber.connection, sorted(visible & subscriber.wanted))
 
     async def tell_of_tools(self) -> None:
         """Tell every client that tools came, went or changed."""
-        await self._bus.publish(ToolsListChanged())
+        for bus in self._buses.values():
+            await bus.publish(ToolsListChanged())
         async with anyio.create_task_group() as group:
-            for connection, _ in list(self._connections.values()):
-                group.start_soon(_tell_of_tools, connection)
+            for subscriber in list(self._connections.values()):
+                group.start_soon(_tell_of_tools, subscriber.connection)
+
+
+class _Subscriber:
+    """A connection of a client with a handshake."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.wanted: set[str] = set()
+        """The agents that it subscribes to."""
+        self.rank = max(CLASSIFICATION_RANK.values())
+        """The rank of the lowest clearance among the callers that used it."""
+
+
+def _seen_at(changed: Mapping[str, int], rank: int) -> set[str]:
+    return {uri for uri, needed in changed.items() if needed <= rank}
 
 
 async def _tell_of_tools(connection: Connection) -> None:

@@ -1,5 +1,6 @@
 """`resources/*`: agents as `agent://` resources, a page at a time, each definition when it is asked for."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import mcp_types as types
@@ -13,7 +14,9 @@ from agent_resolver.catalog.catalog import CACHED_DEFINITIONS, DEFAULT_PAGE, MAX
 from agent_resolver.catalog.entry import Definition
 from agent_resolver.catalog.errors import BadCursor, BadLimit, MalformedUri, UnknownAgent
 from agent_resolver.catalog.listing import Listed
+from agent_resolver.catalog.query import View
 from agent_resolver.catalog.uri import SCHEME, agent_uri, parse_uri
+from agent_resolver.schema.classification import Classification
 from agent_resolver.server.protocol_revision import is_modern
 
 JSON_TYPE: Final = "application/vnd.agent-resolver.agent+json"
@@ -28,17 +31,35 @@ _KEPT_PAGES: Final = 256
 _KEPT_BYTES: Final = 8 * 1024 * 1024
 
 Context = ServerRequestContext[Any, Any]
+_PageKey = tuple[str, str | None, int, View]
+"""The digest of the listing, the cursor, the limit, and what the client sees."""
 
 
 class AgentResources:
     """Answers what clients ask of the catalog as resources."""
 
-    def __init__(self, catalog: Catalog, *, page_size: int = DEFAULT_PAGE, is_strict: bool = False) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        *,
+        page_size: int = DEFAULT_PAGE,
+        is_strict: bool = False,
+        clearance_of: Callable[[Context], Classification] = lambda _: "RESTRICTED",
+    ) -> None:
+        """Resources for clients, each of which sees the agents that its caller is cleared for.
+
+        Args:
+            catalog: The agents.
+            page_size: The number of agents on a page.
+            is_strict: True to hide the agents whose `requires` do not resolve.
+            clearance_of: Finds the clearance of a request's caller.
+        """
         self._catalog = catalog
         self._page_size = page_size
         self.is_strict = is_strict
+        self.clearance_of = clearance_of
         # A page or definition that has not changed need not be made again.
-        self._pages: Cache[tuple[str, str | None, int], types.ListResourcesResult] = Cache(_KEPT_PAGES, _KEPT_BYTES)
+        self._pages: Cache[_PageKey, types.ListResourcesResult] = Cache(_KEPT_PAGES, _KEPT_BYTES)
         # No more than the catalog keeps: of a definition that it let go of, this would not be used.
         self._reads: Cache[tuple[str, str], tuple[Definition, types.ReadResourceResult]] = Cache(
             CACHED_DEFINITIONS, _KEPT_BYTES
@@ -48,11 +69,12 @@ class AgentResources:
         """A page of agents, by name."""
         limit = limit_of(ctx, self._page_size)
         cursor = params.cursor if params else None
-        key = (self._catalog.listing, cursor, limit)
+        view = self._view_of(ctx)
+        key = (self._catalog.listing, cursor, limit, view)
         if known := self._pages.get(key):
             return known
         try:
-            page = self._catalog.page(cursor, limit, is_strict=self.is_strict)
+            page = self._catalog.page(cursor, limit, view=view)
         except (BadCursor, BadLimit) as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from None
         result = types.ListResourcesResult(
@@ -69,7 +91,7 @@ class AgentResources:
         """One agent, whole: as JSON, or the file itself with `?format=markdown`."""
         try:
             uri = parse_uri(params.uri)
-            definition = self._catalog.definition(uri, is_strict=self.is_strict)
+            definition = self._catalog.definition(uri, view=self._view_of(ctx))
         except MalformedUri as error:
             raise MCPError(types.INVALID_PARAMS, str(error), {"uri": params.uri}) from None
         except UnknownAgent:
@@ -106,7 +128,7 @@ class AgentResources:
             ],
         )
 
-    async def complete(self, _ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
+    async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
         """The names, formats or versions that start like what is written so far."""
         ref, argument = params.ref, params.argument
         is_template = isinstance(ref, types.ResourceTemplateReference) and ref.uri in {_NAME_TEMPLATE, _PATH_TEMPLATE}
@@ -115,25 +137,29 @@ class AgentResources:
         if argument.name in {"name", "path"}:
             is_path = argument.name == "path"
             values, total = self._catalog.completions(
-                argument.value, MAX_PAGE, is_path=is_path, is_strict=self.is_strict
+                argument.value, MAX_PAGE, is_path=is_path, view=self._view_of(ctx)
             )
         elif argument.name == "format":
             values = tuple(word for word in ("json", "markdown") if word.startswith(argument.value.lower()))
             total = len(values)
         elif argument.name == "version":
-            values = tuple(word for word in self._versions(params.context) if word.startswith(argument.value))
+            versions = self._versions(params.context, self._view_of(ctx))
+            values = tuple(word for word in versions if word.startswith(argument.value))
             total = len(values)
         else:
             values, total = (), 0
         completion = types.Completion(values=list(values), total=total, has_more=total > len(values))
         return types.CompleteResult(completion=completion)
 
-    def _versions(self, context: types.CompletionContext | None) -> tuple[str, ...]:
+    def _view_of(self, ctx: Context) -> View:
+        return View(is_strict=self.is_strict, clearance=self.clearance_of(ctx))
+
+    def _versions(self, context: types.CompletionContext | None, view: View) -> tuple[str, ...]:
         """The version of the agent that the other arguments name."""
         given = (context.arguments if context else None) or {}
         address = agent_uri(given["name"]) if "name" in given else f"{SCHEME}{given.get('path', '')}"
         try:
-            version = self._catalog.definition(parse_uri(address), is_strict=self.is_strict).entry.version
+            version = self._catalog.definition(parse_uri(address), view=view).entry.version
         except (MalformedUri, UnknownAgent):
             return ()
         return (version,) if version else ()

@@ -10,7 +10,7 @@ from agent_resolver.catalog.catalog import DEFAULT_PAGE, MAX_PAGE, Catalog
 from agent_resolver.catalog.entry import Definition
 from agent_resolver.catalog.errors import BadCursor, MalformedUri, UnknownAgent
 from agent_resolver.catalog.listing import Listed
-from agent_resolver.catalog.query import Query
+from agent_resolver.catalog.query import Query, View
 from agent_resolver.catalog.uri import Format, agent_uri, parse_uri
 from agent_resolver.core.choice import rejections, selection
 from agent_resolver.core.resolution import Resolution
@@ -18,6 +18,7 @@ from agent_resolver.core.server import in_order
 from agent_resolver.registry.errors import ToolFailure
 from agent_resolver.registry.tool import CallContext, Tool
 from agent_resolver.schema.agent_file import AgentFile, parse_agent_file
+from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.descriptor import Descriptor, Rules
 from agent_resolver.schema.errors import InvalidAgentFile, InvalidIndex, ResolverError
 from agent_resolver.schema.explanation import RejectionCode
@@ -80,14 +81,14 @@ _AGENTS: Final = {
 class CatalogTool:
     """A tool over the catalog."""
 
-    def __init__(self, descriptor: Descriptor, action: Callable[[Arguments], object]) -> None:
+    def __init__(self, descriptor: Descriptor, action: Callable[[Arguments, Caller], object]) -> None:
         self.descriptor = descriptor
         self._action = action
 
-    async def invoke(self, arguments: Arguments, context: CallContext) -> Any:  # noqa: ANN401, ARG002 - the port
+    async def invoke(self, arguments: Arguments, context: CallContext) -> Any:  # noqa: ANN401 - the port
         """Do it."""
         try:
-            return msgspec.to_builtins(self._action(arguments))
+            return msgspec.to_builtins(self._action(arguments, context.caller))
         except UnknownAgent as error:
             remedy = "list the agents with `list_agents`, or find one with `search_agents`"
             raise ToolFailure(FailureCode.TOOL_ERROR, str(error), remedy) from None
@@ -106,7 +107,10 @@ class CatalogTool:
 
 
 class ResourceTools:
-    """What the tools do. A strict one hides the agents whose `requires` do not resolve."""
+    """The work of the tools. Each caller sees the agents that their clearance allows.
+
+    A strict one hides the agents whose `requires` do not resolve.
+    """
 
     def __init__(
         self, catalog: Catalog, resolve: Resolve, page_size: int = DEFAULT_PAGE, *, is_strict: bool = False
@@ -163,14 +167,14 @@ class ResourceTools:
             ),
         )
 
-    def list(self, arguments: Arguments) -> object:
+    def list(self, arguments: Arguments, caller: Caller) -> object:
         """A page of agents."""
         limit = arguments.get("limit", self._page_size)
-        page = self._catalog.page(arguments.get("cursor"), limit, is_strict=self._is_strict)
+        page = self._catalog.page(arguments.get("cursor"), limit, view=self._view_of(caller))
         more = {"nextCursor": page.next_cursor} if page.next_cursor else {}
         return {"agents": list(map(_listing_document, page.agents)), "total": page.total, **more}
 
-    def search(self, arguments: Arguments) -> object:
+    def search(self, arguments: Arguments, caller: Caller) -> object:
         """The agents that fit."""
         query = Query(
             text=arguments.get("query", ""),
@@ -178,19 +182,20 @@ class ResourceTools:
             role=arguments.get("role"),
             model=arguments.get("model"),
         )
-        found = self._catalog.search(query, arguments.get("limit", self._page_size), is_strict=self._is_strict)
+        limit = arguments.get("limit", self._page_size)
+        found = self._catalog.search(query, limit, view=self._view_of(caller))
         return {"agents": list(map(_listing_document, found))}
 
-    def get(self, arguments: Arguments) -> object:
+    def get(self, arguments: Arguments, caller: Caller) -> object:
         """One agent, whole."""
-        definition, format_asked = self._definition(arguments)
+        definition, format_asked = self._definition(arguments, caller)
         if arguments.get("format", format_asked) == "markdown":
             return definition.raw.decode(errors="replace")
         return definition.to_dict()
 
-    def resolve(self, arguments: Arguments) -> object:
+    def resolve(self, arguments: Arguments, caller: Caller) -> object:
         """The lock that an agent would get, and why."""
-        definition, _ = self._definition(arguments)
+        definition, _ = self._definition(arguments, caller)
         if not definition.entry.requires:
             return {"agent": definition.uri, "status": "not-required", "lock": None, "requirements": []}
         resolution = self._resolve(parse_agent_file(definition.raw))
@@ -205,12 +210,15 @@ class ResourceTools:
             **({} if resolution.success else {"failed": resolution.failures}),
         }
 
-    def _definition(self, arguments: Arguments) -> tuple[Definition, Format]:
+    def _view_of(self, caller: Caller) -> View:
+        return View(is_strict=self._is_strict, clearance=caller.clearance)
+
+    def _definition(self, arguments: Arguments, caller: Caller) -> tuple[Definition, Format]:
         text = arguments["agent"]
         uri = parse_uri(text if "://" in text else agent_uri(text))
         if "version" in arguments:
             uri = msgspec.structs.replace(uri, version=arguments["version"])
-        return self._catalog.definition(uri, is_strict=self._is_strict), uri.format
+        return self._catalog.definition(uri, view=self._view_of(caller)), uri.format
 
 
 def _make_tool(
@@ -218,7 +226,7 @@ def _make_tool(
     description: str,
     takes: dict[str, Any],
     gives: dict[str, Any] | None,
-    action: Callable[[Arguments], object],
+    action: Callable[[Arguments, Caller], object],
 ) -> CatalogTool:
     descriptor = Descriptor(
         id=name,

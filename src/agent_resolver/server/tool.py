@@ -66,15 +66,19 @@ class RegistryTools:
         """Tools for the caller that `caller_of` finds in a request, else for the caller of `context`."""
         self._registry = registry
         self._context = context
-        self._caller_of = caller_of
+        self._caller_in = caller_of
         self._manifest = manifest
         self._waiting = WaitingCalls()
+
+    def caller_of(self, ctx: Context) -> Caller:
+        """Who sent a request."""
+        return self._caller_in(ctx) or self._context.caller
 
     async def list(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         """A page of the tools that the caller may use, by id; `_meta["agent-resolver/tag"]` picks those with a tag."""
         limit = limit_of(ctx, _PAGE)
         tag = _text_in_meta(ctx, TAG_KEY)
-        tools = self._registry.list(tag, caller=self._caller_of(ctx) or self._context.caller)
+        tools = self._registry.list(tag, caller=self.caller_of(ctx))
         listing = digest([tool.id for tool in tools])
         start = 0
         if params and params.cursor:
@@ -98,7 +102,7 @@ class RegistryTools:
 
     async def call(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         """Call a tool; what the pipeline refuses is a result that says so, for the model to read."""
-        caller = self._caller_of(ctx) or self._context.caller
+        caller = self.caller_of(ctx)
         call = (caller.id, params.name, params.arguments or {})
         parent, trace_id = _trace_of(ctx, self._waiting.trace_of(*call))
         context = structs.replace(

@@ -104,7 +104,7 @@ async def serve_http(  # noqa: PLR0913 - each is one part of the server
 
     def end() -> None:
         running.should_exit = True
-        notices.listen.close()
+        notices.close()
         # It calls it an error when a stream of an older client has to be cut, which cannot be told to close.
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
 

@@ -35,7 +35,7 @@ async def keep_up(
             _log.warning("%s", error)
             continue
         if uris := changes.strict if notices.is_strict else changes.uris:
-            await notices.tell(uris)
+            await notices.tell(uris, changes.ranks)
 
 
 async def tell_of_tools(registry: ToolRegistry, notices: Notices) -> None:

@@ -88,8 +88,13 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
         ).tools():
             offer.registry.add(tool)
         notices = Notices()
-        resources = AgentResources(catalog, page_size=page_size, is_strict=options.strict)
         tools = RegistryTools(offer.registry, offer.context, caller_of_request, offer.manifest)
+        resources = AgentResources(
+            catalog,
+            page_size=page_size,
+            is_strict=options.strict,
+            clearance_of=lambda ctx: tools.caller_of(ctx).clearance,
+        )
         server = agent_server(resources, tools, notices)
         folders, files = catalog.watched
         keep_agents = partial(keep_up, partial(_refresh_catalog, catalog, index), folders, [*files, index], notices)
