@@ -116,7 +116,7 @@ def open_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def address(open_folder: Path) -> Iterator[Address]:
     """A server over HTTP that believes whoever sits at this machine."""
-    with over_http(open_folder, "--trust", **SECRETS) as found:
+    with over_http(open_folder, "--trust", "--inbox", **SECRETS) as found:
         yield found
 
 
@@ -153,7 +153,7 @@ async def told(client: Client, tool: str, *, is_error: bool = False, meta: Any =
 async def test_the_python_sdk_lists_calls_hears_and_is_told_to_wait(
     tickets: Path, address: Address, mode: str, transport: str
 ) -> None:
-    server = over_stdio(tickets, "--trust", **SECRETS) if transport == "stdio" else address.url
+    server = over_stdio(tickets, "--trust", "--inbox", **SECRETS) if transport == "stdio" else address.url
     seen: list[str | tuple[float, float | None]] = []
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
@@ -184,7 +184,8 @@ async def test_the_python_sdk_lists_calls_hears_and_is_told_to_wait(
     assert (seen[0], seen[-1], len(seen) > 2) == ((0, 2), "result", True)
     assert (asked["status"], asked["code"]) == ("pending", "APPROVAL_REQUIRED")
     assert again["id"] == asked["id"]
-    assert shown in waiting
+    assert shown["argumentsShown"] == '{"ids":[2]}'
+    assert {key: value for key, value in shown.items() if key != "argumentsShown"} in waiting
     assert (shown["state"], shown["subject"], shown["traceId"]) == ("open", "tickets.purge", asked["traceId"])
     assert refused["message"].startswith(UNVERIFIED)
     assert (bad["code"], len(bad["details"])) == ("INPUT_VALIDATION_FAILED", 2)
@@ -225,7 +226,7 @@ def test_the_typescript_sdks_do_so_too(  # noqa: PLR0913, PLR0917 - each is need
     scripts = shutil.copytree(HERE / "clients", tmp_path / "clients")
     (scripts / "node_modules").symlink_to(BUILD / "node_modules")
     script, *mode = client.split()
-    where = [address.url] if transport == "http" else command("--trust")
+    where = [address.url] if transport == "http" else command("--trust", "--inbox")
     ran = subprocess.run(
         [node, str(scripts / script), *mode, *where],
         cwd=tickets,
@@ -313,7 +314,7 @@ def guarded(issuer: Issuer, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def guarded_address(guarded: Path) -> Iterator[Address]:
-    with over_http(guarded, "--trust", **SECRETS) as found:
+    with over_http(guarded, "--trust", "--inbox", **SECRETS) as found:
         yield found
 
 

@@ -100,13 +100,18 @@ class PendingActions:
 
     async def forget_expired(self, now: str) -> None:
         """Remove the arguments of questions that expired without an answer."""
+        actions = await self.all()
+        expired = [each.id for each in actions if each.content is not None and each.state(now) != "open"]
 
         def forget(transaction: Transaction) -> None:
-            for action in transaction.find(PENDING):
-                if action.content is not None and action.state(now) != "open":
+            for action_id in expired:
+                # Another process may have pruned it meanwhile.
+                if action := transaction.get(PENDING, action_id):
                     transaction.put(PENDING, structs.replace(action, content=None))
 
-        await self._store.write(forget)
+        # A store is written to only where there is something to remove: looking takes no write lock.
+        if expired:
+            await self._store.write(forget)
 
 
 def _count_open(snapshot: Snapshot, asked: PendingAction) -> int:
