@@ -167,7 +167,7 @@ def test_an_agent_file_that_nobody_trusts_loads_no_plugin(install: Install, tmp_
             runtime.resolve("keeper")
         assert caught.value.folders == (str(project), str(shared))
         assert "acme_notes" not in sys.modules
-        for folder in caught.value.folders:
-            TrustedFolders(home).add(folder)
+        for missing in caught.value.folders:
+            TrustedFolders(home).add(missing)
         runtime.resolve("keeper")
         assert "acme_notes" in sys.modules
