@@ -173,7 +173,7 @@ def test_a_folder_that_nobody_trusts_starts_nothing(untrusted: Path, run: Run) -
     assert failing(ran) == {
         "trust": (
             f"`{untrusted}` is not trusted, and its lock starts commands",
-            "run `agent trust-folder` once you have read them",
+            f"read what would run, then run `agent trust-folder {untrusted}`; in CI give `--trust`",
         )
     }
     assert started(untrusted) == []

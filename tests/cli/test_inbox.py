@@ -320,7 +320,8 @@ def test_with_an_issuer_and_without_a_token_nobody_answers(run: Run, folder: Pat
     keep(APPROVAL, QUESTION)
 
     for command in (("approve", APPROVAL.id), ("reject", APPROVAL.id), ("answer", QUESTION.id, "retry")):
-        ran = run("inbox", *command)
+        assert "its settings say who vouches for callers" in run("inbox", *command).stderr
+        ran = run("inbox", *command, "--trust")
 
         assert (ran.code, ran.stdout) == (1, "")
         assert "no token was given" in ran.stderr

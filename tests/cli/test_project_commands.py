@@ -367,6 +367,9 @@ def test_audit_verify_with_the_key_that_the_settings_name(
     (project / "agent.toml").write_text("[state]\nkey_env = 'STATE_KEY'\n")
 
     monkeypatch.setenv("STATE_KEY", "the key")
+    assert "its settings seal the state with a secret of this machine" in run("audit", "verify").stderr
+    assert run("audit", "verify", "--trust").code == 0
+    run("trust-folder")
     assert run("audit", "verify").code == 0
     monkeypatch.setenv("STATE_KEY", "another key")
     assert run("audit", "verify").stderr.endswith("  - the sealed root is not that of the records\n")

@@ -370,7 +370,7 @@ async def test_an_approval_on_the_command_line_is_the_same_and_the_trail_names_b
     async with connected(guarded_address.url, ERAS[1], token("ada", **ASKING)) as ada:
         # This client names no trace: the same call goes on with the one that it was told of.
         asked = await told(ada, "tickets.purge", is_error=True, ids=[7])
-        approve = ("inbox", "approve", asked["id"])
+        approve = ("inbox", "approve", asked["id"], "--trust")
         nobody = agent(guarded, *approve)
         own = agent(guarded, *approve, AGENT_TOKEN=token("ada", **ASKING))
         approved = agent(guarded, *approve, AGENT_TOKEN=token("grace"))

@@ -221,7 +221,7 @@ def test_a_project_knows_its_caller_by_variable_and_by_file(issuer: Issuer, tmp_
     settings = f'[identity]\nissuer = "{issuer.name}"\naudience = "{AUDIENCE}"\n'
     (tmp_path / "agent.toml").write_text(settings)
     (tmp_path / "token").write_text(issuer.of_person(scope="use")["access_token"] + "\n")
-    project = Session(str(tmp_path / "agents.md"), "mcp.index.json", environment={})
+    project = Session(str(tmp_path / "agents.md"), "mcp.index.json", environment={}, trusts=True)
     variables = {"AGENT_TOKEN": issuer.token()}
 
     by_variable = asyncio.run(caller_of(project, None, variables))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.project import InstalledPlugins
+from agent_resolver.catalog import Catalog, CatalogIndex
+from agent_resolver.project import InstalledPlugins, Session, TrustedFolders, UntrustedFolder, runtime_of
 from agent_resolver.runtime import (
     AgentSpec,
     EnvBuild,
@@ -145,3 +146,28 @@ def test_an_agent_gets_the_plugins_that_it_names(install: Install) -> None:
         planned("late")
     with pytest.raises(PluginNotFound, match="plugin not found: note"):
         planned("note")
+
+
+def test_an_agent_file_that_nobody_trusts_loads_no_plugin(install: Install, tmp_path: Path) -> None:
+    install("acme_notes", NOTES, notes="Notes")
+    project, shared = tmp_path / "project", tmp_path / "shared"
+    for folder in (project, shared):
+        folder.mkdir()
+    (project / "agent.toml").write_text(
+        "[models.small]\nprovider = 'local'\nupstream_model = 'small'\n[providers.local]\nadapter = 'scripted'\n"
+    )
+    (shared / "keeper.md").write_text("---\nname: keeper\nmodel: small\nruntime: {plugin_ids: [notes]}\n---\n")
+    home = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+
+    with Session(str(project / "agents.md"), "mcp.index.json", environment=home) as session:
+        catalog = Catalog([str(shared)], CatalogIndex(None))
+        catalog.refresh()
+        runtime = runtime_of(session, catalog)
+        with pytest.raises(UntrustedFolder, match="its agent files load plugins of installed packages") as caught:
+            runtime.resolve("keeper")
+        assert caught.value.folders == (str(project), str(shared))
+        assert "acme_notes" not in sys.modules
+        for missing in caught.value.folders:
+            TrustedFolders(home).add(missing)
+        runtime.resolve("keeper")
+        assert "acme_notes" in sys.modules

@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from agent_resolver.core import DifferenceKind, remedy
-from agent_resolver.project import InvalidConfig, LockRefused, Session, TrustedFolders, UntrustedFolder, UnusableState
+from agent_resolver.project import (
+    InvalidConfig,
+    LockRefused,
+    Session,
+    TrustedFolders,
+    UntrustedFolder,
+    UnusableState,
+    verifier_of,
+)
 from agent_resolver.schema import MAX_LOCKFILE_BYTES, InvalidAgentFile, InvalidIndex
 from agent_resolver.storage import FileError, OversizeFile, UnreadableFile
 from tests.conftest import Run
@@ -350,7 +358,9 @@ def test_code_of_a_project_runs_only_where_its_root_is_trusted(project: Path, tm
 def test_trust_in_a_project_is_no_trust_in_what_lies_below_it(project: Path, tmp_path: Path) -> None:
     (project / "agent.toml").write_text("[catalog]\nroots = ['team']\n")
     (project / "vendor" / "other").mkdir(parents=True)
+    (project / "vendor" / "other" / "x.md").touch()
     (project / "team").mkdir()
+    (project / "team" / "x.md").touch()
     home = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
     TrustedFolders(home).add(str(project))
 
@@ -360,6 +370,56 @@ def test_trust_in_a_project_is_no_trust_in_what_lies_below_it(project: Path, tmp
         vendored.require_trust("its lock starts commands")
     TrustedFolders(home).add(str(project / "vendor" / "other"))
     vendored.require_trust("its lock starts commands")
+
+
+def test_trust_in_what_lies_below_a_project_is_no_trust_in_its_settings(project: Path, tmp_path: Path) -> None:
+    (project / "agent.toml").touch()
+    (project / "vendor").mkdir()
+    (project / "vendor" / "x.md").touch()
+    home = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    TrustedFolders(home).add(str(project / "vendor"))
+
+    with pytest.raises(UntrustedFolder) as caught:
+        opened(agents="vendor/x.md", environment=home).require_trust("its settings load Python modules")
+    assert caught.value.folders == (str(project),)
+
+
+def test_settings_cover_no_folder_outside_of_their_own(project: Path, tmp_path: Path) -> None:
+    (project / "agent.toml").write_text("[catalog]\nroots = ['/', '..', 'link']\n")
+    (project / "link").symlink_to(tmp_path)
+
+    assert opened().folders_to_trust([str(tmp_path / "mcp.index.json")]) == [str(tmp_path), str(project)]
+
+
+def test_below_a_project_without_an_agent_file_only_its_root_counts(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "agent.toml").touch()
+    (project / "below").mkdir()
+    monkeypatch.chdir(project / "below")
+
+    assert opened().folders_to_trust() == [str(project)]
+    named = Session("agents.md", "mcp.index.json", environment={}, is_agent_named=True)
+    assert named.folders_to_trust() == [str(project), str(project / "below")]
+
+
+def test_what_the_settings_seal_or_believe_needs_trust_unless_the_operator_says_so(
+    project: Path, tmp_path: Path
+) -> None:
+    home = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "STATE_KEY": "key"}
+    believed = ("identity.issuer=https://id.example", "identity.audience=a")
+
+    given = opened("state.key_env=STATE_KEY", *believed, environment=home)
+    assert verifier_of(given)
+    _ = given.store
+    given.close()
+    (project / "agent.toml").write_text(
+        "[state]\nkey_env = 'STATE_KEY'\n[identity]\nissuer = 'https://id.example'\naudience = 'a'\n"
+    )
+    with pytest.raises(UntrustedFolder, match="its settings say who vouches for callers"):
+        verifier_of(opened(environment=home))
+    with pytest.raises(UntrustedFolder, match="its settings seal the state with a secret of this machine"):
+        _ = opened(environment=home).store
 
 
 def test_trust_may_be_given_for_once(project: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.project import TrustedFolders
+from agent_resolver.project import TrustedFolders, folders_behind
 from agent_resolver.storage import FileError, OversizeFile, UnreadableFile, UnwritableFile
 
 
@@ -154,3 +154,39 @@ def test_without_a_whole_path_the_list_is_in_the_home_folder(
     monkeypatch.setenv("HOME", str(tmp_path))
 
     assert TrustedFolders(setting).path == str(tmp_path / ".config" / "agent-resolver" / "trusted-folders.json")
+
+
+# The folders behind a path --------------------------------------------------------------------------------------------
+
+
+def test_behind_a_plain_path_there_is_its_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+
+    for path in ("x", "./x", "below/../x", f"{folder}/x", f"{folder}//below/.././x", "../mine/x"):
+        assert folders_behind(path) == {str(folder)}
+    assert folders_behind("/x") == {"/"}
+
+
+def test_behind_a_link_there_are_its_own_folder_and_that_of_each_target(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "one" / "x").symlink_to("../two/y")
+    (tmp_path / "two" / "y").symlink_to(folder / "below" / "z")
+    (tmp_path / "up").symlink_to("one/..")
+    monkeypatch.chdir(tmp_path)
+
+    behind_x = {str(tmp_path / "one"), str(tmp_path / "two"), str(folder / "below")}
+    assert folders_behind("one/x") == folders_behind(f"{tmp_path}/one/x") == behind_x
+    assert folders_behind("up/one/x") == {*behind_x, str(tmp_path)}
+    assert str(Path("up/one/x").resolve().parent) in behind_x
+
+
+def test_links_without_end_end(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "deep").symlink_to("deep/deep")
+
+    assert folders_behind(str(tmp_path / "loop")) == {str(tmp_path)}
+    assert str(tmp_path) in folders_behind(str(tmp_path / "deep"))
+    assert folders_behind(str(tmp_path / "a\0b")) == {str(tmp_path)}

@@ -6,14 +6,22 @@ from collections import abc
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from enum import Enum
+from enum import Enum, Flag
 from math import isfinite
 from typing import Annotated, Any, Final, Literal, NewType, TypeVar, Union, get_args
 from uuid import UUID
 
 from msgspec import UNSET, UnsetType
 
-from agent_resolver.capability.type_library import Annotation, Field, FieldedClass, Note, TypeLibrary, Value
+from agent_resolver.capability.type_library import (
+    Annotation,
+    Field,
+    FieldedClass,
+    Note,
+    TypeLibrary,
+    Value,
+    unsafe_validator,
+)
 from agent_resolver.capability.unsafe import At, Unsafe, UnsafeCode
 
 MAX_DEPTH: Final = 16
@@ -241,6 +249,7 @@ class _Walk:
 
     def _check_enum(self, cls: type[Enum], at: At) -> None:
         self._report_found(self._library.unsafe_class(cls), at)
+        self._report_found(_unsafe_enum(cls), at)
         if not any(all(type(member.value) is value_type for member in cls) for value_type in (str, int)):
             message = f"the values of `{cls.__name__}` are not all strings, nor all integers: make them so"
             self._report(UnsafeCode.ARBITRARY_CLASS, at, message)
@@ -279,6 +288,18 @@ class _Walk:
 
     def _report_found(self, found: Iterable[Unsafe], at: At) -> None:
         self.found.extend(each.within(at) for each in found)
+
+
+def _unsafe_enum(cls: type[Enum]) -> Iterator[Unsafe]:
+    """Code of an enumeration that takes or gives other values than those that the schema lists."""
+    if cls._missing_.__func__ is not Enum._missing_.__func__:  # type: ignore[attr-defined]
+        yield unsafe_validator("a flag" if issubclass(cls, Flag) else "`_missing_`")
+    authored = [base for base in cls.__mro__ if base.__module__ != Enum.__module__]
+    # Where the class of enumerations keeps a `__new__` that an author wrote.
+    if any("__new_member__" in vars(base) for base in authored):
+        yield unsafe_validator("`__new__`")
+    if any(member.value is not member._value_ for member in cls):
+        yield unsafe_validator("`value`")
 
 
 def _reason_refused(annotation: Annotation, origin: Annotation) -> Iterator[Unsafe]:

@@ -1,6 +1,8 @@
 """Classes with fields, and the port for the libraries that they are written with."""
 
 import dataclasses
+import inspect
+import types
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Literal, Protocol, TypeAlias
@@ -17,6 +19,13 @@ Direction = Literal["input", "output"]
 
 NOTE_KEYS: Final = frozenset({"title", "description", "examples", "deprecated", "format"})
 """The keywords that an author may add to a schema: they describe it, and refuse no value."""
+
+
+OWN_METHODS: Final = ("__new__", "__init__", "__setattr__", "__getattribute__")
+"""The methods that can change a value while it is made, filled or read, without a word in the schema."""
+_LIBRARIES: Final = frozenset({"builtins", "enum", "msgspec", "pydantic", "typing", "typing_extensions"})
+_GENERATED: Final = "<string>"
+"""Where Python says that the code of a method lies which the decorator of dataclasses wrote."""
 
 
 class Note(Struct, frozen=True, kw_only=True):
@@ -116,6 +125,23 @@ def unsafe_post_init(name: str) -> Unsafe:
     return Unsafe(code=UnsafeCode.POST_INIT, message=message)
 
 
+def unsafe_methods(cls: type[Any], names: Sequence[str] = OWN_METHODS) -> Iterator[Unsafe]:
+    """The faults of a class whose author wrote one of these methods, in it or in a class that it is made of."""
+    authored = [base for base in cls.__mro__ if base.__module__.partition(".")[0] not in _LIBRARIES]
+    for name in names:
+        methods = (vars(base).get(name) for base in authored)
+        if any(method is not None and not _is_generated(method) for method in methods):
+            yield unsafe_post_init(name)
+
+
+def _is_generated(method: Value) -> bool:
+    """True if a library wrote the method: pydantic, or the decorator of dataclasses."""
+    function = getattr(method, "__func__", method)
+    code = getattr(function, "__code__", None)
+    module = getattr(function, "__globals__", {}).get("__name__", "")
+    return (code is not None and code.co_filename == _GENERATED) or module.partition(".")[0] in _LIBRARIES
+
+
 def unsafe_default_factory(instead: str) -> Unsafe:
     """The fault of a field whose default is made again for each value."""
     message = f"a default factory may give another default each time: {instead}"
@@ -146,11 +172,20 @@ def _fielded_dataclass(cls: type[Any]) -> FieldedClass:
     hints = typing.get_type_hints(cls, include_extras=True)
     # The docstring that the decorator generates describes nothing.
     described = cls.__doc__ if cls.__doc__ and not cls.__doc__.startswith(f"{cls.__name__}(") else ""
+    checked = (unsafe_post_init("__post_init__"),) if hasattr(cls, "__post_init__") else ()
     return FieldedClass(
         fields=tuple(_field_of_dataclass(field, hints[field.name]) for field in dataclasses.fields(cls)),
         description=described,
-        unsafe=(unsafe_post_init("__post_init__"),) if hasattr(cls, "__post_init__") else (),
+        unsafe=(*checked, *unsafe_methods(cls), *_unsafe_descriptors(cls)),
     )
+
+
+def _unsafe_descriptors(cls: type[Any]) -> Iterator[Unsafe]:
+    """The faults of fields that are properties, or the like, in the class: setting them runs code."""
+    for field in dataclasses.fields(cls):
+        found = inspect.getattr_static(cls, field.name, None)
+        if hasattr(type(found), "__set__") and not isinstance(found, types.MemberDescriptorType):
+            yield unsafe_post_init(type(found).__name__).within((field.name,))
 
 
 def _field_of_dataclass(field: "dataclasses.Field[Any]", hint: Annotation) -> Field:

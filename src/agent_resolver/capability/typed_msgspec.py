@@ -21,6 +21,7 @@ from agent_resolver.capability.type_library import (
     standard_fielded_class,
     unsafe_alias,
     unsafe_default_factory,
+    unsafe_methods,
     unsafe_post_init,
     unsafe_schema_override,
     unsafe_validator,
@@ -136,8 +137,11 @@ def _unsafe_meta(meta: Meta, annotation: Annotation) -> Iterator[Unsafe]:
         yield unsafe_schema_override(f"`extra_json_schema` with {', '.join(f'`{key}`' for key in more)}")
     if meta.tz is not None:
         yield unsafe_validator("`tz`")
+    inner = {unwrapped(each)[0] for each in members_of(annotation) or [annotation]}
+    if meta.multiple_of is not None and float in inner:
+        yield unsafe_validator("`multiple_of` on floats")
     # The schema of these is any text: msgspec gives them no format.
-    if not {datetime, time}.isdisjoint(unwrapped(each)[0] for each in members_of(annotation) or [annotation]):
+    if not inner.isdisjoint({datetime, time}):
         for example in (each for each in meta.examples or () if isinstance(each, str)):
             try:
                 msgspec.convert(example, annotation)
@@ -154,6 +158,7 @@ def _struct_class(annotation: Annotation) -> type[Struct] | None:
 def _unsafe_struct(cls: type[Struct]) -> Iterator[Unsafe]:
     if hasattr(cls, "__post_init__"):
         yield unsafe_post_init("__post_init__")
+    yield from unsafe_methods(cls)
     if cls.__struct_config__.array_like:
         message = f"the fields of `{cls.__name__}` have no names in JSON: leave out `array_like`"
         yield Unsafe(code=UnsafeCode.POSITIONAL_FIELDS, message=message)

@@ -1,5 +1,7 @@
 """Types that pydantic reads. This module, and pydantic, is imported only for a capability with such a type."""
 
+import dataclasses
+import re
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -49,6 +51,7 @@ from pydantic_core import PydanticUndefined
 from agent_resolver.capability.supported_type import MAX_DEPTH, is_list, is_mapping, members_of, unwrapped
 from agent_resolver.capability.type_library import (
     NOTE_KEYS,
+    OWN_METHODS,
     Annotation,
     Direction,
     Field,
@@ -59,6 +62,7 @@ from agent_resolver.capability.type_library import (
     standard_fielded_class,
     unsafe_alias,
     unsafe_default_factory,
+    unsafe_methods,
     unsafe_post_init,
     unsafe_schema_override,
     unsafe_validator,
@@ -86,7 +90,8 @@ class PydanticLibrary:
         """The fields of a model, a dataclass (of pydantic or not) or a TypedDict."""
         if not isinstance(annotation, type) or not hasattr(annotation, "__pydantic_fields__"):
             standard = standard_fielded_class(annotation)
-            return standard and structs.replace(standard, unsafe=(*standard.unsafe, *self.unsafe_class(annotation)))
+            more = (*self.unsafe_class(annotation), *_ignored_fields(annotation)) if standard else ()
+            return standard and structs.replace(standard, unsafe=(*standard.unsafe, *more))
         described = annotation.__doc__ or ""
         return FieldedClass(
             fields=tuple(_field_of_model(name, info) for name, info in _fields_of(annotation).items()),
@@ -193,6 +198,7 @@ def _unsafe_class(cls: type[Any]) -> Iterator[Unsafe]:
         yield from _unsafe_hooks(cls)
         if hasattr(cls, "__post_init__"):
             yield unsafe_post_init("__post_init__")
+        yield from unsafe_methods(cls)
         return
     if issubclass(cls, RootModel):
         message = f"`{cls.__name__}` has no fields of its own: use the type inside"
@@ -201,10 +207,20 @@ def _unsafe_class(cls: type[Any]) -> Iterator[Unsafe]:
         yield unsafe_post_init("model_post_init, or a private attribute,")
     if cls.__pydantic_custom_init__:
         yield unsafe_post_init("__init__")
+    yield from unsafe_methods(cls, [name for name in OWN_METHODS if name != "__init__"])
     for hook, unsafe in _HOOKS.items():
         known = getattr(BaseModel, hook, None)
         if known and getattr(cls, hook).__func__ is not known.__func__:
             yield unsafe(f"`{hook}`")
+
+
+def _ignored_fields(cls: type[Any]) -> Iterator[Unsafe]:
+    """The fields of a dataclass that pydantic puts into the schema, and whose values it does not keep."""
+    for name, field in getattr(cls, "__dataclass_fields__", {}).items():
+        if isinstance(field.type, dataclasses.InitVar):
+            yield unsafe_validator("`InitVar`").within((name,))
+        elif not field.init:
+            yield unsafe_validator("`init=False`").within((name,))
 
 
 def _unsafe_hooks(cls: type[Any]) -> Iterator[Unsafe]:
@@ -218,7 +234,7 @@ def _unsafe_config(config: Mapping[str, Any]) -> Iterator[Unsafe]:
         yield Unsafe(code=UnsafeCode.OPEN_OBJECT, message=message)
     yield from (_unsafe_transform(f"`str_{key}`") for key in _TRANSFORMS if config.get(f"str_{key}"))
     yield from _unsafe_extra(config.get("json_schema_extra"))
-    for key in ("model_title_generator", "field_title_generator"):
+    for key in ("model_title_generator", "field_title_generator", "json_schema_mode_override"):
         if config.get(key):
             yield unsafe_schema_override(f"`{key}`")
     if config.get("json_encoders"):
@@ -292,6 +308,12 @@ def _hidden_constraints(item: Value, only: Annotation) -> Iterator[Unsafe]:
         or (isinstance(item, _LENGTHS) and not is_sized)
     ):
         yield unsafe_validator(f"`{type(item).__name__}` on this type")
+    if isinstance(item, MultipleOf) and only is float:
+        # Pydantic takes what is nearly a multiple, other readers of the schema do not.
+        yield unsafe_validator("`multiple_of` on floats")
+    pattern = getattr(item, "pattern", None)
+    if isinstance(pattern, re.Pattern) and pattern.flags & ~re.UNICODE:
+        yield unsafe_validator("a `pattern` with flags")
     for key in (*_HIDDEN, "pattern") if only is not str else _HIDDEN:
         if getattr(item, key, None) is not None:
             yield unsafe_validator(f"`{key}` on this type")
@@ -301,6 +323,8 @@ def _unsafe_field(info: FieldInfo) -> Iterator[Unsafe]:
     if info.default_factory:
         yield unsafe_default_factory("use a constant; pydantic copies one such as `[]`")
     yield from _unsafe_extra(info.json_schema_extra)
+    if info.init is False:
+        yield unsafe_validator("`init=False`")
     if info.field_title_generator:
         yield unsafe_schema_override("`field_title_generator`")
     if info.exclude or getattr(info, "exclude_if", None):

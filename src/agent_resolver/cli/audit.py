@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from agent_resolver.cli.errors import Refusal, Usage
-from agent_resolver.cli.option import Commands, add_agents, add_command, add_group, add_json, add_project, session_of
+from agent_resolver.cli.option import (
+    Commands,
+    add_agents,
+    add_command,
+    add_group,
+    add_json,
+    add_project,
+    add_trust,
+    session_of,
+)
 from agent_resolver.cli.output import err, out, out_json, safe
 from agent_resolver.schema.audit import AuditRecord
 from agent_resolver.storage.port import Snapshot
@@ -58,6 +67,7 @@ def add_to(commands: Commands) -> None:
     for parser, run in ((show, run_show), (verify, run_verify)):
         add_agents(parser)
         add_project(parser)
+        add_trust(parser)
         add_json(parser)
         parser.set_defaults(run=run)
 

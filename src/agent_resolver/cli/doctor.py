@@ -228,10 +228,12 @@ def _check_trust(session: "Session") -> Check:
         why = session.why_trust_is_needed
         if why is None:
             return Check("trust", ok=True, finding="not needed: the lock starts no commands, and no secrets are sent")
-        session.require_trust(why)
+        session.require_trust(why, files=session.files_of_lock)
     except ResolverError as error:
-        return Check("trust", ok=False, finding=str(error), hint="run `agent trust-folder` once you have read them")
-    return Check("trust", ok=True, finding=f"{session.root} is trusted")
+        return Check("trust", ok=False, finding=str(error), hint=error.hint)
+    folders = session.folders_to_trust(session.files_of_lock)
+    verb = "is" if len(folders) == 1 else "are"
+    return Check("trust", ok=True, finding=f"{' and '.join(folders)} {verb} trusted")
 
 
 def _check_servers(session: "Session") -> list[Check]:

@@ -52,6 +52,11 @@ def add_governed(parser: argparse.ArgumentParser) -> None:
     add_lock(parser)
     add_project(parser)
     add_token(parser)
+    add_trust(parser)
+
+
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """`--trust`."""
     parser.add_argument("--trust", action="store_true", help="let the project's code run this once, for CI")
 
 

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 from agent_resolver.cli.audit import existing_store
 from agent_resolver.cli.errors import Usage
-from agent_resolver.cli.option import Commands, add_agents, add_command, add_group, add_json, add_project, session_of
+from agent_resolver.cli.option import (
+    Commands,
+    add_agents,
+    add_command,
+    add_group,
+    add_json,
+    add_project,
+    add_trust,
+    session_of,
+)
 from agent_resolver.cli.output import err, out, out_json, safe
 from agent_resolver.core.approval import instant
 
@@ -59,6 +68,7 @@ def add_to(commands: Commands) -> None:
     for parser, run in ((info, run_info), (backup, run_backup), (prune, run_prune)):
         add_agents(parser)
         add_project(parser)
+        add_trust(parser)
         add_json(parser)
         parser.set_defaults(run=run)
 

@@ -54,5 +54,5 @@ from agent_resolver.project.plugin import InstalledPlugins as InstalledPlugins
 from agent_resolver.project.secret import ProjectSecrets as ProjectSecrets
 from agent_resolver.project.session import Session as Session
 from agent_resolver.project.tools import OpenTools as OpenTools, open_tools as open_tools
-from agent_resolver.project.trust import TrustedFolders as TrustedFolders
+from agent_resolver.project.trust import TrustedFolders as TrustedFolders, folders_behind as folders_behind
 from agent_resolver.project.workspace import Member as Member, members as members

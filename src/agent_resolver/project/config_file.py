@@ -2,7 +2,9 @@
 
 import os
 
+from agent_resolver.storage.errors import ForeignFile
 from agent_resolver.storage.file import read_bounded, read_head
+from agent_resolver.storage.ownership import require_own
 
 CONFIG_NAME = "agent.toml"
 
@@ -23,6 +25,19 @@ def find_config(start: str) -> str | None:
         folder = above
 
 
-def read_config(path: str) -> bytes:
-    """The bytes of an `agent.toml`."""
-    return read_bounded(path, _MAX_BYTES)
+def read_config(path: str, users: frozenset[int] = frozenset()) -> bytes:
+    """The bytes of an `agent.toml`; that of another user is refused, since it is found without being named.
+
+    Args:
+        path: The file.
+        users: Those whose file it may be; none named is everyone.
+
+    Raises:
+        ForeignFile: It, or the symbolic link to it, belongs to another user.
+    """
+    try:
+        require_own(path, users)
+        return read_bounded(path, _MAX_BYTES, users)
+    except ForeignFile as error:
+        error.hint += "; an empty `agent.toml` beside your agent file keeps those above it out"
+        raise

@@ -5,13 +5,14 @@ ResolverError
 ├── LockRefused        the lock does not hold, so nothing is connected
 ├── ManifestDrift      the code offers other tools than the committed manifest says; holds every change
 ├── RefusedManifest    the committed manifest of tools cannot be used
-├── UntrustedFolder    code of the project would run, and nobody said that it may
+├── UntrustedFolder    a folder would decide what runs, and no person said that it may
 ├── UnusableModule     a module of the project gives no tools
 ├── UnusableState      the state cannot be kept where the settings say
 └── UnusableWorkspace  a folder cannot be searched for agent files
     └── EmptyWorkspace there are none
 """
 
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -33,12 +34,15 @@ class InvalidConfig(ResolverError):
 
 
 class UntrustedFolder(ResolverError):
-    """Code or commands of a folder would run, and nobody said that they may."""
+    """Folders decide what would run, or which secrets are used, and no person trusts them."""
 
-    def __init__(self, folder: str, why: str) -> None:
-        super().__init__(f"`{folder}` is not trusted, and {why}")
-        self.folder = folder
-        self.hint = f"read what would run, then run `agent trust-folder {folder}`; in CI give `--trust`"
+    def __init__(self, folders: Sequence[str], why: str) -> None:
+        named = " and ".join(f"`{folder}`" for folder in folders)
+        super().__init__(f"{named} {'is' if len(folders) == 1 else 'are'} not trusted, and {why}")
+        self.folders = tuple(folders)
+        # Quoted, since a person copies the command, and the author of a repository chose the name.
+        commands = " and ".join(f"`agent trust-folder {shlex.quote(folder)}`" for folder in folders)
+        self.hint = f"read what would run, then run {commands}; in CI give `--trust`"
 
 
 class UnusableModule(ResolverError):

@@ -56,8 +56,11 @@ def verifier_of(project: Session) -> "Verifier | None":
     """What verifies tokens here, or None where no issuer vouches for callers.
 
     Raises:
+        UntrustedFolder: `agent.toml` says whom to believe, and no person trusts its folder.
         UnusableIdentity: The settings name an issuer without an audience, an audience alone, or an unsafe address.
     """
+    if any(map(project.is_set_by_file, ("identity.issuer", "identity.audience"))):
+        project.require_trust("its settings say who vouches for callers")
     identity = project.config.identity
     issuer, audience = identity.issuer, identity.audience
     if not issuer and not audience:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -116,8 +116,17 @@ def runtime_of(session: Session, catalog: Catalog) -> AgentRuntime:
         builder.with_provider(name, Provider(executor=_Unopened(name)))
     for capability in load_capabilities(session):
         builder.with_tool(capability)
-    builder.with_agents(agents).with_plugins(InstalledPlugins()).with_locks(ProjectLocks(session, agents))
+    plugins = InstalledPlugins(partial(_require_trust_in_agents, session, catalog))
+    builder.with_agents(agents).with_plugins(plugins).with_locks(ProjectLocks(session, agents))
     return builder.build_unchecked()
+
+
+def _require_trust_in_agents(session: Session, catalog: Catalog) -> None:
+    """Stop before a plugin is loaded, unless a person trusts the folders of the agent files that could name it."""
+    folders, files = catalog.watched
+    # A link in the folder is not followed, so that any name in it leads to the same folders.
+    agents = (os.path.join(folder, "agents.md") for folder in folders)
+    session.require_trust("its agent files load plugins of installed packages", files=(*agents, *files))
 
 
 class _Unopened(Struct, frozen=True):

@@ -1,6 +1,6 @@
 """Plugins that installed packages offer, each loaded when an agent names it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
@@ -16,7 +16,13 @@ PLUGINS: Final = "agent_resolver.plugins"
 class InstalledPlugins(Mapping[str, Plugin]):
     """The plugins of installed packages by id; nothing of a package runs before its plugin is asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, before_loading: Callable[[], None] = lambda: None) -> None:
+        """The plugins of all installed packages.
+
+        Args:
+            before_loading: Called before code of a package runs; raises to stop it.
+        """
+        self._before_loading = before_loading
         self._loaded: dict[str, Plugin] = {}
 
     def __getitem__(self, plugin_id: str) -> Plugin:
@@ -27,7 +33,9 @@ class InstalledPlugins(Mapping[str, Plugin]):
             InvalidPlugin: A package does, and it cannot be used.
         """
         if plugin_id not in self._loaded:
-            self._loaded[plugin_id] = _load_plugin(plugin_id, self._offers[plugin_id])
+            offers = self._offers[plugin_id]
+            self._before_loading()
+            self._loaded[plugin_id] = _load_plugin(plugin_id, offers)
         return self._loaded[plugin_id]
 
     def __iter__(self) -> Iterator[str]:

@@ -16,7 +16,7 @@ from agent_resolver.core.verification import examine
 from agent_resolver.project.config import Config, Layers, Loaded, load_config, masked
 from agent_resolver.project.config_file import find_config, read_config
 from agent_resolver.project.errors import LockRefused, UntrustedFolder, UnusableState
-from agent_resolver.project.trust import TrustedFolders
+from agent_resolver.project.trust import TrustedFolders, folders_behind
 from agent_resolver.schema.agent_file import AgentFile, Constraints, Limits, Reading, limits_in, read_agent_file
 from agent_resolver.schema.artifact_path import lock_path_of
 from agent_resolver.schema.errors import InvalidAgentFile
@@ -29,6 +29,7 @@ from agent_resolver.schema.lockfile import Lockfile
 from agent_resolver.schema.tree import Mapping as Tree, Node, plain
 from agent_resolver.storage.errors import UnreadableFile
 from agent_resolver.storage.file import read_bounded
+from agent_resolver.storage.ownership import believed_users, require_own
 
 if TYPE_CHECKING:
     from agent_resolver.catalog.catalog import Catalog
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 
 _SQLITE = "sqlite:///"
 _DEFAULT_ROOTS = ("agents", "agents.md")
+_JOURNALS = ("-wal", "-shm", "-journal")
+"""What SQLite adds to the name of a database for the files that it keeps beside it."""
+_COMPILED = f"{os.sep}__pycache__"
 _OF_A_LOCK = {("requires",), ("version",)}
 """What an agent file must say only for the sake of its lock."""
 
@@ -72,6 +76,8 @@ class Session:
         self.environment = environment
         self._flags = flags
         self._trusts = trusts
+        self.users = believed_users(environment)
+        """Those whose files may decide what runs."""
         self.config_path = find_config(self.folder)
         self.root = os.path.dirname(self.config_path) if self.config_path else self.folder
         self._opened = ExitStack()
@@ -88,8 +94,13 @@ class Session:
 
     @cached_property
     def loaded(self) -> Loaded:
-        """The settings, and where each came from."""
-        content = read_config(self.config_path) if self.config_path else b""
+        """The settings, and where each came from.
+
+        Raises:
+            ForeignFile: Their file belongs to another user.
+            InvalidConfig: With every fault of the first layer that has one.
+        """
+        content = read_config(self.config_path, self.users) if self.config_path else b""
         shown = os.path.relpath(self.config_path) if self.config_path else None
         return load_config(Layers(file=shown, content=content, environment=self.environment, flags=self._flags))
 
@@ -111,7 +122,7 @@ class Session:
 
     @cached_property
     def _reading(self) -> Reading:
-        return read_agent_file(read_bounded(self.agent_path, MAX_AGENT_FILE_BYTES))
+        return read_agent_file(read_bounded(self.agent_path, MAX_AGENT_FILE_BYTES, self.users))
 
     @property
     def _agent_faults(self) -> list[Issue]:
@@ -156,8 +167,10 @@ class Session:
         """The lock, verified in full: nothing may be connected that it does not vouch for.
 
         Raises:
+            ForeignFile: It, the agent file or the index belongs to another user.
             LockRefused: It is missing, or anything about it does not hold.
         """
+        require_own(self.index_path, self.users)
         examined = examine(self._lock_content, self.agent, self.servers)
         if examined.lockfile is None or examined.differences:
             hint = remedy(examined.differences[0].kind)
@@ -172,7 +185,7 @@ class Session:
     @cached_property
     def _lock_content(self) -> bytes:
         try:
-            return read_bounded(self.lock_path, MAX_LOCKFILE_BYTES)
+            return read_bounded(self.lock_path, MAX_LOCKFILE_BYTES, self.users)
         except UnreadableFile as error:
             if error.missing:
                 raise LockRefused(f"`{self.lock_path}` is missing", hint="run `agent resolve`") from None
@@ -191,16 +204,27 @@ class Session:
         """The state, made if it is not there.
 
         Raises:
-            UntrustedFolder: The settings keep the state elsewhere, and no person trusts the folder.
+            UntrustedFolder: The state would be outside of the project or use a secret, and no person trusts the folder.
             UnreadableFile: It is not a state file, is damaged, or comes from a newer version.
         """
         from agent_resolver.storage.sqlite.store import SqliteStore
 
-        if not _is_within(self.state_path, self.root):
+        if any(not _is_within(os.path.realpath(path), self.root) for path in self._files_of_state()):
             self.require_trust("its settings keep the state outside of it")
+        # What is sealed with a secret lets its reader try out guesses of the secret.
+        if self.is_set_by_file("state.key_env"):
+            self.require_trust("its settings seal the state with a secret of this machine")
         store = SqliteStore(self.state_path, key=self.key)
         self._opened.callback(store.close)
         return store
+
+    def _files_of_state(self) -> tuple[str, ...]:
+        """The state file, and each symbolic link among what is written beside it: it may lead out of the project."""
+        from agent_resolver.storage.sqlite.owner import owners_folder
+
+        path = self.state_path
+        beside = (*(f"{path}{suffix}" for suffix in _JOURNALS), owners_folder(path), self.key_path)
+        return (path, *filter(os.path.islink, beside))
 
     @property
     def has_state(self) -> bool:
@@ -277,18 +301,69 @@ class Session:
 
         return ProjectSecrets(self.config.secrets, self.environment, self.root)
 
-    def require_trust(self, why: str) -> None:
-        """Stop before code of this project runs, unless a person trusts its folder.
+    def is_set_by_file(self, key: str) -> bool:
+        """True if `agent.toml` decides about a setting, rather than the operator with a variable or a flag."""
+        if not self.config_path:
+            return False
+        prefix = f"{os.path.relpath(self.config_path)}:"
+        return any(item.key == key and item.origin.startswith(prefix) for item in self.loaded.settings)
+
+    def require_trust(self, why: str, *, files: Sequence[str] = (), modules: Sequence[str] = ()) -> None:
+        """Stop before the project decides what runs, unless a person trusts every folder that has a say in it.
+
+        Args:
+            why: What the project would do, for the refusal.
+            files: What has a say besides the settings and the agent file.
+            modules: The files of modules that the settings name.
 
         Raises:
-            UntrustedFolder: Nobody does.
+            ForeignFile: One of the folders, or a module, belongs to another user.
+            UntrustedFolder: No person trusts one of the folders; holds all of them.
         """
-        if not self._trusts and not TrustedFolders(self.environment).is_trusted(self.trusted_folder):
-            raise UntrustedFolder(self.trusted_folder, why)
+        folders = self.folders_to_trust(files, modules)
+        for path in (*folders, *modules):
+            require_own(path, self.users)
+        if self._trusts:
+            return
+        trusted = TrustedFolders(self.environment).all()
+        if missing := [folder for folder in folders if folder not in trusted]:
+            raise UntrustedFolder(missing, why)
+
+    def folders_to_trust(self, files: Sequence[str] = (), modules: Sequence[str] = ()) -> list[str]:
+        """Every folder that a person must trust before these files and modules decide what runs, in order.
+
+        1. The root, which has the settings, and which modules are imported from.
+        2. The folders behind the settings, the agent file and the other files. Trust in the root covers those that
+           hold agent files the settings know of. An agent file elsewhere below the root may have come with other
+           people's code, so its own folder counts.
+        3. The folders behind the modules, as far as they lie outside of the root.
+        """
+        settings = [self.config_path] if self.config_path else []
+        agents = [self.agent_path] if self.has_agent else []
+        governing = {folder for path in (*settings, *agents, *files) for folder in folders_behind(path)}
+        # What is compiled belongs to the folder of its source.
+        imported = {folder.removesuffix(_COMPILED) for path in modules for folder in folders_behind(path)}
+        return sorted(
+            {
+                self.root,
+                *(folder for folder in governing if not self._is_known(folder)),
+                *(folder for folder in imported if not _is_within(folder, self.root)),
+            }
+        )
+
+    def _is_known(self, folder: str) -> bool:
+        """True if the settings look for agent files in a folder of the project."""
+        known = (os.path.realpath(os.path.join(self.root, root)) for root in self.config.catalog.roots or ("agents",))
+        return any(_is_within(folder, each) and _is_within(each, self.root) for each in known)
+
+    @property
+    def files_of_lock(self) -> tuple[str, str]:
+        """What decides about locked servers besides the settings and the agent file."""
+        return (self.index_path, self.lock_path)
 
     @property
     def why_trust_is_needed(self) -> str | None:
-        """Why a person must trust the folder before its tools are opened; None if this machine risks nothing."""
+        """Why the folders must be trusted before the locked servers are opened; None if this machine risks nothing."""
         entries = self.lockfile.servers
         if any(entry.launch for entry in entries):
             return "its lock starts commands"
@@ -296,16 +371,6 @@ class Session:
         if any(entry.server_id in self.config.servers for entry in entries):
             return "its settings send secrets of this machine to servers"
         return None
-
-    @property
-    def trusted_folder(self) -> str:
-        """The folder that must be trusted: the project's root, for agent files that its settings know of.
-
-        An agent file elsewhere below it may have come with somebody else's code, so its own folder counts.
-        """
-        known = (os.path.realpath(os.path.join(self.root, root)) for root in self.config.catalog.roots or ("agents",))
-        is_known = self.folder == self.root or any(_is_within(self.folder, folder) for folder in known)
-        return self.root if is_known else self.folder
 
 
 def _is_within(path: str, folder: str) -> bool:

@@ -113,7 +113,7 @@ async def _vouched_for(session: Session, run: str, *, has_lock: bool) -> list["C
     store = session.store
     try:
         if has_lock and (why := session.why_trust_is_needed):
-            session.require_trust(why)
+            session.require_trust(why, files=session.files_of_lock)
         capabilities = load_capabilities(session)
     except LockRefused as refused:
         kinds = sorted({difference.kind.value for difference in refused.details})

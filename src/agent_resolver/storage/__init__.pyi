@@ -1,11 +1,13 @@
 from agent_resolver.storage.clock import SystemClock as SystemClock, system_time as system_time
 from agent_resolver.storage.errors import (
     FileError as FileError,
+    ForeignFile as ForeignFile,
     LeaseLost as LeaseLost,
     OversizeFile as OversizeFile,
     UnreadableFile as UnreadableFile,
     UnwritableFile as UnwritableFile,
 )
+from agent_resolver.storage.exclusive import exclusively as exclusively
 from agent_resolver.storage.file import (
     Batch as Batch,
     create_beside as create_beside,
@@ -17,6 +19,7 @@ from agent_resolver.storage.file import (
     write_atomic as write_atomic,
 )
 from agent_resolver.storage.memory import MemoryStore as MemoryStore
+from agent_resolver.storage.ownership import believed_users as believed_users, require_own as require_own
 from agent_resolver.storage.port import Lease as Lease, Snapshot as Snapshot, Store as Store, Transaction as Transaction
 from agent_resolver.storage.seal import AesSeal as AesSeal, key_beside as key_beside
 from agent_resolver.storage.sqlite.commit import Committer as Committer

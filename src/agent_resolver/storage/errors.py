@@ -2,6 +2,7 @@
 
 ResolverError
 ├── FileError
+│   ├── ForeignFile       belongs to another user, and would decide what runs
 │   ├── UnreadableFile    missing, not a regular file, or not permitted
 │   ├── OversizeFile      larger than its kind may be
 │   └── UnwritableFile    the target cannot be replaced
@@ -20,6 +21,17 @@ class FileError(ResolverError):
         super().__init__(f"`{path}` {problem}")
         self.path = path
         self.problem = problem
+
+
+class ForeignFile(FileError):
+    """The file, or the symbolic link to it, belongs to another user, and would decide what runs."""
+
+    exit_code = 1
+
+    def __init__(self, path: str, owner: int) -> None:
+        super().__init__(path, f"belongs to {_name_user(owner)}, and would decide what runs as you")
+        self.owner = owner
+        self.hint = "read it first; then copy it, so that it is yours, or change its owner with `chown`"
 
 
 class UnreadableFile(FileError):
@@ -46,3 +58,12 @@ class LeaseLost(ResolverError):
     def __init__(self, name: str) -> None:
         super().__init__(f"The lease on {name} was lost: another process works on it now")
         self.name = name
+
+
+def _name_user(number: int) -> str:
+    try:
+        import pwd
+
+        return f"the user `{pwd.getpwuid(number).pw_name}`"
+    except (ImportError, KeyError):  # Windows has no such list, and a container may know only the number.
+        return f"the user with the number {number}"

@@ -8,7 +8,7 @@ from functools import cache
 from io import FileIO
 from typing import Final, Self
 
-from agent_resolver.storage.errors import OversizeFile, UnreadableFile, UnwritableFile
+from agent_resolver.storage.errors import ForeignFile, OversizeFile, UnreadableFile, UnwritableFile
 
 _KINDS: Final = {
     stat.S_IFDIR: "a directory",
@@ -22,15 +22,25 @@ _MANY: Final = 16
 _FLUSHES_AT_ONCE: Final = 8
 
 
-def read_bounded(path: str, limit: int) -> bytes:
+def read_bounded(path: str, limit: int, users: frozenset[int] = frozenset()) -> bytes:
     """The bytes of a regular file of at most `limit` bytes.
 
+    Args:
+        path: The file.
+        limit: How many bytes it may have.
+        users: Those whose file it may be; none named is everyone.
+
     Raises:
+        ForeignFile: It belongs to another user.
         UnreadableFile: There is no such file, or it is no regular file, or may not be read.
         OversizeFile: It is larger than `limit`.
     """
     with _open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
+        found = os.fstat(file.fileno())
+        # Asked of the open file: under its name there may be another one a moment later.
+        if users and found.st_uid not in users:
+            raise ForeignFile(path, found.st_uid)
+        size = found.st_size
         content = file.readall() if size <= limit else b""
     if max(size, len(content)) > limit:
         raise OversizeFile(path, f"is larger than {limit:,} bytes, the most that is read")

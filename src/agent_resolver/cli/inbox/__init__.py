@@ -3,7 +3,16 @@
 import argparse
 from importlib import import_module
 
-from agent_resolver.cli.option import Commands, add_agents, add_command, add_group, add_json, add_project, add_token
+from agent_resolver.cli.option import (
+    Commands,
+    add_agents,
+    add_command,
+    add_group,
+    add_json,
+    add_project,
+    add_token,
+    add_trust,
+)
 
 _EXAMPLES = """\
   agent inbox list                                        what waits for a person
@@ -55,6 +64,7 @@ def add_to(commands: Commands) -> None:
     ):
         add_agents(parser)
         add_project(parser)
+        add_trust(parser)
         add_token(parser)
         add_json(parser)
         parser.set_defaults(run=_import_and_run, inbox_command=run)

@@ -4,7 +4,7 @@ import argparse
 from importlib import import_module
 
 from agent_resolver.cli.catalog import add_root
-from agent_resolver.cli.option import Commands, add_command, add_index, add_json, add_project
+from agent_resolver.cli.option import Commands, add_command, add_index, add_json, add_project, add_trust
 
 _EXAMPLES = """\
   agent plan reviewer                      its model, plugins and tools, and why each absent tool is absent
@@ -20,7 +20,7 @@ def add_to(commands: Commands) -> None:
     add_root(parser)
     add_index(parser)
     add_project(parser)
-    parser.add_argument("--trust", action="store_true", help="let the project's code run this once, for CI")
+    add_trust(parser)
     add_json(parser)
     parser.set_defaults(run=_import_and_run)
 

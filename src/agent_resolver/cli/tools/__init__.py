@@ -3,7 +3,16 @@
 import argparse
 from importlib import import_module
 
-from agent_resolver.cli.option import Commands, add_agents, add_command, add_governed, add_group, add_json, add_project
+from agent_resolver.cli.option import (
+    Commands,
+    add_agents,
+    add_command,
+    add_governed,
+    add_group,
+    add_json,
+    add_project,
+    add_trust,
+)
 
 _EXAMPLES = """\
   agent tools list                                        what the lock and the code offer
@@ -91,7 +100,7 @@ def _add_own(group: Commands) -> None:
     for parser, module in ((manifest, "manifest"), (changes, "diff"), (certify, "certify")):
         add_agents(parser)
         add_project(parser)
-        parser.add_argument("--trust", action="store_true", help="let the project's code run this once, for CI")
+        add_trust(parser)
         add_json(parser)
         parser.set_defaults(run=_run_on_code, tools_module=module)
 
