@@ -53,6 +53,7 @@ def call(tool: Tool, context: CallContext = CONTEXT, **arguments: Any) -> Any:
     idempotent=True,
     read_only=True,
     secrets=["TOKEN"],
+    secret_fields=["pin"],
     subdomain="polite",
     tags=["tests", "connector", "connector"],
     maintainer="the tests",
@@ -86,6 +87,7 @@ def test_a_capability_is_a_tool_with_all_that_was_declared() -> None:
         "priority": "P2",
         "is_idempotent": True,
         "secrets": ("TOKEN",),
+        "secret_fields": ("pin",),
         "is_isolated": False,
     }
     assert structs.asdict(found.labels) == {

@@ -170,7 +170,7 @@ def test_where_there_is_an_issuer_looking_takes_a_token(run: Run, folder: Path, 
     (folder / "agent.toml").write_text('[identity]\nissuer = "https://login.example.com"\naudience = "agents"\n')
     keep(APPROVAL)
 
-    ran = run("inbox", *command)
+    ran = run("inbox", *command, "--trust")
 
     assert (ran.code, ran.stdout) == (1, "")
     assert "no token was given" in ran.stderr
@@ -365,7 +365,7 @@ def test_a_secret_is_not_typed_in_and_is_settled_when_it_is_there(
 def test_without_state_there_is_nothing_to_look_at_and_none_is_made(
     run: Run, folder: Path, command: tuple[str, ...]
 ) -> None:
-    ran = run("inbox", *command)
+    ran = run("inbox", *command, "--trust")
 
     assert (ran.code, ran.stdout) == (2, "")
     assert ran.stderr.startswith(f"error: `{folder}/.agent/state.db` does not exist\nhint: nothing was recorded here")
@@ -395,7 +395,7 @@ def test_without_state_there_is_nothing_to_look_at_and_none_is_made(
 def test_a_command_that_cannot_be_understood_ends_with_2(run: Run, command: tuple[str, ...]) -> None:
     keep(APPROVAL)
 
-    ran = run("inbox", *command)
+    ran = run("inbox", *command, "--trust")
 
     assert (ran.code, ran.stdout) == (2, "")
     assert "error: " in ran.stderr
