@@ -130,6 +130,22 @@ def error(ran: Ran) -> dict[str, Any]:
     return found
 
 
+def tools_of(run: Run, agent: str = "x") -> list[str]:
+    """The tools of an agent's plan."""
+    ran = run("plan", agent, "--json")
+    assert ran.code == 0, ran.stdout
+    return [tool["id"] for tool in json.loads(ran.stdout)["tools"]]
+
+
+def free_keeper(project: Path, keys: str, name: str = "agents/keeper.md") -> None:
+    """The agent with a lock, with other lists of tools."""
+    text = KEEPER.replace("tools: crm.find, crm.merge, crm.delete, Read, Bash(git *)\n", keys)
+    text = text.replace('  allowed_tool_patterns: ["agent_run_*", "calender.*"]\n', "").replace(
+        "  delegates: [helper]\n", ""
+    )
+    (project / name).write_text(text)
+
+
 # What it prints -------------------------------------------------------------------------------------------------------
 
 
@@ -249,6 +265,58 @@ def test_plan_of_an_invalid_file_as_json(project: Path, run: Run) -> None:
             ],
         }
     ]
+
+
+# Lists of tools -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ("", ["crm.find", "crm.save"]),
+        ('tools: ["*"]\n', ["crm.find", "crm.save"]),
+        ("tools:\n", []),
+        ("tools: []\n", []),
+        ("allowed-tools: Bash(git:*) crm.find\n", ["crm.find"]),
+        ("tools: crm.find, crm.save\nallowedTools: [crm.save]\n", ["crm.save"]),
+        ("tools: Agent(x, crm.save, y), crm.find\n", ["crm.find"]),
+        ("disallowedTools: crm.save\n", ["crm.find"]),
+        ("disallowedTools: mcp__crm__save\n", ["crm.find"]),
+        ("excluded_tools: [crm.save(id)]\n", ["crm.find"]),
+        ("excludeTools: ['crm.*']\n", []),
+        ("tools: ['*']\nexclude_tools: [crm.find]\nexcludedTools: [crm.save]\n", []),
+    ],
+)
+def test_a_list_of_tools_holds_under_each_spelling(project: Path, run: Run, keys: str, expected: list[str]) -> None:
+    free_keeper(project, keys)
+
+    assert tools_of(run, "keeper") == expected
+
+
+@pytest.mark.parametrize(
+    ("keys", "key", "hint"),
+    [
+        ("tols: []\n", "tols", "did you mean `tools`?"),
+        ("Tools: []\n", "Tools", "did you mean `tools`?"),
+        ("t\u043e\u043els: []\n", "t\u043e\u043els", "did you mean `tools`?"),
+        ("tools: [crm.find]\nTOOLS: []\n", "TOOLS", "did you mean `tools`?"),
+        ("blocked-tools: [crm.save]\n", "blocked-tools", "did you mean `disallowedTools`?"),
+        ("delegates: [helper]\n", "delegates", "write it as `runtime.delegates`"),
+        ("residency: us-only\n", "residency", "write it as `constraints.data.residency`"),
+    ],
+)
+@pytest.mark.parametrize("folder", ["agents", "agents/team/inner"])
+def test_a_list_or_limit_that_would_be_overlooked_leaves_no_plan(  # noqa: PLR0913, PLR0917 - a table
+    project: Path, run: Run, folder: str, keys: str, key: str, hint: str
+) -> None:
+    (project / folder).mkdir(parents=True, exist_ok=True)
+    (project / folder / "x.md").write_text(f"---\nname: x\n{keys}---\n")
+    found = error(run("plan", "x", "--json"))
+    issues = [(issue["path"], issue["hint"]) for issue in found["files"][0]["issues"]]
+    checked = run("catalog", "check")
+
+    assert (found["code"], issues) == ("INVALID_SPEC", [(key, hint)])
+    assert (checked.code, f"{hint} ({folder}/x.md:" in checked.stdout) == (0, True)
 
 
 @pytest.mark.parametrize(

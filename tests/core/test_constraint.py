@@ -2,7 +2,7 @@
 
 import pytest
 from hypothesis import given
-from msgspec import UNSET, structs
+from msgspec import UNSET, UnsetType, structs
 
 from agent_resolver import AgentFile
 from agent_resolver.core import limits_of, position_of, requirements_of
@@ -53,3 +53,12 @@ def test_constraints_limit_the_same_with_and_without_requirements(constraints: C
 
     assert limits_in(constraints) == limits_of(agent) == expected
     assert limits_of(structs.replace(agent, constraints=UNSET)) == Limits()
+
+
+@pytest.mark.parametrize("rules", [(UNSET, True), (True, UNSET), (True, True), (True, False), (False, True)])
+def test_either_rule_about_signed_servers_is_enough(rules: tuple[bool | UnsetType, bool | UnsetType]) -> None:
+    inner, outer = (TrustConstraints(require_signed=rule) for rule in rules)
+    needs = Requires(mcp=())
+    agent = AgentFile(name="a", version="1", requires=needs, constraints=Constraints(trust=inner), trust=outer)
+
+    assert limits_of(agent).require_signed is True

@@ -7,7 +7,7 @@ from agent_resolver.schema.agent_file import AgentFile, Limits, Requirement, lim
 
 def limits_of(agent: AgentFile) -> Limits:
     """The constraints that every server chosen for `agent` must follow."""
-    return limits_in(agent.constraints) if agent.constraints else Limits()
+    return limits_in(agent.constraints, agent.trust)
 
 
 def requirements_of(agent: AgentFile) -> tuple[Requirement, ...]:
