@@ -267,6 +267,64 @@ def test_plan_of_an_invalid_file_as_json(project: Path, run: Run) -> None:
     ]
 
 
+# Delegates ------------------------------------------------------------------------------------------------------------
+
+SUMMARY = "summarizer_system_prompt: s, summarizer_user_prompt: u, min_savings_ratio: 0.5"
+
+
+def write_agents(project: Path, **agents: str) -> None:
+    for name, front_matter in agents.items():
+        (project / "agents" / f"{name}.md").write_text(f"---\nname: {name}\n{front_matter}---\n")
+
+
+@pytest.mark.parametrize("summary_model", ["large", "somewhere/else"])
+def test_the_summary_model_of_a_delegate_does_not_escape_residency(project: Path, run: Run, summary_model: str) -> None:
+    compaction = f"{{ {SUMMARY}, summary_model: {summary_model} }}"
+    write_agents(
+        project,
+        boss="constraints: { data: { residency: eu-only } }\nruntime: { delegates: [middle] }\n",
+        middle="runtime: { delegates: [boss, low] }\n",
+        low=f"runtime: {{ sections: {{ compaction: {compaction} }} }}\n",
+    )
+    found = error(run("plan", "boss", "--json"))
+
+    assert found["code"] == "CONSTRAINT_BROKEN"
+    assert f"agent boss cannot use summary model {summary_model} of delegate low: RESIDENCY_UNKNOWN" in found["message"]
+    assert run("plan", "low").code == 0
+
+
+@pytest.mark.parametrize(
+    ("pattern", "closed"),
+    [("crm.save", "crm.save"), ("save", "crm.save"), ("contacts.write", "crm.save"), ("crm.f*", "crm.find")],
+)
+def test_what_a_caller_forbids_its_delegate_does_not_have(project: Path, run: Run, pattern: str, closed: str) -> None:
+    free_keeper(project, "")
+    write_agents(
+        project,
+        boss=f"constraints: {{ actions: {{ forbid: ['{pattern}'] }} }}\nruntime: {{ delegates: [keeper, partner] }}\n",
+        free="runtime: { delegates: [keeper] }\n",
+    )
+    bound, free = (json.loads(run("plan", name, "--json").stdout) for name in ("boss", "free"))
+    keeper = bound["delegates"][0]
+
+    assert free["delegates"][0]["tools"] == ["crm.find", "crm.save"]
+    assert keeper["tools"] == [tool for tool in ("crm.find", "crm.save") if tool != closed]
+    assert (closed, "FORBIDDEN_ACTION") in {(absent["id"], absent["code"]) for absent in keeper["absent"]}
+    assert f"      not {closed}: Agent forbids '{pattern}'" in run("plan", "boss").stdout
+    assert [warning["code"] for warning in bound["warnings"]] == ["REMOTE_NOT_BOUND"]
+
+
+def test_a_delegate_without_a_plan_is_shown_with_the_reason(project: Path, run: Run, snapshot: Snapshot) -> None:
+    write_agents(project, boss="runtime: { delegates: [lost, partner, helper] }\n")
+
+    snapshot(run("plan", "boss"))
+    assert json.loads(run("plan", "boss", "--json").stdout)["delegates"] == [
+        {"agent": "helper", "kind": "local", "tools": [], "absent": []},
+        {"agent": "lost", "error": "model not found: gpt-4o"},
+        {"agent": "partner", "kind": "remote"},
+    ]
+
+
 # Lists of tools -------------------------------------------------------------------------------------------------------
 
 
