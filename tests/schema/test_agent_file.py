@@ -277,7 +277,7 @@ def test_two_rules_about_signed_servers_that_disagree_are_refused(inner: str, ou
 @pytest.mark.parametrize(
     ("trust", "expected"),
     [
-        ("high", "9:8 trust: Expected object, received string"),
+        ("high", "9:1 trust: Expected object, received string"),
         (
             "{requireSigned: yes}",
             "9:9 trust.requireSigned: Expected boolean, received string (write `true` or `false`)",

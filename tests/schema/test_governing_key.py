@@ -45,6 +45,7 @@ def lenient(text: str) -> list[str]:
         ("trust: {signed: true}\n", ["trust.signed: Unknown key|did you mean `requireSigned`?"]),
         ("trusts: {}\n", ["trusts: Unknown key|did you mean `trust`?"]),
         ("fruit: banana\n", []),
+        ("<<: {trust: {}}\n", ["<<: Unknown key|write out the keys that it stands for"]),
         ("max_rounds: 3\n", ["max_rounds: Unknown key|write it as `runtime.max_rounds`"]),
         *((f"{key}: [read]\n", []) for key in TOOL_LISTS),
     ],
@@ -61,6 +62,7 @@ def test_where_a_file_governs_any_likely_slip_is_refused(more: str, expected: li
         ("Constraint: {}\n", ["Constraint: Unknown key|did you mean `constraints`?"]),
         ("constraint: {}\nconstraints: {}\n", ["constraint: Unknown key|did you mean `constraints`?"]),
         ("tools: a\ntools: b\n", ["tools: Duplicate key|"] * 2),
+        ("<<: {tools: []}\n", ["<<: Unknown key|write out the keys that it stands for"]),
         ("runtime: {}\nruntime: {}\n", ["runtime: Duplicate key|"] * 2),
     ],
 )

@@ -52,6 +52,8 @@ _RUNTIME_PLACES: Final = {
 }
 """The keys that decide how an agent runs, each with its place."""
 
+_MERGE_KEY: Final = "<<"
+"""Has no meaning in YAML 1.2; a file that relies on it has keys that nothing reads."""
 _NEAR: Final = 0.86
 """How alike a key must be to be a slip and not another word."""
 _NEAR_TOOLS: Final = 0.8
@@ -171,6 +173,8 @@ def _right_place(item: Item) -> str:
 
 def _meant_key(item: Item) -> str:
     """A hint at the governing key that a key at the top was meant to be, or nothing."""
+    if item.key == _MERGE_KEY:
+        return "write out the keys that it stands for"
     meant = _nearest_key(item.key)
     if not meant or (meant in TOOL_LISTS and not _may_list_tools(item)):
         return ""
