@@ -112,6 +112,10 @@ def test_a_usual_key_of_another_tool_is_left_alone(key: str) -> None:
     assert lenient(f"{key}: x\n") == []
 
 
+def test_a_key_that_is_far_too_long_is_not_a_slip() -> None:
+    assert lenient(f"{'tools' * 100}: x\n") == []
+
+
 MISPLACED = [
     ("residency: eu-only\n", "residency", "constraints.data.residency"),
     ("Residency: eu-only\n", "Residency", "constraints.data.residency"),

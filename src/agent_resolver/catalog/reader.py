@@ -148,7 +148,7 @@ def _governing_keys(tree: Mapping) -> Iterator[Issue]:
     """A warning for every key that keeps the agent from being planned; repeated ones have theirs already."""
     for fault in governing_key_faults(tree):
         if fault.code is not IssueCode.DUPLICATE_KEY:
-            message = f"{fault.message}; the agent can be served, and not be planned"
+            message = f"{fault.message}, so that the agent is served but has no plan"
             yield structs.replace(fault, severity=Severity.WARNING, message=message)
 
 

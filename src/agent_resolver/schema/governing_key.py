@@ -58,6 +58,8 @@ _NEAR: Final = 0.86
 """How alike a key must be to be a slip and not another word."""
 _NEAR_TOOLS: Final = 0.8
 """The same for lists of tools, whose names are short."""
+_LONGEST_KEY: Final = 100
+"""Nothing longer is a slip, and what was compared is kept for the next file."""
 _SHORTEST_SLIP: Final = 6
 """Among shorter names, slips are other words: `date` is not `data`."""
 _READ_KEYS: Final = frozenset({*GOVERNING_KEYS, *TOOL_LISTS, "model"})
@@ -175,7 +177,7 @@ def _meant_key(item: Item) -> str:
     """A hint at the governing key that a key at the top was meant to be, or nothing."""
     if item.key == _MERGE_KEY:
         return "write out the keys that it stands for"
-    meant = _nearest_key(item.key)
+    meant = _nearest_key(item.key) if len(item.key) <= _LONGEST_KEY else ""
     if not meant or (meant in TOOL_LISTS and not _may_list_tools(item)):
         return ""
     return f"did you mean `{meant}`?"
