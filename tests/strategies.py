@@ -93,7 +93,13 @@ def agents() -> st.SearchStrategy[dict[str, Any]]:
             actions=_objects({}, forbid=_lists(_NAMES)),
             trust=_objects({}, requireSigned=st.booleans()),
         ),
-    )
+        trust=_objects({}, requireSigned=st.booleans()),
+    ).filter(_agrees_on_signed_servers)
+
+
+def _agrees_on_signed_servers(document: dict[str, Any]) -> bool:
+    rules = (document.get("trust", {}), document.get("constraints", {}).get("trust", {}))
+    return len({rule["requireSigned"] for rule in rules if rule}) <= 1
 
 
 # What happens to them -------------------------------------------------------------------------------------------------
@@ -150,7 +156,12 @@ def _disturb(draw: st.DrawFn, document: list[Any]) -> None:
         case "rename":
             key = draw(st.sampled_from([key[:-1], key + "s", key.upper(), "endpoint", "launch", "policy"]))
         case _ if isinstance(container, Pairs):
-            container.append((draw(st.sampled_from(["x", "toolScopes", "policy", ""])), pairs(draw(_STRANGERS))))
+            container.append(
+                (
+                    draw(st.sampled_from(["x", "toolScopes", "policy", "", "residency", "data", "trust"])),
+                    pairs(draw(_STRANGERS)),
+                )
+            )
     container[position] = (key, pairs(value)) if isinstance(container, Pairs) else pairs(value)
 
 

@@ -210,3 +210,21 @@ def test_capabilities_are_derived_where_none_are_stated() -> None:
         found = entry(f"name: a\ndescription: Reviews Python code\n{said}")
         assert found.capabilities == ("python",)
         assert found.is_derived
+
+
+@pytest.mark.parametrize(
+    ("front_matter", "message", "hint"),
+    [
+        ("Tools: [read]\n", "Unknown key, so that the agent is served but has no plan", "did you mean `tools`?"),
+        ("forbid: [x]\n", "Has no effect here, so that the agent is served but has no plan",
+         "write it as `constraints.actions.forbid`"),
+    ],
+)  # fmt: skip
+def test_a_key_that_leaves_an_agent_without_a_plan_is_a_warning(front_matter: str, message: str, hint: str) -> None:
+    (issue,) = entry(f"name: a\n{front_matter}").issues
+
+    assert (issue.severity, issue.message, issue.hint) == (Severity.WARNING, message, hint)
+
+
+def test_names_inside_parentheses_are_not_tools_of_the_list() -> None:
+    assert entry("name: a\ntools: Agent(x, Read), Grep\n").tools == ("Agent(x, Read)", "Grep")

@@ -265,7 +265,7 @@ def test_a_repair_keeps_every_key_a_key(empty: Path, run: Run) -> None:
     write(
         empty / "agents",
         {
-            "a.md": '---\nname: a\n"description": Reviews code: all of it\nallowed tools: x: y\n---\n',
+            "a.md": '---\nname: a\n"description": Reviews code: all of it\nhouse rules: x: y\n---\n',
             "b.md": '---\n name: b\ndescription: "c" and "d"\nmodel:opus\n---\n',
         },
     )
@@ -273,7 +273,7 @@ def test_a_repair_keeps_every_key_a_key(empty: Path, run: Run) -> None:
 
     assert run("catalog", "check", "--fix", "--strict").code == 0
     assert contents(empty / "agents") == {
-        "a.md": b'---\nname: a\n"description": "Reviews code: all of it"\nallowed tools: "x: y"\n---\n',
+        "a.md": b'---\nname: a\n"description": "Reviews code: all of it"\nhouse rules: "x: y"\n---\n',
         "b.md": b'---\nname: b\ndescription: "\\"c\\" and \\"d\\""\nmodel: opus\n---\n',
     }
     after = document(run("catalog", "list", "--json"))

@@ -70,6 +70,12 @@ def test_one_with_requirements_needs_its_lock(tools: ToolProject, run: Run) -> N
         (FORBID.replace("forbid", "forbids"), "constraints.actions.forbids: Unknown key"),
         (FORBID.replace("[tickets.create]", "tickets.create"), "constraints.actions.forbid: Expected array"),
         (f"{FORBID}constraints: {{}}\n", "constraints: Duplicate key"),
+        ("forbid: [tickets.create]\n", "forbid: Has no effect here"),
+        ("constraints: {forbid: [tickets.create]}\n", "constraints.forbid: Has no effect here"),
+        ("tols: [tickets.close]\n", "tols: Unknown key"),
+        ("Tools: [tickets.close]\n", "Tools: Unknown key"),
+        ("t\u043e\u043els: [tickets.close]\n", "t\u043e\u043els: Unknown key"),
+        ("denied_tools: [tickets.create]\n", "denied_tools: Unknown key"),
     ],
 )
 def test_a_constraint_that_is_misspelt_is_refused(tools: ToolProject, run: Run, front: str, fault: str) -> None:

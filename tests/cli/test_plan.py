@@ -130,6 +130,22 @@ def error(ran: Ran) -> dict[str, Any]:
     return found
 
 
+def tools_of(run: Run, agent: str = "x") -> list[str]:
+    """The tools of an agent's plan."""
+    ran = run("plan", agent, "--json")
+    assert ran.code == 0, ran.stdout
+    return [tool["id"] for tool in json.loads(ran.stdout)["tools"]]
+
+
+def free_keeper(project: Path, keys: str, name: str = "agents/keeper.md") -> None:
+    """The agent with a lock, with other lists of tools."""
+    text = KEEPER.replace("tools: crm.find, crm.merge, crm.delete, Read, Bash(git *)\n", keys)
+    text = text.replace('  allowed_tool_patterns: ["agent_run_*", "calender.*"]\n', "").replace(
+        "  delegates: [helper]\n", ""
+    )
+    (project / name).write_text(text)
+
+
 # What it prints -------------------------------------------------------------------------------------------------------
 
 
@@ -249,6 +265,116 @@ def test_plan_of_an_invalid_file_as_json(project: Path, run: Run) -> None:
             ],
         }
     ]
+
+
+# Delegates ------------------------------------------------------------------------------------------------------------
+
+SUMMARY = "summarizer_system_prompt: s, summarizer_user_prompt: u, min_savings_ratio: 0.5"
+
+
+def write_agents(project: Path, **agents: str) -> None:
+    for name, front_matter in agents.items():
+        (project / "agents" / f"{name}.md").write_text(f"---\nname: {name}\n{front_matter}---\n")
+
+
+@pytest.mark.parametrize("summary_model", ["large", "somewhere/else"])
+def test_the_summary_model_of_a_delegate_does_not_escape_residency(project: Path, run: Run, summary_model: str) -> None:
+    compaction = f"{{ {SUMMARY}, summary_model: {summary_model} }}"
+    write_agents(
+        project,
+        boss="constraints: { data: { residency: eu-only } }\nruntime: { delegates: [middle] }\n",
+        middle="runtime: { delegates: [boss, low] }\n",
+        low=f"runtime: {{ sections: {{ compaction: {compaction} }} }}\n",
+    )
+    found = error(run("plan", "boss", "--json"))
+
+    assert found["code"] == "CONSTRAINT_BROKEN"
+    assert f"agent boss cannot use summary model {summary_model} of delegate low: RESIDENCY_UNKNOWN" in found["message"]
+    assert run("plan", "low").code == 0
+
+
+@pytest.mark.parametrize(
+    ("pattern", "closed"),
+    [("crm.save", "crm.save"), ("save", "crm.save"), ("contacts.write", "crm.save"), ("crm.f*", "crm.find")],
+)
+def test_what_a_caller_forbids_its_delegate_does_not_have(project: Path, run: Run, pattern: str, closed: str) -> None:
+    free_keeper(project, "")
+    write_agents(
+        project,
+        boss=f"constraints: {{ actions: {{ forbid: ['{pattern}'] }} }}\nruntime: {{ delegates: [keeper, partner] }}\n",
+        free="runtime: { delegates: [keeper] }\n",
+    )
+    bound, free = (json.loads(run("plan", name, "--json").stdout) for name in ("boss", "free"))
+    keeper = bound["delegates"][0]
+
+    assert free["delegates"][0]["tools"] == ["crm.find", "crm.save"]
+    assert keeper["tools"] == [tool for tool in ("crm.find", "crm.save") if tool != closed]
+    assert (closed, "FORBIDDEN_ACTION") in {(absent["id"], absent["code"]) for absent in keeper["absent"]}
+    assert f"      not {closed}: Agent forbids '{pattern}'" in run("plan", "boss").stdout
+    assert [warning["code"] for warning in bound["warnings"]] == ["REMOTE_NOT_BOUND"]
+
+
+def test_a_delegate_without_a_plan_is_shown_with_the_reason(project: Path, run: Run, snapshot: Snapshot) -> None:
+    write_agents(project, boss="runtime: { delegates: [lost, partner, helper] }\n")
+
+    snapshot(run("plan", "boss"))
+    assert json.loads(run("plan", "boss", "--json").stdout)["delegates"] == [
+        {"agent": "helper", "kind": "local", "tools": [], "absent": []},
+        {"agent": "lost", "error": "model not found: gpt-4o"},
+        {"agent": "partner", "kind": "remote"},
+    ]
+
+
+# Lists of tools -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ("", ["crm.find", "crm.save"]),
+        ('tools: ["*"]\n', ["crm.find", "crm.save"]),
+        ("tools:\n", []),
+        ("tools: []\n", []),
+        ("allowed-tools: Bash(git:*) crm.find\n", ["crm.find"]),
+        ("tools: crm.find, crm.save\nallowedTools: [crm.save]\n", ["crm.save"]),
+        ("tools: Agent(x, crm.save, y), crm.find\n", ["crm.find"]),
+        ("disallowedTools: crm.save\n", ["crm.find"]),
+        ("disallowedTools: mcp__crm__save\n", ["crm.find"]),
+        ("excluded_tools: [crm.save(id)]\n", ["crm.find"]),
+        ("excludeTools: ['crm.*']\n", []),
+        ("tools: ['*']\nexclude_tools: [crm.find]\nexcludedTools: [crm.save]\n", []),
+    ],
+)
+def test_a_list_of_tools_holds_under_each_spelling(project: Path, run: Run, keys: str, expected: list[str]) -> None:
+    free_keeper(project, keys)
+
+    assert tools_of(run, "keeper") == expected
+
+
+@pytest.mark.parametrize(
+    ("keys", "key", "hint"),
+    [
+        ("tols: []\n", "tols", "did you mean `tools`?"),
+        ("Tools: []\n", "Tools", "did you mean `tools`?"),
+        ("t\u043e\u043els: []\n", "t\u043e\u043els", "did you mean `tools`?"),
+        ("tools: [crm.find]\nTOOLS: []\n", "TOOLS", "did you mean `tools`?"),
+        ("blocked-tools: [crm.save]\n", "blocked-tools", "did you mean `disallowedTools`?"),
+        ("delegates: [helper]\n", "delegates", "write it as `runtime.delegates`"),
+        ("residency: us-only\n", "residency", "write it as `constraints.data.residency`"),
+    ],
+)
+@pytest.mark.parametrize("folder", ["agents", "agents/team/inner"])
+def test_a_list_or_limit_that_would_be_overlooked_leaves_no_plan(  # noqa: PLR0913, PLR0917 - a table
+    project: Path, run: Run, folder: str, keys: str, key: str, hint: str
+) -> None:
+    (project / folder).mkdir(parents=True, exist_ok=True)
+    (project / folder / "x.md").write_text(f"---\nname: x\n{keys}---\n")
+    found = error(run("plan", "x", "--json"))
+    issues = [(issue["path"], issue["hint"]) for issue in found["files"][0]["issues"]]
+    checked = run("catalog", "check")
+
+    assert (found["code"], issues) == ("INVALID_SPEC", [(key, hint)])
+    assert (checked.code, f"{hint} ({folder}/x.md:" in checked.stdout) == (0, True)
 
 
 @pytest.mark.parametrize(

@@ -235,6 +235,55 @@ def test_a_misspelt_constraint_never_passes_in_silence(project: Path, run: Run) 
     assert json.loads(run("resolve", "--json").stdout)["warnings"][0]["path"] == "constraints.data.residence"
 
 
+def test_trust_at_the_top_refuses_unsigned_servers(project: Path, run: Run) -> None:
+    index = project / "mcp.index.json"
+    index.write_text(index.read_text().replace('"signed": true', '"signed": false'))
+    agents = project / "agents.md"
+    text = agents.read_text()
+    assert run("resolve", "-o", "loose.lock").code == 0
+    agents.write_text(text.replace("\nrequires:", "\ntrust: {requireSigned: true}\nrequires:"))
+    ran = run("resolve")
+
+    assert ran.code == 1
+    assert "Server is not signed and the agent requires signed servers" in ran.stderr
+    assert "set `constraints.trust.requireSigned` to `false`, which is `true` now (agents.md:4:9)" in ran.stderr
+    assert not (project / "agents.lock").exists()
+
+
+def test_trust_at_the_top_and_the_constraint_must_agree(project: Path, run: Run) -> None:
+    agents = project / "agents.md"
+    text = agents.read_text().replace("\nrequires:", "\ntrust: {requireSigned: true}\nrequires:")
+    agents.write_text(text.replace("constraints:\n", "constraints:\n  trust: {requireSigned: false}\n"))
+
+    for command in ("validate", "resolve"):
+        ran = run(command)
+        assert ran.code == 1
+        assert "trust.requireSigned: It is true here, and false in `constraints`" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("key", "place"),
+    [
+        ("residency: eu-only", "constraints.data.residency"),
+        ("forbid: ['*']", "constraints.actions.forbid"),
+        ("requireSigned: true", "constraints.trust.requireSigned"),
+    ],
+)
+def test_a_constraint_in_the_wrong_place_locks_nothing(project: Path, run: Run, key: str, place: str) -> None:
+    agents = project / "agents.md"
+    text = agents.read_text()
+    name = key.partition(":")[0]
+    for old, new, at in (
+        ("\nrequires:", f"\n{key}\nrequires:", name),
+        ("constraints:", f"constraints:\n  {key}", f"constraints.{name}"),
+    ):
+        agents.write_text(text.replace(old, new))
+        ran = run("resolve")
+        assert (ran.code, (project / "agents.lock").exists()) == (1, False)
+        assert f"{at}: Has no effect here" in ran.stderr
+        assert f"write it as `{place}`" in ran.stderr
+
+
 def test_words_about_the_result_come_after_it_in_one_log(project: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     command = [sys.executable, "-m", "agent_resolver", "resolve", "--locked"]

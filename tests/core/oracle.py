@@ -71,7 +71,8 @@ def sensitivity_rule(server: Server, agent: AgentFile) -> RejectionCode | None:
 def signed_rule(server: Server, agent: AgentFile) -> RejectionCode | None:
     """The clause: "If `trust.requireSigned=true` is present, reject unsigned"."""
     trust = (agent.constraints or Constraints()).trust or TrustConstraints()
-    refused = trust.require_signed is True and server.signed is not True
+    outer = agent.trust or TrustConstraints()
+    refused = True in {trust.require_signed, outer.require_signed} and server.signed is not True
     return RejectionCode.UNSIGNED_NOT_ALLOWED if refused else None
 
 

@@ -173,6 +173,7 @@ agent_files = st.builds(
     version=text(),
     requires=st.builds(Requires, mcp=st.lists(requirements, min_size=1, max_size=4).map(tuple)),
     constraints=st.one_of(absent, constraints, constraints, constraints),
+    trust=st.one_of(absent, absent, trust_constraints),
 )
 
 

@@ -1,11 +1,13 @@
 """What an agent file asks for, in the one order and form that every decision uses."""
 
+from random import Random
+
 import pytest
-from hypothesis import given
-from msgspec import UNSET, structs
+from hypothesis import given, strategies as st
+from msgspec import UNSET, UnsetType, structs
 
 from agent_resolver import AgentFile
-from agent_resolver.core import limits_of, position_of, requirements_of
+from agent_resolver.core import RunLimits, broken_data_rules, limits_of, position_of, requirements_of
 from agent_resolver.schema import (
     ActionConstraints,
     Constraints,
@@ -13,10 +15,12 @@ from agent_resolver.schema import (
     Limits,
     Requirement,
     Requires,
+    Residency,
+    Sensitivity,
     TrustConstraints,
     limits_in,
 )
-from tests.core.strategies import LAW, agent_files
+from tests.core.strategies import LAW, RESIDENCIES, SENSITIVITIES, agent_files, constraints as some_constraints
 
 
 @LAW
@@ -53,3 +57,62 @@ def test_constraints_limit_the_same_with_and_without_requirements(constraints: C
 
     assert limits_in(constraints) == limits_of(agent) == expected
     assert limits_of(structs.replace(agent, constraints=UNSET)) == Limits()
+
+
+@pytest.mark.parametrize("rules", [(UNSET, True), (True, UNSET), (True, True), (True, False), (False, True)])
+def test_either_rule_about_signed_servers_is_enough(rules: tuple[bool | UnsetType, bool | UnsetType]) -> None:
+    inner, outer = (TrustConstraints(require_signed=rule) for rule in rules)
+    needs = Requires(mcp=())
+    agent = AgentFile(name="a", version="1", requires=needs, constraints=Constraints(trust=inner), trust=outer)
+
+    assert limits_of(agent).require_signed is True
+
+
+# Limits that travel with a delegation ---------------------------------------------------------------------------------
+
+limits = some_constraints.map(limits_in)
+chains = st.lists(limits, max_size=4)
+facts = st.tuples(
+    st.none() | st.lists(st.sampled_from(RESIDENCIES), max_size=2).map(tuple),
+    st.none() | st.sampled_from(SENSITIVITIES),
+)
+
+
+def limits_after(chain: list[Limits]) -> RunLimits:
+    found = RunLimits()
+    for each in chain:
+        found = found.narrowed_by(each)
+    return found
+
+
+@LAW
+@given(chains, st.randoms(use_true_random=False))
+def test_the_limits_of_callers_do_not_depend_on_their_order_or_number(chain: list[Limits], shuffle: Random) -> None:
+    shuffled = [*chain, *chain]
+    shuffle.shuffle(shuffled)
+
+    assert limits_after(shuffled) == limits_after(chain)
+
+
+@LAW
+@given(chains, limits, facts)
+def test_one_caller_more_never_lets_anything_see_the_data(
+    chain: list[Limits], caller: Limits, known: tuple[tuple[Residency, ...] | None, Sensitivity | None]
+) -> None:
+    before, after = limits_after(chain), limits_after([caller, *chain])
+    broken = broken_data_rules("model", *known, before)
+
+    assert {reason.code for reason in broken} <= {reason.code for reason in broken_data_rules("model", *known, after)}
+    assert {*before.residencies} <= {*after.residencies}
+    assert {*before.forbid} <= {*after.forbid}
+    assert after.govern_data >= before.govern_data
+
+
+@LAW
+@given(chains, facts)
+def test_what_every_caller_lets_see_the_data_they_do_together(
+    chain: list[Limits], known: tuple[tuple[Residency, ...] | None, Sensitivity | None]
+) -> None:
+    alone = [broken_data_rules("model", *known, RunLimits().narrowed_by(each)) for each in chain]
+
+    assert bool(broken_data_rules("model", *known, limits_after(chain))) is any(alone)

@@ -3,7 +3,7 @@
 import pytest
 from msgspec import convert, json
 
-from agent_resolver.core import CHECKS, CONSTRAINTS, FACTS, broken_data_rules, names_behind, servers_of
+from agent_resolver.core import CHECKS, CONSTRAINTS, FACTS, RunLimits, broken_data_rules, names_behind, servers_of
 from agent_resolver.schema import Constraints, Limits, RejectionCode, Residency, Sensitivity, limits_in, parse_index
 
 INDEX_ENTRY = {
@@ -51,11 +51,23 @@ KNOWN: tuple[tuple[Residency, ...], Sensitivity] = (("eu-only",), "confidential"
 def test_every_rule_that_is_broken_is_told(
     residency: tuple[Residency, ...] | None, highest: Sensitivity | None, limits: Limits, expected: list[str]
 ) -> None:
-    assert [reason.message for reason in broken_data_rules("model", residency, highest, limits)] == expected
+    asked = RunLimits().narrowed_by(limits)
+
+    assert [reason.message for reason in broken_data_rules("model", residency, highest, asked)] == expected
+
+
+def test_of_two_regions_each_must_be_kept() -> None:
+    limits = RunLimits(residencies=("eu-only", "us-only"))
+
+    assert broken_data_rules("model", ("us-only", "eu-only"), None, limits) == ()
+    assert broken_data_rules("model", ("any",), None, limits) == ()
+    assert [reason.message for reason in broken_data_rules("model", ("us-only",), None, limits)] == [
+        "Agent requires 'eu-only' but model supports: us-only"
+    ]
 
 
 def test_the_codes_are_those_of_servers() -> None:
-    limits = Limits(residency="eu-only", sensitivity="pii.high")
+    limits = RunLimits(residencies=("eu-only",), sensitivity="pii.high")
 
     known = broken_data_rules("model", ("us-only",), "public", limits)
     unknown = broken_data_rules("model", None, None, limits)

@@ -93,6 +93,8 @@ AGENT_FILES = (
     AGENT.replace("  data:\n    residency: any", "  actions:\n    forbid: ['read:*']"),
     AGENT.replace("  data:\n    residency: any", f"  actions:\n    forbid: [{'x,' * 101}]"),
     AGENT.replace("constraints:", "constraint:"),
+    AGENT.replace("constraints:", "forbid: [x]\nconstraints:"),
+    AGENT.replace("constraints:", "trust: {requireSigned: true}\nconstraints:\n  trust: {requireSigned: false}"),
     AGENT.replace("name: a\n", "<<<<<<< ours\nname: a\n=======\nname: b\n>>>>>>> theirs\n"),
 )
 INDEXES = (

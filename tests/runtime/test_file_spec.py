@@ -6,7 +6,7 @@ import pytest
 
 from agent_resolver.catalog import Definition, Entry, read_entry
 from agent_resolver.runtime import AgentSpec, InvalidSpec, MapAgents, RegistrySet, resolve_local, spec_of
-from agent_resolver.schema import Limits
+from agent_resolver.schema import ALLOW_LISTS, DENY_LISTS, Limits
 from tests.runtime.sample import MODEL, builder
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "agents"
@@ -87,7 +87,7 @@ def test_what_runtime_says_counts_before_the_other_keys() -> None:
     )
 
     assert (found.model_id, found.description, found.system_prompt) == ("small", "Other.", "Be brief.")
-    assert found.allowed_tools is None
+    assert found.allowed_tools == ()
 
 
 @pytest.mark.parametrize(
@@ -97,10 +97,9 @@ def test_what_runtime_says_counts_before_the_other_keys() -> None:
         ("tools: [Read, Grep]\n", ("Read", "Grep")),
         ("tools:\n  - Read\n  - Read\n", ("Read",)),
         ("tools: Bash(npm *), Read\n", ("Bash(npm *)", "Read")),
-        ('tools: "*"\n', ("*",)),
+        ("tools: Agent(worker, Read, x), Grep\n", ("Agent(worker, Read, x)", "Grep")),
         ("tools: []\n", ()),
         ("tools:\n", ()),
-        ("tools: {write: false}\n", ()),
     ],
 )
 def test_tools_may_be_a_list_or_a_text_with_commas(front_matter: str, expected: tuple[str, ...]) -> None:
@@ -108,6 +107,124 @@ def test_tools_may_be_a_list_or_a_text_with_commas(front_matter: str, expected: 
 
     assert found.allowed_tools == expected
     assert found.allowed_patterns == ()
+
+
+@pytest.mark.parametrize("key", ALLOW_LISTS)
+def test_an_allow_list_counts_under_each_spelling_of_other_tools(key: str) -> None:
+    assert spec(f"{key}: [Read, Grep]\n").allowed_tools == ("Read", "Grep")
+    assert spec(f"{key}: Read, Grep\n").allowed_tools == ("Read", "Grep")
+    assert spec(f"{key}:\n").allowed_tools == ()
+
+
+@pytest.mark.parametrize("key", DENY_LISTS)
+def test_a_deny_list_counts_under_each_spelling_of_other_tools(key: str) -> None:
+    found = spec(f"{key}: [Bash, 'srv.*']\n")
+
+    assert (found.excluded_tools, found.excluded_tool_patterns) == (("Bash",), ("srv.*",))
+    assert spec(f"{key}: Bash Write, Edit\n").excluded_tools == ("Bash", "Write", "Edit")
+    assert spec(f"{key}:\n").excluded_tools is None
+    assert found.allowed_patterns == ("*",)
+
+
+@pytest.mark.parametrize("text", ['"*"', '["*"]', '[Read, "*"]'])
+def test_a_star_alone_allows_every_tool(text: str) -> None:
+    assert spec(f"tools: {text}\n").allowed_patterns == ("*",)
+
+
+@pytest.mark.parametrize(
+    ("front_matter", "expected"),
+    [
+        ("tools: [a, b, c]\nallowed-tools: b c d\n", ("b", "c")),
+        ("tools: [a, b]\nallowedTools: []\n", ()),
+        ('tools: "*"\nallowed_tools: [a]\n', ("a",)),
+        ("tools: [a, b]\nruntime: {allowed_tools: [b, c]}\n", ("b",)),
+    ],
+)
+def test_a_tool_must_be_in_every_allow_list(front_matter: str, expected: tuple[str, ...]) -> None:
+    found = spec(front_matter)
+
+    assert found.allowed_tools == expected
+    assert found.allowed_patterns == ()
+
+
+def test_patterns_of_runtime_say_which_tools_there_are_besides_names() -> None:
+    found = spec("tools: [a.x]\nruntime: {allowed_tool_patterns: ['b.*']}\n")
+
+    assert (found.allowed_tools, found.allowed_patterns) == (("a.x",), ("b.*",))
+    assert spec("tools: '*'\nruntime: {allowed_tool_patterns: ['b.*']}\n").allowed_patterns == ("b.*",)
+
+
+def test_deny_lists_add_up() -> None:
+    found = spec(
+        "disallowedTools: a, x*\nexcluded_tools: [b]\nruntime: {excluded_tools: [c], excluded_tool_patterns: ['y*']}\n"
+    )
+
+    assert found.excluded_tools == ("c", "a", "b")
+    assert found.excluded_tool_patterns == ("y*", "x*")
+
+
+@pytest.mark.parametrize(
+    ("entry", "names", "patterns"),
+    [
+        # Nothing here tells one call of a tool from another, so that all of it is shut.
+        ("Bash(rm *)", ("Bash",), None),
+        ("mcp__notes__delete", ("mcp__notes__delete", "notes.delete"), None),
+        ("mcp__notes__*", None, ("mcp__notes__*", "notes.*")),
+        ("mcp__notes", ("mcp__notes",), ("notes.*",)),
+        ("a\\\\*", None, ("a\\\\*",)),
+    ],
+)
+def test_a_rule_of_another_tool_shuts_no_less_than_it_says(
+    entry: str, names: tuple[str, ...] | None, patterns: tuple[str, ...] | None
+) -> None:
+    found = spec(f'disallowedTools: ["{entry}"]\n')
+
+    assert (found.excluded_tools, found.excluded_tool_patterns) == (names, patterns)
+
+
+@pytest.mark.parametrize(
+    ("front_matter", "expected"),
+    [
+        ("tols: [a]\n", ["3:1 tols: Unknown key (did you mean `tools`?)"]),
+        ("Tools: [a]\ntools: [b]\n", ["3:1 Tools: Unknown key (did you mean `tools`?)"]),
+        ("denied_tools: [a]\n", ["3:1 denied_tools: Unknown key (did you mean `disallowedTools`?)"]),
+        ("tools: a\ntools: b\n", ["3:1 tools: Duplicate key", "4:1 tools: Duplicate key"]),
+        (
+            "tools: {write: false}\n",
+            [
+                "3:8 tools: Expected a list of tools, received object (list the names of the tools)"
+            ],
+        ),
+        ("excluded_tools: [[a]]\n", ["3:18 excluded_tools.0: Expected the name of a tool, received array"]),
+        # The repair of the catalog makes a text of a list that is not closed.
+        (
+            "excluded_tools: [Bash, Write\ncolor: red\n",
+            ["3:1 excluded_tools.0: `[Bash` cannot be the name of a tool (list the names of the tools)"],
+        ),
+        ("max_rounds: 3\n", ["3:1 max_rounds: Has no effect here (write it as `runtime.max_rounds`)"]),
+        (
+            "permission: {bash: deny}\n",
+            ["3:1 permission: Has no effect here (write it as `runtime.sections.permission`)"],
+        ),
+        (
+            "constraints: {forbid: [x]}\n",
+            ["3:15 constraints.forbid: Has no effect here (write it as `constraints.actions.forbid`)"],
+        ),
+        ("trust: {signed: true}\n", ["3:9 trust.signed: Unknown key (did you mean `requireSigned`?)"]),
+        (
+            "trust: {requireSigned: true}\nconstraints: {trust: {requireSigned: false}}\n",
+            [
+                "3:24 trust.requireSigned: It is true here, and false in `constraints` (keep one of the two)"
+            ],
+        ),
+    ],
+)  # fmt: skip
+def test_a_list_or_limit_that_would_be_overlooked_is_refused(front_matter: str, expected: list[str]) -> None:
+    assert faults(front_matter) == expected
+
+
+def test_trust_at_the_top_is_a_limit_of_the_agent() -> None:
+    assert spec("trust: {requireSigned: true}\n").limits == Limits(require_signed=True)
 
 
 def test_without_tools_every_tool_is_allowed() -> None:
@@ -200,7 +317,11 @@ def test_front_matter_that_had_to_be_repaired_is_read_like_any_other() -> None:
         ),
         (
             "constraint: {}\nconstraints: 5\nruntime: {x: 1}\n",
-            ["4:14 constraints: Expected object, received number", "5:11 runtime.x: Unknown key"],
+            [
+                "3:1 constraint: Unknown key (did you mean `constraints`?)",
+                "4:14 constraints: Expected object, received number",
+                "5:11 runtime.x: Unknown key",
+            ],
         ),
     ],
 )  # fmt: skip
@@ -242,7 +363,7 @@ def planned(text: str) -> list[str]:
             ["UNKNOWN_TOOL Read", "UNKNOWN_TOOL Grep", "UNKNOWN_TOOL mcp__acme__read"],
         ),
         ("---\nname: listed\ntools:\n  - Bash(git *)\n---\n", ["PERMISSION_SHAPED_ENTRY Bash(git *)"]),
-        ('---\nname: star\ntools: "*"\n---\n', ["LITERAL_STAR *"]),
+        ('---\nname: star\ntools: "*"\n---\n', []),
         ("---\nname: inherits\nmodel: inherit\ncolor: red\n---\n", []),
         ("---\nname: empty\ntools: []\n---\n", []),
     ],

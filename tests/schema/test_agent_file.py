@@ -3,7 +3,18 @@
 import pytest
 from msgspec import UNSET
 
-from agent_resolver.schema import AgentFile, InvalidAgentFile, IssueCode, parse_agent_file, read_agent_file
+from agent_resolver.schema import (
+    AgentFile,
+    InvalidAgentFile,
+    IssueCode,
+    Limits,
+    Mapping,
+    find_in_agent_file,
+    limits_in_front_matter,
+    parse_agent_file,
+    read_agent_file,
+    trust_contradictions,
+)
 from tests.schema.sample import FRONT_MATTER, agent_file, shown
 
 FULL = """\
@@ -229,6 +240,52 @@ def test_faults_of_the_requirements(requires: str, expected: str) -> None:
 )
 def test_faults_of_the_constraints(constraints: str, expected: str) -> None:
     assert faults(f"{FRONT_MATTER}constraints: {constraints}\n") == [expected]
+
+
+@pytest.mark.parametrize("inner", ["", "constraints: {}\n", "constraints: {trust: {}}\n", "constraints: 5\n"])
+@pytest.mark.parametrize("word", ["true", "false"])
+def test_trust_at_the_top_counts_like_the_constraint(word: str, inner: str) -> None:
+    tree = read_agent_file(agent_file(f"{FRONT_MATTER}trust: {{requireSigned: {word}}}\n{inner}")).tree
+    place = find_in_agent_file(tree, ("constraints", "trust", "requireSigned"))
+
+    assert isinstance(tree, Mapping)
+    assert (place.line, place.column) == (9, 9)
+    if "5" not in inner:
+        assert limits_in_front_matter(tree) == Limits(require_signed=word == "true")
+    assert list(trust_contradictions(tree)) == []
+
+
+def test_the_constraint_itself_comes_before_trust_at_the_top() -> None:
+    both = "constraints: {trust: {requireSigned: true}}\ntrust: {requireSigned: true}\n"
+    reading = read_agent_file(agent_file(FRONT_MATTER + both))
+    place = find_in_agent_file(reading.tree, ("constraints", "trust", "requireSigned"))
+
+    assert reading.agent is not None
+    assert (place.line, place.column) == (9, 23)
+    assert find_in_agent_file(reading.tree, ("name",)).line == 2
+
+
+@pytest.mark.parametrize(("inner", "outer"), [("true", "false"), ("false", "true"), ("False", "TRUE")])
+def test_two_rules_about_signed_servers_that_disagree_are_refused(inner: str, outer: str) -> None:
+    both = f"constraints: {{trust: {{requireSigned: {inner}}}}}\ntrust: {{requireSigned: {outer}}}\n"
+
+    assert faults(FRONT_MATTER + both) == [
+        f"10:24 trust.requireSigned: It is {outer} here, and {inner} in `constraints` (keep one of the two)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("trust", "expected"),
+    [
+        ("high", "9:1 trust: Expected object, received string"),
+        (
+            "{requireSigned: yes}",
+            "9:9 trust.requireSigned: Expected boolean, received string (write `true` or `false`)",
+        ),
+    ],
+)
+def test_faults_of_trust_at_the_top(trust: str, expected: str) -> None:
+    assert faults(f"{FRONT_MATTER}trust: {trust}\n") == [expected]
 
 
 def test_all_faults_of_a_file_arrive_at_once_in_the_order_of_the_file() -> None:

@@ -11,25 +11,26 @@ from hypothesis import assume, given
 
 from agent_resolver.schema import (
     FORMATS,
-    AgentFile,
     Issue,
     IssueCode,
     Unreadable,
+    front_matter_issues,
     json_schema,
     only_errors,
     parse_json,
     plain,
     read_index,
-    walk,
 )
 from tests.schema.sample import LAUNCH, server
 from tests.strategies import MANY, agents, disturbed, indexes, written
 
 STRUCTURAL = {
+    IssueCode.CONTRADICTION,
     IssueCode.CONTROL_CHARACTER,
     IssueCode.EMPTY,
     IssueCode.INVALID_ENUM,
     IssueCode.INVALID_TYPE,
+    IssueCode.MISPLACED_KEY,
     IssueCode.REQUIRED,
     IssueCode.SEPARATOR,
 }
@@ -87,7 +88,42 @@ def test_an_index_breaks_its_schema_where_the_walker_finds_a_structural_fault(di
 def test_front_matter_breaks_its_schema_where_the_walker_finds_a_structural_fault(disturbed_agent: Any) -> None:
     document = plain_document(disturbed_agent)
 
-    assert agree("agents", document, walk(parse_json(json.dumps(document)), AgentFile))
+    assert agree("agents", document, front_matter_issues(parse_json(json.dumps(document))))
+
+
+REQUIRES = {"mcp": [{"category": "a", "permissions": ["b"]}]}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"residency": "any"},
+        {"data": {}},
+        {"permissions": ["read"]},
+        {"constraints": {"forbid": []}},
+        {"constraints": {"data": {"requireSigned": True}}},
+        {"requires": {**REQUIRES, "permissions": ["read"]}},
+        {"trust": {"requireSigned": True}, "constraints": {"trust": {"requireSigned": False}}},
+        {"trust": {"requireSigned": False}, "constraints": {"trust": {"requireSigned": True}}},
+    ],
+)
+def test_an_editor_shows_a_constraint_that_would_be_overlooked(more: dict[str, Any]) -> None:
+    assert not VALIDATORS["agents"].is_valid({"name": "a", "version": "1", "requires": REQUIRES, **more})
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"data": "x", "actions": []},
+        {"category": "x", "mcp": {}},
+        {"trust": {"requireSigned": True}, "constraints": {"trust": {"requireSigned": True}}},
+        {"trust": {}, "constraints": {"trust": {"requireSigned": True}}},
+        {"disallowedTools": ["Bash"], "color": "red"},
+    ],
+)
+def test_an_editor_accepts_keys_in_their_place_and_those_of_other_tools(more: dict[str, Any]) -> None:
+    assert VALIDATORS["agents"].is_valid({"name": "a", "version": "1", "requires": REQUIRES, **more})
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,10 @@ from agent_resolver.catalog.repair import repaired
 from agent_resolver.schema.classification import CLASSIFICATION_OF, Classification
 from agent_resolver.schema.conflict import conflict_issue
 from agent_resolver.schema.front_matter import split
+from agent_resolver.schema.governing_key import governing_key_faults
 from agent_resolver.schema.issue import Issue, IssueCode, Severity
 from agent_resolver.schema.source import Unreadable, decode, unreadable
+from agent_resolver.schema.tool_list import tool_names
 from agent_resolver.schema.tree import Mapping, Node, Scalar, Sequence, located
 from agent_resolver.schema.yaml_tree import parse_yaml
 
@@ -44,7 +46,7 @@ def read_entry(raw: bytes, stem: str) -> Entry | Issue | None:
         version=_scalar_text(said.get("version")) or None,
         capabilities=capabilities or derived_capabilities(description),
         is_derived=not capabilities,
-        tools=_list_of_words(said.get("tools")),
+        tools=tool_names(said["tools"]) if "tools" in said else (),
         tags=_list_of_words(said.get("tags")),
         use_when=_scalar_text(said.get("useWhen", said.get("use_when"))),
         role=role or None,
@@ -57,7 +59,7 @@ def read_entry(raw: bytes, stem: str) -> Entry | Issue | None:
         size=len(raw),
         tokens=(len(text) + 3) // 4,
         body_at=len(raw) - len(document.body.encode()),
-        issues=(*issues, *noticed, *_repeated_keys(tree)),
+        issues=(*issues, *noticed, *_repeated_keys(tree), *_governing_keys(tree)),
     )
 
 
@@ -153,6 +155,14 @@ def _repeated_keys(tree: Mapping) -> Iterator[Issue]:
             message = f"Duplicate key, first given on line {first[item.key]}; the last one counts"
             yield located(item, IssueCode.DUPLICATE_KEY, message, Severity.WARNING).within(item.key)
         first.setdefault(item.key, item.line)
+
+
+def _governing_keys(tree: Mapping) -> Iterator[Issue]:
+    """A warning for every key that keeps the agent from being planned; repeated ones have theirs already."""
+    for fault in governing_key_faults(tree):
+        if fault.code is not IssueCode.DUPLICATE_KEY:
+            message = f"{fault.message}, so that the agent is served but has no plan"
+            yield structs.replace(fault, severity=Severity.WARNING, message=message)
 
 
 def refused_name(name: str) -> str:

@@ -13,6 +13,7 @@ from agent_resolver.core.constraint import position_of
 from agent_resolver.core.resolution import Resolution, resolve
 from agent_resolver.core.rule import CONSTRAINTS, FACTS, names_behind
 from agent_resolver.core.why_chosen import Answer, Verdict, why
+from agent_resolver.schema.agent_file import find_in_agent_file
 from agent_resolver.schema.explanation import Reason
 from agent_resolver.schema.index import Server
 from agent_resolver.schema.index_tree import entry_trees
@@ -52,7 +53,7 @@ class _Places:
         self._entries = entry_trees(read_index_bytes(self._index_path), wanted)
 
     def in_agent_file(self, path: Sequence[str | int]) -> str:
-        return _position_in_file(self._agent_path, find(self._tree, path))
+        return _position_in_file(self._agent_path, find_in_agent_file(self._tree, path))
 
     def in_index(self, server: Server, path: Sequence[str | int] = ()) -> str:
         return _position_in_file(self._index_path, find(self._entries.get(self._positions[id(server)], EMPTY), path))

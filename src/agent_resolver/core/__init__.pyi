@@ -39,6 +39,7 @@ from agent_resolver.core.catalog_pattern import (
 )
 from agent_resolver.core.choice import rejections as rejections
 from agent_resolver.core.constraint import (
+    RunLimits as RunLimits,
     limits_of as limits_of,
     position_of as position_of,
     requirements_of as requirements_of,

@@ -1,13 +1,46 @@
 """What an agent file asks for, in the one order and form that every decision uses."""
 
-from msgspec import structs
+from typing import Self
+
+from msgspec import Struct, structs
 
 from agent_resolver.schema.agent_file import AgentFile, Limits, Requirement, limits_in
+from agent_resolver.schema.vocabulary import SENSITIVITY_RANK, Residency, Sensitivity
+
+
+class RunLimits(Struct, frozen=True, kw_only=True):
+    """The limits that one run of an agent keeps: its own, and those of every caller before it, all at once.
+
+    They travel with the data: whoever an agent delegates to keeps them as well. `requireSigned` is not among them: it
+    is about the servers that an agent chooses for itself.
+    """
+
+    residencies: tuple[Residency, ...] = ()
+    """Where the data must stay, without `any`; callers may ask for several regions, and each must be kept."""
+    sensitivity: Sensitivity | None = None
+    """The most sensitive data that any of them handles."""
+    forbid: tuple[str, ...] = ()
+
+    def narrowed_by(self, limits: Limits) -> Self:
+        """These limits and those of one more agent. Nothing that was refused before is allowed after."""
+        asked = () if limits.residency in {None, "any"} else (limits.residency,)
+        levels = [level for level in (self.sensitivity, limits.sensitivity) if level]
+        return structs.replace(
+            self,
+            residencies=tuple(sorted({*self.residencies, *asked})),
+            sensitivity=max(levels, key=lambda level: SENSITIVITY_RANK[level], default=None),
+            forbid=tuple(sorted({*self.forbid, *limits.forbid})),
+        )
+
+    @property
+    def govern_data(self) -> bool:
+        """True if not everything may see the data."""
+        return bool(self.residencies) or self.sensitivity is not None
 
 
 def limits_of(agent: AgentFile) -> Limits:
     """The constraints that every server chosen for `agent` must follow."""
-    return limits_in(agent.constraints) if agent.constraints else Limits()
+    return limits_in(agent.constraints, agent.trust)
 
 
 def requirements_of(agent: AgentFile) -> tuple[Requirement, ...]:

@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from agent_resolver.core.constraint import RunLimits
 from agent_resolver.core.pattern import matches
 from agent_resolver.schema.agent_file import Limits, Requirement
 from agent_resolver.schema.explanation import Edit, EditKind, Reason, RejectionCode
@@ -166,11 +167,12 @@ def forbidden_scopes(requirement: Requirement, limits: Limits) -> list[tuple[str
 
 
 def broken_data_rules(
-    what: str, residency: Iterable[Residency] | None, highest: Sensitivity | None, limits: Limits
+    what: str, residency: Iterable[Residency] | None, highest: Sensitivity | None, limits: RunLimits
 ) -> tuple[Reason, ...]:
     """The rules about data that something else than a server breaks, such as a model; None is what is not known."""
-    found = (_judge_residency(what, residency, limits), _judge_sensitivity(what, highest, limits))
-    return tuple(reason for reason in found if reason)
+    regions = [_judge_residency(what, residency, asked) for asked in limits.residencies]
+    sensitivity = _judge_sensitivity(what, highest, limits.sensitivity) if limits.sensitivity else None
+    return tuple(reason for reason in (*regions, sensitivity) if reason)
 
 
 def _prepare_checks(checks: Iterable[Check], requirement: Requirement, limits: Limits) -> list[Judge]:
@@ -210,15 +212,13 @@ def _prepare_forbidden(requirement: Requirement, limits: Limits) -> Judge | None
 
 
 def _prepare_residency(_requirement: Requirement, limits: Limits) -> Judge | None:
-    if limits.residency is None or limits.residency == "any":
-        return None
-    return lambda server: _judge_residency("server", server.residency, limits)
-
-
-def _judge_residency(what: str, residency: Iterable[Residency] | None, limits: Limits) -> Reason | None:
     asked = limits.residency
     if asked is None or asked == "any":
         return None
+    return lambda server: _judge_residency("server", server.residency, asked)
+
+
+def _judge_residency(what: str, residency: Iterable[Residency] | None, asked: Residency) -> Reason | None:
     if residency is None:
         message = f"Agent requires '{asked}' but the {what}'s residency is not known"
         return Reason(RejectionCode.RESIDENCY_UNKNOWN, message)
@@ -229,15 +229,13 @@ def _judge_residency(what: str, residency: Iterable[Residency] | None, limits: L
 
 
 def _prepare_sensitivity(_requirement: Requirement, limits: Limits) -> Judge | None:
-    if limits.sensitivity is None:
-        return None
-    return lambda server: _judge_sensitivity("server", server.max_sensitivity, limits)
-
-
-def _judge_sensitivity(what: str, highest: Sensitivity | None, limits: Limits) -> Reason | None:
     asked = limits.sensitivity
     if asked is None:
         return None
+    return lambda server: _judge_sensitivity("server", server.max_sensitivity, asked)
+
+
+def _judge_sensitivity(what: str, highest: Sensitivity | None, asked: Sensitivity) -> Reason | None:
     if highest is None:
         message = f"Agent sensitivity '{asked}' but the {what}'s max is not known"
         return Reason(RejectionCode.SENSITIVITY_UNKNOWN, message)

@@ -5,7 +5,7 @@ from functools import reduce
 from itertools import product
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, structs
 
 from agent_resolver.core.pattern import matches
 from agent_resolver.core.rule import broken_checks
@@ -121,4 +121,5 @@ def _edit_constraints(agent: AgentFile, edit: Edit) -> AgentFile:
         values[key] = edit.after
     # Not strict: an edit has every value as text, `false` too.
     changed = msgspec.convert(constraints, Constraints, strict=False)
-    return structs.replace(agent, constraints=changed)
+    trust = UNSET if section == "trust" else agent.trust
+    return structs.replace(agent, constraints=changed, trust=trust)

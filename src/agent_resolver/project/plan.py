@@ -243,6 +243,7 @@ def _tools_of_server(name: str, grant: Grant) -> ServerTools:
     return ServerTools(
         server=name,
         tools={f"{prefix}{tool}": None for tool, refusal in judged.items() if refusal is None},
+        scopes={f"{prefix}{tool}": scopes for tool, scopes in grant.tool_scopes.items()},
         refused={f"{prefix}{tool}": refusal for tool, refusal in judged.items() if refusal},
         is_mapped=bool(grant.tool_scopes),
     )

@@ -7,8 +7,6 @@ from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Self
 
-import msgspec
-
 from agent_resolver.core.constraint import limits_of
 from agent_resolver.core.lock_difference import remedy
 from agent_resolver.core.server import servers_of
@@ -17,7 +15,7 @@ from agent_resolver.project.config import Config, Layers, Loaded, load_config, m
 from agent_resolver.project.config_file import find_config, read_config
 from agent_resolver.project.errors import LockRefused, UntrustedFolder, UnusableState
 from agent_resolver.project.trust import TrustedFolders, folders_behind
-from agent_resolver.schema.agent_file import AgentFile, Constraints, Limits, Reading, limits_in, read_agent_file
+from agent_resolver.schema.agent_file import AgentFile, Limits, Reading, limits_in_front_matter, read_agent_file
 from agent_resolver.schema.artifact_path import lock_path_of
 from agent_resolver.schema.errors import InvalidAgentFile
 from agent_resolver.schema.governing_key import governing_faults
@@ -26,7 +24,7 @@ from agent_resolver.schema.index_reader import parse_index
 from agent_resolver.schema.issue import Issue
 from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES, MAX_INDEX_BYTES, MAX_LOCKFILE_BYTES
 from agent_resolver.schema.lockfile import Lockfile
-from agent_resolver.schema.tree import Mapping as Tree, Node, plain
+from agent_resolver.schema.tree import Mapping as Tree, Node
 from agent_resolver.storage.errors import UnreadableFile
 from agent_resolver.storage.file import read_bounded
 from agent_resolver.storage.ownership import believed_users, require_own
@@ -144,8 +142,8 @@ class Session:
             return limits_of(self.agent)
         if faults := [issue for issue in self._agent_faults if issue.at not in _OF_A_LOCK]:
             raise InvalidAgentFile(faults)
-        constraints = self._said.get("constraints")
-        return limits_in(msgspec.convert(plain(constraints), Constraints)) if constraints else Limits()
+        tree = self._reading.tree
+        return limits_in_front_matter(tree) if isinstance(tree, Tree) else Limits()
 
     @property
     def _said(self) -> dict[str, Node]:

@@ -65,7 +65,11 @@ from agent_resolver.runtime.plan import (
     ResolvedBackendAgent as ResolvedBackendAgent,
     ResolvedRunPlan as ResolvedRunPlan,
 )
-from agent_resolver.runtime.planning import resolve as resolve, resolve_local as resolve_local
+from agent_resolver.runtime.planning import (
+    resolve as resolve,
+    resolve_delegate as resolve_delegate,
+    resolve_local as resolve_local,
+)
 from agent_resolver.runtime.plugin import (
     PHASES as PHASES,
     ConfigSchema as ConfigSchema,

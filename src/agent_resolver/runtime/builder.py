@@ -60,7 +60,7 @@ class AgentRuntime:
     def resolve(self, agent_id: str, *, version: int | None = None) -> ResolvedRunPlan:
         """The plan of an agent in the snapshot of now; `version` refuses any other.
 
-        A run that has its own snapshot resolves against that, with `resolve`.
+        A run that has its own snapshot resolves its delegates against that, with `resolve_delegate`.
 
         Raises:
             SnapshotNotHeld: The snapshot of now is another one.

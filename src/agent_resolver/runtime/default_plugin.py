@@ -13,6 +13,7 @@ STOP_CONDITIONS: Final = "stop_conditions"
 KNOWLEDGE_CUTOFF: Final = "knowledge_cutoff_context"
 COMPACTION: Final = "context_compaction"
 CONTEXT_TRANSFORM: Final = "context_transform"
+COMPACTION_SECTION: Final = "compaction"
 DEFAULT_PLUGINS: Final = frozenset(
     {LOOP_ACTION_HANDLERS, MAX_ROUNDS, STOP_CONDITIONS, KNOWLEDGE_CUTOFF, COMPACTION, CONTEXT_TRANSFORM}
 )
@@ -82,7 +83,7 @@ class PermissionConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 BUILT_IN_SECTIONS: Final[dict[str, tuple[str, type[Struct]]]] = {
-    "compaction": (COMPACTION, CompactionConfig),
+    COMPACTION_SECTION: (COMPACTION, CompactionConfig),
     "context_transform": (CONTEXT_TRANSFORM, ContextTransformConfig),
     "knowledge_cutoff_context": (KNOWLEDGE_CUTOFF, CutoffConfig),
     "permission": ("permission", PermissionConfig),

@@ -1,19 +1,23 @@
 """Whom an agent hands its data to: delegates, those they delegate to, and remote agents."""
 
 from collections import deque
+from collections.abc import Iterator
 
+from agent_resolver.core.constraint import RunLimits
 from agent_resolver.runtime.errors import AgentNotFound, InvalidRemoteEndpointConfig, UnsupportedRemoteBackend
-from agent_resolver.runtime.lookup import check_data, models_of
-from agent_resolver.runtime.model import DataFacts
+from agent_resolver.runtime.lookup import Sight, check_data, check_servers, models_of, summary_model_of
 from agent_resolver.runtime.registry_set import BackendFactory, RegistrySet
 from agent_resolver.runtime.spec import AgentSpec, RemoteEndpoint
 from agent_resolver.schema.walker import suggestion
 
 
-def check_delegates(registries: RegistrySet, spec: AgentSpec) -> dict[str, AgentSpec]:
+def check_delegates(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> dict[str, AgentSpec]:
     """The specs of the agents that one delegates to, by the names that it uses.
 
-    Whoever its data could reach must be allowed to see it, also by way of others.
+    Whatever its data could reach must be allowed to see it, also by way of others.
+
+    An agent is looked at once, however many ways lead to it: the limits are the same on each. What a delegate limits
+    besides is checked when its own plan is made, under these limits, before it runs.
 
     Raises:
         AgentNotFound: One of them is not there.
@@ -21,7 +25,6 @@ def check_delegates(registries: RegistrySet, spec: AgentSpec) -> dict[str, Agent
     """
     direct = {agent_id: _find_delegate(registries, agent_id) for agent_id in dict.fromkeys(spec.delegates)}
     seen, waiting = {spec.id}, deque(direct)
-    is_constrained = _is_constrained(spec)
     while waiting:
         agent_id = waiting.popleft()
         if agent_id in seen:
@@ -30,9 +33,9 @@ def check_delegates(registries: RegistrySet, spec: AgentSpec) -> dict[str, Agent
         delegate = direct.get(agent_id) or _find_delegate(registries, agent_id)
         if delegate.is_remote:
             endpoint, _ = reached(registries, delegate)
-            check_data(spec, f"remote agent {agent_id}", "remote agent", endpoint.data)
-        elif is_constrained:
-            _check_delegate(registries, spec, agent_id, delegate)
+            check_data(spec.id, limits, Sight(f"remote agent {agent_id}", "remote agent", endpoint.data))
+        elif limits.govern_data:
+            _check_delegate(registries, spec, limits, delegate)
             waiting += delegate.delegates
     return direct
 
@@ -63,19 +66,15 @@ def _find_delegate(registries: RegistrySet, agent_id: str) -> AgentSpec:
     return spec
 
 
-def _is_constrained(spec: AgentSpec) -> bool:
-    return spec.limits.residency not in {None, "any"} or spec.limits.sensitivity is not None
+def _check_delegate(registries: RegistrySet, spec: AgentSpec, limits: RunLimits, delegate: AgentSpec) -> None:
+    """Its models must be allowed to see the data, the one that sums up too, and its servers as well."""
+    for sight in _models_in_sight(registries, delegate):
+        check_data(spec.id, limits, sight)
+    check_servers(delegate, limits, spec.id)
 
 
-def _check_delegate(registries: RegistrySet, spec: AgentSpec, agent_id: str, delegate: AgentSpec) -> None:
-    """Its models must be allowed to see the data, and its servers as well.
-
-    Its servers were chosen under its own constraints: they are good enough if those are as strict.
-    """
+def _models_in_sight(registries: RegistrySet, delegate: AgentSpec) -> Iterator[Sight]:
     for model in models_of(registries, delegate):
-        check_data(spec, f"model {model.id} of delegate {agent_id}", "model", model.data)
-    if delegate.requires_lock:
-        limits = delegate.limits
-        residency = None if limits.residency is None or limits.residency == "any" else (limits.residency,)
-        stated = DataFacts(residency=residency, max_sensitivity=limits.sensitivity)
-        check_data(spec, f"the servers of delegate {agent_id}", "delegate", stated)
+        yield Sight(f"model {model.id} of delegate {delegate.id}", "model", model.data)
+    if summary := summary_model_of(registries, delegate):
+        yield Sight(f"{summary.what} of delegate {delegate.id}", summary.kind, summary.data)

@@ -3,29 +3,34 @@
 from collections.abc import Iterator
 from typing import Final
 
-import msgspec
 from msgspec import structs
 
 from agent_resolver.catalog.entry import Definition
 from agent_resolver.catalog.reader import front_matter_tree
 from agent_resolver.catalog.uri import SCHEME
 from agent_resolver.runtime.errors import InvalidSpec
+from agent_resolver.runtime.file_tools import list_faults, restrict_tools
 from agent_resolver.runtime.spec import AgentSpec
 from agent_resolver.runtime.spec_reader import parse_spec, refused
-from agent_resolver.schema.agent_file import Constraints, Limits, limits_in
-from agent_resolver.schema.governing_key import governing_key_faults
+from agent_resolver.schema.agent_file import (
+    Constraints,
+    TrustConstraints,
+    limits_in_front_matter,
+    trust_contradictions,
+)
+from agent_resolver.schema.governing_key import governing_key_faults, place_below
 from agent_resolver.schema.issue import Issue, IssueCode
-from agent_resolver.schema.tree import Item, Mapping, Node, Scalar, Sequence, located, plain
+from agent_resolver.schema.tree import Item, Mapping, Scalar, located
 from agent_resolver.schema.walker import walk
 
 DEFAULT_MODEL: Final = "default"
 _SAME_AS_ALWAYS: Final = {"", "inherit"}
 """What other tools write for the model that everything else uses."""
 _RUNTIME: Final = "runtime"
-_CONSTRAINTS: Final = "constraints"
+_CONSTRAINTS: Final = {"constraints": Constraints, "trust": TrustConstraints}
 _ELSEWHERE: Final = {"id": "`name`", "limits": "`constraints`", "requires_lock": "`requires`", "registry": "the file"}
 """What of a spec the rest of the file says, and `runtime` may not."""
-_OUTSIDE: Final = {"id": "name", "model_id": "model", "allowed_tools": "tools"}
+_OUTSIDE: Final = {"id": "name", "model_id": "model"}
 """What of a spec other keys of the file say."""
 
 
@@ -37,12 +42,13 @@ def spec_of(definition: Definition, agent_id: str = "") -> AgentSpec:
         agent_id: What the agent is called here, where that is not its name.
 
     Raises:
-        InvalidSpec: With every fault of `runtime` and of `constraints`, and where each is in the file.
+        InvalidSpec: With every fault of the keys that govern the agent, and where each is in the file.
     """
     entry = definition.entry
     tree = front_matter_tree(definition.raw)
     said = {item.key: item for item in tree.items}
-    faults = [*governing_key_faults(tree), *_constraint_faults(said.get(_CONSTRAINTS))]
+    faults = [*governing_key_faults(tree), *_constraint_faults(said), *trust_contradictions(tree)]
+    faults += list_faults(said)
     spec = None
     try:
         spec = parse_spec(_spec_document(definition, said))
@@ -52,12 +58,12 @@ def spec_of(definition: Definition, agent_id: str = "") -> AgentSpec:
         raise InvalidSpec(faults, definition.file)
     # The prompt is the file's own text: nothing in it is a typing error.
     return structs.replace(
-        spec,
+        restrict_tools(spec, said),
         id=agent_id or entry.name,
         description=spec.description or entry.description or None,
         system_prompt=spec.system_prompt or definition.content.strip(),
         delegates=tuple(delegate.removeprefix(SCHEME) for delegate in spec.delegates),
-        limits=_limits_of(said.get(_CONSTRAINTS)),
+        limits=limits_in_front_matter(tree),
         requires_lock=entry.requires,
         registry=definition.file,
     )
@@ -67,9 +73,7 @@ def _spec_document(definition: Definition, said: dict[str, Item]) -> Mapping:
     """What the file says of its spec: `runtime`, and the other keys where it does not."""
     entry = definition.entry
     model = DEFAULT_MODEL if (entry.model or "") in _SAME_AS_ALWAYS else entry.model
-    values: dict[str, str | tuple[str, ...] | None] = {"id": entry.name, "model_id": model}
-    if "tools" in said:
-        values["allowed_tools"] = entry.tools
+    values = {"id": entry.name, "model_id": model}
     runtime = said[_RUNTIME].value if _RUNTIME in said else Mapping((), 1, 1)
     if not isinstance(runtime, Mapping):
         raise InvalidSpec([located(said[_RUNTIME], IssueCode.INVALID_TYPE, "Expected object")])
@@ -80,14 +84,9 @@ def _spec_document(definition: Definition, said: dict[str, Item]) -> Mapping:
     return Mapping((*outside, *runtime.items), runtime.line, runtime.column)
 
 
-def _make_item(name: str, value: str | tuple[str, ...] | None, origin: Item | None) -> Item:
+def _make_item(name: str, value: str | None, origin: Item | None) -> Item:
     place = (origin.line, origin.column) if origin else (1, 1)
-    node: Node = Scalar(value, *place) if not isinstance(value, tuple) else _make_sequence(value, place)
-    return Item(name, *place, node)
-
-
-def _make_sequence(values: tuple[str, ...], place: tuple[int, int]) -> Sequence:
-    return Sequence(tuple(Scalar(value, *place) for value in values), *place)
+    return Item(name, *place, Scalar(value, *place))
 
 
 def _place_in_file(issue: Issue, runtime: Item | None) -> Issue:
@@ -99,14 +98,12 @@ def _place_in_file(issue: Issue, runtime: Item | None) -> Issue:
     return issue.within(_RUNTIME)
 
 
-def _constraint_faults(constraints: Item | None) -> Iterator[Issue]:
+def _constraint_faults(said: dict[str, Item]) -> Iterator[Issue]:
     """Whatever is wrong there is refused, since it would open what it should shut."""
-    for issue in refused(walk(constraints.value, Constraints)) if constraints else ():
-        yield issue.within(_CONSTRAINTS)
-
-
-def _limits_of(constraints: Item | None) -> Limits:
-    return limits_in(msgspec.convert(plain(constraints.value), Constraints)) if constraints else Limits()
+    for key, kind in _CONSTRAINTS.items():
+        for issue in refused(walk(said[key].value, kind)) if key in said else ():
+            fault = issue.within(key)
+            yield place_below(fault) if fault.code is IssueCode.UNKNOWN_KEY else fault
 
 
 def _unknown_key(item: Item, message: str, hint: str = "") -> Issue:

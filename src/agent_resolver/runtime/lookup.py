@@ -5,7 +5,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, structs
 
+from agent_resolver.core.constraint import RunLimits
 from agent_resolver.core.rule import broken_data_rules
+from agent_resolver.runtime.default_plugin import COMPACTION, COMPACTION_SECTION, CompactionConfig
 from agent_resolver.runtime.errors import (
     AgentNotFound,
     AmbiguousModelReference,
@@ -43,6 +45,16 @@ class Lookup(Struct, frozen=True, kw_only=True):
     trusted_cutoff: str | None
     context_policy: ContextPolicy | None
     lock: HeldLock | None
+    limits: RunLimits
+
+
+class Sight(Struct, frozen=True):
+    """Something that would see the data of an agent, and what is known of it."""
+
+    what: str
+    """Its name, for an error."""
+    kind: str
+    data: DataFacts
 
 
 class PooledExecutor(Struct, frozen=True):
@@ -68,20 +80,21 @@ def find_spec(registries: RegistrySet, agent_id: str) -> AgentSpec:
     return spec
 
 
-def look_up(registries: RegistrySet, spec: AgentSpec) -> Lookup:
+def look_up(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> Lookup:
     """The model of a spec and who answers for it.
 
     1. The section `retry` must be one.
-    2. The lock must hold, where the agent file has `requires`.
+    2. The lock must hold, where the agent file has `requires`, and its servers must be allowed to see the data.
     3. The model, by id, alias or pool, and the provider of each; what a spec leaves open its provider may know.
-    4. Every model must be allowed to see the agent's data.
+    4. Every model must be allowed to see the data.
     5. The executor, wrapped to try again where the section says so.
     """
     retry = section(spec, RETRY, RETRY, RetryConfig)
     lock = held_lock(registries, spec)
+    check_servers(spec, limits, spec.id)
     pool, members = _find_members(registries, spec)
     for member, _ in members:
-        check_data(spec, f"model {member.id}", "model", member.data)
+        check_data(spec.id, limits, Sight(f"model {member.id}", "model", member.data))
     trusted = [_fill_in_facts(member, provider.facts.get(member.upstream_model)) for member, provider in members]
     known = [_fill_in_facts(member, registries.estimates.get(member.upstream_model)) for member in trusted]
     seats = tuple(Seat(model, provider.executor) for model, (_, provider) in zip(known, members, strict=True))
@@ -97,6 +110,7 @@ def look_up(registries: RegistrySet, spec: AgentSpec) -> Lookup:
         trusted_cutoff=sure.knowledge_cutoff,
         context_policy=clamped(spec.context_policy, model),
         lock=lock,
+        limits=limits,
     )
 
 
@@ -141,14 +155,46 @@ def models_of(registries: RegistrySet, spec: AgentSpec) -> list[ModelSpec]:
     return [model for model, _ in _find_members(registries, spec)[1]]
 
 
-def check_data(spec: AgentSpec, what: str, kind: str, data: DataFacts) -> None:
-    """Stop where something would see data of the agent that it may not.
+def summary_model_of(registries: RegistrySet, spec: AgentSpec) -> Sight | None:
+    """The model that sums up what an agent has seen, where its spec names one.
+
+    A name that is not one of ours is the provider's own business, and where its data goes is not known.
+
+    Raises:
+        InvalidPluginConfig: The section that names it is not what it should be.
+    """
+    config = section(spec, COMPACTION, COMPACTION_SECTION, CompactionConfig)
+    if config is None or config.summary_model is None:
+        return None
+    model = registries.models.get(config.summary_model)
+    return Sight(f"summary model {config.summary_model}", "model", model.data if model else DataFacts())
+
+
+def check_data(agent_id: str, limits: RunLimits, sight: Sight) -> None:
+    """Stop where something would see data of an agent that it may not.
 
     Raises:
         ConstraintBroken: With every reason, in the resolver's codes.
     """
-    if reasons := broken_data_rules(kind, data.residency, data.max_sensitivity, spec.limits):
-        raise ConstraintBroken(spec.id, what, reasons)
+    data = sight.data
+    if reasons := broken_data_rules(sight.kind, data.residency, data.max_sensitivity, limits):
+        raise ConstraintBroken(agent_id, sight.what, reasons)
+
+
+def check_servers(spec: AgentSpec, limits: RunLimits, agent_id: str) -> None:
+    """Stop where the locked servers of a spec would see data of an agent that they may not.
+
+    They were chosen under the constraints of the spec: they are good enough if those are as strict.
+
+    Raises:
+        ConstraintBroken: With every reason, in the resolver's codes.
+    """
+    if not spec.requires_lock:
+        return
+    own = RunLimits().narrowed_by(spec.limits)
+    stated = DataFacts(residency=own.residencies or None, max_sensitivity=own.sensitivity)
+    what = "its locked servers" if spec.id == agent_id else f"the servers of delegate {spec.id}"
+    check_data(agent_id, limits, Sight(what, "delegate", stated))
 
 
 def clamped(policy: ContextPolicy | None, model: ModelSpec) -> ContextPolicy | None:

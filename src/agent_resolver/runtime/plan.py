@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from agent_resolver.core.constraint import RunLimits
 from agent_resolver.registry.tool import Tool
 from agent_resolver.runtime.executor import LlmExecutor
 from agent_resolver.runtime.model import Modalities, ModelPool, ModelSpec
@@ -26,6 +27,7 @@ class WarningCode(StrEnum):
     UNCLAIMED_SECTION = "UNCLAIMED_SECTION"
     DELEGATES_IGNORED = "DELEGATES_IGNORED"
     LITERAL_STAR = "LITERAL_STAR"
+    REMOTE_NOT_BOUND = "REMOTE_NOT_BOUND"
     UNKNOWN_TOOL = "UNKNOWN_TOOL"
 
 
@@ -47,6 +49,8 @@ class PlannedTool(Struct, frozen=True, gc=False):
     descriptor: Descriptor | None
     """None for a tool of a server that is not connected yet."""
     tool: Tool | None = None
+    scopes: tuple[str, ...] = ()
+    """The scopes that open it, for a tool of a server."""
 
 
 class AbsentTool(Struct, frozen=True, gc=False):
@@ -71,6 +75,8 @@ class ResolvedAgent(Struct, frozen=True, kw_only=True):
     """An agent that runs here."""
 
     spec: AgentSpec
+    limits: RunLimits
+    """Its own limits and those of its callers; a run hands them on to every agent that it delegates to."""
     model: ModelSpec
     """What it may count on; of a pool, what every member can do."""
     pool: ModelPool | None
@@ -93,6 +99,7 @@ class ResolvedBackendAgent(Struct, frozen=True, kw_only=True):
     """An agent that somebody else runs."""
 
     spec: AgentSpec
+    limits: RunLimits
     endpoint: RemoteEndpoint
     backend: Any
     warnings: tuple[PlanWarning, ...] = ()

@@ -1,28 +1,48 @@
 """From an agent id to a plan, whole or not at all."""
 
+from typing import Final
+
+from agent_resolver.core.constraint import RunLimits
 from agent_resolver.runtime.delegate_check import reached
 from agent_resolver.runtime.errors import RemoteAgentNotDirectlyRunnable
-from agent_resolver.runtime.lookup import check_data, find_spec, held_lock, look_up
+from agent_resolver.runtime.lookup import Sight, check_data, find_spec, held_lock, look_up
 from agent_resolver.runtime.plan import ResolvedAgent, ResolvedBackendAgent, ResolvedRunPlan
 from agent_resolver.runtime.plugins import build_env
 from agent_resolver.runtime.registry_set import RegistrySet
 from agent_resolver.runtime.spec import AgentSpec
 from agent_resolver.runtime.tools import collect_tools
 
+_NO_CALLER: Final = RunLimits()
 
-def resolve(registries: RegistrySet, agent_id: str) -> ResolvedRunPlan:
+
+def resolve(registries: RegistrySet, agent_id: str, callers: RunLimits = _NO_CALLER) -> ResolvedRunPlan:
     """The plan of an agent: what it is made of, or who runs it elsewhere.
+
+    Args:
+        registries: What there is to build agents from.
+        agent_id: The agent.
+        callers: The limits of the run that delegates to it. They hold as the agent's own do.
 
     Raises:
         ResolveError: It has none; the first reason is told.
     """
     spec = find_spec(registries, agent_id)
-    execution = _plan_remote(registries, spec) if spec.is_remote else _plan_local(registries, spec)
+    limits = callers.narrowed_by(spec.limits)
+    execution = _plan_remote(registries, spec, limits) if spec.is_remote else _plan_local(registries, spec, limits)
     return ResolvedRunPlan(agent_id, registries, execution)
 
 
-def resolve_local(registries: RegistrySet, agent_id: str) -> ResolvedAgent:
-    """An agent that runs here.
+def resolve_delegate(plan: ResolvedRunPlan, agent_id: str) -> ResolvedRunPlan:
+    """The plan of an agent that another delegates to: made of the same snapshot, under the limits of its caller.
+
+    Raises:
+        ResolveError: It has none.
+    """
+    return resolve(plan.snapshot, agent_id, plan.execution.limits)
+
+
+def resolve_local(registries: RegistrySet, agent_id: str, callers: RunLimits = _NO_CALLER) -> ResolvedAgent:
+    """An agent that runs here, under the limits of its callers.
 
     Raises:
         RemoteAgentNotDirectlyRunnable: Somebody else runs it.
@@ -31,15 +51,16 @@ def resolve_local(registries: RegistrySet, agent_id: str) -> ResolvedAgent:
     spec = find_spec(registries, agent_id)
     if spec.is_remote:
         raise RemoteAgentNotDirectlyRunnable(agent_id)
-    return _plan_local(registries, spec)
+    return _plan_local(registries, spec, callers.narrowed_by(spec.limits))
 
 
-def _plan_local(registries: RegistrySet, spec: AgentSpec) -> ResolvedAgent:
-    found = look_up(registries, spec)
+def _plan_local(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> ResolvedAgent:
+    found = look_up(registries, spec, limits)
     env, warnings = build_env(registries, found)
-    tools = collect_tools(registries, spec, env, found.lock)
+    tools = collect_tools(registries, found, env)
     return ResolvedAgent(
         spec=spec,
+        limits=limits,
         model=found.model,
         pool=found.pool,
         seats=found.seats,
@@ -54,8 +75,8 @@ def _plan_local(registries: RegistrySet, spec: AgentSpec) -> ResolvedAgent:
     )
 
 
-def _plan_remote(registries: RegistrySet, spec: AgentSpec) -> ResolvedBackendAgent:
+def _plan_remote(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> ResolvedBackendAgent:
     held_lock(registries, spec)
     endpoint, factory = reached(registries, spec)
-    check_data(spec, f"remote agent {spec.id}", "remote agent", endpoint.data)
-    return ResolvedBackendAgent(spec=spec, endpoint=endpoint, backend=factory.build(endpoint))
+    check_data(spec.id, limits, Sight(f"remote agent {spec.id}", "remote agent", endpoint.data))
+    return ResolvedBackendAgent(spec=spec, limits=limits, endpoint=endpoint, backend=factory.build(endpoint))

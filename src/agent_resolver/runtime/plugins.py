@@ -9,20 +9,18 @@ from agent_resolver.runtime import default_plugin
 from agent_resolver.runtime.default_plugin import (
     BUILT_IN_SECTIONS,
     COMPACTION,
+    COMPACTION_SECTION,
     DEFAULT_COMPACTION,
     CompactionConfig,
     ContextTransformConfig,
     CutoffConfig,
 )
 from agent_resolver.runtime.errors import EnvBuild, InvalidPluginConfig, PluginNotFound
-from agent_resolver.runtime.lookup import RETRY, Lookup, check_data, section
-from agent_resolver.runtime.model import DataFacts
+from agent_resolver.runtime.lookup import RETRY, Lookup, check_data, section, summary_model_of
 from agent_resolver.runtime.plan import PlanWarning, WarningCode
 from agent_resolver.runtime.plugin import ConfigSchema, ExecutionEnv, Plugin, Registrar, schemas_of
 from agent_resolver.runtime.registry_set import RegistrySet
 from agent_resolver.schema.walker import suggestion
-
-_COMPACTION_SECTION = "compaction"
 
 
 class Sections(Struct, frozen=True):
@@ -63,7 +61,7 @@ def _find_plugin(registries: RegistrySet, plugin_id: str) -> Plugin:
 def _our_sections(registries: RegistrySet, found: Lookup) -> Sections:
     read = {key: section(found.spec, name, key, kind) for key, (name, kind) in BUILT_IN_SECTIONS.items()}
     return Sections(
-        _summed_up_by(registries, found, read[_COMPACTION_SECTION] or DEFAULT_COMPACTION),
+        _summed_up_by(registries, found, read[COMPACTION_SECTION] or DEFAULT_COMPACTION),
         read["context_transform"] or ContextTransformConfig(),
         read["knowledge_cutoff_context"] or CutoffConfig(),
     )
@@ -77,14 +75,15 @@ def _summed_up_by(registries: RegistrySet, found: Lookup, config: CompactionConf
     """
     if config.summary_model is None:
         return config
+    if sight := summary_model_of(registries, found.spec):
+        check_data(found.spec.id, found.limits, sight)
     model = registries.models.get(config.summary_model)
-    check_data(found.spec, f"summary model {config.summary_model}", "model", model.data if model else DataFacts())
     if model is None:
         return config
     others = sorted({seat.model.provider_id for seat in found.seats} - {model.provider_id})
     if others:
         message = f"summary_model {model.id} is with provider {model.provider_id}, not {others[0]}"
-        raise InvalidPluginConfig(COMPACTION, _COMPACTION_SECTION, message)
+        raise InvalidPluginConfig(COMPACTION, COMPACTION_SECTION, message)
     return structs.replace(config, summary_model=model.upstream_model)
 
 

@@ -123,6 +123,8 @@ class ServerTools(Struct, frozen=True, kw_only=True):
     """Its id and version, as `acme@1.0.0`; its tools are `acme.<tool>`."""
     tools: Mapping[str, Descriptor | None] = {}
     """The admitted tools by id; what they take is known once the server is connected."""
+    scopes: Mapping[str, tuple[str, ...]] = {}
+    """The scopes that the lock says open a tool, by id: a caller may forbid one of them."""
     refused: Mapping[str, Refused] = {}
     is_mapped: bool = True
     """Whether the lock says which tools there are; else that is known once the server is connected."""

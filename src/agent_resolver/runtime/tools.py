@@ -9,10 +9,12 @@ from msgspec import Struct
 
 from agent_resolver.core.admission import forbidden
 from agent_resolver.core.catalog_pattern import parts_of
+from agent_resolver.core.constraint import RunLimits
 from agent_resolver.core.star_match import matching_texts
 from agent_resolver.runtime.catalog_warning import catalog_warnings, orphan_warnings
 from agent_resolver.runtime.delegate_check import check_delegates
 from agent_resolver.runtime.errors import InvalidSpec, ToolIdConflict
+from agent_resolver.runtime.lookup import Lookup
 from agent_resolver.runtime.plan import AbsentTool, PlannedTool, PlanWarning, ToolSource, WarningCode
 from agent_resolver.runtime.plugin import ExecutionEnv
 from agent_resolver.runtime.registry_set import HeldLock, RegistrySet
@@ -32,28 +34,30 @@ class ToolSet(Struct, frozen=True, kw_only=True):
     warnings: tuple[PlanWarning, ...]
 
 
-def collect_tools(registries: RegistrySet, spec: AgentSpec, env: ExecutionEnv, lock: HeldLock | None) -> ToolSet:
+def collect_tools(registries: RegistrySet, found: Lookup, env: ExecutionEnv) -> ToolSet:
     """The tools of an agent.
 
     1. Global tools, then one for each delegate, those of plugins, those that the lock opens; no two have one id.
     2. The agent's own catalog of tools: what it allows, less what it excludes.
-    3. What its agent file forbids, and what the lock does not open, whatever the catalog says.
+    3. What its agent file or a caller forbids, and what the lock does not open, whatever the catalog says.
     """
+    spec, lock = found.spec, found.lock
     if faults := list(pattern_faults(spec)):
         raise InvalidSpec(faults)
-    delegates, warnings = _delegate_tools(registries, spec)
-    found = _merge_tools(_global_tools(registries), chain(delegates, _plugin_tools(env), _server_tools(lock)))
-    ids = sorted(found)
+    delegates, warnings = _delegate_tools(registries, spec, found.limits)
+    offered = _merge_tools(_global_tools(registries), chain(delegates, _plugin_tools(env), _server_tools(lock)))
+    ids = sorted(offered)
     matched = {pattern: matching_texts(parts_of(pattern), ids) for _, _, pattern in spec.patterns()}
-    refused = _refused_tools(spec, found, ids, matched)
-    tools = {tool_id: found[tool_id] for tool_id in ids if tool_id not in refused}
-    absent = [_absent_tool(found[tool_id], why) for tool_id, why in refused.items()]
+    refused = _refused_tools(spec, offered, ids, matched)
+    _add_forbidden(found.limits.forbid, offered, ids, refused)
+    tools = {tool_id: offered[tool_id] for tool_id in ids if tool_id not in refused}
+    absent = [_absent_tool(offered[tool_id], why) for tool_id, why in refused.items()]
     absent += _refused_by_lock(lock)
     return ToolSet(
         tools=MappingProxyType(tools),
         absent=tuple(sorted(absent, key=lambda each: (each.id, each.source, each.origin))),
         unconnected=tuple(server.server for server in lock.servers if not server.is_mapped) if lock else (),
-        warnings=(*warnings, *catalog_warnings(spec, found, matched, lock), *orphan_warnings(spec, tools)),
+        warnings=(*warnings, *catalog_warnings(spec, offered, matched, lock), *orphan_warnings(spec, tools)),
     )
 
 
@@ -65,14 +69,22 @@ def _global_tools(registries: RegistrySet) -> dict[str, PlannedTool]:
     return {tool_id: PlannedTool(tool_id, "global", "", tool.descriptor, tool) for tool_id, tool in tools}
 
 
-def _delegate_tools(registries: RegistrySet, spec: AgentSpec) -> tuple[list[PlannedTool], list[PlanWarning]]:
+def _delegate_tools(
+    registries: RegistrySet, spec: AgentSpec, limits: RunLimits
+) -> tuple[list[PlannedTool], list[PlanWarning]]:
     agent_ids = list(dict.fromkeys(spec.delegates))
     if agent_ids and not registries.has_a2a:
         listed = ", ".join(agent_ids)
         message = f"A2A is off, so that nothing is delegated to {listed}"
         return [], [PlanWarning(WarningCode.DELEGATES_IGNORED, listed, message)]
-    delegates = check_delegates(registries, spec)
-    return [_delegate_tool(agent_id, delegates[agent_id]) for agent_id in agent_ids], []
+    delegates = check_delegates(registries, spec, limits)
+    remote = [agent_id for agent_id in agent_ids if delegates[agent_id].is_remote] if limits.forbid else []
+    return [_delegate_tool(agent_id, delegates[agent_id]) for agent_id in agent_ids], list(map(_not_bound, remote))
+
+
+def _not_bound(agent_id: str) -> PlanWarning:
+    message = f"remote agent {agent_id} runs elsewhere: nothing here keeps it from what is forbidden"
+    return PlanWarning(WarningCode.REMOTE_NOT_BOUND, agent_id, message)
 
 
 def _delegate_tool(agent_id: str, delegate: AgentSpec) -> PlannedTool:
@@ -102,7 +114,7 @@ def _plugin_tools(env: ExecutionEnv) -> Iterator[PlannedTool]:
 def _server_tools(lock: HeldLock | None) -> Iterator[PlannedTool]:
     for server in lock.servers if lock else ():
         for tool_id, descriptor in server.tools.items():
-            yield PlannedTool(tool_id, "server", server.server, descriptor)
+            yield PlannedTool(tool_id, "server", server.server, descriptor, scopes=server.scopes.get(tool_id, ()))
 
 
 def _merge_tools(merged: dict[str, PlannedTool], others: Iterable[PlannedTool]) -> dict[str, PlannedTool]:
@@ -154,24 +166,29 @@ def _refused_tools(
         why = Why(_EXCLUDED, f"excluded_tool_patterns has `{pattern}`")
         for tool_id in matched[pattern]:
             refused.setdefault(tool_id, why)
-    if spec.limits.forbid:
-        _add_forbidden(spec.limits.forbid, found, ids, refused)
     return refused
 
 
 def _add_forbidden(
     forbid: Sequence[str], found: Mapping[str, PlannedTool], ids: Sequence[str], refused: dict[str, Why]
 ) -> None:
-    """Add what the agent file forbids, by the id of a tool or by a scope that it asks of its callers."""
-    by_name = {tool_id for pattern in forbid for tool_id in matching_texts(tuple(pattern.split("*")), ids)}
-    by_scope = {tool.id for tool in found.values() if tool.descriptor and tool.descriptor.rules.required_scopes}
-    for tool_id in sorted(by_name | by_scope):
-        if why := forbidden((tool_id, *_scopes_of(found[tool_id])), forbid):
+    """Add what the agent file or a caller forbids, by the name of a tool or by a scope that it needs."""
+    if not forbid:
+        return
+    by_id = {tool_id for pattern in forbid for tool_id in matching_texts(tuple(pattern.split("*")), ids)}
+    by_other_names = {tool.id for tool in found.values() if _other_names(tool)}
+    for tool_id in sorted(by_id | by_other_names):
+        if why := forbidden((tool_id, *_other_names(found[tool_id])), forbid):
             refused.setdefault(tool_id, Why(why.code.value, why.message))
 
 
-def _scopes_of(tool: PlannedTool) -> tuple[str, ...]:
-    return tool.descriptor.rules.required_scopes if tool.descriptor else ()
+def _other_names(tool: PlannedTool) -> tuple[str, ...]:
+    """What `forbid` may call a tool besides its id: the server's own name for it, and the scopes that it needs."""
+    scopes = tool.descriptor.rules.required_scopes if tool.descriptor else ()
+    if tool.source != "server":
+        return scopes
+    server = tool.origin.rpartition("@")[0]
+    return (tool.id.removeprefix(f"{server}."), *tool.scopes, *scopes)
 
 
 def _absent_tool(tool: PlannedTool, why: Why) -> AbsentTool:

@@ -7,9 +7,13 @@ from agent_resolver.schema.agent_file import (
     Requirement as Requirement,
     Requires as Requires,
     TrustConstraints as TrustConstraints,
+    find_in_agent_file as find_in_agent_file,
+    front_matter_issues as front_matter_issues,
     limits_in as limits_in,
+    limits_in_front_matter as limits_in_front_matter,
     parse_agent_file as parse_agent_file,
     read_agent_file as read_agent_file,
+    trust_contradictions as trust_contradictions,
 )
 from agent_resolver.schema.artifact_path import (
     agent_path_of as agent_path_of,
@@ -65,6 +69,9 @@ from agent_resolver.schema.explanation import (
 from agent_resolver.schema.format_schema import FORMATS as FORMATS, json_schema as json_schema
 from agent_resolver.schema.front_matter import Document as Document, split as split
 from agent_resolver.schema.governing_key import (
+    ALLOW_LISTS as ALLOW_LISTS,
+    DENY_LISTS as DENY_LISTS,
+    TOOL_LISTS as TOOL_LISTS,
     governing_faults as governing_faults,
     governing_key_faults as governing_key_faults,
 )
@@ -154,6 +161,11 @@ from agent_resolver.schema.state import (
 )
 from agent_resolver.schema.table import Table as Table, optional_columns as optional_columns
 from agent_resolver.schema.toml_tree import parse_toml as parse_toml, tree_of as tree_of
+from agent_resolver.schema.tool_list import (
+    is_tool_name as is_tool_name,
+    tool_list_faults as tool_list_faults,
+    tool_names as tool_names,
+)
 from agent_resolver.schema.tree import (
     EMPTY as EMPTY,
     Item as Item,

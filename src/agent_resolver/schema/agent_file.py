@@ -1,6 +1,7 @@
-"""The agent file, as far as the resolver reads it: `requires` and `constraints`."""
+"""The agent file, as far as the resolver reads it: `requires`, `constraints` and `trust`."""
 
-from typing import Annotated, Any
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -9,13 +10,18 @@ from agent_resolver.schema.conflict import conflict_issue
 from agent_resolver.schema.errors import InvalidAgentFile
 from agent_resolver.schema.explanation import AppliedConstraints
 from agent_resolver.schema.front_matter import split
-from agent_resolver.schema.issue import Issue, only_errors
+from agent_resolver.schema.governing_key import place_keys
+from agent_resolver.schema.issue import Issue, IssueCode, only_errors
 from agent_resolver.schema.limit import MAX_FORBID_PATTERNS
 from agent_resolver.schema.source import BYTE_ORDER_MARK, Unreadable, byte_order_mark_warning, decode
-from agent_resolver.schema.tree import EMPTY, Node, plain
+from agent_resolver.schema.tree import EMPTY, Item, Mapping, Node, Scalar, find, located, plain
 from agent_resolver.schema.vocabulary import AgentName, AgentVersion, Identifier, Residency, Sensitivity, Text
 from agent_resolver.schema.walker import walk
 from agent_resolver.schema.yaml_tree import parse_yaml
+
+_INNER: Final = ("constraints", "trust", "requireSigned")
+_OUTER: Final = ("trust", "requireSigned")
+"""Both places of the rule about signed servers; the second is the spelling of the specification."""
 
 
 class Requirement(Struct, frozen=True, kw_only=True):
@@ -75,15 +81,24 @@ class Limits(Struct, frozen=True, kw_only=True):
         )
 
 
-def limits_in(constraints: Constraints) -> Limits:
-    """The limits that `constraints` set."""
-    data, actions, trust = constraints.data, constraints.actions, constraints.trust
+def limits_in(constraints: Constraints | UnsetType, trust: TrustConstraints | UnsetType = UNSET) -> Limits:
+    """The limits that `constraints` set, and `trust` where it has a key of its own."""
+    given = constraints or Constraints()
+    data, actions = given.data, given.actions
+    stated = [rule.require_signed for rule in (given.trust, trust) if rule and rule.require_signed is not UNSET]
     return Limits(
         residency=(data.residency or None) if data else None,
         sensitivity=(data.sensitivity or None) if data else None,
-        require_signed=None if not trust or trust.require_signed is UNSET else trust.require_signed,
+        require_signed=any(stated) if stated else None,
         forbid=(actions.forbid or ()) if actions else (),
     )
+
+
+def limits_in_front_matter(front_matter: Mapping) -> Limits:
+    """The limits of an agent file that need not ask for servers; whoever calls has checked them."""
+    said = {item.key: plain(item.value) for item in front_matter.items}
+    constraints = msgspec.convert(said.get("constraints", {}), Constraints)
+    return limits_in(constraints, msgspec.convert(said.get("trust", {}), TrustConstraints))
 
 
 class AgentFile(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -93,6 +108,8 @@ class AgentFile(Struct, frozen=True, kw_only=True, rename="camel"):
     version: AgentVersion
     requires: Requires
     constraints: Constraints | UnsetType = UNSET
+    trust: TrustConstraints | UnsetType = UNSET
+    """Another spelling of `constraints.trust`; where both are given, they must agree."""
 
     # The keys below belong to other readers of the same file; the resolver only knows that they are no typing errors.
     description: Any = UNSET
@@ -122,8 +139,41 @@ def read_agent_file(raw: bytes) -> Reading:
     except Unreadable as stop:
         return Reading((conflict_issue(raw) or stop.issue,), EMPTY, None)
     mark = [byte_order_mark_warning()] if raw.startswith(BYTE_ORDER_MARK.encode()) else []
-    issues = (*mark, *missing, *walk(tree, AgentFile))
+    issues = (*mark, *missing, *front_matter_issues(tree))
     return Reading(issues, tree, None if only_errors(issues) else msgspec.convert(plain(tree), AgentFile))
+
+
+def front_matter_issues(tree: Node) -> list[Issue]:
+    """Every issue of the front matter of an agent file, in the order of the file."""
+    found = walk(tree, AgentFile)
+    if not isinstance(tree, Mapping):
+        return found
+    issues = [*place_keys(tree, found), *trust_contradictions(tree)]
+    return sorted(issues, key=lambda issue: (issue.line, issue.column))
+
+
+def trust_contradictions(front_matter: Mapping) -> Iterator[Issue]:
+    """The error of a file whose two spellings of `requireSigned` disagree."""
+    inner, outer = _stated_word(front_matter, *_INNER), _stated_word(front_matter, *_OUTER)
+    if inner and outer and inner.value != outer.value:
+        message = f"It is {outer.source} here, and {inner.source} in `constraints`"
+        issue = located(outer, IssueCode.CONTRADICTION, message, hint="keep one of the two")
+        yield issue.within("requireSigned").within("trust")
+
+
+def find_in_agent_file(tree: Node, path: Iterable[str | int]) -> Node | Item:
+    """The value at `path`, as `find` does; `constraints.trust` may also be spelt `trust`."""
+    steps = (*path,)
+    is_outer = steps == _INNER and _stated_word(tree, *_INNER) is None and _stated_word(tree, *_OUTER)
+    return find(tree, _OUTER if is_outer else steps)
+
+
+def _stated_word(node: Node, *path: str) -> Scalar | None:
+    """The boolean at `path`, or None where there is no boolean."""
+    for step in path:
+        members = node.items if isinstance(node, Mapping) else ()
+        node = next((item.value for item in members if item.key == step), EMPTY)
+    return node if isinstance(node, Scalar) and isinstance(node.value, bool) else None
 
 
 def parse_agent_file(raw: bytes | str) -> AgentFile:

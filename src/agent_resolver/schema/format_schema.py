@@ -6,6 +6,7 @@ import msgspec
 
 from agent_resolver.schema.agent_file import AgentFile
 from agent_resolver.schema.explanation import Explanation
+from agent_resolver.schema.governing_key import BELOW_PLACES, RESOLVER_PLACES, SECTIONS
 from agent_resolver.schema.index import Index
 from agent_resolver.schema.lockfile import Lockfile
 from agent_resolver.schema.vocabulary import DECLARED_ORDER
@@ -27,8 +28,31 @@ def json_schema(name: str) -> dict[str, Any]:
     if name == "index":
         # A rule between keys, which the types cannot say: a server is reached by one of the two.
         schema["$defs"]["IndexEntry"]["anyOf"] = [{"required": ["endpoint"]}, {"required": ["launch"]}]
+    if name == "agents":
+        _refuse_misplaced_keys(schema["$defs"])
     _declare_order(schema)
     return {"$schema": _DIALECT, "$id": f"urn:agent-resolver:schema:{name}", "title": title, **schema}
+
+
+def _refuse_misplaced_keys(definitions: dict[str, Any]) -> None:
+    """Refuse each key that governs an agent where it has no effect, and two rules about signed servers that differ."""
+    for name, definition in definitions.items():
+        is_top = name == "AgentFile"
+        for key, place in (RESOLVER_PLACES if is_top else {**RESOLVER_PLACES, **BELOW_PLACES}).items():
+            refused = {"type": "object"} if is_top and key in SECTIONS else {}
+            definition["properties"].setdefault(key, {"not": refused, "description": f"Write it as {place}"})
+    definitions["AgentFile"]["not"] = {"anyOf": [_signed_rules(outer=True), _signed_rules(outer=False)]}
+
+
+def _signed_rules(*, outer: bool) -> dict[str, Any]:
+    """Front matter whose two rules about signed servers differ, the one at the top being `outer`."""
+    inner = _holding("trust", _holding("requireSigned", {"const": not outer}))
+    both = [_holding("constraints", inner), _holding("trust", _holding("requireSigned", {"const": outer}))]
+    return {"allOf": both}
+
+
+def _holding(key: str, value: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": {key: value}, "required": [key]}
 
 
 def _declare_order(node: Any) -> None:  # noqa: ANN401 - any part of a schema

@@ -19,6 +19,7 @@ class IssueCode(StrEnum):
     """The kind of an issue, stable for machines; the sentence is for people."""
 
     BYTE_ORDER_MARK = "byte-order-mark"
+    CONTRADICTION = "contradiction"
     CONTROL_CHARACTER = "control-character"
     DUPLICATE_KEY = "duplicate-key"
     DUPLICATE_SERVER = "duplicate-server"
@@ -35,6 +36,7 @@ class IssueCode(StrEnum):
     INVISIBLE_CHARACTER = "invisible-character"
     LIMIT = "limit"
     MERGE_CONFLICT = "merge-conflict"
+    MISPLACED_KEY = "misplaced-key"
     NAME_ABSENT = "name-absent"
     NAME_CLASH = "name-clash"
     NAME_REFUSED = "name-refused"

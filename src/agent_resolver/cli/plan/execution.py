@@ -9,6 +9,7 @@ from agent_resolver.cli.catalog.execution import open_catalog_of
 from agent_resolver.cli.input import AGENT_FILE
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out, out_json
+from agent_resolver.core.admission import AdmissionCode
 from agent_resolver.project.plan import runtime_of
 from agent_resolver.runtime.errors import (
     AgentNotFound,
@@ -22,7 +23,11 @@ from agent_resolver.runtime.errors import (
 from agent_resolver.runtime.executor import RetryingExecutor
 from agent_resolver.runtime.model import ModelSpec
 from agent_resolver.runtime.plan import ResolvedAgent, ResolvedBackendAgent, ResolvedRunPlan
+from agent_resolver.runtime.planning import resolve_delegate
 from agent_resolver.runtime.spec import ContextPolicy
+from agent_resolver.schema.errors import ResolverError
+
+Delegates = dict[str, ResolvedRunPlan | ResolverError]
 
 _HINTS: Final[dict[type[ResolveError], str]] = {
     AgentNotFound: "`agent catalog list` lists them",
@@ -44,14 +49,28 @@ def run(options: argparse.Namespace) -> int:
         except ResolveError as error:
             error.hint = error.hint or _HINTS.get(type(error), "")
             raise
+        delegates = _plans_of_delegates(plan)
     if options.json:
-        out_json(_plan_document(plan))
+        out_json(_plan_document(plan, delegates))
     else:
-        _print_plan(plan)
+        _print_plan(plan, delegates)
     return 0
 
 
-def _plan_document(plan: ResolvedRunPlan) -> dict[str, object]:
+def _plans_of_delegates(plan: ResolvedRunPlan) -> Delegates:
+    """The plan of each agent that this one delegates to, under its limits; or why there is none."""
+    found: Delegates = {}
+    tools = plan.execution.tools.values() if isinstance(plan.execution, ResolvedAgent) else ()
+    for tool in tools:
+        if tool.source == "delegate":
+            try:
+                found[tool.origin] = resolve_delegate(plan, tool.origin)
+            except ResolverError as error:
+                found[tool.origin] = error
+    return found
+
+
+def _plan_document(plan: ResolvedRunPlan, delegates: Delegates) -> dict[str, object]:
     found = plan.execution
     head: dict[str, object] = {"success": True, "agent": found.spec.id, "version": plan.version}
     if isinstance(found, ResolvedBackendAgent):
@@ -70,8 +89,18 @@ def _plan_document(plan: ResolvedRunPlan) -> dict[str, object]:
         "tools": [{"id": tool.id, "source": tool.source, "origin": tool.origin} for tool in found.tools.values()],
         "unconnected": found.unconnected,
         "absent": found.absent,
+        "delegates": [_delegate_document(agent_id, delegate) for agent_id, delegate in delegates.items()],
         "warnings": found.warnings,
     }
+
+
+def _delegate_document(agent_id: str, delegate: ResolvedRunPlan | ResolverError) -> dict[str, object]:
+    if isinstance(delegate, ResolverError):
+        return {"agent": agent_id, "error": str(delegate)}
+    found = delegate.execution
+    if isinstance(found, ResolvedBackendAgent):
+        return {"agent": agent_id, "kind": "remote"}
+    return {"agent": agent_id, "kind": "local", "tools": list(found.tools), "absent": found.absent}
 
 
 def _model_document(model: ModelSpec) -> dict[str, Any]:
@@ -103,7 +132,7 @@ def _retries_of(found: ResolvedAgent) -> int:
     return found.executor.config.max_retries if isinstance(found.executor, RetryingExecutor) else 0
 
 
-def _print_plan(plan: ResolvedRunPlan) -> None:
+def _print_plan(plan: ResolvedRunPlan, delegates: Delegates) -> None:
     found = plan.execution
     out(found.spec.id)
     if isinstance(found, ResolvedBackendAgent):
@@ -119,8 +148,26 @@ def _print_plan(plan: ResolvedRunPlan) -> None:
         out(f"  Retries: {retries}")
     out(f"  Plugins: {', '.join(plugin.id for plugin in found.env.plugins)}")
     _print_tools(found)
+    if delegates:
+        out(f"  Delegates: {len(delegates)}")
+    for agent_id, delegate in delegates.items():
+        _print_delegate(agent_id, delegate)
     for warning in found.warnings:
         err(f"warning: {warning.code}: {warning.message}")
+
+
+def _print_delegate(agent_id: str, delegate: ResolvedRunPlan | ResolverError) -> None:
+    if isinstance(delegate, ResolverError):
+        out(f"    {agent_id} has no plan: {delegate}")
+        return
+    found = delegate.execution
+    if isinstance(found, ResolvedBackendAgent):
+        out(f"    {agent_id} runs at {found.endpoint.base_url}")
+        return
+    out(f"    {agent_id} with {len(found.tools)} {'tool' if len(found.tools) == 1 else 'tools'}")
+    for absent in found.absent:
+        if absent.code == AdmissionCode.FORBIDDEN_ACTION:
+            out(f"      not {absent.id}: {absent.reason}")
 
 
 def _name_model(model: ModelSpec) -> str:

@@ -11,10 +11,10 @@ from agent_resolver.core.choice import rejections
 from agent_resolver.core.constraint import position_of
 from agent_resolver.core.resolution import Resolution
 from agent_resolver.core.server import in_order
-from agent_resolver.schema.agent_file import Requirement
+from agent_resolver.schema.agent_file import Requirement, find_in_agent_file
 from agent_resolver.schema.explanation import NearMiss, Rejection, RejectionCode, Suggestion
 from agent_resolver.schema.lockfile import LockedServer
-from agent_resolver.schema.tree import Node, find
+from agent_resolver.schema.tree import Node
 
 _MOST_REJECTIONS_SHOWN = 50
 REWRITE_HINT = "hint: Run the same command without `--check` or `--locked` to write it, then review the change"
@@ -194,5 +194,5 @@ def _render_suggestions(requirement: Unresolved, position: int, tree: Node, agen
         yield f"  {number}. For {server}{', but this loosens a constraint' if suggestion.loosens else ''}:"
         for edit in suggestion.edits:
             path = edit.path.replace("requires.mcp", f"requires.mcp.{position}").split(".")
-            at = find(tree, [int(step) if step.isdigit() else step for step in path])
+            at = find_in_agent_file(tree, [int(step) if step.isdigit() else step for step in path])
             yield f"     {edit} ({shown(agent_path)}:{at.line}:{at.column})"
