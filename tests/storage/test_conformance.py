@@ -171,6 +171,22 @@ def test_a_row_is_dropped_once(store: Store) -> None:
     assert read(store, lambda snapshot: snapshot.find(PENDING)) == []
 
 
+def test_rows_are_found_by_a_column_that_holds_nothing(store: Store) -> None:
+    def put(transaction: Transaction) -> None:
+        for name, requester, answer in (
+            ("a", "ada", None),
+            ("b", "ada", "yes"),
+            ("c", "bob", None),
+            ("d", "ada", None),
+        ):
+            transaction.put(PENDING, action(name, requester=requester, answer=answer))
+
+    write(store, put)
+
+    unanswered = {"requester": "ada", "answer": None}
+    assert ids(read(store, lambda snapshot: snapshot.find(PENDING, unanswered))) == ["a", "d"]
+
+
 def test_rows_are_found_by_an_index_in_the_order_of_their_first_puts(store: Store) -> None:
     def put(transaction: Transaction) -> None:
         for name, binding in (("c", "x"), ("a", "y"), ("b", "x"), ("d", "x")):
