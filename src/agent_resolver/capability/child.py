@@ -42,7 +42,7 @@ def main() -> None:
     requests, answers = os.dup(0), int(sys.argv[-1])
     # A process that the capability starts must not hold the pipes open or write to them.
     os.set_inheritable(answers, False)  # noqa: FBT003
-    with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - a number is needed, no path
+    with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     sys.argv = [""]
     request = msgspec.json.decode(_read_request_line(requests), type=Request)
@@ -99,7 +99,7 @@ def _load_capability(request: Request) -> Capability[..., Any]:
     # Not earlier: a module of the project must not replace one that was imported above.
     sys.path.insert(0, request.root)
     module = importlib.import_module(request.module)
-    if not os.path.samefile(module.__file__ or "", request.file):  # noqa: PTH121
+    if not os.path.samefile(module.__file__ or "", request.file):
         raise ImportError("another module has its name")
     found = getattr(module, request.name)
     if not isinstance(found, Capability):

@@ -13,6 +13,7 @@ from agent_resolver.capability.declaration import Declaration, descriptor_of, un
 from agent_resolver.capability.errors import UnsafeCapability
 from agent_resolver.capability.given_up import MAX_GIVEN_UP, TooManyGivenUp
 from agent_resolver.capability.isolated import Isolated, target_of
+from agent_resolver.capability.loaded_source import code_digest, loaded_sources, sources_of
 from agent_resolver.capability.naming import domain_of
 from agent_resolver.capability.signature import Signature, signature_of
 from agent_resolver.capability.tool_schema import faults_of_example
@@ -153,8 +154,14 @@ class Capability(Generic[Parameters, Result]):
         if found or signature is None or request is None or result is None:
             raise UnsafeCapability(declaration.id, _qualified_name(function), found)
         functools.update_wrapper(self, function)
+        self._sources = sources_of(function)
         self.descriptor = descriptor_of(
-            declaration, description, request.schema, result.schema, f"module {function.__module__}"
+            declaration,
+            description,
+            request.schema,
+            result.schema,
+            source=f"module {function.__module__}",
+            code=code_digest(self._sources) if self._sources else "",
         )
         self.request_type = request
         self._function: Callable[..., Any] = function
@@ -179,6 +186,10 @@ class Capability(Generic[Parameters, Result]):
             NeedsAction: A person must do something before the call can start.
         """
         return await self._run(arguments, context)
+
+    def changed_file(self) -> str | None:
+        """The file of its code that changed on disk since it was loaded; None if none did."""
+        return loaded_sources.changed_file(self._sources)
 
     def faults_in(self, arguments: dict[str, Any]) -> tuple[str, ...]:
         """The reasons why arguments that follow the schema are not a value of the type, each with its place."""

@@ -24,6 +24,9 @@ def load_capabilities(session: Session) -> list["Capability[..., Any]"]:
     if not names:
         return []
     session.require_trust("its settings load Python modules")
+    from agent_resolver.capability.loaded_source import loaded_sources
+
+    loaded_sources.cover(session.root, names)
     if session.root not in sys.path:
         # As with a script, what lies beside the settings can be imported, now and while it runs.
         sys.path.insert(0, session.root)

@@ -13,7 +13,7 @@ from agent_resolver.registry.compiled_schema import compile_schema
 from agent_resolver.registry.errors import ToolIdConflict
 from agent_resolver.registry.pipeline import Offer, Pipeline, Ports
 from agent_resolver.registry.source import Source
-from agent_resolver.registry.tool import CallContext, ChecksArguments, Tool
+from agent_resolver.registry.tool import CallContext, ChecksArguments, ChecksCode, Tool
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.outcome import Outcome
@@ -174,4 +174,5 @@ def _entry_of(tool: Tool) -> Entry:
     compiled = partial(compile_schema, has_formats=descriptor.labels.kind != "TOOL")
     result = None if descriptor.output_schema is None else compiled(descriptor.output_schema)
     find_faults = tool.faults_in if isinstance(tool, ChecksArguments) else None
-    return Entry(tool, descriptor, compiled(descriptor.input_schema), result, find_faults)
+    changed_file = tool.changed_file if descriptor.rules.is_isolated and isinstance(tool, ChecksCode) else None
+    return Entry(tool, descriptor, compiled(descriptor.input_schema), result, find_faults, changed_file)
