@@ -14,6 +14,12 @@ from agent_resolver.capability.function import (
 )
 from agent_resolver.capability.isolated import Isolated as Isolated, target_of as target_of
 from agent_resolver.capability.isolated_message import MAX_LINE as MAX_LINE
+from agent_resolver.capability.loaded_source import (
+    LoadedSources as LoadedSources,
+    ModuleSource as ModuleSource,
+    code_digest as code_digest,
+)
+from agent_resolver.capability.prepared_process import PreparedProcesses as PreparedProcesses
 from agent_resolver.capability.tool_schema import (
     DIALECT as DIALECT,
     is_json as is_json,

@@ -168,7 +168,9 @@ class Capability(Generic[Parameters, Result]):
         self._takes_context = signature.takes_context
         self._is_async = signature.is_async
         self._encode = result.encode
-        self._run = Isolated(declaration.id, target, declaration.rules.secrets).run if target else self.run_here
+        self._run = self.run_here
+        if target is not None:
+            self._run = Isolated(declaration.id, target, declaration.rules.secrets, self._sources).run
 
     def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         """Call the function itself: nothing is checked and nothing is recorded."""

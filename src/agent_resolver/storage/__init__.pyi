@@ -20,6 +20,7 @@ from agent_resolver.storage.memory import MemoryStore as MemoryStore
 from agent_resolver.storage.port import Lease as Lease, Snapshot as Snapshot, Store as Store, Transaction as Transaction
 from agent_resolver.storage.process_tree import (
     become_subreaper as become_subreaper,
+    children_of as children_of,
     descendants_of as descendants_of,
     die_with_parent as die_with_parent,
     kill_descendants as kill_descendants,

@@ -45,6 +45,11 @@ def die_with_parent(parent_pid: int, by: int = signal.SIGKILL) -> bool:
     return is_armed
 
 
+def children_of(pid: int) -> list[int]:
+    """The direct children of `pid` that are alive; empty where `/proc` is missing."""
+    return [child for child, parent, is_alive in _processes() if is_alive and parent == pid]
+
+
 def descendants_of(pid: int) -> list[int]:
     """The processes below `pid` that are alive, children before their own children; empty where `/proc` is missing.
 
