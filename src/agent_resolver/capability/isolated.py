@@ -12,7 +12,7 @@ import socket
 import sys
 import types
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
@@ -174,8 +174,8 @@ class Isolated:
         try:
             if can_fork():
                 return _CallProcess(*_processes.begin_call())
-            fresh = PreparedProcess(_code.preparation(), "once")
-            return _CallProcess(*fresh.begin_call(), fresh.process)
+            with closing(PreparedProcess(_code.preparation(), "once")) as fresh:
+                return _CallProcess(*fresh.begin_call(), fresh.process)
         except OSError as error:
             raise self._not_started(error.strerror or str(error)) from None
 
@@ -188,7 +188,7 @@ class Isolated:
         await process.open(line)
         ending: Ending | None = None
         try:
-            while ending is None and (said := await process.answers.readline()):
+            while ending is None and (said := await _read_line(process.answers)):
                 message = _decode_message(said)
                 if isinstance(message, Progressed):
                     await context.progress(message.done, message.total, message.message)
@@ -251,14 +251,14 @@ class _CallProcess:
         said, channel = await asyncio.open_connection(sock=self._channel)
         self._sockets.append(channel)
         request.write(line)
-        first = await said.readline()
+        first = await _read_line(said)
         self.is_started = first == b"started\n"
         if first.startswith(b"failed "):
             self.failure = first.decode().removeprefix("failed ").strip()
         self._exit = asyncio.create_task(self._read_exit(said, request))
 
     async def _read_exit(self, said: asyncio.StreamReader, request: asyncio.StreamWriter) -> None:
-        word, _, code = (await said.readline()).partition(b" ")
+        word, _, code = (await _read_line(said)).partition(b" ")
         if word == b"exit":
             self.exit_code = int(code)
         # All that it started is killed. If a process escaped that and holds the socket, nobody waits for it.
@@ -284,6 +284,14 @@ class _CallProcess:
         self._channel.close()
         if self._fresh is not None:
             self.exit_code = await _kill_and_collect(self._fresh)
+
+
+async def _read_line(reader: asyncio.StreamReader) -> bytes:
+    """The next line; empty once the other side is gone, whether or not it read all that it was sent."""
+    try:
+        return await reader.readline()
+    except ConnectionError:
+        return b""
 
 
 async def _kill_and_collect(process: "subprocess.Popen[bytes]") -> int | None:

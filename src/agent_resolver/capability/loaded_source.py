@@ -62,6 +62,8 @@ class LoadedSources:
         """The modules that ran. One that is imported again is read again, as by any import."""
         self._stamps: dict[ModuleSource, _Stamp] = {}
         """The state of the file of each source when it was last seen to have that content."""
+        self._elsewhere: set[str] = set()
+        """Names in import statements that were not modules of the project when the code was recorded."""
         self._is_complete = False
         """True in the process of an isolated call: what is not recorded is refused."""
 
@@ -120,8 +122,8 @@ class LoadedSources:
             raise ImportError(f"`{found.origin}` has no source", name=name)  # noqa: TRY004 - as any failed import
         if not isinstance(found.loader, SourceFileLoader):
             return None
-        if self._is_complete:
-            raise ImportError(f"`{name}` is imported by no statement of the module, so its code is unknown", name=name)
+        if self._is_complete or (name in self._elsewhere and name not in self._recorded):
+            raise ImportError(f"`{found.origin}` is not among the code that was loaded", name=name)
         if name in self._loaded:
             self._recorded.pop(name, None)
         return self._recorded_spec(self._record(name, found.origin))
@@ -150,6 +152,9 @@ class LoadedSources:
 
         Statements inside functions count too, so that a module that is imported later is recorded now.
         """
+        if self._is_complete:
+            # In the process of an isolated call, code is known from the process that recorded it.
+            return ()
         package = _package_of(module)
         found = {module: self._record(module, file)}
         judged: set[str] = set()
@@ -161,9 +166,11 @@ class LoadedSources:
                     continue
                 judged.add(name)
                 location = _locate(name)
-                if location is not None and self._covers(name, location, package):
-                    found[name] = self._record(name, location)
-                    waiting.append(found[name])
+                if location is None or not self._covers(name, location, package):
+                    self._elsewhere.add(name)
+                    continue
+                found[name] = self._record(name, location)
+                waiting.append(found[name])
         return tuple(sorted(found.values(), key=lambda source: source.path))
 
     def changed_file(self, sources: Iterable[ModuleSource]) -> str | None:

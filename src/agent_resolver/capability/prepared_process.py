@@ -5,12 +5,14 @@ forks off a process for each call within milliseconds. `child.py` is the program
 sockets of a call are for.
 """
 
+import atexit
 import os
 import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import IO, Final
@@ -21,6 +23,7 @@ from agent_resolver.capability.isolated_message import Preparation
 
 PASSED_ON: Final = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
 """The environment variables that a process may need and that hold no secrets."""
+_END_SECONDS: Final = 1.0
 _PACKAGES: Final = str(Path(__file__).parents[2])
 _START: Final = "import sys; sys.path.append(sys.argv[1]); from agent_resolver.capability.child import main; main()"
 
@@ -93,6 +96,7 @@ class PreparedProcesses:
         self._present: PreparedProcess | None = None
         self._former: list[PreparedProcess] = []
         """Processes that may not have ended yet; looking at each collects it."""
+        atexit.register(self.close)
 
     def begin_call(self) -> tuple[socket.socket, socket.socket]:
         """Hand a call to the prepared process, which is started if there is none for the present code.
@@ -112,6 +116,13 @@ class PreparedProcesses:
             self._retire(present)
             self._present = PreparedProcess(preparation, "loaded")
             return self._present.begin_call()
+
+    def close(self) -> None:
+        """End every process."""
+        self._retire(self._present)
+        for former in self._former:
+            with suppress(subprocess.TimeoutExpired):
+                former.process.wait(_END_SECONDS)
 
     def _retire(self, process: PreparedProcess | None) -> None:
         if process is not None and process.parent == os.getpid():
