@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from agent_resolver.capability import Capability, given_up, worker_loop, worker_thread
+from agent_resolver.capability import Capability, Pace, given_up, worker_loop, worker_thread
 from agent_resolver.registry import CallContext, ToolRegistry
 from agent_resolver.schema import Done, Failed, FailureCode, Outcome
 from tests.capability.declared import CONTEXT, Answer, Question, declare
@@ -150,14 +150,14 @@ def test_a_call_whose_time_was_up_before_a_thread_was_free_is_never_made(
     called: list[str] = []
 
     async def scenario() -> None:
-        first = asyncio.create_task(workers.run(release.wait))
-        second = asyncio.create_task(workers.run(called.append, "second"))
+        first = asyncio.create_task(workers.run(Pace(), release.wait))
+        second = asyncio.create_task(workers.run(Pace(), called.append, "second"))
         await asyncio.sleep(0)
         second.cancel()
         await asyncio.wait([second])
         release.set()
         await first
-        await workers.run(called.append, "third")
+        await workers.run(Pace(), called.append, "third")
 
     asyncio.run(scenario())
 

@@ -30,3 +30,4 @@ from agent_resolver.capability.tool_schema import (
 from agent_resolver.capability.type_adapter import Typed as Typed, typed as typed
 from agent_resolver.capability.type_library import Undecodable as Undecodable
 from agent_resolver.capability.unsafe import UnsafeCode as UnsafeCode
+from agent_resolver.capability.worker_thread import Pace as Pace

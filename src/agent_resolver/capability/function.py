@@ -21,7 +21,7 @@ from agent_resolver.capability.type_adapter import Typed, typed
 from agent_resolver.capability.type_library import Undecodable
 from agent_resolver.capability.unsafe import Unsafe, UnsafeCode
 from agent_resolver.capability.worker_loop import worker_loop
-from agent_resolver.capability.worker_thread import worker_threads
+from agent_resolver.capability.worker_thread import Pace, worker_threads
 from agent_resolver.registry.compiled_schema import compile_schema
 from agent_resolver.registry.errors import ToolFailure
 from agent_resolver.registry.tool import CallContext, Progress
@@ -167,6 +167,7 @@ class Capability(Generic[Parameters, Result]):
         self._function: Callable[..., Any] = function
         self._takes_context = signature.takes_context
         self._is_async = signature.is_async
+        self._pace = Pace()
         self._encode = result.encode
         self._run = self.run_here
         if target is not None:
@@ -199,12 +200,15 @@ class Capability(Generic[Parameters, Result]):
 
     async def run_here(self, arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401 - a JSON value
         """Call the function with JSON arguments in another thread of this process."""
-        workers = worker_loop if self._is_async else worker_threads
         if self._takes_context:
             progress = _report_from_other_thread(context.progress, asyncio.get_running_loop())
             context = structs.replace(context, progress=progress)
+        given = self._decode(arguments, context)
         try:
-            result = await workers.run(self._function, *self._decode(arguments, context))
+            if self._is_async:
+                result = await worker_loop.run(self._function, *given)
+            else:
+                result = await worker_threads.run(self._pace, self._function, *given)
         except TooManyGivenUp:
             message = f"{self.descriptor.id} is not called: {MAX_GIVEN_UP} functions run on although their time is up"
             remedy = "find out which tools end with TIMEOUT, and start the command again"

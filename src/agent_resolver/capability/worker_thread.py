@@ -7,8 +7,9 @@ returns does not keep the process from ending.
 
 import asyncio
 import os
+import time
 from collections.abc import Callable
-from contextvars import Context, copy_context
+from contextvars import copy_context
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any, Final
@@ -17,44 +18,69 @@ from agent_resolver.capability.given_up import given_up_calls
 
 MAX_THREADS: Final = 32
 """How many functions run at the same time; further calls wait."""
+QUICK_SECONDS: Final = 0.0002
+"""How long the event loop waits for a function that was quick the last time.
+
+To sleep, and to be woken through the loop's selector, takes longer than a quick function does.
+"""
+
+
+class Pace:
+    """Remembers of one function whether it was quick the last time."""
+
+    __slots__ = ("is_quick",)
+
+    def __init__(self) -> None:
+        self.is_quick = True
 
 
 class _Job:
     """One call of a function."""
 
-    __slots__ = ("arguments", "context", "function", "future", "home", "state")
+    __slots__ = ("arguments", "context", "error", "finished", "function", "future", "result", "state")
 
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         self.function = function
         self.arguments = arguments
-        self.context: Context = copy_context()
-        self.home = asyncio.get_running_loop()
-        self.future: asyncio.Future[Any] = self.home.create_future()
+        self.context = copy_context()
         self.state = "waiting"
-        """Or `running`, or `given up`; read and changed under the lock of the threads."""
+        """Or `running`, `finished` or `given up`; read and changed under the lock of the threads."""
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.finished = Lock()
+        """Free once the function has ended."""
+        self.finished.acquire()
+        self.future: asyncio.Future[None] | None = None
+        """Done then too, if the loop has turned to other things."""
 
     def run(self) -> None:
-        """Call the function, and hand its result or its error to the loop that waits."""
-        result = None
-        error: BaseException | None = None
+        """Call the function, and keep its result or its error."""
         try:
-            result = self.context.run(self.function, *self.arguments)
-        except StopIteration as stop:  # A future cannot carry it: the caller would wait for ever.
-            error = RuntimeError("it raised StopIteration").with_traceback(stop.__traceback__)
+            self.result = self.context.run(self.function, *self.arguments)
+        except StopIteration as stop:  # A coroutine cannot pass it on.
+            self.error = RuntimeError("it raised StopIteration").with_traceback(stop.__traceback__)
         except BaseException as raised:  # noqa: BLE001 - whatever it is, the caller is told
-            error = raised
-        try:
-            self.home.call_soon_threadsafe(self._settle, result, error)
-        except RuntimeError:
-            return  # The loop that waited was closed meanwhile.
+            self.error = raised
 
-    def _settle(self, result: Any, error: BaseException | None) -> None:  # noqa: ANN401 - any result
-        if self.future.done():
-            return
-        if error is None:
-            self.future.set_result(result)
-        else:
-            self.future.set_exception(error)
+    def tell(self) -> None:
+        """Tell the loop that waits, once the function has ended."""
+        self.finished.release()
+        if self.future is not None:
+            try:
+                self.future.get_loop().call_soon_threadsafe(_wake, self.future)
+            except RuntimeError:
+                return  # The loop was closed meanwhile.
+
+    def unpack(self) -> Any:  # noqa: ANN401 - any result
+        """The result of the function, or its error."""
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+
+def _wake(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 class WorkerThreads:
@@ -68,7 +94,7 @@ class WorkerThreads:
         self._free = 0
         """The threads that wait for a job, less the jobs that wait for a thread."""
 
-    async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - any function
+    async def run(self, pace: Pace, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - any function
         """Call a function in a thread, with the context variables of the caller.
 
         Raises:
@@ -76,12 +102,24 @@ class WorkerThreads:
         """
         given_up_calls.require_room()
         job = _Job(function, arguments)
+        begin = time.perf_counter()
         with self._lock:
             self._free -= 1
             self._add_thread_for_waiting_job()
         self._jobs.put(job)
+        is_finished = pace.is_quick and job.finished.acquire(timeout=QUICK_SECONDS)
+        if not is_finished:
+            await self._wait_for(job)
+            pace.is_quick = time.perf_counter() - begin < QUICK_SECONDS
+        return job.unpack()
+
+    async def _wait_for(self, job: _Job) -> None:
+        with self._lock:
+            if job.state == "finished":
+                return
+            job.future = asyncio.get_running_loop().create_future()
         try:
-            return await job.future
+            await job.future
         except asyncio.CancelledError:
             self._give_up(job)
             raise
@@ -115,7 +153,9 @@ class WorkerThreads:
                 if job.state == "given up":
                     given_up_calls.remove()
                     return
+                job.state = "finished"
                 self._free += 1
+            job.tell()
             # While it waits for the next one, it must not keep this one and its arguments alive.
             del job
 
