@@ -12,7 +12,11 @@ from agent_resolver.capability.function import (
     capabilities_of as capabilities_of,
     capability as capability,
 )
-from agent_resolver.capability.isolated import Isolated as Isolated, target_of as target_of
+from agent_resolver.capability.isolated import (
+    Isolated as Isolated,
+    prepare_calls as prepare_calls,
+    target_of as target_of,
+)
 from agent_resolver.capability.isolated_message import MAX_LINE as MAX_LINE
 from agent_resolver.capability.loaded_source import (
     LoadedSources as LoadedSources,

@@ -116,6 +116,13 @@ _code = Code()
 _processes = PreparedProcesses(_code.preparation)
 
 
+def prepare_calls() -> None:
+    """Start the prepared process now, so that the first isolated call need not wait for it."""
+    if can_fork():
+        with suppress(OSError):  # Then the call says so.
+            _processes.prepare()
+
+
 class Isolated:
     """Runs one capability, each call in a process that is killed afterwards with all that it started."""
 

@@ -105,17 +105,30 @@ class PreparedProcesses:
             OSError: No process can be started.
         """
         with self._lock:
-            self._former = [former for former in self._former if former.process.poll() is None]
-            preparation = self._prepare()
-            present = self._present
-            if present is not None and present.preparation is preparation and present.parent == os.getpid():
-                try:
-                    return present.begin_call()
-                except OSError:
-                    pass  # It is gone.
+            present = self._current_process()
+            try:
+                return present.begin_call()
+            except OSError:
+                # It is gone.
+                self._retire(present)
+            return self._current_process().begin_call()
+
+    def prepare(self) -> None:
+        """Start the prepared process now, so that the first call need not wait for it.
+
+        Raises:
+            OSError: No process can be started.
+        """
+        with self._lock:
+            self._current_process()
+
+    def _current_process(self) -> PreparedProcess:
+        self._former = [former for former in self._former if former.process.poll() is None]
+        preparation, present = self._prepare(), self._present
+        if present is None or present.preparation is not preparation or present.parent != os.getpid():
             self._retire(present)
-            self._present = PreparedProcess(preparation, "loaded")
-            return self._present.begin_call()
+            present = self._present = PreparedProcess(preparation, "loaded")
+        return present
 
     def close(self) -> None:
         """End every process."""
