@@ -230,6 +230,35 @@ def test_what_loading_a_module_started_is_not_shared_by_calls(
     assert ran.stdout.split() == [str(is_loaded_by_each_call)] * 2, ran.stderr
 
 
+def test_a_call_whose_time_is_up_before_the_code_is_loaded_never_runs(tmp_path: Path, monkeypatch: Any) -> None:
+    waiting = f"""
+import pathlib, sys
+HERE = pathlib.Path({str(tmp_path)!r})
+while sys.flags.isolated and not (HERE / "go").exists():
+    time.sleep(0.01)
+"""
+    source = UNSAFE_TO_FORK.format(prepare=waiting)
+    source = source.replace("    return Word(", "    (HERE / request.text).touch()\n    return Word(")
+    (tmp_path / "loaded_slowly.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(isolated, "_code", isolated.Code())
+    monkeypatch.setattr(isolated, "_processes", PreparedProcesses(isolated._code.preparation))
+    from loaded_slowly import tell  # type: ignore[import-not-found]
+
+    async def scenario() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await tell.invoke({"text": "first"}, CONTEXT)
+        (tmp_path / "go").touch()
+        await tell.invoke({"text": "second"}, CONTEXT)
+
+    asyncio.run(scenario())
+    isolated._processes.close()
+
+    assert (tmp_path / "second").exists()
+    assert not (tmp_path / "first").exists()
+
+
 # Where nothing may be forked ------------------------------------------------------------------------------------------
 
 

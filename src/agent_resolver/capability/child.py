@@ -52,6 +52,7 @@ from agent_resolver.storage.process_tree import become_subreaper, children_of, d
 
 STARTED: Final = b"started\n"
 """The first line on the channel."""
+_SOCKETS_OF_A_CALL: Final = 2
 _CHUNK: Final = 64 * 1024
 _MAX_WORDS: Final = 1000
 _IDLE_SECONDS: Final = 600.0
@@ -186,11 +187,16 @@ class _Forks:
 
     def _accept_call(self) -> None:
         try:
-            byte, numbers, _, _ = socket.recv_fds(self._control, 1, 2)
+            byte, numbers, _, _ = socket.recv_fds(self._control, 1, _SOCKETS_OF_A_CALL)
         except ConnectionError:
             byte, numbers = b"", []
         if not byte:
             self._is_over = True
+            return
+        if len(numbers) < _SOCKETS_OF_A_CALL:
+            # There was no room for both among the open files; the caller sees that nothing was started.
+            for number in numbers:
+                os.close(number)
             return
         call, channel = numbers[0], socket.socket(fileno=numbers[1])
         try:
@@ -273,9 +279,9 @@ def _tell(channel: socket.socket, line: bytes) -> None:
 
 def _run_only_call(control: socket.socket) -> NoReturn:
     """Run the one call that comes, in this process; kill it with all that it started when nobody waits for it."""
-    _, numbers, _, _ = socket.recv_fds(control, 1, 2)
+    _, numbers, _, _ = socket.recv_fds(control, 1, _SOCKETS_OF_A_CALL)
     control.close()
-    if not numbers:
+    if len(numbers) < _SOCKETS_OF_A_CALL:
         os._exit(0)
     call, channel = numbers[0], socket.socket(fileno=numbers[1])
     channel.set_inheritable(False)

@@ -252,14 +252,15 @@ class _CallProcess:
         """Negative for a signal; None while it runs, and where nobody knows."""
 
     async def open(self, line: bytes) -> None:
-        """Send the request, and wait until the process is started."""
+        """Wait until the process is started, and then send it the request: a call that was not started never runs."""
         self.answers, request = await asyncio.open_connection(sock=self._call, limit=MAX_LINE)
         self._sockets.append(request)
         said, channel = await asyncio.open_connection(sock=self._channel)
         self._sockets.append(channel)
-        request.write(line)
         first = await _read_line(said)
         self.is_started = first == b"started\n"
+        if self.is_started:
+            request.write(line)
         if first.startswith(b"failed "):
             self.failure = first.decode().removeprefix("failed ").strip()
         self._exit = asyncio.create_task(self._read_exit(said, request))
