@@ -150,6 +150,18 @@ def call(bench: Bench) -> list[Result]:
     ]
 
 
+def capability(bench: Bench) -> list[Result]:
+    """`ToolRegistry.call()` on capabilities of a project, without a trail: in a thread, on a loop, in a process."""
+    line = [str(bench.tools()), str(ROOT / "benchmarks" / "capability_call.py"), str(bench.rounds(51, 15))]
+    taken = json.loads(output_of(line))
+    first = f"the first, which prepares the process, {taken['first'] * 1e3:.0f} ms"
+    return [
+        _alone("capability, sync", taken["notes.find"] * 1e6, "µs", 80.0),
+        _alone("capability, async", taken["notes.await"] * 1e6, "µs", None),
+        _alone("capability, isolated", taken["notes.fetch"] * 1e3, "ms", 15.0, first),
+    ]
+
+
 def traced(bench: Bench) -> list[Result]:
     """The same call with every span kept and handed to the SDK; then with metrics, and with logs as well."""
     line = [str(bench.tools()), "-I", str(ROOT / "benchmarks" / "traced.py"), str(bench.rounds(51, 15))]
@@ -311,6 +323,7 @@ CASES: Final[Mapping[str, Callable[[Bench], list[Result]]]] = {
     "explain": explain,
     "in-process": in_process,
     "call": call,
+    "capability": capability,
     "traced": traced,
     "audited": audited,
     "manifest": manifest,
@@ -388,7 +401,7 @@ def _same_locks(commands: Mapping[str, Command]) -> str:
     return f"same {count} selections"
 
 
-def _alone(name: str, value: float, unit: str, goal: float, note: str = "") -> Result:
+def _alone(name: str, value: float, unit: str, goal: float | None, note: str = "") -> Result:
     return Result(name=name, ours=value, other=None, unit=unit, value=value, goal=goal, note=note)
 
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import atexit
+import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -198,6 +200,69 @@ async def size(request: Order) -> Answer:
     """Tell how much came in."""
     await asyncio.sleep(0)
     return Answer(words=str(len(request.words)))
+
+
+@isolated("abandon")
+def abandon(request: Order) -> Answer:
+    """Fork off a process that shares everything with this one, and crash."""
+    other = os.fork()
+    if other == 0:
+        time.sleep(FOREVER)
+    leave_pids(request.folder, os.getpid(), other)
+    os._exit(3)
+
+
+def daemon() -> int:
+    """A process in a session of its own, whose parent has ended."""
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        other = os.fork()
+        if other == 0:
+            time.sleep(FOREVER)
+        os.write(writing, str(other).encode())
+        os._exit(0)
+    os.wait()
+    return int(os.read(reading, 20))
+
+
+@isolated("haunt")
+def haunt(request: Order) -> Answer:
+    """Start a daemon, and end."""
+    leave_pids(request.folder, os.getpid(), daemon())
+    return Answer(words="done")
+
+
+@isolated("haunt-on")
+def haunt_on(request: Order) -> Answer:
+    """Start a daemon, and never end."""
+    leave_pids(request.folder, os.getpid(), daemon())
+    time.sleep(FOREVER)
+    return Answer(words="")
+
+
+MEMORY: list[str] = []
+
+
+@isolated("remember")
+def remember(request: Order) -> Answer:
+    """Tell what earlier calls left in memory."""
+    MEMORY.append(request.words)
+    return Answer(words=" ".join(MEMORY))
+
+
+@isolated("process")
+def process(request: Order) -> Answer:
+    """Tell what this process is."""
+    files = sorted(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208
+    told = [os.getppid(), os.getsid(0) == os.getpid(), threading.active_count(), len(files), random.random()]
+    return Answer(words=json.dumps(told))
+
+
+@isolated("where")
+def where(request: Order) -> Answer:
+    """Tell the current folder."""
+    return Answer(words=os.getcwd())  # noqa: PTH109
 
 
 def _not_found(request: Order) -> Answer:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from agent_resolver.capability import Capability, Isolated, target_of
+from agent_resolver.capability import Capability, PreparedProcesses, isolated, target_of
 from agent_resolver.registry import CallContext, MemorySecrets, NeedsAction, Ports, Secret, ToolFailure, ToolRegistry
 from agent_resolver.schema import Done, Failed, FailureCode, Pending
 from tests.capability import isolated_tools as tools
@@ -282,6 +282,7 @@ def test_many_calls_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_process_that_cannot_be_started_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", "/nowhere/python")
+    monkeypatch.setattr(isolated, "_processes", PreparedProcesses(isolated._code.preparation))
     found = failure(tools.size)
 
     assert found.code is FailureCode.SERVER_UNAVAILABLE
@@ -323,12 +324,3 @@ def test_a_function_is_found_by_its_module_and_its_folder(folder: Path, monkeypa
     assert target_of(somewhere.inner.Inside.work)[0] is None
     somewhere.work.__module__ = "__main__"
     assert target_of(somewhere.work)[0] is None
-
-
-def test_another_module_of_the_same_name_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    target, _ = target_of(inspect.unwrap(tools.size))
-    assert target is not None
-    runner = Isolated("isolated.size", structs.replace(target, file=__file__), ())
-    monkeypatch.setattr(tools.size, "_run", runner.run)
-
-    assert str(failure(tools.size)).startswith("isolated.size failed: ImportError at child.py:")

@@ -69,7 +69,7 @@ def test_without_a_new_manifest_the_code_is_compared(tools: ToolProject, run: Ru
     assert (same.code, same.stdout.splitlines()) == (0, ["old/tools.manifest.json → the code", "Nothing changed"])
     document = json.loads(changed.stdout)
     assert (changed.code, document["new"]) == (0, "the code")
-    assert [change["kind"] for change in document["changes"]] == ["tool-added"]
+    assert [change["kind"] for change in document["changes"]] == ["tool-added", "code-changed"]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,8 @@ def test_what_decides_over_calls_is_compared(tools: ToolProject, run: Run, decla
     tools.offer(SOURCE.replace('"RESTRICTED", ', f'"RESTRICTED", {declared}, '))
     ran = run("tools", "diff", "old", "--trust")
 
-    assert [line.strip() for line in ran.stdout.splitlines()[1:-2]] == [change]
+    other = "✓ compatible  tickets.create: code-changed"
+    assert [line.strip() for line in ran.stdout.splitlines()[1:-2:2]] == [change, other]
 
 
 def test_a_manifest_that_is_missing_is_a_usage_error(tools: ToolProject, run: Run) -> None:

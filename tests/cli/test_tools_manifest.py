@@ -43,8 +43,9 @@ def test_a_file_that_is_the_same_is_left_untouched(tools: ToolProject, run: Run)
 def test_the_order_of_modules_and_the_time_never_reach_the_digest(
     tools: ToolProject, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    digest = json.loads(run(*COMMAND).stdout)["digest"]
     tools.offer(HEAD + CLOSE, HEAD + CREATE)
+    digest = json.loads(run(*COMMAND).stdout)["digest"]
+    Path("agent.toml").write_text('[tools]\nmodules = ["tools_of_test_1", "tools_of_test_0"]\n', encoding="utf-8")
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     manifest = json.loads(run(*COMMAND).stdout)
 

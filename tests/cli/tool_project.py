@@ -1,11 +1,10 @@
 """A project whose own code offers tools, which may change between two commands."""
 
-from itertools import count
+import importlib
+import sys
 from pathlib import Path
 
 import pytest
-
-_NUMBERS = count()
 
 HEAD = '''\
 """Tools for tests."""
@@ -66,8 +65,11 @@ class ToolProject:
         return self.folder / "tools.manifest.json"
 
     def offer(self, source: str = SOURCE, *more: str) -> None:
-        """Offer these tools, each text as a module that was never imported before."""
-        names = [f"tools_of_test_{next(_NUMBERS)}" for _ in (source, *more)]
+        """Offer these tools, each text as a module that is imported again."""
+        names = [f"tools_of_test_{number}" for number, _ in enumerate((source, *more))]
+        for name in names:
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
         for name, text in zip(names, (source, *more), strict=True):
             (self.folder / f"{name}.py").write_text(text, encoding="utf-8")
         (self.folder / "agent.toml").write_text(f"[tools]\nmodules = {names}\n", encoding="utf-8")

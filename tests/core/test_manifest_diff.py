@@ -186,6 +186,7 @@ OTHER: dict[str, Any] = {
     "secrets": ("OTHER",),
     "secret_fields": ("iban",),
     "examples": ({"title": "other"},),
+    "code": "sha256-1",
 }
 
 
@@ -194,6 +195,13 @@ def test_nothing_that_a_manifest_says_changes_unseen(name: str) -> None:
     approved = edited(needs_approval=True, approver_role="approver")
 
     assert kinds(edited(approved, **{name: OTHER[name]}), approved)
+
+
+def test_other_code_is_told_where_nothing_else_changed() -> None:
+    before, after = edited(code="sha256-1"), edited(code="sha256-2")
+
+    assert [kind for kind, *_ in kinds(after, before)] == ["code-changed"]
+    assert [kind for kind, *_ in kinds(edited(after, is_idempotent=True), before)] == ["idempotency-gained"]
 
 
 def test_changes_of_schemas_say_where_and_what() -> None:
@@ -260,6 +268,7 @@ def test_every_kind_belongs_to_an_attribute_or_to_the_tool_as_a_whole() -> None:
         ToolChangeKind.INPUT_CHANGED,
         ToolChangeKind.OUTPUT_CHANGED,
         ToolChangeKind.LABEL_CHANGED,
+        ToolChangeKind.CODE_CHANGED,
     ]
 
     assert sorted([*of_attributes, *of_the_tool]) == sorted(ToolChangeKind)

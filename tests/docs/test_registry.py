@@ -13,9 +13,13 @@ from agent_resolver.capability import (
     capability,
     certificate,
     declaration,
+    given_up,
     isolated,
+    loaded_source,
+    prepared_process,
     supported_type as subset,
     tool_schema,
+    worker_thread,
 )
 from agent_resolver.core import LIFETIME_MINUTES, AnswerCode
 from agent_resolver.project import secret as project_secret
@@ -79,6 +83,8 @@ def test_every_word_of_a_declaration_has_its_row_and_its_default() -> None:
         ("capabilities", subset.MAX_DEPTH),
         ("capabilities", declaration._MAX_DESCRIPTION),
         ("capabilities", isolated._AT_ONCE),
+        ("capabilities", worker_thread.MAX_THREADS),
+        ("capabilities", given_up.MAX_GIVEN_UP),
         ("capabilities", MAX_LINE),
         ("calls", pipeline._MAX_KEY),
         ("calls", secret._SHORTEST),
@@ -86,6 +92,7 @@ def test_every_word_of_a_declaration_has_its_row_and_its_default() -> None:
         ("secrets", project_secret._MAX_BYTES),
         ("file-formats", tool_schema.MAX_BYTES),
         ("file-formats", MAX_LINE),
+        ("file-formats", loaded_source.MAX_SOURCE_BYTES),
         ("file-formats", pipeline._MAX_KEY),
         ("file-formats", MAX_WORDS),
         ("file-formats", project_secret._MAX_BYTES),
@@ -96,7 +103,7 @@ def test_every_limit_is_told(page: str, limit: int) -> None:
 
 
 def test_every_variable_that_an_isolated_process_sees_is_named() -> None:
-    assert set(isolated._PASSED_ON) <= {span for _, span in code_spans(ROOT / "docs" / "capabilities.md")}
+    assert set(prepared_process.PASSED_ON) <= {span for _, span in code_spans(ROOT / "docs" / "capabilities.md")}
 
 
 # Calls ----------------------------------------------------------------------------------------------------------------

@@ -171,6 +171,27 @@ def test_an_id_that_somebody_made_up_fills_neither_the_answer_nor_the_trail() ->
     assert store.trail[0].body["tool"] == "x" * 200
 
 
+class EditedTool(MemoryTool):
+    """A tool of which a file changed."""
+
+    def changed_file(self) -> str | None:
+        return "tickets.py"
+
+
+def test_a_tool_that_runs_apart_is_not_called_once_its_code_changed() -> None:
+    tool = EditedTool(rules=Rules(is_isolated=True, needs_approval=True))
+    outcome = call(holding(tool))
+
+    assert isinstance(outcome, Failed)
+    assert outcome.code is FailureCode.CODE_CHANGED
+    assert outcome.message == "The code of memory.echo changed on disk since it was loaded: tickets.py"
+    assert tool.calls == 0
+
+
+def test_a_tool_that_runs_here_runs_the_code_that_was_loaded() -> None:
+    assert isinstance(call(holding(EditedTool())), Done)
+
+
 def test_a_tool_that_keeps_its_arguments_does_not_change_those_of_the_caller() -> None:
     async def take(arguments: dict[str, Any]) -> Any:
         return arguments.pop("name")

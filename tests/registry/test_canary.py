@@ -68,6 +68,13 @@ class SayingTool:
         return await said if asyncio.iscoroutine(said) else said
 
 
+class ChangedTool(SayingTool):
+    """A tool whose code is not what was loaded."""
+
+    def changed_file(self) -> str | None:
+        return "changed.py"
+
+
 def everything(arguments: dict[str, Any], context: CallContext) -> list[str]:
     """All that a careless tool could put into its words."""
     secret = context.secrets["KEY"].reveal() if "KEY" in context.secrets else ""
@@ -160,6 +167,7 @@ OWN_RULES = {
 }
 TOOLS = [
     SayingTool("echo", echoing),
+    ChangedTool("changed", echoing, rules=Rules(is_isolated=True, secrets=("KEY",))),
     SayingTool("struct", structured),
     SayingTool("limited", echoing, rate_limit_per_minute=0, source="limited"),
     SayingTool("waiting", for_ever, timeout_seconds=0.01),

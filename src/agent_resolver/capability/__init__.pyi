@@ -12,8 +12,18 @@ from agent_resolver.capability.function import (
     capabilities_of as capabilities_of,
     capability as capability,
 )
-from agent_resolver.capability.isolated import Isolated as Isolated, target_of as target_of
+from agent_resolver.capability.isolated import (
+    Isolated as Isolated,
+    prepare_calls as prepare_calls,
+    target_of as target_of,
+)
 from agent_resolver.capability.isolated_message import MAX_LINE as MAX_LINE
+from agent_resolver.capability.loaded_source import (
+    LoadedSources as LoadedSources,
+    ModuleSource as ModuleSource,
+    code_digest as code_digest,
+)
+from agent_resolver.capability.prepared_process import PreparedProcesses as PreparedProcesses
 from agent_resolver.capability.tool_schema import (
     DIALECT as DIALECT,
     is_json as is_json,
@@ -24,3 +34,4 @@ from agent_resolver.capability.tool_schema import (
 from agent_resolver.capability.type_adapter import Typed as Typed, typed as typed
 from agent_resolver.capability.type_library import Undecodable as Undecodable
 from agent_resolver.capability.unsafe import UnsafeCode as UnsafeCode
+from agent_resolver.capability.worker_thread import Pace as Pace

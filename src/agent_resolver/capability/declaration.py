@@ -37,8 +37,14 @@ class Declaration(Struct, frozen=True, kw_only=True):
     labels: Labels
 
 
-def descriptor_of(
-    declared: Declaration, description: str, input_schema: dict[str, Any], output_schema: dict[str, Any], source: str
+def descriptor_of(  # noqa: PLR0913 - each is a part of the descriptor
+    declared: Declaration,
+    description: str,
+    input_schema: dict[str, Any],
+    output_schema: dict[str, Any],
+    *,
+    source: str,
+    code: str,
 ) -> Descriptor:
     """The descriptor of the tool that a valid declaration makes."""
     # Copied through JSON: the author's module may keep the examples and change them.
@@ -54,6 +60,7 @@ def descriptor_of(
         hints=_mcp_hints(declared),
         rules=declared.rules,
         labels=structs.replace(declared.labels, examples=examples),
+        code=code,
     )
 
 

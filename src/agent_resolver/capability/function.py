@@ -7,18 +7,24 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar
 
+from msgspec import structs
+
 from agent_resolver.capability.declaration import Declaration, descriptor_of, unique_words, unsafe_declaration
 from agent_resolver.capability.errors import UnsafeCapability
+from agent_resolver.capability.given_up import MAX_GIVEN_UP, TooManyGivenUp
 from agent_resolver.capability.isolated import Isolated, target_of
+from agent_resolver.capability.loaded_source import code_digest, loaded_sources, sources_of
 from agent_resolver.capability.naming import domain_of
 from agent_resolver.capability.signature import Signature, signature_of
 from agent_resolver.capability.tool_schema import faults_of_example
 from agent_resolver.capability.type_adapter import Typed, typed
 from agent_resolver.capability.type_library import Undecodable
 from agent_resolver.capability.unsafe import Unsafe, UnsafeCode
+from agent_resolver.capability.worker_loop import worker_loop
+from agent_resolver.capability.worker_thread import Pace, worker_threads
 from agent_resolver.registry.compiled_schema import compile_schema
 from agent_resolver.registry.errors import ToolFailure
-from agent_resolver.registry.tool import CallContext
+from agent_resolver.registry.tool import CallContext, Progress
 from agent_resolver.schema.classification import Classification
 from agent_resolver.schema.descriptor import Descriptor, Labels, Rules
 from agent_resolver.schema.outcome import FailureCode
@@ -74,8 +80,8 @@ def capability(  # noqa: PLR0913 - each is a word of the declaration
         approval: True if each call must be approved; left out, exactly where it is RESTRICTED.
         approver_role: The role that an approver must have.
         priority: How soon a question for approval expires; P1 is the soonest.
-        timeout_seconds: How long a call may take. A function that is neither async nor isolated cannot be stopped: when
-            its time is up, the call fails and the function runs on.
+        timeout_seconds: How long a call may take. A function that is not isolated cannot be stopped: when its time is
+            up, the call fails, and the function runs on unless it is async and lets itself be cancelled.
         rate_limit_per_minute: How often it may be called in a minute; left out, there is no limit.
         isolated: True if each call runs in a process of its own, which is killed when its time is up and sees only
             the secrets declared here; left out, exactly where it is RESTRICTED.
@@ -148,15 +154,24 @@ class Capability(Generic[Parameters, Result]):
         if found or signature is None or request is None or result is None:
             raise UnsafeCapability(declaration.id, _qualified_name(function), found)
         functools.update_wrapper(self, function)
+        self._sources = sources_of(function)
         self.descriptor = descriptor_of(
-            declaration, description, request.schema, result.schema, f"module {function.__module__}"
+            declaration,
+            description,
+            request.schema,
+            result.schema,
+            source=f"module {function.__module__}",
+            code=code_digest(self._sources) if self._sources else "",
         )
         self.request_type = request
         self._function: Callable[..., Any] = function
         self._takes_context = signature.takes_context
         self._is_async = signature.is_async
+        self._pace = Pace()
         self._encode = result.encode
-        self._run = Isolated(declaration.id, target, declaration.rules.secrets).run if target else self.run_here
+        self._run = self.run_here
+        if target is not None:
+            self._run = Isolated(declaration.id, target, declaration.rules.secrets, self._sources).run
 
     def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         """Call the function itself: nothing is checked and nothing is recorded."""
@@ -175,23 +190,47 @@ class Capability(Generic[Parameters, Result]):
         """
         return await self._run(arguments, context)
 
+    def changed_file(self) -> str | None:
+        """The file of its code that changed on disk since it was loaded; None if none did."""
+        return loaded_sources.changed_file(self._sources)
+
     def faults_in(self, arguments: dict[str, Any]) -> tuple[str, ...]:
         """The reasons why arguments that follow the schema are not a value of the type, each with its place."""
         return _decoding_faults(arguments, self.request_type)
 
     async def run_here(self, arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401 - a JSON value
-        """Call the function with JSON arguments in this process."""
+        """Call the function with JSON arguments in another thread of this process."""
+        if self._takes_context:
+            progress = _report_from_other_thread(context.progress, asyncio.get_running_loop())
+            context = structs.replace(context, progress=progress)
+        given = self._decode(arguments, context)
+        try:
+            if self._is_async:
+                result = await worker_loop.run(self._function, *given)
+            else:
+                result = await worker_threads.run(self._pace, self._function, *given)
+        except TooManyGivenUp:
+            message = f"{self.descriptor.id} is not called: {MAX_GIVEN_UP} functions run on although their time is up"
+            remedy = "find out which tools end with TIMEOUT, and start the command again"
+            raise ToolFailure(FailureCode.SERVER_UNAVAILABLE, message, remedy) from None
+        return self._encode_result(result)
+
+    def run_alone(self, arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401 - a JSON value
+        """Call the function with JSON arguments in this thread, which must have no event loop."""
+        result = self._function(*self._decode(arguments, context))
+        return self._encode_result(asyncio.run(result) if self._is_async else result)
+
+    def _decode(self, arguments: dict[str, Any], context: CallContext) -> tuple[Any, ...]:
+        """The arguments of the function."""
         try:
             request = self.request_type.decode(arguments)
         except Undecodable as error:
             message = f"The arguments do not follow the schema of {self.descriptor.id}: {error}"
             remedy = f"see `agent tools show {self.descriptor.id}`"
             raise ToolFailure(FailureCode.INPUT_VALIDATION_FAILED, message, remedy, details=error.faults) from None
-        given = (request, context) if self._takes_context else (request,)
-        if self._is_async:
-            result = await self._function(*given)
-        else:
-            result = await asyncio.to_thread(_call_in_thread, self._function, given)
+        return (request, context) if self._takes_context else (request,)
+
+    def _encode_result(self, result: Any) -> Any:  # noqa: ANN401 - any result
         try:
             return self._encode(result)
         except (TypeError, ValueError, RecursionError) as error:
@@ -240,8 +279,15 @@ def _qualified_name(function: Callable[..., Any]) -> str:
     return f"{module}:{name}"
 
 
-def _call_in_thread(function: Callable[..., Any], given: tuple[Any, ...]) -> Any:  # noqa: ANN401 - any result
-    try:
-        return function(*given)
-    except StopIteration as stop:  # A future cannot carry it: the caller would wait for ever.
-        raise RuntimeError("it raised StopIteration") from stop
+def _report_from_other_thread(progress: Progress, home: asyncio.AbstractEventLoop) -> Progress:
+    """Reports progress on the loop of the caller, from whichever thread the function runs in."""
+
+    async def report_at_home(done: float, total: float | None, message: str | None) -> None:
+        await progress(done, total, message)
+
+    async def report(done: float, total: float | None = None, message: str | None = None) -> None:
+        if not home.is_closed():
+            reported = asyncio.run_coroutine_threadsafe(report_at_home(done, total, message), home)
+            await asyncio.wrap_future(reported)
+
+    return report

@@ -2,19 +2,19 @@
 
 A process keeps the mistakes of a capability, and of the libraries it uses, away from our memory, our variables and our
 time. It is not a defence against malicious code: the process runs as the same user and may read what that user may
-read, and a process that leaves the process group is not found.
+read.
 """
 
 import asyncio
 import os
 import signal
-import subprocess
+import socket
 import sys
 import types
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -27,24 +27,30 @@ from agent_resolver.capability.isolated_message import (
     Finished,
     Message,
     Needed,
+    Preparation,
     Progressed,
     Refused,
     Request,
 )
+from agent_resolver.capability.loaded_source import ModuleSource, loaded_sources
+from agent_resolver.capability.prepared_process import PreparedProcess, PreparedProcesses, can_fork
 from agent_resolver.capability.unsafe import Unsafe, UnsafeCode
 from agent_resolver.registry.errors import NeedsAction, ToolFailure
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.outcome import FailureCode
 
+if TYPE_CHECKING:
+    import subprocess
+
 _AT_ONCE: Final = 16
 """The number of processes that run at the same time; further calls wait."""
 _PATIENCE_SECONDS: Final = 2.0
 """The time that a process may take to exit after its answer."""
+_DRAIN_SECONDS: Final = 1.0
+"""The time in which an answer is read after its process has ended."""
 _LOOK_SECONDS: Final = 0.002
-_PASSED_ON: Final = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
-"""The environment variables that a process may need and that hold no secrets."""
-_PACKAGES: Final = str(Path(__file__).parents[2])
-_START: Final = "import sys; sys.path.append(sys.argv[1]); from agent_resolver.capability.child import main; main()"
+_ATTEMPTS: Final = 3
+"""How often a call is handed to a prepared process that may end before it starts the call."""
 _LOOK_FIRST: Final = "it may have done its work all the same: look before you call it again"
 
 _process_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
@@ -75,13 +81,58 @@ def target_of(function: Callable[..., Any]) -> tuple[Target | None, list[Unsafe]
     return Target(module=module, name=name, file=str(file), root=str(file.parents[len(parts) - 1])), []
 
 
-class Isolated:
-    """Runs one capability, each call in a fresh interpreter that is killed afterwards with all that it started."""
+class Code:
+    """The code of all isolated capabilities of this process."""
 
-    def __init__(self, capability_id: str, target: Target, secrets: Sequence[str]) -> None:
+    def __init__(self) -> None:
+        self._sources: dict[str, ModuleSource] = {}
+        self._modules: dict[str, str] = {}
+        """The folder that each module with capabilities was found in."""
+        self._prepared: Preparation | None = None
+
+    def add(self, target: Target, sources: Sequence[ModuleSource]) -> None:
+        """Let a prepared process know the code of one more capability."""
+        new = {source.name: source for source in sources}
+        if target.module in self._modules and new.items() <= self._sources.items():
+            return
+        self._sources |= new
+        self._modules[target.module] = target.root
+        self._prepared = None
+
+    def preparation(self) -> Preparation:
+        """All of it; the same object until there is more."""
+        if self._prepared is None:
+            self._prepared = Preparation(
+                sources=tuple(self._sources.values()),
+                roots=loaded_sources.roots,
+                packages=tuple(sorted({name.partition(".")[0] for name in self._modules})),
+                folders=tuple(dict.fromkeys(self._modules.values())),
+                modules=tuple(self._modules),
+            )
+        return self._prepared
+
+
+_code = Code()
+_processes = PreparedProcesses(_code.preparation)
+
+
+def prepare_calls() -> None:
+    """Start the prepared process now, so that the first isolated call need not wait for it."""
+    if can_fork():
+        with suppress(OSError):  # Then the call says so.
+            _processes.prepare()
+
+
+class Isolated:
+    """Runs one capability, each call in a process that is killed afterwards with all that it started."""
+
+    def __init__(
+        self, capability_id: str, target: Target, secrets: Sequence[str], sources: Sequence[ModuleSource]
+    ) -> None:
         self._id = capability_id
         self._target = target
         self._secrets = frozenset(secrets)
+        _code.add(target, sources)
 
     async def run(self, arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401 - a JSON value
         """Run the capability in a new process.
@@ -95,22 +146,23 @@ class Isolated:
             message = f"The arguments of {self._id} are larger than {MAX_LINE} bytes"
             raise ToolFailure(FailureCode.INPUT_VALIDATION_FAILED, message, "give less at once")
         async with _process_slot():
-            process, answers = self._start_process()
-            try:
-                ending = await self._exchange_messages(process, answers, line, context)
-            finally:
-                await _kill_and_collect(process)
-        if ending is None:
-            message = f"The process of {self._id} {_describe_exit(process.returncode)} before it had answered"
-            raise ToolFailure(FailureCode.RUNNER_ERROR, message, _LOOK_FIRST)
-        return self._unpack_ending(ending)
+            for _ in range(_ATTEMPTS):
+                process = self._begin_process()
+                try:
+                    ending = await self._exchange_messages(process, line, context)
+                finally:
+                    await process.end()
+                if process.is_started:
+                    return self._unpack_ending(ending, process.exit_code)
+                if process.failure:
+                    raise self._not_started(process.failure)
+        raise self._not_started("it ends at once")
 
     def _request(self, arguments: dict[str, Any], context: CallContext) -> Request:
         return Request(
             module=self._target.module,
             name=self._target.name,
-            file=self._target.file,
-            root=self._target.root,
+            folder=_current_folder(),
             arguments=arguments,
             run=context.run,
             trace_id=context.trace_id,
@@ -122,54 +174,45 @@ class Isolated:
             answers=dict(context.answers),
         )
 
-    def _start_process(self) -> "tuple[subprocess.Popen[bytes], int]":
-        """The new process, and the pipe that it answers on."""
+    def _begin_process(self) -> "_CallProcess":
         if sys.platform == "win32":
             message = f"{self._id} runs in a process of its own, which needs process groups"
             raise ToolFailure(FailureCode.NOT_CONFIGURED, message, "run it on Linux or macOS, or with `isolated=False`")
-        answers, given = os.pipe()
         try:
-            process = subprocess.Popen(  # noqa: S603 - our own interpreter, with our own words
-                [sys.executable, "-I", "-c", _START, _PACKAGES, str(given)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={name: value for name in _PASSED_ON if (value := os.environ.get(name)) is not None},
-                pass_fds=(given,),
-                start_new_session=True,
-            )
+            if can_fork():
+                return _CallProcess(*_processes.begin_call())
+            with closing(PreparedProcess(_code.preparation(), "once")) as fresh:
+                return _CallProcess(*fresh.begin_call(), fresh.process)
         except OSError as error:
-            os.close(answers)
-            message = f"No process can be started for {self._id}: {error.strerror}"
-            raise ToolFailure(FailureCode.SERVER_UNAVAILABLE, message, "try again later") from None
-        finally:
-            os.close(given)
-        return process, answers
+            raise self._not_started(error.strerror or str(error)) from None
 
-    async def _exchange_messages(
-        self, process: "subprocess.Popen[bytes]", answers: int, line: bytes, context: CallContext
-    ) -> Ending | None:
+    def _not_started(self, reason: str) -> ToolFailure:
+        message = f"No process can be started for {self._id}: {reason}"
+        return ToolFailure(FailureCode.SERVER_UNAVAILABLE, message, "try again later")
+
+    async def _exchange_messages(self, process: "_CallProcess", line: bytes, context: CallContext) -> Ending | None:
         """Send the request, pass progress on, and wait for the exit. Returns None if the process did not answer."""
-        async with _open_answers(answers) as reader, _open_request(process, line):
-            ending: Ending | None = None
-            try:
-                while ending is None and (said := await reader.readline()):
-                    message = _decode_message(said)
-                    if isinstance(message, Progressed):
-                        await context.progress(message.done, message.total, message.message)
-                    else:
-                        ending = message
-            except ValueError:
-                error = f"The process of {self._id} said what nobody understands"
-                raise ToolFailure(FailureCode.RUNNER_ERROR, error, _LOOK_FIRST) from None
-            # Its exit may be part of its work, such as writing a buffer to a file.
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_PATIENCE_SECONDS):
-                    await reader.read()
-            return ending
+        await process.open(line)
+        ending: Ending | None = None
+        try:
+            while ending is None and (said := await _read_line(process.answers)):
+                message = _decode_message(said)
+                if isinstance(message, Progressed):
+                    await context.progress(message.done, message.total, message.message)
+                else:
+                    ending = message
+        except ValueError:
+            error = f"The process of {self._id} said what nobody understands"
+            raise ToolFailure(FailureCode.RUNNER_ERROR, error, _LOOK_FIRST) from None
+        # Its exit may be part of its work, such as writing a buffer to a file.
+        await process.wait_for_exit()
+        return ending
 
-    def _unpack_ending(self, ending: Ending) -> Any:  # noqa: ANN401 - a JSON value
+    def _unpack_ending(self, ending: Ending | None, exit_code: int | None) -> Any:  # noqa: ANN401 - a JSON value
         match ending:
+            case None:
+                message = f"The process of {self._id} {_describe_exit(exit_code)} before it had answered"
+                raise ToolFailure(FailureCode.RUNNER_ERROR, message, _LOOK_FIRST)
             case Finished():
                 return ending.result
             case Refused():
@@ -188,52 +231,97 @@ async def _process_slot() -> AsyncIterator[None]:
         yield
 
 
-@asynccontextmanager
-async def _open_answers(answers: int) -> AsyncIterator[asyncio.StreamReader]:
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=MAX_LINE)
-    pipe = os.fdopen(answers, "rb", buffering=0)
+class _CallProcess:
+    """The process of one call, from its request to its end."""
+
+    answers: asyncio.StreamReader
+
+    def __init__(
+        self, call: socket.socket, channel: socket.socket, fresh: "subprocess.Popen[bytes] | None" = None
+    ) -> None:
+        self._call = call
+        self._channel = channel
+        self._fresh = fresh
+        """The process itself, where a fresh one runs the call and no prepared one watches it."""
+        self._sockets: list[asyncio.StreamWriter] = []
+        self._exit: asyncio.Task[None] | None = None
+        self.is_started = False
+        self.failure = ""
+        """The reason why it could not be started."""
+        self.exit_code: int | None = None
+        """Negative for a signal; None while it runs, and where nobody knows."""
+
+    async def open(self, line: bytes) -> None:
+        """Wait until the process is started, and then send it the request: a call that was not started never runs."""
+        self.answers, request = await asyncio.open_connection(sock=self._call, limit=MAX_LINE)
+        self._sockets.append(request)
+        said, channel = await asyncio.open_connection(sock=self._channel)
+        self._sockets.append(channel)
+        first = await _read_line(said)
+        self.is_started = first == b"started\n"
+        if self.is_started:
+            request.write(line)
+        if first.startswith(b"failed "):
+            self.failure = first.decode().removeprefix("failed ").strip()
+        self._exit = asyncio.create_task(self._read_exit(said, request))
+
+    async def _read_exit(self, said: asyncio.StreamReader, request: asyncio.StreamWriter) -> None:
+        word, _, code = (await _read_line(said)).partition(b" ")
+        if word == b"exit":
+            self.exit_code = int(code)
+        # All that it started is killed. If a process escaped that and holds the socket, nobody waits for it.
+        asyncio.get_running_loop().call_later(_DRAIN_SECONDS, request.transport.abort)
+
+    async def wait_for_exit(self) -> None:
+        """Wait until the process has ended, as long as that may take."""
+        if self._exit is not None:
+            await asyncio.wait([self._exit], timeout=_PATIENCE_SECONDS)
+
+    async def end(self) -> None:
+        """Kill the process and all that it started, and wait until they are gone."""
+        if self._exit is not None and not self._exit.done():
+            # The prepared process kills a call when nobody writes to its channel any longer.
+            with suppress(OSError):
+                self._channel.shutdown(socket.SHUT_WR)
+            await self.wait_for_exit()
+            self._exit.cancel()
+        for opened in self._sockets:
+            opened.transport.abort()
+        # Those that no stream was made of yet.
+        self._call.close()
+        self._channel.close()
+        if self._fresh is not None:
+            self.exit_code = await _kill_and_collect(self._fresh)
+
+
+async def _read_line(reader: asyncio.StreamReader) -> bytes:
+    """The next line; empty once the other side is gone, whether or not it read all that it was sent."""
     try:
-        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
-    except BaseException:
-        pipe.close()
-        raise
-    try:
-        yield reader
-    finally:
-        transport.close()
+        return await reader.readline()
+    except ConnectionError:
+        return b""
 
 
-@asynccontextmanager
-async def _open_request(process: "subprocess.Popen[bytes]", line: bytes) -> AsyncIterator[None]:
-    """Send the process its request, and keep its stdin open for as long as the caller waits."""
-    loop = asyncio.get_running_loop()
-    assert process.stdin is not None  # noqa: S101 - it was started with one
-    transport, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
-    try:
-        transport.write(line)
-        yield
-    finally:
-        # The process may have closed it first.
-        if not transport.is_closing():
-            transport.abort()
-
-
-async def _kill_and_collect(process: "subprocess.Popen[bytes]") -> None:
-    """Kill the process and all that it started, and collect its exit status."""
+async def _kill_and_collect(process: "subprocess.Popen[bytes]") -> int | None:
+    """Kill a process and all in its group, and collect its exit status."""
     # It leads a session of its own, and until it is collected no other process can have its number.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    if process.stdin is not None:
-        with suppress(OSError):
-            process.stdin.close()
     with suppress(TimeoutError):
         async with asyncio.timeout(_PATIENCE_SECONDS):
             while process.poll() is None:  # noqa: ASYNC110 - no event says that a process is gone
                 await asyncio.sleep(_LOOK_SECONDS)
+    return process.returncode
+
+
+def _current_folder() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109 - a string is needed
+    except OSError:
+        return "/"  # It was removed.
 
 
 def _describe_exit(status: int | None) -> str:
     if status is None:
-        return "does not end"
+        return "was lost"
     return f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with the exit code {status}"

@@ -1,9 +1,10 @@
-"""The messages between an isolated capability and its caller: one line of JSON each."""
+"""The messages between an isolated capability and its caller: one line of JSON each, but for the preparation."""
 
 from typing import Any, Final
 
 from msgspec import Struct
 
+from agent_resolver.capability.loaded_source import ModuleSource
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.outcome import FailureCode
 from agent_resolver.schema.pending import Need
@@ -12,15 +13,28 @@ MAX_LINE: Final = 8 * 1024 * 1024
 """The longest line, in bytes."""
 
 
+class Preparation(Struct, frozen=True, kw_only=True):
+    """What a prepared process knows before any call: code, and nothing of a call."""
+
+    sources: tuple[ModuleSource, ...]
+    """The sources of all modules of the project that it may load."""
+    roots: tuple[str, ...]
+    """The folders whose modules it may load from these sources only."""
+    packages: tuple[str, ...]
+    """The top-level packages of which the same is true."""
+    folders: tuple[str, ...]
+    """The folders in which the modules with capabilities were found."""
+    modules: tuple[str, ...]
+    """The modules with capabilities."""
+
+
 class Request(Struct, frozen=True, kw_only=True):
-    """The call to make, with everything that the process is given."""
+    """The call to make, with everything that its process is given."""
 
     module: str
     name: str
-    file: str
-    """The file that the module must come from."""
-    root: str
-    """The folder that the module is found in."""
+    folder: str
+    """The current folder of the caller."""
     arguments: dict[str, Any]
     run: str
     trace_id: str

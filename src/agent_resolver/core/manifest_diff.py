@@ -84,6 +84,9 @@ def _compare_tools(tool: str, before: ManifestTool | None, after: ManifestTool |
         *_compare_schemas(tool, "output", *outputs),
         *_compare_labels(before, after),
     ]
+    if not found and before.code != after.code:
+        # Any other change is a change of the code as well, so that it is worth telling only by itself.
+        return [_change_of_kind(tool, ToolChangeKind.CODE_CHANGED)]
     return sorted(found, key=lambda change: _LISTING_ORDER[change.kind])
 
 

@@ -29,6 +29,9 @@ def load_capabilities(session: Session) -> list["Capability[..., Any]"]:
         return []
     modules = [path for name in names for path in _files_of_module(name, session.root)]
     session.require_trust("its settings load Python modules", modules=modules)
+    from agent_resolver.capability.loaded_source import loaded_sources
+
+    loaded_sources.cover(session.root, names)
     if session.root not in sys.path:
         # As with a script, what lies beside the settings can be imported, now and while it runs.
         sys.path.insert(0, session.root)

@@ -1,5 +1,6 @@
 """The tools of a project's agent, ready to be called."""
 
+import asyncio
 import os
 import secrets
 import sys
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from agent_resolver.capability.function import Capability
 
 _CONNECT_SECONDS = 20.0
+_CANCELLED_SECONDS = 3.0
+"""How long a command that a signal ends waits for its calls to end and to be recorded."""
 
 
 class OpenTools(Struct, frozen=True):
@@ -93,14 +96,18 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
         )
         servers = LockedServers(_server_uses(session) if has_lock else (), registry, store, around)
         inbox = inbox_of(session)
+        seconds_to_settle: float | None = None
         try:
             if is_connected:
                 await servers.connect(context.run)
             described = tuple(capability.descriptor for capability in capabilities)
             yield OpenTools(registry, servers, inbox, described, context)
+        except asyncio.CancelledError:
+            seconds_to_settle = _CANCELLED_SECONDS
+            raise
         finally:
             await servers.close()
-            await registry.settle()
+            await registry.settle(seconds_to_settle)
 
 
 def inbox_of(session: Session) -> Inbox:

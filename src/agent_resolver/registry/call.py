@@ -31,6 +31,8 @@ class Entry(Struct, frozen=True):
     result: CompiledSchema | None
     find_faults: Callable[[dict[str, Any]], tuple[str, ...]] | None = None
     """What a tool that checks its arguments itself asks besides the schema."""
+    changed_file: Callable[[], str | None] | None = None
+    """Finds the file of its code that changed since it was loaded, for a tool that runs in a process of its own."""
 
 
 class Call:

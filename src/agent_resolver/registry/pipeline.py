@@ -110,7 +110,7 @@ class Pipeline:
         """Take a call to its end.
 
         1. The caller must be known, where callers have to be.
-        2. The tool must be known and admitted.
+        2. The tool must be known and admitted, and the code of one that runs apart must be what was loaded.
         3. The arguments must follow its schema; every fault is told.
         4. The caller must hold its scopes.
         5. The caller must be cleared for its data.
@@ -195,6 +195,10 @@ class Pipeline:
             message = f"Unknown tool: {call.tool_id[:MAX_ID]}"
             return call.failed(FailureCode.UNKNOWN_TOOL, message, "list the tools with `agent tools list`")
         call.entry = entry
+        file = entry.changed_file() if entry.changed_file is not None else None
+        if file is not None:
+            message = f"The code of {call.tool_id} changed on disk since it was loaded: {file}"
+            return call.failed(FailureCode.CODE_CHANGED, message, "start the command again: it loads the present code")
         return None
 
     def check_arguments(self, call: Call) -> Failed | None:

@@ -14,7 +14,7 @@ from agent_resolver.registry.compiled_schema import compile_schema
 from agent_resolver.registry.errors import ToolIdConflict
 from agent_resolver.registry.pipeline import Offer, Pipeline, Ports
 from agent_resolver.registry.source import Source
-from agent_resolver.registry.tool import CallContext, ChecksArguments, Tool
+from agent_resolver.registry.tool import CallContext, ChecksArguments, ChecksCode, Tool
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.outcome import Outcome
@@ -28,6 +28,8 @@ class ToolRegistry:
         self._offer = Offer()
         self._pipeline = pipeline(self._offer, ports or Ports())
         self._running: set[asyncio.Task[None]] = set()
+        self._home: asyncio.AbstractEventLoop | None = None
+        """The loop that calls run on."""
         self.on_change: Callable[[], None] | None = None
         """Called after tools came or went; a source that replaces its tools says so once."""
 
@@ -125,14 +127,28 @@ class ToolRegistry:
         Whoever stops waiting does not stop the call: between its effect and its record nothing may be lost.
         """
         loop = asyncio.get_running_loop()
+        if loop is not self._home:
+            if self._home is not None and self._home.is_running():
+                # A capability runs on another loop, and may call tools as well.
+                elsewhere = asyncio.run_coroutine_threadsafe(self.call(tool_id, arguments, context), self._home)
+                return await asyncio.wrap_future(elsewhere)
+            self._home = loop
         answer: asyncio.Future[Outcome] = loop.create_future()
         self._running.add(loop.create_task(self._answer(answer, Call(tool_id, dict(arguments), context))))
         return await answer
 
-    async def settle(self) -> None:
-        """Wait until every call that was started is recorded, also those that nobody waits for any longer."""
-        while self._running:
-            await asyncio.wait(self._running)
+    async def settle(self, seconds: float | None = None) -> None:
+        """Wait until every call that was started is recorded, also those that nobody waits for any longer.
+
+        Args:
+            seconds: The longest time to wait. A call that has not ended then counts as interrupted.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                while self._running:
+                    await asyncio.wait(self._running)
+        except TimeoutError:
+            return
 
     async def recover(self, context: CallContext) -> int:
         """Find the calls whose process is gone; what may not be done twice becomes a question for a person."""
@@ -168,4 +184,5 @@ def _entry_of(tool: Tool) -> Entry:
     compiled = partial(compile_schema, has_formats=descriptor.labels.kind != "TOOL")
     result = None if descriptor.output_schema is None else compiled(descriptor.output_schema)
     find_faults = tool.faults_in if isinstance(tool, ChecksArguments) else None
-    return Entry(tool, descriptor, compiled(descriptor.input_schema), result, find_faults)
+    changed_file = tool.changed_file if descriptor.rules.is_isolated and isinstance(tool, ChecksCode) else None
+    return Entry(tool, descriptor, compiled(descriptor.input_schema), result, find_faults, changed_file)

@@ -79,3 +79,12 @@ class ChecksArguments(Protocol):
     def faults_in(self, arguments: dict[str, Any]) -> tuple[str, ...]:
         """Everything that is wrong with arguments that follow the schema, each with its place."""
         ...
+
+
+@runtime_checkable
+class ChecksCode(Protocol):
+    """A tool of the project's own code that knows the files of its code."""
+
+    def changed_file(self) -> str | None:
+        """The file of its code that changed on disk since it was loaded; None if none did."""
+        ...

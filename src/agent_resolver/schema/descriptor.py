@@ -164,6 +164,7 @@ class ToolChangeKind(StrEnum):
     TIMEOUT_LOWERED = "timeout-lowered", "breaking", "calls that were in time are given up"
     RATE_LIMIT_RAISED = "rate-limit-raised", "compatible", "more calls are within the limit"
     RATE_LIMIT_LOWERED = "rate-limit-lowered", "breaking", "calls that were within the limit are refused"
+    CODE_CHANGED = "code-changed", "compatible", "it says the same, and runs other code"
     INPUT_CHANGED = "input-changed", "by schema", ""
     OUTPUT_CHANGED = "output-changed", "by schema", ""
     LABEL_CHANGED = "label-changed", "compatible", "it says something else, and does the same"
@@ -250,6 +251,8 @@ class ManifestTool(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
         tuple[Text, ...], ChangeRule(ToolChangeKind.SECRET_FIELDS_ADDED, ToolChangeKind.SECRET_FIELDS_REMOVED)
     ] = ()
     examples: tuple[Any, ...] = ()
+    code: OptionalText = ""
+    """A digest of the source that runs."""
 
     @classmethod
     def of(cls, descriptor: Descriptor) -> Self:
@@ -281,6 +284,7 @@ class ManifestTool(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
             secrets=tuple(sorted(rules.secrets)),
             secret_fields=tuple(sorted(rules.secret_fields)),
             examples=labels.examples,
+            code=descriptor.code,
         )
 
     @property
@@ -291,7 +295,7 @@ class ManifestTool(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 
 def change_rules() -> dict[str, ChangeRule | None]:
     """Maps each field of a manifest's tool to how a change of it counts; None for a label."""
-    compared_otherwise = {"id", "json_schema", "output_schema"}
+    compared_otherwise = {"id", "json_schema", "output_schema", "code"}
     hints = get_type_hints(ManifestTool, include_extras=True)
     return {name: _change_rule_of(hints[name]) for name in hints if name not in compared_otherwise}
 

@@ -161,6 +161,7 @@ def _session_of_tools(options: argparse.Namespace) -> "Session":
 
 async def _open_offer(session: "Session", options: argparse.Namespace, stack: AsyncExitStack) -> _Offer:
     """The tools of the project and of a lock, if there are any, and those of the inbox where they are asked for."""
+    from agent_resolver.capability.isolated import prepare_calls
     from agent_resolver.project.tools import open_tools
     from agent_resolver.server.inbox import inbox_tools
 
@@ -177,6 +178,8 @@ async def _open_offer(session: "Session", options: argparse.Namespace, stack: As
         for tool in inbox_tools(tools.inbox):
             tools.registry.add(tool)
     manifest = _checked_manifest(session, tools.capabilities)
+    if any(descriptor.rules.is_isolated for descriptor in tools.capabilities):
+        prepare_calls()
     tools.servers.keep_connected(tools.context.run)
     return _Offer(session, tools.registry, tools.context, manifest, count)
 
