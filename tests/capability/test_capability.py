@@ -89,7 +89,6 @@ def test_a_capability_is_a_tool_with_all_that_was_declared() -> None:
         "secrets": ("TOKEN",),
         "secret_fields": ("pin",),
         "is_isolated": False,
-        "secret_fields": (),
     }
     assert structs.asdict(found.labels) == {
         "kind": "CAPABILITY",
