@@ -18,6 +18,13 @@ from agent_resolver.storage.file import (
 )
 from agent_resolver.storage.memory import MemoryStore as MemoryStore
 from agent_resolver.storage.port import Lease as Lease, Snapshot as Snapshot, Store as Store, Transaction as Transaction
+from agent_resolver.storage.process_tree import (
+    become_subreaper as become_subreaper,
+    descendants_of as descendants_of,
+    die_with_parent as die_with_parent,
+    kill_descendants as kill_descendants,
+    signal_all as signal_all,
+)
 from agent_resolver.storage.seal import AesSeal as AesSeal, key_beside as key_beside
 from agent_resolver.storage.sqlite.commit import Committer as Committer
 from agent_resolver.storage.sqlite.database import MIGRATIONS as MIGRATIONS, Busy as Busy, Database as Database
