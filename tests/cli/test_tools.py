@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from agent_resolver.storage import descendants_of
 from tests.cli.conftest import AGENT, COMMANDS, OPEN, kinds, server
 from tests.conftest import Ran, Run
 from tests.process import eventually, is_running, started
@@ -329,6 +330,25 @@ def test_a_signal_ends_the_command_its_server_and_the_record_of_the_call(
     assert not any(map(is_running, started(governed)))
     assert kinds(governed)[-2:] == ["call.started", "call.failed"]
     assert run("audit", "verify").code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems cannot tell a child that its parent was killed")
+@pytest.mark.parametrize("starts", [("stubborn",), ("stubborn", "grandchild", "detached")], ids=" ".join)
+def test_nothing_is_left_of_a_server_when_the_command_is_killed(
+    write: Callable[..., Path], starts: tuple[str, ...]
+) -> None:
+    project = write(server("raw", *starts))
+    line = [sys.executable, "-m", "agent_resolver", "tools", "call", "raw.hang", "{}", "--trust"]
+    with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as command:
+        assert eventually((project / "hanging").exists, 30.0)
+        pids = started(project)
+        processes = descendants_of(command.pid)
+        os.kill(command.pid, signal.SIGKILL)
+
+    assert len(pids) == len(starts)
+    assert set(pids) < set(processes)  # The supervisor is among them.
+    assert eventually(lambda: not any(map(is_running, processes)))
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -224,7 +225,7 @@ async def test_an_error_in_the_code_range_of_the_sdk_does_not_end_the_connection
 ) -> None:
     async with connected() as connection:
         refused = await failure_of(connection, "server-error")
-        assert await structured(connection, "process") == {"pid": started(folder)[0]}
+        assert (await structured(connection, "process"))["pid"] == started(folder)[0]
 
     assert (refused.code, str(refused)) == (FailureCode.PROTOCOL_ERROR, "raw answered: The disk is full")
 
@@ -256,7 +257,14 @@ async def test_a_server_may_say_more_on_stderr_than_a_pipe_holds(connected: Open
     assert (folder / "stderr.txt").stat().st_size > 1_000_000
 
 
-async def test_a_server_that_ignores_every_polite_request_is_gone_all_the_same(connected: Opened, folder: Path) -> None:
+@pytest.mark.parametrize("is_supervised", [True, False])
+async def test_a_server_that_ignores_every_polite_request_is_gone_all_the_same(
+    connected: Opened, folder: Path, monkeypatch: pytest.MonkeyPatch, *, is_supervised: bool
+) -> None:
+    """Systems other than Linux have no supervisor, and end a process group."""
+    has_supervisor = is_supervised and sys.platform == "linux"
+    monkeypatch.setattr("agent_resolver.connection.launch._HAS_SUPERVISOR", has_supervisor)
+
     async with connected("stubborn", "grandchild"):
         pids = started(folder)
         assert all(map(is_running, pids))
@@ -277,6 +285,29 @@ async def test_what_a_server_started_is_gone_with_it_however_it_ends(
 
     assert not is_running(server)
     assert eventually(lambda: not is_running(child), 2.0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems lose what leaves the process group")
+@pytest.mark.parametrize("tool", ["die", "process"])
+async def test_a_process_in_a_session_of_its_own_is_gone_with_the_server(
+    connected: Opened, folder: Path, tool: str
+) -> None:
+    async with connected("detached", "grandchild") as connection:
+        with suppress(ToolFailure):
+            await connection.call(tool, {}, 10.0)
+        pids = started(folder)
+        assert len(pids) == 3
+
+    assert not any(map(is_running, pids))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems lose what leaves the process group")
+async def test_a_server_that_stops_its_supervisor_is_gone_all_the_same(connected: Opened, folder: Path) -> None:
+    async with connected("detached") as connection:
+        supervisor = (await structured(connection, "process"))["parent"]
+        os.kill(supervisor, signal.SIGSTOP)
+
+    assert not any(map(is_running, [supervisor, *started(folder)]))
 
 
 async def test_closing_in_the_middle_of_a_call_ends_both(connected: Opened, folder: Path) -> None:

@@ -71,8 +71,8 @@ def meta(given: Message) -> Message:
 
 @tool()
 def process(_: Message) -> Message:
-    """The id of this process."""
-    return structured({"pid": os.getpid()})
+    """The ids of this process and of its parent."""
+    return structured({"pid": os.getpid(), "parent": os.getppid()})
 
 
 @tool()
@@ -235,6 +235,24 @@ def grandchild() -> None:
     child.stdout.readline()
 
 
+def detached() -> None:
+    """A process in a session of its own whose parent is gone, and that ignores every request to end."""
+    read, ready = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            for stream in (0, 1, 2):
+                os.close(stream)
+            log_process()
+            os.close(ready)
+            for_ever()
+        os._exit(0)
+    os.close(ready)
+    os.wait()
+    os.read(read, 1)
+
+
 def page(cursor: str | None) -> Message:
     """The tools, all at once or five at a time, and in one case without an end."""
     if "endless" in STARTS:
@@ -289,6 +307,12 @@ def answer(request: Message) -> Message:
     return {"error": {"code": -32601, "message": "Method not found"}}
 
 
+def log_process() -> None:
+    """Let the test know that this process is there."""
+    with Path("pids").open("a") as pids:
+        pids.write(f"{os.getpid()}\n")
+
+
 def start() -> None:
     """What is done before the first message."""
     if "exit" in STARTS or ("needs-up" in STARTS and not Path("up").exists()):
@@ -301,6 +325,8 @@ def start() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if "grandchild" in STARTS:
         grandchild()
+    if "detached" in STARTS:
+        detached()
     if "odd-schemas" in STARTS:
         odd_schemas()
     if STARTS & {"hang", "only-garbage"}:
@@ -309,8 +335,7 @@ def start() -> None:
 
 def main() -> None:
     """Answer line by line until stdin closes, and longer if told so."""
-    with Path("pids").open("a") as pids:
-        pids.write(f"{os.getpid()}\n")
+    log_process()
     start()
     for line in sys.stdin:
         request = json.loads(line)
