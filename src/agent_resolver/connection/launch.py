@@ -24,9 +24,9 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 from msgspec import Struct
 
+from agent_resolver.connection.http_client import MAX_ANSWER_BYTES
 from agent_resolver.storage import process_tree
 
-_MAX_LINE_BYTES = 32 * 1024 * 1024
 _PATIENCE_SECONDS = 2.0
 """How long a server may take to end by itself, and then again once it is asked to."""
 _LOOK_SECONDS = 0.01
@@ -120,7 +120,7 @@ async def _receive_lines(process: Process, incoming: Incoming) -> None:
             buffer = bytearray()
             async for chunk in process.stdout:
                 buffer += chunk
-                if len(buffer) > _MAX_LINE_BYTES:
+                if len(buffer) > MAX_ANSWER_BYTES:
                     await incoming.send(ValueError("a line without an end"))
                     return
                 if b"\n" in chunk:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from pydantic import TypeAdapter, ValidationError
 
 from agent_resolver._version import __version__
+from agent_resolver.connection.http_client import UnusableAnswer
 from agent_resolver.registry.errors import ToolFailure
 from agent_resolver.schema.outcome import FailureCode
 
@@ -27,7 +28,9 @@ _LIST_WITH_LOG = "`agent tools list --verbose` shows what the server says"
 _START_IT = "start it, and check its `endpoint` or `launch` in the index"
 _LOOK_FIRST = "it may have done its work all the same: look before you call it again"
 _REFUSED = frozenset({401, 403})
-_CLOSED = ("Connection closed", "SSE stream")
+_CLOSED = ("Connection closed", "SSE stream ended")
+_UNUSABLE = ("Failed to parse JSON response: ", "SSE stream failed: ")
+"""How the SDK begins to say that it could not use an answer."""
 _RESULT: TypeAdapter[mcp_types.CallToolResult | mcp_types.InputRequiredResult] = TypeAdapter(
     mcp_types.CallToolResult | mcp_types.InputRequiredResult
 )
@@ -273,6 +276,11 @@ class McpConnection:
         if isinstance(cause, OAuthFlowError) or (isinstance(cause, MCPError) and cause.code in _REFUSED):
             message = f"{self.name} refused our credentials ({str(cause).partition(chr(10))[0]})"
             return ToolFailure(FailureCode.UNAUTHORIZED, message, f'check `[servers."{self.name}"]` in agent.toml')
+        if isinstance(cause, UnusableAnswer):
+            return _Unanswered(FailureCode.PROTOCOL_ERROR, f"{self.name} gave an answer that cannot be used: {cause}")
+        if isinstance(cause, MCPError) and cause.message.startswith(_UNUSABLE):
+            why = cause.message.partition(": ")[2].partition("\n")[0]
+            return _Unanswered(FailureCode.PROTOCOL_ERROR, f"{self.name} gave an answer that cannot be used: {why}")
         if isinstance(cause, MCPError) and not _is_closed(cause):
             return ToolFailure(FailureCode.PROTOCOL_ERROR, f"{self.name} answered: {cause.message}")
         if isinstance(cause, ValidationError):
