@@ -19,6 +19,7 @@ from tests.process import comes_true
 
 pytestmark = pytest.mark.anyio
 
+TOO_MANY = "it has more than 1,000,000 values"
 TOO_LARGE = "it is larger than 16,777,216 bytes"
 COMPRESSED = "it is compressed ({}), which was not asked for"
 
@@ -56,7 +57,9 @@ async def failure_of_call(connection: McpConnection, seconds: float = 10.0) -> T
         ("br", COMPRESSED.format("br")),
         ("gzip-events", COMPRESSED.format("gzip")),
         ("large", TOO_LARGE),
-        ("large-event", "Server-sent event exceeded the 16777216 byte limit."),
+        ("lists", TOO_MANY),
+        ("lists-event", TOO_MANY),
+        ("large-event", TOO_LARGE),
     ],
 )
 async def test_an_answer_that_is_compressed_or_too_large_fails_its_call_alone(
@@ -191,15 +194,26 @@ asyncio.run(main())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["gzip", "deflate", "gzip-events", "charset", "large", "large-event"])
+@pytest.mark.parametrize("mode", ["gzip", "deflate", "gzip-events", "charset", "large", "large-event", "lists"])
 def test_a_bad_answer_takes_little_memory(url: str, mode: str) -> None:
-    """Each of them is 300 MiB or more when all of it is read and unpacked."""
+    """Each of them takes 300 MiB or more when all of it is read, unpacked and parsed."""
     line = [sys.executable, "-c", CALL, f"{url}/{mode}"]
     done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=True)
 
     measured = msgspec.json.decode(done.stdout)
     assert measured["code"] in {"PROTOCOL_ERROR", "SERVER_UNAVAILABLE"}
     assert measured["grown"] < 100 * 1024 * 1024
+
+
+async def test_a_stream_of_small_events_has_no_limit(url: str, around: Surroundings) -> None:
+    """Each event comes in two pieces, and all together have more bytes than an answer may have."""
+    connection = connection_to(f"{url}/many-events", around)
+    await connection.start()
+
+    result = await connection.call("call", {}, 10.0)
+    await connection.close()
+
+    assert result.structured_content == {"good": True}
 
 
 async def test_an_answer_as_an_event_is_an_answer(url: str, around: Surroundings) -> None:

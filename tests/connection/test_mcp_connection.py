@@ -124,8 +124,21 @@ async def test_a_list_of_tools_without_an_end_is_told(connected: Opened) -> None
     async with connected("endless", is_started=False) as connection:
         assert await start_failure_of(connection) == (
             FailureCode.PROTOCOL_ERROR,
-            "raw lists its tools on more than 1,000 pages",
+            "raw lists too much: more than 1,000 pages",
         )
+
+
+@pytest.mark.parametrize(
+    ("starts", "what"),
+    [(("many",), "10,000 tools"), (("heavy", "two-pages"), "16,777,216 bytes")],
+)
+async def test_a_list_of_too_many_or_too_large_tools_is_told(
+    connected: Opened, starts: tuple[str, ...], what: str
+) -> None:
+    async with connected(*starts, is_started=False) as connection:
+        failure = await start_failure_of(connection)
+
+    assert failure == (FailureCode.PROTOCOL_ERROR, f"raw lists too much: more than {what}")
 
 
 async def test_every_page_of_the_list_is_read(connected: Opened) -> None:
@@ -241,8 +254,21 @@ async def test_a_line_without_an_end_is_told(connected: Opened) -> None:
 
     assert (endless.code, str(endless)) == (
         FailureCode.PROTOCOL_ERROR,
-        "raw wrote 1 line(s) that are no messages of the protocol",
+        "raw gave an answer that cannot be used: it is larger than 16,777,216 bytes",
     )
+
+
+async def test_a_line_of_very_many_values_is_not_even_parsed(connected: Opened) -> None:
+    """Five million empty lists are 16 MB to read, and more than a gigabyte to keep."""
+    async with connected() as connection:
+        begin = time.monotonic()
+        many = await failure_of(connection, "many-lists", 30.0)
+
+    assert (many.code, str(many)) == (
+        FailureCode.PROTOCOL_ERROR,
+        "raw gave an answer that cannot be used: it has more than 1,000,000 values",
+    )
+    assert time.monotonic() - begin < 5
 
 
 async def test_an_answer_may_be_large(connected: Opened) -> None:

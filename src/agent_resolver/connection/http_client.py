@@ -2,7 +2,7 @@
 
 Every response goes through it, those of an issuer of tokens included. Bodies are taken as they come: the client asks
 for no compression and refuses a body that is compressed all the same, so the bytes on the wire are the bytes in memory.
-A stream of events has no end of its own; there, the SDK bounds each event.
+A stream of events has no end of its own; there, each event is an answer.
 """
 
 from collections.abc import AsyncIterator
@@ -19,6 +19,8 @@ from agent_resolver.identity.issuer_address import past_any_proxy
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 """The most that a server may say in one answer: a line, a JSON body or an event of a stream."""
+MAX_ANSWER_VALUES = 1_000_000
+"""The most values that an answer may hold: a list takes three bytes to send, and hundreds to keep."""
 _MAX_DOCUMENT_BYTES = 256 * 1024
 """The most that an issuer may say: its metadata, or a token."""
 _GOODBYE_SECONDS = 2.0
@@ -31,6 +33,31 @@ class UnusableAnswer(httpx2.SSEError, httpx2.StreamError):
     The SDK turns these two kinds of errors into the failure of one request, and any other into the end of the
     connection.
     """
+
+
+class AnswerSize:
+    """How much of one answer there is so far.
+
+    Values are counted by the characters before them, also in texts: an estimate that is never too low.
+    """
+
+    def __init__(self, limit: int | None = MAX_ANSWER_BYTES) -> None:
+        self._limit = limit
+        self._size = 0
+        self._values = 0
+
+    def add(self, piece: bytes) -> None:
+        """Count another piece of the answer.
+
+        Raises:
+            UnusableAnswer: It makes the answer too large.
+        """
+        self._size += len(piece)
+        self._values += piece.count(b",") + piece.count(b"[") + piece.count(b"{")
+        if self._limit is not None and self._size > self._limit:
+            raise UnusableAnswer(f"it is larger than {self._limit:,} bytes")
+        if self._values > MAX_ANSWER_VALUES:
+            raise UnusableAnswer(f"it has more than {MAX_ANSWER_VALUES:,} values")
 
 
 class HttpClient(httpx2.AsyncClient):
@@ -89,11 +116,12 @@ class HttpClient(httpx2.AsyncClient):
         is_of_server = response.request.url == self._endpoint
         limit = MAX_ANSWER_BYTES if is_of_server else _MAX_DOCUMENT_BYTES
         is_events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
-        response.stream = _Bounded(
-            response.stream,
-            None if is_events else limit,
-            None if is_events and _may_last(response.request) else self._answer_seconds,
-        )
+        seconds = None if is_events and _may_last(response.request) else self._answer_seconds
+        response.stream = _Bounded(response.stream, limit, seconds, is_events=is_events)
+
+
+_EVENT_ENDS = (b"\n\n", b"\r\r", b"\r\n\r\n")
+_LONGEST_END = 4
 
 
 def _may_last(request: httpx2.Request) -> bool:
@@ -104,19 +132,22 @@ def _may_last(request: httpx2.Request) -> bool:
 class _Bounded(httpx2.AsyncByteStream):
     """A body that fails when it is longer or takes longer than it may."""
 
-    def __init__(self, body: Any, limit: int | None, seconds: float | None) -> None:  # noqa: ANN401 - sync or async
+    def __init__(self, body: Any, limit: int, seconds: float | None, *, is_events: bool) -> None:  # noqa: ANN401
         self._body = body
         self._limit = limit
+        self._is_events = is_events
         self._seconds = seconds
         self._deadline = None if seconds is None else monotonic() + seconds
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         pieces = aiter(self._body)
-        size = 0
+        size, before = AnswerSize(self._limit), b""
         while (piece := await self._next_piece(pieces)) is not None:
-            size += len(piece)
-            if self._limit is not None and size > self._limit:
-                raise UnusableAnswer(f"it is larger than {self._limit:,} bytes")
+            if self._is_events and any(end in before + piece for end in _EVENT_ENDS):
+                # Pieces are small: what of this one is left to the next event does not matter.
+                size = AnswerSize(self._limit)
+            before = (before + piece)[-_LONGEST_END:]
+            size.add(piece)
             yield piece
 
     async def _next_piece(self, pieces: AsyncIterator[bytes]) -> bytes | None:

@@ -24,7 +24,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 from msgspec import Struct
 
-from agent_resolver.connection.http_client import MAX_ANSWER_BYTES
+from agent_resolver.connection.http_client import AnswerSize, UnusableAnswer
 from agent_resolver.storage import process_tree
 
 _PATIENCE_SECONDS = 2.0
@@ -117,12 +117,17 @@ async def _receive_lines(process: Process, incoming: Incoming) -> None:
     assert process.stdout is not None  # noqa: S101 - it was opened with pipes
     try:
         async with incoming:
-            buffer = bytearray()
+            buffer, size = bytearray(), AnswerSize()
             async for chunk in process.stdout:
-                buffer += chunk
-                if len(buffer) > MAX_ANSWER_BYTES:
-                    await incoming.send(ValueError("a line without an end"))
+                if b"\n" in chunk:
+                    # Chunks are small: what of this one is left to the next line does not matter.
+                    size = AnswerSize()
+                try:
+                    size.add(chunk)
+                except UnusableAnswer as problem:
+                    await incoming.send(problem)
                     return
+                buffer += chunk
                 if b"\n" in chunk:
                     *lines, rest = bytes(buffer).split(b"\n")
                     buffer = bytearray(rest)

@@ -123,6 +123,12 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"data: ")
         self.pour(b"x" * MIB)
 
+    def lists(self, _: bytes) -> None:
+        self.reply(b'{"jsonrpc": "2.0", "id": 1, "result": [' + b"[]," * 5_000_000 + b"[]]}")
+
+    def lists_event(self, _: bytes) -> None:
+        self.reply(b"data: [" + b"[]," * 5_000_000 + b"[]]\n\n", EVENTS_TYPE)
+
     def large_header(self, good: bytes) -> None:
         self.reply(good, x_large="x" * MIB)
 
@@ -146,6 +152,19 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(piece)
             self.wfile.flush()
             time.sleep(0.02)
+
+    def many_events(self, good: bytes) -> None:
+        self.begin(EVENTS_TYPE, headers={"connection": "close"})
+        note = {"level": "info", "data": "x" * MIB}
+        noted = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": note}).encode()
+        for _ in range(20):
+            self.wfile.write(b"data: " + noted + b"\n")
+            self.wfile.flush()
+            time.sleep(0.005)
+            self.wfile.write(b"\n")
+            self.wfile.flush()
+            time.sleep(0.005)
+        self.wfile.write(b"data: " + good + b"\n\n")
 
     def events(self, good: bytes) -> None:
         self.reply(b"data: " + good + b"\n\n", EVENTS_TYPE)

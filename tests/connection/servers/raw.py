@@ -106,6 +106,13 @@ def fail_in_colour(_: Message) -> Message:
 
 
 @tool()
+def many_lists(_: Message) -> Message:
+    """Five million empty lists."""
+    write('{"jsonrpc": "2.0", "id": 1, "result": [' + "[]," * 5_000_000 + "[]]}")
+    return structured({})
+
+
+@tool()
 def a_list(_: Message) -> Message:
     """Structured content that is no object."""
     return structured([1, 2, 3])
@@ -257,12 +264,26 @@ def page(cursor: str | None) -> Message:
     """The tools, all at once or five at a time, and in one case without an end."""
     if "endless" in STARTS:
         return {"tools": [], "nextCursor": "again"}
+    if "two-pages" in STARTS and not cursor:
+        return {"tools": more_tools(), "nextCursor": "second"}
     if "pages" not in STARTS:
-        return {"tools": list(tools.values())}
+        return {"tools": [*tools.values(), *more_tools()]}
     many = [{"name": f"tool-{number:03}", "inputSchema": ANYTHING} for number in range(23)]
     start = int(cursor or 0)
     more = {"nextCursor": str(start + 5)} if start + 5 < len(many) else {}
     return {"tools": many[start : start + 5], **more}
+
+
+def more_tools() -> list[Message]:
+    """Tools whose names a server must not have, as the arguments ask for them."""
+    names = [start.removeprefix("name=") for start in sys.argv[1:] if start.startswith("name=")]
+    if "many" in STARTS:
+        names += [f"tool-{number}" for number in range(10_001)]
+    if "odd-names" in STARTS:
+        names += ["", "x" * 1_000_000, "line\nbreak", "\x1b[31mred", "hidden\u200b", "turned\u202e", "echo ", "Echo"]
+    heavy = {"description": "x" * 5_000_000} if "heavy" in STARTS else {}
+    names += [f"heavy-{number}" for number in range(3) if heavy]
+    return [{"name": name, "description": "another", "inputSchema": ANYTHING, **heavy} for name in names]
 
 
 def odd_schemas() -> None:
