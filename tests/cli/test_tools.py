@@ -59,6 +59,30 @@ def test_list_as_json_has_the_refused_tools_with_their_codes(governed: Path, run
     assert all(entry["message"] and entry["remedy"] for entry in listing["refused"])
 
 
+def test_two_tools_of_one_name_are_both_refused(write: Callable[..., Path], run: Run) -> None:
+    write(server("raw", "name=echo"))
+
+    listing = json.loads(run("tools", "list", "--json", "--trust").stdout)
+    shown = run("tools", "show", "raw.echo", "--trust")
+    called = run("tools", "call", "raw.echo", '{"text": "hello"}', "--json", "--trust")
+
+    refused = {entry["id"]: (entry["source"], entry["code"]) for entry in listing["refused"]}
+    assert "raw.echo" not in [tool["id"] for tool in listing["tools"]]
+    assert refused["raw.echo"] == ("server raw@1.0.0", "TOOL_NAME_REPEATED")
+    assert "raw.echo is refused: TOOL_NAME_REPEATED" in shown.stderr
+    assert (called.code, json.loads(called.stdout)["code"]) == (1, "TOOL_NAME_REPEATED")
+
+
+def test_a_server_shuts_no_tool_of_another(write: Callable[..., Path], run: Run) -> None:
+    write(server("srv", "name=two.echo"), server("srv.two", category="more"), agent=two_categories())
+
+    called = run("tools", "call", "srv.two.echo", '{"text": "hello"}', "--trust")
+    shown = run("tools", "show", "srv.two.echo", "--trust")
+
+    assert (called.code, json.loads(called.stdout)) == (0, {"text": "hello"})
+    assert (shown.code, "Source: server srv.two@1.0.0" in shown.stdout) == (0, True)
+
+
 def test_a_server_that_cannot_be_started_is_named_and_the_others_are_listed(
     write: Callable[..., Path], run: Run
 ) -> None:
