@@ -204,6 +204,17 @@ def test_every_server_is_tried_and_the_ones_that_fail_are_named(write: Callable[
     )
 
 
+def test_a_server_that_lists_two_tools_of_one_name_is_told(write: Callable[..., Path], run: Run) -> None:
+    write(server("raw", "name=echo"))
+
+    ran = run("doctor", "--json", "--trust")
+
+    finding, hint = failing(ran)["server raw@1.0.0"]
+    refused = "raw.echo is refused: raw lists more than one tool named 'echo', and a call could reach any of them"
+    assert finding == f"{len(OPEN) - 1} tool(s) open to the agent; {refused}"
+    assert hint == "ask the operator of the server to rename all but one"
+
+
 def test_a_missing_secret_is_told(write: Callable[..., Path], run: Run) -> None:
     write(server(env=["RAW_TOKEN"]))
 

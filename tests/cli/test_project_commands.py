@@ -149,6 +149,21 @@ def edit(path: Path, *statements: str) -> None:
     connection.close()
 
 
+def test_the_records_of_older_versions_are_shown_and_verify(project: Path, run: Run) -> None:
+    at = "2026-01-01T00:00:00.000Z"
+    bodies: list[tuple[AuditKind, dict[str, object]]] = [
+        (AuditKind.TOOL_ADMITTED, {"tool": "notes.read", "code": "ADMITTED"}),
+        (AuditKind.TOOL_REFUSED, {"tool": "notes.delete", "code": "FORBIDDEN_ACTION"}),
+        (AuditKind.SERVER_TOOLS, {"server": "notes@1.0.0", "admitted": 1, "refused": 1}),
+    ]
+    record_all(project, *((at, Record("4f1c", kind, body)) for kind, body in bodies))
+
+    shown = run("audit", "show", "--json")
+
+    assert [record["kind"] for record in json.loads(shown.stdout)] == ["tool.admitted", "tool.refused", "server.tools"]
+    assert run("audit", "verify").code == 0
+
+
 def test_audit_show_prints_every_record(project: Path, run: Run, snapshot: Snapshot) -> None:
     recorded(project)
     snapshot(run("audit", "show"))

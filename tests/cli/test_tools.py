@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from agent_resolver.storage import descendants_of
 from tests.cli.conftest import AGENT, COMMANDS, OPEN, kinds, server
 from tests.conftest import Ran, Run
 from tests.process import eventually, is_running, started
@@ -56,6 +57,30 @@ def test_list_as_json_has_the_refused_tools_with_their_codes(governed: Path, run
     assert codes["raw.process"] == "SCOPE_NOT_LOCKED"
     assert codes["raw.garbage"] == "TOOL_NOT_MAPPED"
     assert all(entry["message"] and entry["remedy"] for entry in listing["refused"])
+
+
+def test_two_tools_of_one_name_are_both_refused(write: Callable[..., Path], run: Run) -> None:
+    write(server("raw", "name=echo"))
+
+    listing = json.loads(run("tools", "list", "--json", "--trust").stdout)
+    shown = run("tools", "show", "raw.echo", "--trust")
+    called = run("tools", "call", "raw.echo", '{"text": "hello"}', "--json", "--trust")
+
+    refused = {entry["id"]: (entry["source"], entry["code"]) for entry in listing["refused"]}
+    assert "raw.echo" not in [tool["id"] for tool in listing["tools"]]
+    assert refused["raw.echo"] == ("server raw@1.0.0", "TOOL_NAME_REPEATED")
+    assert "raw.echo is refused: TOOL_NAME_REPEATED" in shown.stderr
+    assert (called.code, json.loads(called.stdout)["code"]) == (1, "TOOL_NAME_REPEATED")
+
+
+def test_a_server_shuts_no_tool_of_another(write: Callable[..., Path], run: Run) -> None:
+    write(server("srv", "name=two.echo"), server("srv.two", category="more"), agent=two_categories())
+
+    called = run("tools", "call", "srv.two.echo", '{"text": "hello"}', "--trust")
+    shown = run("tools", "show", "srv.two.echo", "--trust")
+
+    assert (called.code, json.loads(called.stdout)) == (0, {"text": "hello"})
+    assert (shown.code, "Source: server srv.two@1.0.0" in shown.stdout) == (0, True)
 
 
 def test_a_server_that_cannot_be_started_is_named_and_the_others_are_listed(
@@ -329,6 +354,25 @@ def test_a_signal_ends_the_command_its_server_and_the_record_of_the_call(
     assert not any(map(is_running, started(governed)))
     assert kinds(governed)[-2:] == ["call.started", "call.failed"]
     assert run("audit", "verify").code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems cannot tell a child that its parent was killed")
+@pytest.mark.parametrize("starts", [("stubborn",), ("stubborn", "grandchild", "detached")], ids=" ".join)
+def test_nothing_is_left_of_a_server_when_the_command_is_killed(
+    write: Callable[..., Path], starts: tuple[str, ...]
+) -> None:
+    project = write(server("raw", *starts))
+    line = [sys.executable, "-m", "agent_resolver", "tools", "call", "raw.hang", "{}", "--trust"]
+    with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as command:
+        assert eventually((project / "hanging").exists, 30.0)
+        pids = started(project)
+        processes = descendants_of(command.pid)
+        os.kill(command.pid, signal.SIGKILL)
+
+    assert len(pids) == len(starts)
+    assert set(pids) < set(processes)  # The supervisor is among them.
+    assert eventually(lambda: not any(map(is_running, processes)))
 
 
 @pytest.mark.slow

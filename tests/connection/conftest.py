@@ -102,9 +102,9 @@ class Offer:
         return [descriptor.id for descriptor in self.registry.list()]
 
     def refused(self) -> dict[str, str]:
-        return {tool_id: refused.code.value for tool_id, refused in self.registry.refused().items()}
+        return {tool.id: tool.why.code.value for tool in self.registry.refused()}
 
-    def records(self, *kinds: str) -> list[Mapping[str, object]]:
+    def records(self, *kinds: str) -> list[Mapping[str, Any]]:
         return [record.body for record in self.store.trail if record.kind in kinds]
 
 

@@ -8,14 +8,15 @@ import msgspec
 import pytest
 from opentelemetry.sdk.resources import Resource
 
-from agent_resolver.connection import LockedServers, Surroundings
+from agent_resolver.connection import Credentials, LockedServers, ServerUse, Surroundings
+from agent_resolver.core import grants_of
 from agent_resolver.registry import NeedsAction, Ports, ToolFailure, ToolIdConflict, ToolRegistry
-from agent_resolver.schema import Done, Failed, FailureCode
+from agent_resolver.schema import Done, Failed, FailureCode, digest
 from agent_resolver.storage import MemoryStore, Transaction
 from agent_resolver.telemetry import CallTelemetry, Signals, sampler_of
 from tests.connection.conftest import Offer, Offered, locked, use
 from tests.process import comes_true, eventually, is_running, started
-from tests.registry.sample import CONTEXT, TRACE, GatedStore, kinds_of
+from tests.registry.sample import CONTEXT, TRACE, GatedStore, MemoryTool, kinds_of
 
 pytestmark = pytest.mark.anyio
 
@@ -50,10 +51,124 @@ async def test_every_decision_about_a_server_leaves_a_record(offered: Offered) -
     async with offered(use(entry, "tool-001")) as offer:
         kinds = kinds_of(offer.store)
 
-    assert kinds == ["server.connected", "tool.refused", "tool.admitted", *["tool.refused"] * 21]
+    assert kinds == ["server.connected", "server.tools"]
     assert offer.records("server.connected") == [{"server": "raw@1.0.0", "endpoint": entry.endpoint}]
-    assert offer.records("tool.admitted") == [{"tool": "raw.tool-001", "code": "ADMITTED"}]
-    assert offer.records("tool.refused")[0] == {"tool": "raw.tool-000", "code": "TOOL_NOT_MAPPED"}
+    (tools,) = offer.records("server.tools")
+    refused = [f"tool-{number:03}" for number in range(23) if number != 1]
+    assert tools == {
+        "server": "raw@1.0.0",
+        "admitted": 1,
+        "refused": 22,
+        "tools": {"ADMITTED": ["tool-001"], "TOOL_NOT_MAPPED": refused},
+        "digest": digest([["ADMITTED", "tool-001"], *(["TOOL_NOT_MAPPED", name] for name in refused)]),
+    }
+
+
+async def test_a_record_of_many_tools_names_the_first_and_covers_all_by_its_digest(offered: Offered) -> None:
+    names = [f"name={'x' * 120}{number:03}" for number in range(300)]
+
+    async with offered(use(locked("raw.py", *names), "echo")) as offer:
+        (tools,) = offer.records("server.tools")
+    async with offered(use(locked("raw.py", *names[:-1]), "echo")) as offer:
+        (other,) = offer.records("server.tools")
+
+    assert len(msgspec.json.encode(tools)) < 16_384
+    assert (tools["admitted"], tools["tools"]["ADMITTED"]) == (1, ["echo"])
+    assert (tools["refused"], other["refused"]) == (tools["refused"], tools["refused"] - 1)
+    assert tools["tools"] == other["tools"]
+    assert tools["digest"] != other["digest"]
+
+
+async def test_a_list_that_did_not_change_is_not_recorded_again(offered: Offered) -> None:
+    async with offered(use(locked("raw.py"), "change", "echo")) as offer:
+        for _ in range(5):
+            await offer.result("raw.change")
+            await offer.result("raw.echo", text="hello")
+
+        assert len(offer.records("server.tools")) == 1
+
+
+# Names ----------------------------------------------------------------------------------------------------------------
+
+
+async def test_two_tools_of_one_name_are_both_refused_and_the_others_work(offered: Offered) -> None:
+    async with offered(use(locked("raw.py", "name=echo"), "echo", "process")) as offer:
+        assert offer.listed() == ["raw.process"]
+        assert await offer.failure("raw.echo", text="hello") == (
+            FailureCode.TOOL_NAME_REPEATED,
+            "raw lists more than one tool named 'echo', and a call could reach any of them",
+        )
+        assert (await offer.result("raw.process"))["pid"]
+
+    assert offer.records("server.tools")[0]["tools"]["TOOL_NAME_REPEATED"] == ["echo"]
+
+
+async def test_names_that_no_person_can_read_are_refused_even_if_they_are_mapped(offered: Offered) -> None:
+    odd = ("", "x" * 1_000_000, "line\nbreak", "\x1b[31mred", "hidden\u200b", "turned\u202e")
+
+    async with offered(use(locked("raw.py", "odd-names"), "echo", *odd)) as offer:
+        refused = {tool.id: tool.why.code for tool in offer.registry.refused()}
+        unusable = sorted(tool_id for tool_id, code in refused.items() if code == "TOOL_NAME_UNUSABLE")
+        # Others look like a tool that is open, and are others all the same.
+        assert [refused["raw.Echo"], refused["raw.echo "]] == ["TOOL_NOT_MAPPED", "TOOL_NOT_MAPPED"]
+        assert await offer.result("raw.echo", text="hello") == {"text": "hello"}
+
+    assert len(unusable) == len(odd)
+    assert all(tool_id.isprintable() and len(tool_id) < 200 for tool_id in unusable)
+    assert all(len(str(body)) < 16_384 for body in offer.records("server.tools"))
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_a_server_shuts_no_tool_of_another_server_or_of_the_project(
+    around: Surroundings, *, is_first: bool
+) -> None:
+    """A server lists names that would make the ids of others, none of which the lock opens to it."""
+    shadowing = use(locked("raw.py", "name=two.echo", "name=local", server_id="srv"), "echo")
+    other = use(locked("raw.py", server_id="srv.two"), "echo")
+    offer = Offer((shadowing, other), around)
+    offer.registry.add(MemoryTool("srv.local", source="module tools"))
+    servers = {server.use.entry.server_id: server for server in offer.servers._servers.values()}
+    try:
+        for server_id in ("srv", "srv.two") if is_first else ("srv.two", "srv"):
+            await servers[server_id].connect("run-1")
+
+        assert offer.listed() == ["srv.echo", "srv.local", "srv.two.echo"]
+        assert await offer.result("srv.two.echo", text="hello") == {"text": "hello"}
+        assert isinstance(await offer.call("srv.local"), Done)
+    finally:
+        await offer.servers.close()
+
+
+async def test_a_server_that_is_down_is_looked_for_although_another_lists_its_tool(offered: Offered) -> None:
+    shadowing = use(locked("raw.py", "name=two.echo", server_id="srv"), "echo")
+    other = use(locked("raw.py", server_id="srv.two"), "echo")
+
+    async with offered(shadowing, other, is_connected=False) as offer:
+        assert await offer.result("srv.echo", text="first") == {"text": "first"}
+        assert await offer.result("srv.two.echo", text="second") == {"text": "second"}
+
+
+async def test_no_name_takes_what_is_admitted_for_another_server(around: Surroundings) -> None:
+    """The id that the project admits is that of a tool of `srv.two`, which `srv` lists as `two.environment`."""
+    entries = [locked("raw.py", "name=two.environment", server_id="srv"), locked("raw.py", server_id="srv.two")]
+    grants = grants_of(entries, (), ["srv.two.environment"])
+    uses = [
+        ServerUse(entry=entry, grant=grants[f"{entry.server_id}@1.0.0"], credentials=Credentials()) for entry in entries
+    ]
+    offer = Offer(tuple(uses), around)
+    try:
+        await offer.servers.connect("run-1")
+
+        assert [(tool.id, tool.source) for tool in offer.registry.list()] == [
+            ("srv.two.environment", "server srv.two@1.0.0")
+        ]
+        reserved = [tool for tool in offer.registry.refused() if tool.why.code == "TOOL_ID_RESERVED"]
+        assert [(tool.id, tool.source) for tool in reserved] == [("srv.two.environment", "server srv@1.0.0")]
+    finally:
+        await offer.servers.close()
+
+
+# Descriptors ----------------------------------------------------------------------------------------------------------
 
 
 async def test_a_descriptor_says_what_the_lock_says(offered: Offered) -> None:
@@ -183,8 +298,9 @@ async def test_a_server_that_changes_its_tools_gets_no_more_than_the_lock_gives(
         assert (await offer.failure(f"{name}.new-unmapped"))[0] is FailureCode.TOOL_NOT_MAPPED
         assert (await offer.failure(f"{name}.echo"))[0] is FailureCode.UNKNOWN_TOOL
 
-    assert {"tool": f"{name}.new-mapped", "code": "ADMITTED"} in offer.records("tool.admitted")
-    assert {"tool": f"{name}.new-unmapped", "code": "TOOL_NOT_MAPPED"} in offer.records("tool.refused")
+    before, after = (record["tools"] for record in offer.records("server.tools"))
+    assert (before["ADMITTED"], after["ADMITTED"]) == (["change", "echo"], ["change", "new-mapped"])
+    assert "new-unmapped" in after["TOOL_NOT_MAPPED"]
 
 
 async def test_a_call_that_comes_before_the_new_list_learns_that_the_tool_is_gone(offered: Offered) -> None:
@@ -249,7 +365,7 @@ async def test_all_decisions_about_the_tools_of_a_server_are_one_commit(offered:
     store = CountingStore()
 
     async with offered(use(locked("raw.py", "pages"), "tool-001"), store=store) as offer:
-        assert len(offer.records("tool.admitted", "tool.refused")) == 23
+        assert len(offer.records("server.tools")) == 1
         assert store.commits == 2  # The other one says that the server is connected.
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -123,8 +124,21 @@ async def test_a_list_of_tools_without_an_end_is_told(connected: Opened) -> None
     async with connected("endless", is_started=False) as connection:
         assert await start_failure_of(connection) == (
             FailureCode.PROTOCOL_ERROR,
-            "raw lists its tools on more than 1,000 pages",
+            "raw lists too much: more than 1,000 pages",
         )
+
+
+@pytest.mark.parametrize(
+    ("starts", "what"),
+    [(("many",), "10,000 tools"), (("heavy", "two-pages"), "16,777,216 bytes")],
+)
+async def test_a_list_of_too_many_or_too_large_tools_is_told(
+    connected: Opened, starts: tuple[str, ...], what: str
+) -> None:
+    async with connected(*starts, is_started=False) as connection:
+        failure = await start_failure_of(connection)
+
+    assert failure == (FailureCode.PROTOCOL_ERROR, f"raw lists too much: more than {what}")
 
 
 async def test_every_page_of_the_list_is_read(connected: Opened) -> None:
@@ -224,7 +238,7 @@ async def test_an_error_in_the_code_range_of_the_sdk_does_not_end_the_connection
 ) -> None:
     async with connected() as connection:
         refused = await failure_of(connection, "server-error")
-        assert await structured(connection, "process") == {"pid": started(folder)[0]}
+        assert (await structured(connection, "process"))["pid"] == started(folder)[0]
 
     assert (refused.code, str(refused)) == (FailureCode.PROTOCOL_ERROR, "raw answered: The disk is full")
 
@@ -240,8 +254,21 @@ async def test_a_line_without_an_end_is_told(connected: Opened) -> None:
 
     assert (endless.code, str(endless)) == (
         FailureCode.PROTOCOL_ERROR,
-        "raw wrote 1 line(s) that are no messages of the protocol",
+        "raw gave an answer that cannot be used: it is larger than 16,777,216 bytes",
     )
+
+
+async def test_a_line_of_very_many_values_is_not_even_parsed(connected: Opened) -> None:
+    """Five million empty lists are 16 MB to read, and more than a gigabyte to keep."""
+    async with connected() as connection:
+        begin = time.monotonic()
+        many = await failure_of(connection, "many-lists", 30.0)
+
+    assert (many.code, str(many)) == (
+        FailureCode.PROTOCOL_ERROR,
+        "raw gave an answer that cannot be used: it has more than 1,000,000 values",
+    )
+    assert time.monotonic() - begin < 5
 
 
 async def test_an_answer_may_be_large(connected: Opened) -> None:
@@ -256,7 +283,14 @@ async def test_a_server_may_say_more_on_stderr_than_a_pipe_holds(connected: Open
     assert (folder / "stderr.txt").stat().st_size > 1_000_000
 
 
-async def test_a_server_that_ignores_every_polite_request_is_gone_all_the_same(connected: Opened, folder: Path) -> None:
+@pytest.mark.parametrize("is_supervised", [True, False])
+async def test_a_server_that_ignores_every_polite_request_is_gone_all_the_same(
+    connected: Opened, folder: Path, monkeypatch: pytest.MonkeyPatch, *, is_supervised: bool
+) -> None:
+    """Systems other than Linux have no supervisor, and end a process group."""
+    has_supervisor = is_supervised and sys.platform == "linux"
+    monkeypatch.setattr("agent_resolver.connection.launch._HAS_SUPERVISOR", has_supervisor)
+
     async with connected("stubborn", "grandchild"):
         pids = started(folder)
         assert all(map(is_running, pids))
@@ -277,6 +311,29 @@ async def test_what_a_server_started_is_gone_with_it_however_it_ends(
 
     assert not is_running(server)
     assert eventually(lambda: not is_running(child), 2.0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems lose what leaves the process group")
+@pytest.mark.parametrize("tool", ["die", "process"])
+async def test_a_process_in_a_session_of_its_own_is_gone_with_the_server(
+    connected: Opened, folder: Path, tool: str
+) -> None:
+    async with connected("detached", "grandchild") as connection:
+        with suppress(ToolFailure):
+            await connection.call(tool, {}, 10.0)
+        pids = started(folder)
+        assert len(pids) == 3
+
+    assert not any(map(is_running, pids))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems lose what leaves the process group")
+async def test_a_server_that_stops_its_supervisor_is_gone_all_the_same(connected: Opened, folder: Path) -> None:
+    async with connected("detached") as connection:
+        supervisor = (await structured(connection, "process"))["parent"]
+        os.kill(supervisor, signal.SIGSTOP)
+
+    assert not any(map(is_running, [supervisor, *started(folder)]))
 
 
 async def test_closing_in_the_middle_of_a_call_ends_both(connected: Opened, folder: Path) -> None:

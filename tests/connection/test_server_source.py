@@ -46,7 +46,7 @@ async def test_a_server_is_connected_when_one_of_its_tools_is_first_called(offer
     async with offered(use(locked("raw.py"), "process"), is_connected=False) as offer:
         assert offer.listed() == []
         assert started(folder) == []
-        assert await offer.result("raw.process") == {"pid": started(folder)[0]}
+        assert (await offer.result("raw.process"))["pid"] == started(folder)[0]
         assert offer.changes == [["raw.process"]]
 
 
@@ -133,7 +133,7 @@ async def test_a_tool_of_the_project_does_not_depend_on_the_server_whose_name_it
 async def test_a_server_that_dies_in_a_call_is_started_again_by_the_next(offered: Offered, folder: Path) -> None:
     async with offered(use(locked("raw.py"), "die", "process")) as offer:
         assert await offer.failure("raw.die") == CLOSED
-        assert await offer.result("raw.process") == {"pid": started(folder)[1]}
+        assert (await offer.result("raw.process"))["pid"] == started(folder)[1]
         assert not is_running(started(folder)[0])
 
     assert len(offer.records("server.connected")) == 2
@@ -144,7 +144,7 @@ async def test_a_server_that_died_between_two_calls_is_started_again(offered: Of
         assert await offer.result("raw.answer-then-die") == {"last": True}
         (source,) = offer.servers._servers.values()
         await comes_true(lambda: not source.is_there)
-        assert await offer.result("raw.process") == {"pid": started(folder)[1]}
+        assert (await offer.result("raw.process"))["pid"] == started(folder)[1]
 
 
 @pytest.mark.usefixtures("impatient")
@@ -187,7 +187,7 @@ async def test_a_call_on_its_way_reaches_the_server_that_was_regained_meanwhile(
         await servers.connect("run-2")
         store.gate.set()
 
-        assert await call == {"pid": started(folder)[1]}
+        assert (await call)["pid"] == started(folder)[1]
         await servers.close()
 
 
@@ -249,7 +249,7 @@ async def test_without_being_kept_connected_a_server_that_is_lost_stays_listed_f
         kill(folder)
         await comes_true(lambda: not source.is_there)
         assert offer.listed() == ["raw.process"]
-        assert await offer.result("raw.process") == {"pid": started(folder)[1]}
+        assert (await offer.result("raw.process"))["pid"] == started(folder)[1]
 
 
 class FakeSource:

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from msgspec import UNSET
 
 from agent_resolver import LockedServer
-from agent_resolver.core import AdmissionCode, Grant, forbidden, grants_of
+from agent_resolver.core import AdmissionCode, Grant, forbidden, grants_of, is_usable_name
 from agent_resolver.schema import Launch
 from tests.strategies import law
 
@@ -101,6 +101,69 @@ def test_a_refusal_says_why_and_what_would_have_to_change() -> None:
 
 
 @pytest.mark.parametrize(
+    "name", ["", "x" * 129, "a\nb", "\x1b[31m", "\x00", "a\u200b", "a\u202e", "\ud800", "a\u00a0b"]
+)
+def test_a_name_that_cannot_be_read_is_refused_whatever_opens_it(name: str) -> None:
+    granted = Grant(server="acme", scopes=frozenset(), tool_scopes={name: ()}, forbid=("*",), admitted=frozenset())
+    refused = granted.refuse(name, is_repeated=True)
+
+    assert not is_usable_name(name)
+    assert refused
+    assert (refused.code, refused.message) == (
+        AdmissionCode.TOOL_NAME_UNUSABLE,
+        "A name of a tool has 1 to 128 characters that can be printed",
+    )
+
+
+@pytest.mark.parametrize("name", ["x" * 128, "a b", "é", "e\u0301", "a.b/c-d_e"])
+def test_a_name_that_can_be_read_is_a_name(name: str) -> None:
+    assert is_usable_name(name)
+
+
+def test_a_name_that_a_server_lists_twice_is_refused_whatever_opens_it() -> None:
+    refused = grant(admitted=frozenset({"acme.read"})).refuse("read", is_repeated=True)
+
+    assert refused
+    assert (refused.code, refused.message) == (
+        AdmissionCode.TOOL_NAME_REPEATED,
+        "acme lists more than one tool named 'read', and a call could reach any of them",
+    )
+
+
+def test_an_id_below_another_locked_server_is_that_servers_alone() -> None:
+    entries = [entry(server_id, "1", "reports", "read") for server_id in ("acme", "acme.eu", "acme.eu.west", "acmeeu")]
+    admitted = ["acme.eu.free", "acme.eu.west.free", "acme.us.free"]
+
+    grants = grants_of(entries, (), admitted)
+    refused = grants["acme@1"].refuse("eu.free")
+
+    assert refused
+    assert (refused.code, refused.message) == (
+        AdmissionCode.TOOL_ID_RESERVED,
+        "acme lists 'eu.free', but ids that begin with 'acme.eu.' are those of the server acme.eu",
+    )
+    codes = {
+        (server, tool): granted.code if (granted := grants[f"{server}@1"].refuse(tool)) else None
+        for server, tool in [
+            ("acme", "us.free"),
+            ("acme", "eu"),
+            ("acme", "eu.west.free"),
+            ("acme.eu", "free"),
+            ("acme.eu", "west.free"),
+            ("acme.eu.west", "free"),
+        ]
+    }
+    assert codes == {
+        ("acme", "us.free"): None,
+        ("acme", "eu"): NOT_MAPPED,
+        ("acme", "eu.west.free"): AdmissionCode.TOOL_ID_RESERVED,
+        ("acme.eu", "free"): None,
+        ("acme.eu", "west.free"): AdmissionCode.TOOL_ID_RESERVED,
+        ("acme.eu.west", "free"): None,
+    }
+
+
+@pytest.mark.parametrize(
     ("names", "forbid", "expected"),
     [
         (("tickets.close", "tickets:write"), (), None),
@@ -173,6 +236,7 @@ def test_servers_and_versions_do_not_lend_each_other_scopes() -> None:
 
 words = st.sampled_from(["read", "write", "a.read", "read:x", "write:x", "*", "", "é", "a"])
 tool_maps = st.dictionaries(words, st.lists(words, max_size=3).map(tuple), max_size=4)
+names = words.filter(bool)
 patterns = st.lists(words | st.tuples(words, words).map("*".join), max_size=3).map(tuple)
 grants = st.builds(
     Grant,
@@ -190,7 +254,7 @@ def fits(pattern: str, text: str) -> bool:
 
 
 @law(150)
-@given(grants, words)
+@given(grants, names)
 def test_what_is_forbidden_is_refused_whatever_else_allows_it(granted: Grant, tool: str) -> None:
     names = [tool, f"{granted.server}.{tool}", *granted.tool_scopes.get(tool, ())]
     is_forbidden = any(fits(pattern, name) for pattern in granted.forbid for name in names)
@@ -201,7 +265,7 @@ def test_what_is_forbidden_is_refused_whatever_else_allows_it(granted: Grant, to
 
 
 @law(150)
-@given(grants, words)
+@given(grants, names)
 def test_what_is_called_has_all_its_scopes_locked_or_is_admitted_by_name(granted: Grant, tool: str) -> None:
     needed = granted.tool_scopes.get(tool)
     opened = set(needed) <= granted.scopes if needed is not None else f"{granted.server}.{tool}" in granted.admitted
@@ -212,7 +276,7 @@ def test_what_is_called_has_all_its_scopes_locked_or_is_admitted_by_name(granted
 
 
 @law(100)
-@given(grants, words, patterns)
+@given(grants, names, patterns)
 def test_one_pattern_more_never_opens_anything(granted: Grant, tool: str, more: tuple[str, ...]) -> None:
     stricter = Grant(
         server=granted.server,

@@ -19,9 +19,11 @@ from agent_resolver.identity import (
     KeysUnavailable,
     UnusableIdentity,
     check_issuer,
+    get_over_http,
     keys_of,
     read_keys,
 )
+from tests.connection.servers.hostile_http import hostile_server
 from tests.identity.issued import ISSUER, key, key_set
 
 CONFIGURATION = f"{ISSUER}/.well-known/openid-configuration"
@@ -142,6 +144,21 @@ def test_a_redirect_is_not_followed() -> None:
     web.at[KEYS] = Answer(302, b"")
 
     assert problem(web) == f"{KEYS} answers with HTTP 302"
+
+
+@pytest.mark.parametrize(
+    ("mode", "problem"),
+    [
+        ("gzip", "answers with more than 262,144 bytes"),
+        ("large", "answers with more than 262,144 bytes"),
+        ("drip", "did not answer within 0.5 seconds"),
+        ("drip_headers", "did not answer within 0.5 seconds"),
+        ("large_header", "cannot be reached"),
+    ],
+)
+def test_an_answer_that_is_packed_too_large_or_too_slow_is_told(mode: str, problem: str) -> None:
+    with hostile_server() as url, pytest.raises(KeysUnavailable, match=problem):
+        get_over_http(f"{url}/.well-known/oauth-protected-resource/{mode}", 0.5 if "drip" in mode else 10.0)
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"keys": {}}', b'{"keys": [7]}', b'{"keys":' + b"[" * 5000])

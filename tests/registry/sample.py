@@ -47,9 +47,9 @@ class MemoryTool:
 class MemorySource:
     """A source whose tools are there when it is told so."""
 
-    def __init__(self, name: str, *tools: MemoryTool, registry: ToolRegistry | None = None) -> None:
+    def __init__(self, name: str, *tools: MemoryTool, registry: ToolRegistry | None = None, prefix: str = "") -> None:
         self.name = name
-        self.prefix = f"{name}."
+        self.prefix = prefix or f"{name}."
         self.problem: ToolFailure | NeedsAction | None = None
         self.is_there = False
         self.runs: list[str] = []

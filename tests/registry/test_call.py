@@ -75,10 +75,10 @@ def test_a_refused_tool_says_why_under_the_same_code(code: AdmissionCode) -> Non
     assert failed(call(registry, "notes.delete")) == (FailureCode(code.value), "It may not", "ask somebody")
 
 
-def test_a_refusal_is_stronger_than_an_offer() -> None:
-    tool = MemoryTool("notes.delete")
+def test_a_refusal_is_stronger_than_an_offer_of_the_same_source() -> None:
+    tool = MemoryTool("notes.delete", source="memory")
     registry = holding(tool)
-    registry.refuse("notes.delete", "elsewhere", Refused(AdmissionCode.FORBIDDEN_ACTION, "It may not", "ask"))
+    registry.refuse("notes.delete", "memory", Refused(AdmissionCode.FORBIDDEN_ACTION, "It may not", "ask"))
 
     assert failed(call(registry, "notes.delete"))[0] is FailureCode.FORBIDDEN_ACTION
     assert tool.calls == 0

@@ -27,7 +27,7 @@ def test_refused_tools_are_told_in_the_same_order(order: list[str]) -> None:
     for tool_id in order:
         registry.refuse(tool_id, "server a@1", REFUSED)
 
-    assert list(registry.refused()) == ["B.a", "a-b", "a.b"]
+    assert [tool.id for tool in registry.refused()] == ["B.a", "a-b", "a.b"]
     assert [descriptor.id for descriptor in registry.list()] == ["a.c"]
 
 
@@ -52,7 +52,7 @@ def test_a_source_that_is_withdrawn_takes_its_tools_and_refusals_with_it() -> No
     registry.replace("a", (), {})
 
     assert [descriptor.id for descriptor in registry.list()] == ["b.one"]
-    assert list(registry.refused()) == ["b.two"]
+    assert [tool.id for tool in registry.refused()] == ["b.two"]
     outcome = call(registry, "a.two")
     assert isinstance(outcome, Failed)
     assert outcome.code is FailureCode.UNKNOWN_TOOL

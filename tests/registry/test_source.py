@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from msgspec import structs
 
 from agent_resolver.core import AdmissionCode, Refused
-from agent_resolver.registry import NeedsAction, Ports, ToolFailure, ToolIdConflict, ToolRegistry, source_of
+from agent_resolver.registry import NeedsAction, Ports, ToolFailure, ToolIdConflict, ToolRegistry, owners_of
 from agent_resolver.schema import Caller, Done, Failed, FailureCode, Pending
 from tests.registry.sample import CONTEXT, MemorySource, MemoryTool, call, holding
 from tests.registry.stage import code_of
@@ -19,18 +19,18 @@ REFUSED = Refused(AdmissionCode.TOOL_NOT_MAPPED, "Nobody said what opens it", "s
 def test_a_tool_belongs_to_the_source_with_the_longest_prefix_that_fits(names: list[str]) -> None:
     sources = [MemorySource(name) for name in names]
     owners = {
-        tool_id: source_of(tool_id, sources)
+        tool_id: [source.name for source in owners_of(tool_id, sources)]
         for tool_id in ("acme.eu.west.read", "acme.eu.read", "acme.us.read", "acme", "acmeread", "", "another.read")
     }
 
-    assert {tool_id: owner.name if owner else None for tool_id, owner in owners.items()} == {
-        "acme.eu.west.read": "acme.eu.west",
-        "acme.eu.read": "acme.eu",
-        "acme.us.read": "acme",
-        "acme": None,
-        "acmeread": None,
-        "": None,
-        "another.read": None,
+    assert owners == {
+        "acme.eu.west.read": ["acme.eu.west"],
+        "acme.eu.read": ["acme.eu"],
+        "acme.us.read": ["acme"],
+        "acme": [],
+        "acmeread": [],
+        "": [],
+        "another.read": [],
     }
 
 
@@ -106,6 +106,63 @@ def test_a_tool_that_is_not_there_is_looked_up_with_its_source() -> None:
     assert source.runs == ["run-7"]
 
 
+def test_every_locked_version_of_a_server_is_looked_for() -> None:
+    registry, first = sourced("read")
+    second = MemorySource("acme-2", MemoryTool("acme.write", source="acme-2"), registry=registry, prefix="acme.")
+    registry.attach(second)
+
+    assert isinstance(call(registry, "acme.write"), Done)
+    assert isinstance(call(registry, "acme.read"), Done)
+    assert (first.runs, second.runs) == (["run-1"], ["run-1"])
+
+
+def test_the_problem_of_one_version_is_told_when_no_other_has_the_tool() -> None:
+    registry, _ = sourced("read")
+    second = MemorySource("acme-2", registry=registry, prefix="acme.")
+    second.problem = ToolFailure(FailureCode.SERVER_UNAVAILABLE, "acme-2 is down", "start it")
+    registry.attach(second)
+
+    assert isinstance(call(registry, "acme.read"), Done)
+    assert code_of(call(registry, "acme.write")) == "SERVER_UNAVAILABLE"
+
+
+# What one source refuses, and the tools of others ---------------------------------------------------------------------
+
+
+def test_what_a_source_refuses_shuts_no_tool_of_another() -> None:
+    registry = holding(MemoryTool("acme.eu.read", source="acme.eu"), MemoryTool("acme.local", source="module tools"))
+
+    registry.replace("acme", (), {"acme.eu.read": REFUSED, "acme.local": REFUSED, "acme.write": REFUSED})
+
+    assert isinstance(call(registry, "acme.eu.read"), Done)
+    assert isinstance(call(registry, "acme.local"), Done)
+    assert code_of(call(registry, "acme.write")) == "TOOL_NOT_MAPPED"
+    assert [(tool.id, tool.source) for tool in registry.refused()] == [
+        ("acme.eu.read", "acme"),
+        ("acme.local", "acme"),
+        ("acme.write", "acme"),
+    ]
+
+
+def test_a_refusal_keeps_no_lost_source_from_being_looked_for() -> None:
+    registry, source = sourced("read")
+    registry.attach(MemorySource("ac", registry=registry, prefix="ac"))
+    registry.replace("ac", (), {"acme.read": REFUSED})
+
+    assert isinstance(call(registry, "acme.read"), Done)
+    assert source.runs == ["run-1"]
+
+
+def test_a_source_takes_back_its_own_refusals_and_no_others() -> None:
+    registry = holding()
+    registry.replace("a", (), {"x.one": REFUSED})
+    registry.replace("b", (), {"x.one": REFUSED, "x.two": REFUSED})
+
+    registry.replace("b", (), {})
+
+    assert [(tool.id, tool.source) for tool in registry.refused()] == [("x.one", "a")]
+
+
 # Replacing ------------------------------------------------------------------------------------------------------------
 
 
@@ -149,7 +206,7 @@ def test_what_cannot_be_offered_leaves_everything_as_it_was(bad: MemoryTool, err
         registry.replace("a", (MemoryTool("a.four", source="a"), bad), {})
 
     assert [tool.id for tool in registry.list()] == ["a.one", "b.one"]
-    assert list(registry.refused()) == ["a.two"]
+    assert [tool.id for tool in registry.refused()] == ["a.two"]
     assert changes == []
 
 
@@ -159,5 +216,5 @@ def test_a_tool_that_is_replaced_is_refused_or_offered_and_never_both() -> None:
     registry.replace("a", (MemoryTool("a.two", source="a"),), {"a.one": REFUSED})
 
     assert [tool.id for tool in registry.list()] == ["a.two"]
-    assert list(registry.refused()) == ["a.one"]
+    assert [tool.id for tool in registry.refused()] == ["a.one"]
     assert isinstance(call(registry, "a.two"), Done)

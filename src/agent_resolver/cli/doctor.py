@@ -22,6 +22,7 @@ from agent_resolver.storage.trail import trail_faults
 if TYPE_CHECKING:
     from agent_resolver.project.config import Config
     from agent_resolver.project.session import Session
+    from agent_resolver.project.tools import OpenTools
     from agent_resolver.registry.errors import NeedsAction, ToolFailure
     from agent_resolver.schema.descriptor import Descriptor
 
@@ -30,6 +31,8 @@ _EXAMPLES = """\
   agent doctor --json
 """
 
+_BAD_NAMES: Final = frozenset({"TOOL_ID_RESERVED", "TOOL_NAME_REPEATED", "TOOL_NAME_UNUSABLE"})
+"""Refusals that are a fault of the server, where others are a choice of the project."""
 _EXTRAS: Final = {"tools": ("cryptography", "joserfc", "jsonschema_rs", "mcp")}
 
 
@@ -244,20 +247,27 @@ def _check_servers(session: "Session") -> list[Check]:
 
     async def look() -> list[Check]:
         async with open_tools(session, caller=ANONYMOUS) as tools:
-            offered = tools.registry.list()
-            return [
-                Check(f"server {name}", ok=False, finding=str(problem), hint=_hint_for(problem))
-                if (problem := tools.servers.problems.get(name))
-                else Check(
-                    f"server {name}", ok=True, finding=f"{_count_tools(offered, name)} tool(s) open to the agent"
-                )
-                for name in tools.servers.names()
-            ]
+            return [_check_server(tools, name) for name in tools.servers.names()]
 
     try:
         return asyncio.run(look())
     except ResolverError as error:
         return [Check("servers", ok=False, finding=str(error), hint=error.hint)]
+
+
+def _check_server(tools: "OpenTools", name: str) -> Check:
+    check = f"server {name}"
+    if problem := tools.servers.problems.get(name):
+        return Check(check, ok=False, finding=str(problem), hint=_hint_for(problem))
+    finding = f"{_count_tools(tools.registry.list(), name)} tool(s) open to the agent"
+    bad_names = [tool for tool in tools.registry.refused() if tool.source == check and tool.why.code in _BAD_NAMES]
+    if not bad_names:
+        return Check(check, ok=True, finding=finding)
+    first = bad_names[0]
+    more = f", and {len(bad_names) - 1} more" if len(bad_names) > 1 else ""
+    return Check(
+        check, ok=False, finding=f"{finding}; {first.id} is refused{more}: {first.why.message}", hint=first.why.remedy
+    )
 
 
 def _hint_for(problem: "ToolFailure | NeedsAction") -> str:

@@ -1,13 +1,19 @@
 """A server that we start: it speaks over its stdin and stdout, and is gone with all that it started when we are done.
 
+On Linux it runs below a supervisor, `storage/process_tree.py`, which ends it with every process that it started, also
+those in sessions of their own, and also when we are killed. Elsewhere a server leads a process group, and only the
+processes of that group are ended with it.
+
 The SDK has such a transport too. It ends only a server that does not end by itself: what a server leaves behind when it
 dies or exits would stay. It also takes lines of any length, and gives up at the first byte that is no UTF-8.
 """
 
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, TextIO
 
 import anyio
@@ -18,10 +24,14 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 from msgspec import Struct
 
-_MAX_LINE_BYTES = 32 * 1024 * 1024
+from agent_resolver.connection.http_client import AnswerSize, UnusableAnswer
+from agent_resolver.storage import process_tree
+
 _PATIENCE_SECONDS = 2.0
 """How long a server may take to end by itself, and then again once it is asked to."""
 _LOOK_SECONDS = 0.01
+_MAX_STATUS_BYTES = 16
+_HAS_SUPERVISOR = sys.platform == "linux"
 
 _GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError)
 
@@ -43,13 +53,7 @@ class Command(Struct, frozen=True, kw_only=True):
 @asynccontextmanager
 async def launched(command: Command) -> AsyncIterator[Any]:
     """The streams to a server that runs for as long as the block does."""
-    process = await anyio.open_process(
-        command.line,
-        env=get_default_environment() | command.environment,
-        stderr=command.errors,
-        cwd=command.folder,
-        start_new_session=True,
-    )
+    process, status = await _start_process(command)
     # From here to the task group nothing is awaited: being cancelled in between would leave the process.
     incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
@@ -57,13 +61,55 @@ async def launched(command: Command) -> AsyncIterator[Any]:
         pumps.start_soon(_receive_lines, process, incoming)
         pumps.start_soon(_send_messages, process, outgoing, incoming)
         try:
+            if status is not None:
+                await _require_start(status, command.line[0])
             yield read, write
         finally:
             with anyio.CancelScope(shield=True):
                 read.close()
                 write.close()
-                await _end_process(process)
+                await (_end_group(process) if status is None else _end_supervised(process))
             pumps.cancel_scope.cancel()
+
+
+async def _start_process(command: Command) -> tuple[Process, int | None]:
+    """The process, and on Linux the pipe on which its supervisor says why the command cannot be started."""
+    start = partial(
+        anyio.open_process,
+        env=get_default_environment() | command.environment,
+        stderr=command.errors,
+        cwd=command.folder,
+        start_new_session=True,
+    )
+    if not _HAS_SUPERVISOR:
+        return await start(command.line), None
+    status, report = os.pipe()
+    interpreter = (sys.executable, "-I", "-S", process_tree.__file__)
+    try:
+        line = (*interpreter, str(os.getpid()), str(report), str(_PATIENCE_SECONDS), *command.line)
+        process = await start(line, pass_fds=(report,))
+    except BaseException:
+        os.close(status)
+        raise
+    finally:
+        os.close(report)
+    return process, status
+
+
+async def _require_start(status: int, command: str) -> None:
+    """Wait until the supervisor has started the command.
+
+    Raises:
+        OSError: It could not.
+    """
+    try:
+        await anyio.wait_readable(status)
+        problem = os.read(status, _MAX_STATUS_BYTES)
+    finally:
+        os.close(status)
+    if problem:
+        number = int(problem)
+        raise OSError(number, os.strerror(number), command)
 
 
 async def _receive_lines(process: Process, incoming: Incoming) -> None:
@@ -71,12 +117,17 @@ async def _receive_lines(process: Process, incoming: Incoming) -> None:
     assert process.stdout is not None  # noqa: S101 - it was opened with pipes
     try:
         async with incoming:
-            buffer = bytearray()
+            buffer, size = bytearray(), AnswerSize()
             async for chunk in process.stdout:
-                buffer += chunk
-                if len(buffer) > _MAX_LINE_BYTES:
-                    await incoming.send(ValueError("a line without an end"))
+                if b"\n" in chunk:
+                    # Chunks are small: what of this one is left to the next line does not matter.
+                    size = AnswerSize()
+                try:
+                    size.add(chunk)
+                except UnusableAnswer as problem:
+                    await incoming.send(problem)
                     return
+                buffer += chunk
                 if b"\n" in chunk:
                     *lines, rest = bytes(buffer).split(b"\n")
                     buffer = bytearray(rest)
@@ -109,17 +160,40 @@ async def _send_messages(process: Process, outgoing: Outgoing, incoming: Incomin
         incoming.close()
 
 
-async def _end_process(process: Process) -> None:
-    """End a server: first by closing its stdin, then by asking it and all that it started, then without asking."""
-    assert process.stdin is not None  # noqa: S101 - it was opened with pipes
-    assert process.stdout is not None  # noqa: S101
-    with suppress(*_GONE):
-        await process.stdin.aclose()
+async def _end_supervised(process: Process) -> None:
+    """End a server below its supervisor, which does what `_end_group` does, and knows every process."""
+    await _close_stdin(process)
+    if not await _comes_true_within(lambda: process.returncode is not None):
+        process.terminate()
+        # The supervisor is patient once with the server, and then needs a moment itself.
+        for _ in range(2):
+            await _comes_true_within(lambda: process.returncode is not None)
+    if process.returncode is None:
+        process_tree.kill_descendants(process.pid)
+        process.kill()
+        await _comes_true_within(lambda: process.returncode is not None)
+    await _close_stdout(process)
+
+
+async def _end_group(process: Process) -> None:
+    """End a server: first by closing its stdin, then by asking it and its group, then without asking."""
+    await _close_stdin(process)
     await _comes_true_within(lambda: process.returncode is not None)
     for how in (signal.SIGTERM, signal.SIGKILL):
         if not _signal_group(process.pid, how) or await _comes_true_within(lambda: not _signal_group(process.pid, 0)):
             break
     await _comes_true_within(lambda: process.returncode is not None)
+    await _close_stdout(process)
+
+
+async def _close_stdin(process: Process) -> None:
+    assert process.stdin is not None  # noqa: S101 - it was opened with pipes
+    with suppress(*_GONE):
+        await process.stdin.aclose()
+
+
+async def _close_stdout(process: Process) -> None:
+    assert process.stdout is not None  # noqa: S101 - it was opened with pipes
     with suppress(*_GONE):
         await process.stdout.aclose()
 
@@ -134,7 +208,7 @@ async def _comes_true_within(condition: Callable[[], bool]) -> bool:
 
 
 def _signal_group(leader: int, sign: int) -> bool:
-    """Send a signal to all that the server started, itself included; False when none of them is left."""
+    """Send a signal to the group of the server, itself included; False when none of them is left."""
     # It leads a session of its own, so its process id is that of the group, also after it ended.
     try:
         os.killpg(leader, sign)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from time import monotonic
@@ -15,22 +15,25 @@ from msgspec import Struct
 
 from agent_resolver.connection.mcp_connection import McpConnection
 from agent_resolver.connection.transport import Credentials, Surroundings, transport_of
-from agent_resolver.core.admission import AdmissionCode, Grant, Refused
+from agent_resolver.core.admission import MAX_TOOL_NAME, AdmissionCode, Grant, Refused, is_usable_name
 from agent_resolver.registry.compiled_schema import compile_schema
 from agent_resolver.registry.errors import NeedsAction, ToolFailure, ToolIdConflict
 from agent_resolver.registry.registry import ToolRegistry
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.audit import AuditKind, Record
+from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.lockfile import LockedServer
 from agent_resolver.schema.outcome import FailureCode
-from agent_resolver.storage.port import Store, Transaction
+from agent_resolver.storage.port import Store
 from agent_resolver.storage.trail import append_record
 from agent_resolver.telemetry.current_span import current_traceparent
 
 _log = logging.getLogger(__name__)
 _MAX_SCHEMA_BYTES = 256 * 1024
 _MAX_DESCRIPTION = 4_000
+_MAX_NAMED = 100
+"""How many tools of a list its record names."""
 SECONDS_BETWEEN = 10.0
 """How long calls leave a server alone that was looked for in vain."""
 _FIRST_WAIT_SECONDS = 1.0
@@ -56,9 +59,9 @@ class ServerUse(Struct, frozen=True, kw_only=True):
         """What descriptors of its tools say about where they come from."""
         return f"server {self.name}"
 
-    def tool_id(self, tool: mcp_types.Tool) -> str:
+    def tool_id(self, tool: str) -> str:
         """What a tool of it is called among the tools of all servers."""
-        return f"{self.entry.server_id}.{tool.name}"
+        return f"{self.entry.server_id}.{tool}"
 
 
 class LockedTool:
@@ -104,6 +107,8 @@ class ServerSource:
         self._offering = asyncio.Lock()
         self._failed_at = -math.inf
         """When the server was last looked for in vain."""
+        self._recorded = ""
+        """The digest of the last decisions about tools that were recorded for the connection."""
         self._run = ""
         """The run that connected the server; what it changes by itself is recorded there."""
         self._is_closed = False
@@ -171,7 +176,7 @@ class ServerSource:
         await self._close_connection()
         if self._is_closed:
             return
-        self._run = run
+        self._run, self._recorded = run, ""
         try:
             connection = self._connection = self._new_connection()
             await connection.start()
@@ -216,22 +221,25 @@ class ServerSource:
         """Offer what the server has now, and nothing else of it: all at once, after every decision is recorded."""
         use = self.use
         async with self._offering:  # What was listed later is offered later.
-            listed = sorted(connection.tools.items())
-            judged = [(tool, use.grant.refuse(name) or _refuse_unusable_schema(tool)) for name, tool in listed]
-            decisions = [_decision_record(use.tool_id(tool), refused, self._run) for tool, refused in judged]
-
-            def record_all(transaction: Transaction) -> None:
-                for record in decisions:
-                    transaction.append(record)
-
-            await self._store.write(record_all)
+            listed = connection.tools
+            judged = {name: use.grant.refuse(name) or _refuse_unusable_schema(tool) for name, tool in listed.items()}
+            judged |= {name: use.grant.refuse(name, is_repeated=True) for name in connection.repeated}
+            await self._record_decisions(judged)
             if connection is not self._connection or not connection.is_there:
                 return
             seconds = self._around.call_seconds
-            admitted = [tool for tool, refused in judged if refused is None]
+            admitted = [tool for name, tool in sorted(listed.items()) if judged[name] is None]
             tools = [LockedTool(_descriptor_of(use, tool, seconds), tool.name, self) for tool in admitted]
-            refusals = {use.tool_id(tool): refused for tool, refused in judged if refused}
+            refusals = {use.tool_id(_printable(name)): refused for name, refused in judged.items() if refused}
             self._registry.replace(self.name, tools, refusals)
+
+    async def _record_decisions(self, judged: Mapping[str, Refused | None]) -> None:
+        """Record once for each list what is open and what is not, however often a server lists the same tools."""
+        body = _decisions_body(self.use.name, judged)
+        if body["digest"] == self._recorded:
+            return
+        await append_record(self._store, Record(self._run, AuditKind.SERVER_TOOLS, body))
+        self._recorded = str(body["digest"])
 
 
 class LockedServers:
@@ -296,14 +304,31 @@ def _note_seen(attempt: "asyncio.Task[None]") -> None:
         attempt.exception()
 
 
-def _decision_record(tool_id: str, refused: Refused | None, run: str) -> Record:
-    kind = AuditKind.TOOL_REFUSED if refused else AuditKind.TOOL_ADMITTED
-    return Record(run, kind, {"tool": tool_id, "code": refused.code.value if refused else "ADMITTED"})
+def _decisions_body(server: str, judged: Mapping[str, Refused | None]) -> dict[str, object]:
+    """What a record says about the tools of a server: all of them in numbers and a digest, and the first by name."""
+    codes = {name: refused.code.value if refused else "ADMITTED" for name, refused in judged.items()}
+    decisions = sorted((code, _printable(name)) for name, code in codes.items())
+    named: dict[str, list[str]] = {}
+    for code, name in decisions[:_MAX_NAMED]:
+        named.setdefault(code, []).append(name)
+    admitted = sum(code == "ADMITTED" for code in codes.values())
+    return {
+        "server": server,
+        "admitted": admitted,
+        "refused": len(judged) - admitted,
+        "tools": named,
+        "digest": digest(decisions),
+    }
+
+
+def _printable(name: str) -> str:
+    """The name of a tool, or something like it where that is too long or holds what cannot be printed."""
+    return name if is_usable_name(name) else f"{name[:MAX_TOOL_NAME].encode('unicode_escape').decode()}…"
 
 
 def _descriptor_of(use: ServerUse, tool: mcp_types.Tool, seconds: float) -> Descriptor:
     return Descriptor(
-        id=use.tool_id(tool),
+        id=use.tool_id(tool.name),
         description=(tool.description or tool.title or tool.name)[:_MAX_DESCRIPTION],
         input_schema=tool.input_schema,
         output_schema=tool.output_schema,

@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import logging
 import math
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Self
@@ -17,17 +18,21 @@ from msgspec import Struct
 from pydantic import TypeAdapter, ValidationError
 
 from agent_resolver._version import __version__
+from agent_resolver.connection.http_client import MAX_ANSWER_BYTES, UnusableAnswer
 from agent_resolver.registry.errors import ToolFailure
 from agent_resolver.schema.outcome import FailureCode
 
 _MAX_PAGES = 1_000
+_MAX_TOOLS = 10_000
 _LISTEN_AGAIN_SECONDS = 1.0
 _LOOK_AT_LOG = "add `--verbose` to see what the server says"
 _LIST_WITH_LOG = "`agent tools list --verbose` shows what the server says"
 _START_IT = "start it, and check its `endpoint` or `launch` in the index"
 _LOOK_FIRST = "it may have done its work all the same: look before you call it again"
 _REFUSED = frozenset({401, 403})
-_CLOSED = ("Connection closed", "SSE stream")
+_CLOSED = ("Connection closed", "SSE stream ended")
+_UNUSABLE = ("Failed to parse JSON response: ", "SSE stream failed: ")
+"""How the SDK begins to say that it could not use an answer."""
 _RESULT: TypeAdapter[mcp_types.CallToolResult | mcp_types.InputRequiredResult] = TypeAdapter(
     mcp_types.CallToolResult | mcp_types.InputRequiredResult
 )
@@ -68,11 +73,16 @@ class McpConnection:
         self._changed = asyncio.Event()
         self._connecting: anyio.CancelScope | None = None
         self._garbage = 0
+        self._unusable: UnusableAnswer | None = None
+        """The answer that ended the connection."""
         self._is_stale = False
         self._is_closing = False
         self.is_there = False
         """True from the moment in which the server has listed its tools to the one in which the connection ends."""
         self.tools: dict[str, mcp_types.Tool] = {}
+        """The tools that the server lists once, by name."""
+        self.repeated: frozenset[str] = frozenset()
+        """The names that it lists more than once: no call could say which of the tools it means."""
         self.on_change: Callable[[], Awaitable[None]] | None = None
         """Called when the tools were listed again, because the server said that they changed."""
 
@@ -219,17 +229,28 @@ class McpConnection:
                 raise
 
     async def _list(self, client: Client) -> None:
-        tools: dict[str, mcp_types.Tool] = {}
+        listed: list[mcp_types.Tool] = []
+        size = 0
         cursor = None
         for _ in range(_MAX_PAGES):
             page = await client.list_tools(cursor=cursor)
-            tools.update((tool.name, tool) for tool in page.tools)
+            listed += page.tools
+            size += len(page.model_dump_json())
+            if len(listed) > _MAX_TOOLS:
+                raise self._too_long_list(f"{_MAX_TOOLS:,} tools")
+            if size > MAX_ANSWER_BYTES:
+                raise self._too_long_list(f"{MAX_ANSWER_BYTES:,} bytes")
             cursor = page.next_cursor
             if cursor is None:
-                self.tools = tools
+                names = Counter(tool.name for tool in listed)
+                self.repeated = frozenset(name for name, count in names.items() if count > 1)
+                self.tools = {tool.name: tool for tool in listed if tool.name not in self.repeated}
                 return
-        message = f"{self.name} lists its tools on more than {_MAX_PAGES:,} pages"
-        raise ToolFailure(FailureCode.PROTOCOL_ERROR, message, "tell whoever runs the server")
+        raise self._too_long_list(f"{_MAX_PAGES:,} pages")
+
+    def _too_long_list(self, limit: str) -> ToolFailure:
+        message = f"{self.name} lists too much: more than {limit}"
+        return ToolFailure(FailureCode.PROTOCOL_ERROR, message, "tell whoever runs the server")
 
     async def _follow(self, client: Client) -> None:
         """List the tools again when they changed; if that fails, the next call tries again, and says why."""
@@ -253,7 +274,9 @@ class McpConnection:
                 self._note_change()
 
     async def _on_message(self, message: object) -> None:
-        if isinstance(message, Exception):
+        if isinstance(message, UnusableAnswer):
+            self._unusable = message
+        elif isinstance(message, Exception):
             self._garbage += 1
         elif isinstance(message, mcp_types.ToolListChangedNotification):
             self._note_change()
@@ -267,12 +290,19 @@ class McpConnection:
         cause = _first_cause(error)
         if isinstance(cause, ToolFailure):
             return cause
+        if self._unusable is not None and _is_closed(cause):
+            cause = self._unusable
         return self._bad_answer(cause) or self._no_answer(cause, garbage)
 
     def _bad_answer(self, cause: BaseException) -> ToolFailure | None:
         if isinstance(cause, OAuthFlowError) or (isinstance(cause, MCPError) and cause.code in _REFUSED):
             message = f"{self.name} refused our credentials ({str(cause).partition(chr(10))[0]})"
             return ToolFailure(FailureCode.UNAUTHORIZED, message, f'check `[servers."{self.name}"]` in agent.toml')
+        if isinstance(cause, UnusableAnswer):
+            return _Unanswered(FailureCode.PROTOCOL_ERROR, f"{self.name} gave an answer that cannot be used: {cause}")
+        if isinstance(cause, MCPError) and cause.message.startswith(_UNUSABLE):
+            why = cause.message.partition(": ")[2].partition("\n")[0]
+            return _Unanswered(FailureCode.PROTOCOL_ERROR, f"{self.name} gave an answer that cannot be used: {why}")
         if isinstance(cause, MCPError) and not _is_closed(cause):
             return ToolFailure(FailureCode.PROTOCOL_ERROR, f"{self.name} answered: {cause.message}")
         if isinstance(cause, ValidationError):

@@ -6,10 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TextIO
 from urllib.parse import SplitResult, urlsplit
 
-import anyio
 import httpx2
-import mcp_types
-import msgspec
 from mcp.client.auth import TokenStorage
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 from mcp.client.stdio import StdioServerParameters, stdio_client
@@ -17,16 +14,14 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from msgspec import Struct
 
+from agent_resolver.connection.http_client import MAX_ANSWER_BYTES, HttpClient
 from agent_resolver.connection.launch import Command, launched
 from agent_resolver.connection.mcp_connection import OpenTransport
 from agent_resolver.core.loopback import is_loopback
-from agent_resolver.identity.issuer_address import past_any_proxy
 from agent_resolver.registry.errors import NeedsAction, ToolFailure
 from agent_resolver.schema.index import Launch
 from agent_resolver.schema.lockfile import LockedServer
 from agent_resolver.schema.outcome import FailureCode
-
-_GOODBYE_SECONDS = 2.0
 
 
 class Credentials(Struct, frozen=True, kw_only=True):
@@ -66,7 +61,9 @@ def transport_of(
         return _stdio_transport(entry, entry.launch, around)
     _check_endpoint(entry, credentials)
     headers, auth = _authentication_for(entry, scopes, credentials, around)
-    return lambda: _http_transport(entry.endpoint, headers, auth)
+    # No request waits for longer than this, whatever it asks.
+    seconds = max(around.connect_seconds, around.call_seconds)
+    return lambda: _http_transport(entry.endpoint, HttpClient(entry.endpoint, headers, auth, answer_seconds=seconds))
 
 
 def _stdio_transport(entry: LockedServer, launch: Launch, around: Surroundings) -> OpenTransport:
@@ -83,58 +80,9 @@ def _stdio_transport(entry: LockedServer, launch: Launch, around: Surroundings) 
 
 
 @asynccontextmanager
-async def _http_transport(url: str, headers: dict[str, str], auth: httpx2.Auth | None) -> AsyncIterator[Any]:
-    # How long an answer may take is the caller's to say, who ends the request then.
-    limits = httpx2.Timeout(30.0, read=None)
-    async with (
-        _Http(headers=headers, auth=auth, timeout=limits, mounts=past_any_proxy()) as client,
-        streamable_http_client(url, http_client=client) as streams,
-    ):
+async def _http_transport(url: str, client: HttpClient) -> AsyncIterator[Any]:
+    async with client, streamable_http_client(url, http_client=client, max_sse_event_size=MAX_ANSWER_BYTES) as streams:
         yield streams
-
-
-class _Http(httpx2.AsyncClient):
-    """Says in words of the protocol what the SDK would not tell from any other bad status."""
-
-    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:  # noqa: ANN401
-        """Send a request; a refusal, or the end of the session, becomes an error of the protocol."""
-        if request.method == "DELETE":
-            # The SDK ends its session when it closes: a server that hangs must not keep us.
-            with anyio.fail_after(_GOODBYE_SECONDS):
-                return await super().send(request, **options)
-        response = await super().send(request, **options)
-        if response.status_code in {401, 403}:
-            return await _error_response_instead(response, response.status_code, f"HTTP {response.status_code}")
-        if "mcp-session-id" in request.headers and await _is_session_over(response):
-            return await _error_response_instead(
-                response, mcp_types.CONNECTION_CLOSED, "Connection closed: the session is over"
-            )
-        return response
-
-
-async def _is_session_over(response: httpx2.Response) -> bool:
-    # The specification says 404; servers built like the examples of the TypeScript SDK say 400 and this code.
-    if response.status_code != 400:  # noqa: PLR2004 - HTTP says what it means
-        return response.status_code == 404  # noqa: PLR2004
-    try:
-        body = msgspec.json.decode(await response.aread(), type=_ErrorBody)
-    except (httpx2.HTTPError, msgspec.MsgspecError):
-        return False
-    return body.error.code == mcp_types.CONNECTION_CLOSED
-
-
-async def _error_response_instead(response: httpx2.Response, code: int, message: str) -> httpx2.Response:
-    await response.aclose()
-    error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
-    return httpx2.Response(response.status_code, json=error, request=response.request)
-
-
-class _Error(msgspec.Struct):
-    code: int
-
-
-class _ErrorBody(msgspec.Struct):
-    error: _Error
 
 
 def _secret_from_environment(name: str, entry: LockedServer, around: Surroundings) -> str:

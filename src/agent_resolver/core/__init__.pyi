@@ -1,9 +1,11 @@
 from agent_resolver.core.admission import (
+    MAX_TOOL_NAME as MAX_TOOL_NAME,
     AdmissionCode as AdmissionCode,
     Grant as Grant,
     Refused as Refused,
     forbidden as forbidden,
     grants_of as grants_of,
+    is_usable_name as is_usable_name,
 )
 from agent_resolver.core.approval import (
     LIFETIME_MINUTES as LIFETIME_MINUTES,

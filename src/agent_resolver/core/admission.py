@@ -2,11 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 
 from agent_resolver.core.pattern import matches
 from agent_resolver.schema.lockfile import LockedServer
+
+MAX_TOOL_NAME: Final = 128
 
 
 class AdmissionCode(StrEnum):
@@ -15,6 +18,9 @@ class AdmissionCode(StrEnum):
     FORBIDDEN_ACTION = "FORBIDDEN_ACTION"
     SCHEMA_UNUSABLE = "SCHEMA_UNUSABLE"
     SCOPE_NOT_LOCKED = "SCOPE_NOT_LOCKED"
+    TOOL_ID_RESERVED = "TOOL_ID_RESERVED"
+    TOOL_NAME_REPEATED = "TOOL_NAME_REPEATED"
+    TOOL_NAME_UNUSABLE = "TOOL_NAME_UNUSABLE"
     TOOL_NOT_MAPPED = "TOOL_NOT_MAPPED"
 
 
@@ -36,14 +42,20 @@ class Grant(Struct, frozen=True, kw_only=True):
     forbid: tuple[str, ...]
     admitted: frozenset[str]
     """Ids of tools that no tool map tells apart, and that the project admits by name."""
+    nested: tuple[str, ...] = ()
+    """Ids of other locked servers that begin with this server's id and a dot."""
 
-    def refuse(self, tool: str) -> Refused | None:
+    def refuse(self, tool: str, *, is_repeated: bool = False) -> Refused | None:
         """Why `tool` of this server may not be called, or None when it may.
 
-        1. Nothing that matches `constraints.actions.forbid`, by the tool's name or by a scope that it needs.
-        2. A tool in the index's map needs all its scopes locked.
-        3. A tool that no map mentions could do anything: it must be admitted by name.
+        1. Its name must be one that people can read and that no other tool of the server has, and its id must not be
+           one that belongs to another server.
+        2. Nothing that matches `constraints.actions.forbid`, by the tool's name or by a scope that it needs.
+        3. A tool in the index's map needs all its scopes locked.
+        4. A tool that no map mentions could do anything: it must be admitted by name.
         """
+        if refused := self._unusable_name(tool, is_repeated=is_repeated):
+            return refused
         needed = self.tool_scopes.get(tool)
         if refused := forbidden((tool, f"{self.server}.{tool}", *(needed or ())), self.forbid):
             return refused
@@ -57,6 +69,28 @@ class Grant(Struct, frozen=True, kw_only=True):
             f'add it to `toolScopes` in the index, or `admit = ["{self.server}.{tool}"]` to `[tools]` in agent.toml',
         )
 
+    def _unusable_name(self, tool: str, *, is_repeated: bool) -> Refused | None:
+        if not is_usable_name(tool):
+            return Refused(
+                AdmissionCode.TOOL_NAME_UNUSABLE,
+                f"A name of a tool has 1 to {MAX_TOOL_NAME} characters that can be printed",
+                "ask the operator of the server to rename it",
+            )
+        if is_repeated:
+            return Refused(
+                AdmissionCode.TOOL_NAME_REPEATED,
+                f"{self.server} lists more than one tool named '{tool}', and a call could reach any of them",
+                "ask the operator of the server to rename all but one",
+            )
+        owner = next((other for other in self.nested if f"{self.server}.{tool}".startswith(f"{other}.")), None)
+        if owner is None:
+            return None
+        return Refused(
+            AdmissionCode.TOOL_ID_RESERVED,
+            f"{self.server} lists '{tool}', but ids that begin with '{owner}.' are those of the server {owner}",
+            "rename the tool, or lock the other server under another id",
+        )
+
     def _missing_scopes(self, needed: Iterable[str]) -> Refused | None:
         missing = [scope for scope in sorted(needed) if scope not in self.scopes]
         if not missing:
@@ -66,6 +100,11 @@ class Grant(Struct, frozen=True, kw_only=True):
             f"It needs scopes that are not locked: {', '.join(missing)}",
             "add them to the requirement's `permissions` in the agent file, and resolve again",
         )
+
+
+def is_usable_name(tool: str) -> bool:
+    """True if the name of a tool can be shown to people and kept in records."""
+    return 0 < len(tool) <= MAX_TOOL_NAME and tool.isprintable()
 
 
 def forbidden(names: Iterable[str], forbid: Iterable[str]) -> Refused | None:
@@ -84,7 +123,9 @@ def forbidden(names: Iterable[str], forbid: Iterable[str]) -> Refused | None:
 def grants_of(entries: Iterable[LockedServer], forbid: tuple[str, ...], admitted: Iterable[str]) -> dict[str, Grant]:
     """What each locked server may be used for: the scopes of all its entries together, by `id@version`."""
     grants: dict[str, Grant] = {}
-    for entry in entries:
+    locked, by_name = tuple(entries), frozenset(admitted)
+    server_ids = sorted({entry.server_id for entry in locked})
+    for entry in locked:
         name = f"{entry.server_id}@{entry.version}"
         before = grants[name].scopes if name in grants else frozenset()
         grants[name] = Grant(
@@ -92,6 +133,7 @@ def grants_of(entries: Iterable[LockedServer], forbid: tuple[str, ...], admitted
             scopes=before | frozenset(entry.scopes),
             tool_scopes=entry.tool_scopes or {},
             forbid=forbid,
-            admitted=frozenset(admitted),
+            admitted=by_name,
+            nested=tuple(other for other in server_ids if other.startswith(f"{entry.server_id}.")),
         )
     return grants

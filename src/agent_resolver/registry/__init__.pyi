@@ -18,9 +18,9 @@ from agent_resolver.registry.pending_actions import PendingActions as PendingAct
 from agent_resolver.registry.pipeline import Pipeline as Pipeline, Ports as Ports
 from agent_resolver.registry.port import Seal as Seal, Secrets as Secrets
 from agent_resolver.registry.rate_limit import RateLimits as RateLimits
-from agent_resolver.registry.registry import ToolRegistry as ToolRegistry
+from agent_resolver.registry.registry import RefusedTool as RefusedTool, ToolRegistry as ToolRegistry
 from agent_resolver.registry.secret import Secret as Secret, redacted as redacted
-from agent_resolver.registry.source import Source as Source, source_of as source_of
+from agent_resolver.registry.source import Source as Source, owners_of as owners_of
 from agent_resolver.registry.tool import CallContext as CallContext, Tool as Tool
 from agent_resolver.schema.descriptor import Descriptor as Descriptor, Labels as Labels, Rules as Rules
 from agent_resolver.schema.outcome import (

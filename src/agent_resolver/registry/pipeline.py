@@ -23,7 +23,7 @@ from agent_resolver.registry.port import Clock, Seal, Secrets, Telemetry
 from agent_resolver.registry.question import RETRY, Questions, pending_of
 from agent_resolver.registry.rate_limit import RateLimits
 from agent_resolver.registry.secret import Secret, is_secret_name, redacted
-from agent_resolver.registry.source import Source, source_of
+from agent_resolver.registry.source import Source, owners_of
 from agent_resolver.registry.tool import Progress
 from agent_resolver.schema.audit import AuditKind
 from agent_resolver.schema.canonical_digest import digest
@@ -77,21 +77,44 @@ class Offer(Struct, frozen=True):
 
     entries: dict[str, Entry] = msgspec.field(default_factory=dict)
     """The tools that may be called, by id."""
-    refused: dict[str, tuple[str, Refused]] = msgspec.field(default_factory=dict)
-    """The tools that may not, by id: the name of the source of each, and why."""
+    refused: dict[str, dict[str, Refused]] = msgspec.field(default_factory=dict)
+    """Why tools may not be called, by id, and then by the name of the source that has the tool."""
     sources: dict[str, Source] = msgspec.field(default_factory=dict)
     """Where tools come from that are not there all the time, by name."""
 
-    def lost_source(self, tool_id: str) -> Source | None:
-        """The source that a tool comes from, or would come from, if that is not there."""
+    def refusal_of(self, tool_id: str) -> Refused | None:
+        """Why a tool may not be called. What one source refuses never shuts the tool of another."""
+        refusals = self.refused.get(tool_id, {})
         entry = self.entries.get(tool_id)
         if entry is not None:
-            source = self.sources.get(entry.descriptor.source)
-        elif tool_id in self.refused:
-            source = None
+            return refusals.get(entry.descriptor.source)
+        return refusals[min(refusals)] if refusals else None
+
+    async def restore_sources(self, tool_id: str, run: str) -> ToolFailure | NeedsAction | None:
+        """Look again for each source that is not there and that a tool comes from, or would come from.
+
+        Returns:
+            Why one is not there, if the tool is not there either.
+        """
+        first_problem = None
+        for source in self._lost_sources(tool_id):
+            problem = await source.restore(run)
+            if problem is None and tool_id in self.entries:
+                return None
+            first_problem = first_problem or problem
+        return first_problem
+
+    def _lost_sources(self, tool_id: str) -> list[Source]:
+        entry = self.entries.get(tool_id)
+        if entry is not None:
+            owner = self.sources.get(entry.descriptor.source)
+            owners = [owner] if owner else []
+        elif all(source in self.sources for source in self.refused.get(tool_id, ())):
+            owners = owners_of(tool_id, self.sources.values())
         else:
-            source = source_of(tool_id, self.sources.values())
-        return None if source is None or source.is_there else source
+            # The tool is the project's own: no source has it.
+            owners = []
+        return [source for source in owners if not source.is_there]
 
 
 class Pipeline:
@@ -123,9 +146,8 @@ class Pipeline:
         12. The outcome is recorded before it is told.
         """
         # Before anything is watched: until its source is there, a tool has no descriptor to tell telemetry of.
-        lost = self.offer.lost_source(call.tool_id) if self.offer.sources else None
-        if lost is not None and self.caller(call) is None:
-            call.source_problem = await lost.restore(call.context.run)
+        if self.offer.sources and self.caller(call) is None:
+            call.source_problem = await self.offer.restore_sources(call.tool_id, call.context.run)
         telemetry = self._ports.telemetry
         entry = self.offer.entries.get(call.tool_id)
         span = telemetry.begin(call.tool_id, entry.descriptor if entry else None, call.context) if telemetry else None
@@ -187,8 +209,7 @@ class Pipeline:
             return await self._questions.need(call, call.source_problem)
         if call.source_problem is not None:
             return call.failed_like(call.source_problem)
-        if call.tool_id in self.offer.refused:
-            _, refused = self.offer.refused[call.tool_id]
+        if refused := self.offer.refusal_of(call.tool_id):
             return call.failed(FailureCode(refused.code.value), refused.message, refused.remedy)
         entry = self.offer.entries.get(call.tool_id)
         if entry is None:

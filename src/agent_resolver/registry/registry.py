@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from agent_resolver.core.admission import Refused
 from agent_resolver.core.authorization import may_use
@@ -18,6 +18,14 @@ from agent_resolver.registry.tool import CallContext, ChecksArguments, ChecksCod
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.outcome import Outcome
+
+
+class RefusedTool(Struct, frozen=True, kw_only=True):
+    """A tool that a source has and that may not be called."""
+
+    id: str
+    source: str
+    why: Refused
 
 
 class ToolRegistry:
@@ -46,7 +54,7 @@ class ToolRegistry:
 
     def refuse(self, tool_id: str, source: str, refused: Refused) -> None:
         """Remember why a tool is not offered, so that a call to it can say so."""
-        self._offer.refused[tool_id] = (source, refused)
+        self._offer.refused.setdefault(tool_id, {})[source] = refused
 
     def attach(self, source: Source) -> None:
         """Let this source look again for its tools when one of them is called while it is not there."""
@@ -82,8 +90,10 @@ class ToolRegistry:
     def _withdraw(self, source: str) -> None:
         for descriptor in self._of_source(source):
             del self._offer.entries[descriptor.id]
-        for tool_id in [key for key, (origin, _) in self._offer.refused.items() if origin == source]:
-            del self._offer.refused[tool_id]
+        for tool_id in [key for key, refusals in self._offer.refused.items() if source in refusals]:
+            del self._offer.refused[tool_id][source]
+            if not self._offer.refused[tool_id]:
+                del self._offer.refused[tool_id]
 
     def _note_change(self) -> None:
         if self.on_change is not None:
@@ -111,15 +121,18 @@ class ToolRegistry:
 
     async def look_up(self, tool_id: str, run: str) -> Descriptor | None:
         """The tool with this id, if it may be called; its source is looked for where the tool is not there."""
-        lost = self._offer.lost_source(tool_id)
-        if tool_id not in self._offer.entries and lost is not None:
-            await lost.restore(run)
+        if tool_id not in self._offer.entries:
+            await self._offer.restore_sources(tool_id, run)
         return self.get(tool_id)
 
-    def refused(self) -> dict[str, Refused]:
-        """Every tool that is there and may not be called, by id."""
+    def refused(self) -> tuple[RefusedTool, ...]:
+        """Every tool that is there and may not be called, by id. Another source may offer a tool of the same id."""
         refused = self._offer.refused
-        return {tool_id: refused[tool_id][1] for tool_id in sorted(refused)}
+        return tuple(
+            RefusedTool(id=tool_id, source=source, why=why)
+            for tool_id in sorted(refused)
+            for source, why in sorted(refused[tool_id].items())
+        )
 
     async def call(self, tool_id: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
         """Call a tool: `Pipeline.run` has the steps.

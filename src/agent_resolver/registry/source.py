@@ -40,7 +40,11 @@ class Source(Protocol):
         ...
 
 
-def source_of(tool_id: str, sources: Iterable[Source]) -> Source | None:
-    """The source that a tool id belongs to. Ids of servers may hold dots, so the longest prefix counts."""
+def owners_of(tool_id: str, sources: Iterable[Source]) -> list[Source]:
+    """The sources that may have a tool of this id. Ids of servers may hold dots, so the longest prefix counts.
+
+    There is more than one only if two versions of a server are locked.
+    """
     owners = [source for source in sources if tool_id.startswith(source.prefix)]
-    return max(owners, key=lambda source: len(source.prefix), default=None)
+    longest = max((len(source.prefix) for source in owners), default=0)
+    return [source for source in owners if len(source.prefix) == longest]

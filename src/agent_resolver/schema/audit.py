@@ -25,8 +25,10 @@ class AuditKind(StrEnum):
     LOCK_REFUSED = "lock.refused"
     LOCK_VERIFIED = "lock.verified"
     SERVER_CONNECTED = "server.connected"
+    SERVER_TOOLS = "server.tools"
     SERVER_UNAVAILABLE = "server.unavailable"
     STATE_PRUNED = "state.pruned"
+    # Older versions wrote one of these for each tool; now one `server.tools` has all of them.
     TOOL_ADMITTED = "tool.admitted"
     TOOL_REFUSED = "tool.refused"
 

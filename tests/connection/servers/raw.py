@@ -71,8 +71,8 @@ def meta(given: Message) -> Message:
 
 @tool()
 def process(_: Message) -> Message:
-    """The id of this process."""
-    return structured({"pid": os.getpid()})
+    """The ids of this process and of its parent."""
+    return structured({"pid": os.getpid(), "parent": os.getppid()})
 
 
 @tool()
@@ -103,6 +103,13 @@ def fail_silently(_: Message) -> Message:
 def fail_in_colour(_: Message) -> Message:
     """An error of the tool that would paint a terminal red."""
     return {"content": [{"type": "text", "text": "\x1b[31mred\x1b[0m"}], "isError": True}
+
+
+@tool()
+def many_lists(_: Message) -> Message:
+    """Five million empty lists."""
+    write('{"jsonrpc": "2.0", "id": 1, "result": [' + "[]," * 5_000_000 + "[]]}")
+    return structured({})
 
 
 @tool()
@@ -235,16 +242,48 @@ def grandchild() -> None:
     child.stdout.readline()
 
 
+def detached() -> None:
+    """A process in a session of its own whose parent is gone, and that ignores every request to end."""
+    read, ready = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            for stream in (0, 1, 2):
+                os.close(stream)
+            log_process()
+            os.close(ready)
+            for_ever()
+        os._exit(0)
+    os.close(ready)
+    os.wait()
+    os.read(read, 1)
+
+
 def page(cursor: str | None) -> Message:
     """The tools, all at once or five at a time, and in one case without an end."""
     if "endless" in STARTS:
         return {"tools": [], "nextCursor": "again"}
+    if "two-pages" in STARTS and not cursor:
+        return {"tools": more_tools(), "nextCursor": "second"}
     if "pages" not in STARTS:
-        return {"tools": list(tools.values())}
+        return {"tools": [*tools.values(), *more_tools()]}
     many = [{"name": f"tool-{number:03}", "inputSchema": ANYTHING} for number in range(23)]
     start = int(cursor or 0)
     more = {"nextCursor": str(start + 5)} if start + 5 < len(many) else {}
     return {"tools": many[start : start + 5], **more}
+
+
+def more_tools() -> list[Message]:
+    """Tools whose names a server must not have, as the arguments ask for them."""
+    names = [start.removeprefix("name=") for start in sys.argv[1:] if start.startswith("name=")]
+    if "many" in STARTS:
+        names += [f"tool-{number}" for number in range(10_001)]
+    if "odd-names" in STARTS:
+        names += ["", "x" * 1_000_000, "line\nbreak", "\x1b[31mred", "hidden\u200b", "turned\u202e", "echo ", "Echo"]
+    heavy = {"description": "x" * 5_000_000} if "heavy" in STARTS else {}
+    names += [f"heavy-{number}" for number in range(3) if heavy]
+    return [{"name": name, "description": "another", "inputSchema": ANYTHING, **heavy} for name in names]
 
 
 def odd_schemas() -> None:
@@ -289,6 +328,12 @@ def answer(request: Message) -> Message:
     return {"error": {"code": -32601, "message": "Method not found"}}
 
 
+def log_process() -> None:
+    """Let the test know that this process is there."""
+    with Path("pids").open("a") as pids:
+        pids.write(f"{os.getpid()}\n")
+
+
 def start() -> None:
     """What is done before the first message."""
     if "exit" in STARTS or ("needs-up" in STARTS and not Path("up").exists()):
@@ -301,6 +346,8 @@ def start() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if "grandchild" in STARTS:
         grandchild()
+    if "detached" in STARTS:
+        detached()
     if "odd-schemas" in STARTS:
         odd_schemas()
     if STARTS & {"hang", "only-garbage"}:
@@ -309,8 +356,7 @@ def start() -> None:
 
 def main() -> None:
     """Answer line by line until stdin closes, and longer if told so."""
-    with Path("pids").open("a") as pids:
-        pids.write(f"{os.getpid()}\n")
+    log_process()
     start()
     for line in sys.stdin:
         request = json.loads(line)

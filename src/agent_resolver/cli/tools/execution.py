@@ -57,7 +57,8 @@ def run_show(options: argparse.Namespace) -> int:
 
     async def work(tools: OpenTools) -> int:
         found = await tools.registry.look_up(options.id, tools.context.run)
-        if refused := tools.registry.refused().get(options.id):
+        refused = next((tool.why for tool in tools.registry.refused() if tool.id == options.id), None)
+        if found is None and refused is not None:
             raise Refusal(f"{options.id} is refused: {refused.code}: {refused.message}", refused.remedy)
         if found is None:
             _err_problems(tools)
@@ -166,8 +167,14 @@ def _listing_document(tools: OpenTools, tag: str | None) -> dict[str, object]:
     return {
         "tools": tools.registry.list(tag),
         "refused": [
-            {"id": tool_id, "code": refused.code, "message": refused.message, "remedy": refused.remedy}
-            for tool_id, refused in tools.registry.refused().items()
+            {
+                "id": tool.id,
+                "source": tool.source,
+                "code": tool.why.code,
+                "message": tool.why.message,
+                "remedy": tool.why.remedy,
+            }
+            for tool in tools.registry.refused()
         ],
         "unavailable": [
             {"server": server, "message": str(problem)} for server, problem in sorted(tools.servers.problems.items())
