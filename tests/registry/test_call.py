@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,10 +17,10 @@ from agent_resolver.registry import (
     PendingActions,
     ToolFailure,
 )
-from agent_resolver.schema import Done, Failed, FailureCode, Labels, Pending, Rules
+from agent_resolver.schema import Done, Failed, FailureCode, Labels, Pending, Rules, local_caller
 from agent_resolver.storage import MemoryStore
 from tests.registry.sample import CONTEXT, TRACE, MemoryTool, Work, call, holding, kinds_of, raising
-from tests.registry.stage import code_of, in_memory
+from tests.registry.stage import code_of, in_memory, in_state_file
 
 NOTE = {
     "type": "object",
@@ -214,6 +215,21 @@ def test_a_call_that_does_not_run_is_not_counted() -> None:
 
     assert failed(call(registry))[0] is FailureCode.INPUT_VALIDATION_FAILED
     assert isinstance(call(registry, name="a"), Done)
+
+
+def test_a_clock_that_was_once_ahead_does_not_lock_a_limited_tool(tmp_path: Path) -> None:
+    ten_years = 10 * 365 * 24 * 60
+    with in_state_file(tmp_path / "state.db") as stage:
+        stage.add(MemoryTool(rate_limit_per_minute=1))
+        stage.clock.forward(ten_years)
+        stage.call("memory.echo", local_caller("ada"))
+        stage.clock.forward(-ten_years)
+
+        limited = stage.call("memory.echo", local_caller("ada"))
+        stage.clock.forward(1)
+
+        assert failed(limited) == (FailureCode.RATE_LIMITED, "memory allows 1 calls a minute", "try again in 60 s")
+        assert isinstance(stage.call("memory.echo", local_caller("ada")), Done)
 
 
 def test_a_limit_below_one_allows_nothing() -> None:

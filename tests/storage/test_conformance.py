@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -12,11 +13,13 @@ import pytest
 from msgspec import structs
 
 from agent_resolver.schema import (
+    LEASES,
     LEDGER,
     PENDING,
     RUNS,
     TABLES,
     AuditKind,
+    LeaseRow,
     LedgerEntry,
     PendingAction,
     Record,
@@ -498,6 +501,16 @@ def test_a_lease_that_has_run_out_can_be_claimed(store: Store, other: Store) -> 
     assert first is not None
     assert second is not None
     assert second.number > first.number
+
+
+def test_a_lease_from_a_clock_that_was_ahead_can_be_claimed(store: Store) -> None:
+    ahead = LeaseRow(name="run/1", owner="unknown", number=3, until=time.time() + 10 * 365 * 86_400)
+    write(store, lambda transaction: transaction.put(LEASES, ahead))
+
+    lease = do(store.claim("run/1", 60))
+
+    assert lease is not None
+    assert lease.number == 4
 
 
 def test_work_of_a_holder_that_lost_its_lease_is_refused(store: Store, other: Store) -> None:

@@ -107,8 +107,8 @@ class MemoryStore:
 
     async def renew(self, lease: Lease, seconds: float) -> bool:
         """Keep a lease for some more time."""
-        until = self._seconds() + seconds
-        return await self.write(lambda transaction: renew_in(transaction, lease, until))
+        now = self._seconds()
+        return await self.write(lambda transaction: renew_in(transaction, lease, now, seconds))
 
     async def release(self, lease: Lease) -> None:
         """Give a lease back."""
