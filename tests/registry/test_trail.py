@@ -7,7 +7,7 @@ import pytest
 
 from agent_resolver.core import AdmissionCode, Refused
 from agent_resolver.registry import NeedsAction, Ports, ToolFailure, ToolRegistry
-from agent_resolver.schema import Failed, FailureCode, Pending, digest
+from agent_resolver.schema import Caller, Failed, FailureCode, Pending, Rules, digest, local_caller
 from agent_resolver.storage import MemoryStore
 from tests.registry.sample import (
     CONTEXT,
@@ -23,6 +23,7 @@ from tests.registry.sample import (
     raising,
     told,
 )
+from tests.registry.stage import in_memory
 
 CANARY = "canary-7f3a"
 
@@ -36,6 +37,28 @@ def test_a_call_is_recorded_before_and_after_with_digests_of_what_went_in_and_ou
     assert told(store) == [
         ("call.started", {"tool": "memory.echo", "arguments": content}),
         ("call.done", {"tool": "memory.echo", "result": content}),
+    ]
+
+
+def test_the_issuer_that_vouches_is_named_beside_the_caller_and_the_approver() -> None:
+    stage = in_memory().add(MemoryTool(rules=Rules(needs_approval=True)))
+    issuer = "https://login.example.com"
+    ada = Caller(id="ada", is_verified=True, issuer=issuer, clearance="RESTRICTED")
+    grace = Caller(id="grace", is_verified=True, issuer=issuer, roles=frozenset({"approver"}))
+
+    pending = stage.call("memory.echo", ada)
+    assert isinstance(pending, Pending)
+    stage.decide(pending.id, "approved", grace)
+    stage.call("memory.echo", ada)
+    stage.call("memory.unknown", local_caller("ada"))
+
+    assert [(kind, body["caller"], body.get("issuer")) for kind, body in stage.records()] == [
+        ("action.asked", "ada", issuer),
+        ("call.pending", "ada", issuer),
+        ("action.approved", "grace", issuer),
+        ("call.started", "ada", issuer),
+        ("call.done", "ada", issuer),
+        ("call.failed", "local:ada", None),
     ]
 
 

@@ -77,8 +77,10 @@ class Call:
 
     def record(self, kind: AuditKind, **body: object) -> Record:
         """What the trail keeps of the call."""
-        context, tool = self.context, self.tool_id[:MAX_ID]
-        return Record(context.run, kind, {"caller": context.caller.id, "trace": context.trace_id, "tool": tool, **body})
+        caller = self.context.caller
+        vouched = {"issuer": caller.issuer} if caller.issuer else {}
+        who = {"caller": caller.id, **vouched, "trace": self.context.trace_id, "tool": self.tool_id[:MAX_ID]}
+        return Record(self.context.run, kind, {**who, **body})
 
     def ended(self, outcome: Outcome) -> Record:
         """What the trail keeps of its end: enough to prove it, and nothing of its content."""
