@@ -163,9 +163,14 @@ def test_nothing_of_what_was_said_is_in_the_records(work: Work, schema: dict[str
 def test_nothing_runs_when_it_cannot_be_recorded() -> None:
     tool = MemoryTool()
 
-    with pytest.raises(OSError, match="No space left"):
-        call(holding(tool, store=FullStore()))
+    outcome = call(holding(tool, store=FullStore()))
 
+    assert outcome == Failed(
+        trace_id=CONTEXT.trace_id,
+        code=FailureCode.STATE_UNAVAILABLE,
+        message="The state cannot be used: No space left on device",
+        remedy="it was not made: see `agent state info`, then make it again",
+    )
     assert tool.calls == 0
 
 

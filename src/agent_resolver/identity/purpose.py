@@ -29,10 +29,8 @@ def check_purpose(header: Mapping[str, Any], claims: Mapping[str, Any]) -> None:
     kind = str(header.get("typ", "JWT")).lower().removeprefix("application/")
     # Keycloak has the same header for all its tokens, and says in the claim `typ` what each is; Cognito in `token_use`.
     uses = {str(claims[name]).lower() for name in ("typ", "token_use", "token_type") if claims.get(name) is not None}
-    is_for_other_use = bool(uses & _OTHER_USES) or str(claims.get("token_use", "access")).lower() not in {
-        "access",
-        "id",
-    }
+    token_use = str(claims.get("token_use", "access")).lower()
+    is_for_other_use = bool(uses & _OTHER_USES) or token_use not in {"access", "id"}
     # RFC 8417, 2.2: what happened, as in a logout token.
     if kind not in _TYPES or is_for_other_use or claims.get("events") is not None:
         message = "The token is signed, and is not an access token"

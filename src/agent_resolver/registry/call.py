@@ -42,6 +42,7 @@ class Call:
         "context",
         "digest",
         "entry",
+        "has_run",
         "is_started",
         "key",
         "secrets",
@@ -65,7 +66,9 @@ class Call:
         self.key = ""
         """What the ledger knows it by."""
         self.is_started = False
-        """Whether the ledger knows that it started."""
+        """True while the ledger waits for the end of the call."""
+        self.has_run = False
+        """True from the moment that the tool is invoked."""
 
     def failed(self, code: FailureCode, message: str, remedy: str, details: tuple[str, ...] = ()) -> Failed:
         """The call ends here."""

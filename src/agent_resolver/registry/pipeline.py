@@ -31,6 +31,7 @@ from agent_resolver.schema.descriptor import Rules
 from agent_resolver.schema.ledger import Begun, Ending, LedgerEntry, Start
 from agent_resolver.schema.outcome import Done, Failed, FailureCode, Outcome, Pending
 from agent_resolver.schema.pending import PendingAction
+from agent_resolver.storage.errors import UNUSABLE, FileError
 from agent_resolver.storage.memory import MemoryStore
 from agent_resolver.storage.port import Store
 from agent_resolver.storage.trail import append_record
@@ -124,7 +125,7 @@ class Pipeline:
         # Before anything is watched: until its source is there, a tool has no descriptor to tell telemetry of.
         lost = self.offer.lost_source(call.tool_id) if self.offer.sources else None
         if lost is not None and self.caller(call) is None:
-            call.source_problem = await lost.restore(call.context.run)
+            await _restore_source(call, lost)
         telemetry = self._ports.telemetry
         entry = self.offer.entries.get(call.tool_id)
         span = telemetry.begin(call.tool_id, entry.descriptor if entry else None, call.context) if telemetry else None
@@ -141,12 +142,15 @@ class Pipeline:
             return await self.audit(call, await self._outcome(call))
         except (asyncio.CancelledError, GeneratorExit):
             raise  # The loop ends, and the program with it: the next one finds what was interrupted.
+        except (FileError, OSError) as error:
+            # What a tool raises has become an outcome before: this comes from the state.
+            remedy = _LOOK_FIRST if call.has_run else "it was not made: see `agent state info`, then make it again"
+            failed = call.failed_like(_state_failure(error, remedy))
+            await self._abandon(call, failed)
+            return failed
         except BaseException as error:
-            if call.is_started:
-                # Nobody knows how it ended, and nobody shall wait for it.
-                message = f"{call.tool_id} failed: {type(error).__name__}{place_of(error)}"
-                with suppress(Exception):
-                    await self._abandon(call, call.failed(FailureCode.RUNNER_ERROR, message, _LOOK_FIRST))
+            message = f"{call.tool_id} failed: {type(error).__name__}{place_of(error)}"
+            await self._abandon(call, call.failed(FailureCode.RUNNER_ERROR, message, _LOOK_FIRST))
             raise
 
     async def _outcome(self, call: Call) -> Outcome:
@@ -162,6 +166,7 @@ class Pipeline:
         )
         if refused:
             return refused
+        call.has_run = True
         outcome = await self.invoke(call)
         if isinstance(outcome, Done):
             outcome = self.output(call, outcome)
@@ -445,11 +450,18 @@ class Pipeline:
         return outcome
 
     async def _abandon(self, call: Call, outcome: Failed) -> None:
-        """Record a call whose outcome could not be kept; sealing this one instead could fail in the same way."""
+        """End a call whose outcome could not be kept, so that no caller waits for it.
+
+        Its own outcome is recorded without its content: sealing it could fail in the same way. If that cannot be
+        written either, the ledger counts the call as interrupted.
+        """
+        if not call.is_started:
+            return
         ending: Ending = "forgotten" if call.context.key is None else "unknown"
         record = call.ended(outcome) if self._is_recorded else None
         call.is_started = False
-        await self._ledger.finish(call.key, ending, self._ports.clock.now(), None, record)
+        with suppress(Exception):
+            await self._ledger.finish(call.key, ending, self._ports.clock.now(), None, record)
 
     def _sealed(self, call: Call, outcome: Outcome) -> bytes:
         content = outcome.result if isinstance(outcome, Done) else outcome
@@ -468,6 +480,23 @@ class Pipeline:
             await self._questions.interrupted(call, interrupted.key, rules)
         record = call.record(AuditKind.CALL_INTERRUPTED, arguments=call.digest) if self._is_recorded else None
         await self._ledger.give_up(interrupted.key, self._ports.clock.now(), record)
+
+
+async def _restore_source(call: Call, lost: Source) -> None:
+    """Look for the source of a tool, and keep why it is not there."""
+    try:
+        call.source_problem = await lost.restore(call.context.run)
+    except (FileError, OSError) as error:
+        call.source_problem = _state_failure(error, "see `agent state info`, then make the call again")
+
+
+def _state_failure(error: FileError | OSError, remedy: str) -> ToolFailure:
+    """What a caller is told of a state that cannot be used; where it is kept is not for every caller to know."""
+    if isinstance(error, FileError):
+        reason = error.problem.removeprefix(f"{UNUSABLE}: ")
+    else:
+        reason = error.strerror or type(error).__name__
+    return ToolFailure(FailureCode.STATE_UNAVAILABLE, f"The state cannot be used: {reason}", remedy)
 
 
 async def _invoke_tool(call: Call) -> Done | Failed | NeedsAction:
