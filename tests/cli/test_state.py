@@ -74,7 +74,7 @@ def test_info_says_what_is_kept(project: Path, run: Run) -> None:
 
     assert (ran.code, ran.stderr) == (0, "")
     head, *rest = ran.stdout.splitlines()
-    assert head == f"{path}: {path.stat().st_size} bytes, schema 3"
+    assert head == f"{path}: {path.stat().st_size} bytes, schema 4"
     assert rest[:4] == [
         "  Key: state.key",
         "  Calls: 1 done, 1 failed, 1 started",

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from agent_resolver.core import new_seal
 from agent_resolver.schema import (
     LEASES,
     LEDGER,
@@ -404,7 +405,7 @@ def test_a_record_shows_once_its_work_is_done(store: Store) -> None:
         transaction.append(record("run", 2))
         return len(list(transaction.records())), transaction.seal()
 
-    assert write(store, append) == (0, Seal())
+    assert write(store, append) == (0, new_seal(None))
     assert numbers(store) == [1, 2]
 
 

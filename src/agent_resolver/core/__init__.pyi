@@ -21,6 +21,9 @@ from agent_resolver.core.audit import (
     chain_faults as chain_faults,
     chained as chained,
     extended as extended,
+    is_sealed as is_sealed,
+    new_seal as new_seal,
+    resealed as resealed,
     sealed as sealed,
 )
 from agent_resolver.core.catalog_pattern import (

@@ -1,7 +1,7 @@
 """The chain of an audit trail: what each record is hashed to, and what a broken chain tells."""
 
 import hmac
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Final
 
@@ -24,7 +24,7 @@ def sealed(root: str, record: AuditRecord, key: bytes | None) -> str:
 
 
 def extended(
-    seal: Seal, heads: Mapping[str, Head], records: Iterable[Record], at: str, key: bytes | None
+    seal: Seal, heads: Mapping[str, Head], records: Sequence[Record], at: str, key: bytes | None
 ) -> tuple[list[AuditRecord], Seal]:
     """The chained form of new records, and the seal once they are added.
 
@@ -35,6 +35,8 @@ def extended(
         at: When they were recorded.
         key: What seals the trail.
     """
+    if not records:
+        return [], seal
     last = dict(heads)
     added: list[AuditRecord] = []
     count, root = seal.count, seal.root
@@ -55,7 +57,7 @@ def extended(
         last[new.run] = Head(record.sequence, record.hash)
         root = sealed(root, record, key)
         added.append(record)
-    return added, structs.replace(seal, count=count, root=root)
+    return added, resealed(structs.replace(seal, count=count, root=root), key)
 
 
 def anchored(seal: Seal, records: Iterable[AuditRecord], through: int, key: bytes | None) -> Seal:
@@ -77,7 +79,23 @@ def anchored(seal: Seal, records: Iterable[AuditRecord], through: int, key: byte
     # A run with no record after the anchor starts a new chain if it ever goes on; the root covers both.
     straddling = {run: head for run, head in heads.items() if run in runs_after}
     unsealed = structs.replace(seal, anchor=through, anchor_root=root, anchor_heads=straddling)
-    return structs.replace(unsealed, anchor_seal=_anchor_seal(unsealed, key))
+    return resealed(structs.replace(unsealed, anchor_seal=_anchor_seal(unsealed, key)), key)
+
+
+def new_seal(key: bytes | None) -> Seal:
+    """The seal of a trail that never had a record."""
+    return _with_digests(Seal(), key)
+
+
+def resealed(seal: Seal, key: bytes | None) -> Seal:
+    """The seal, made again after a change."""
+    return _with_digests(structs.replace(seal, number=seal.number + 1), key)
+
+
+def is_sealed(seal: Seal, key: bytes | None) -> bool:
+    """True if the holder of the key made this seal, and no other one after it as far as the mark tells."""
+    made = _with_digests(seal, key)
+    return (made.seal, made.mark) == (seal.seal, seal.mark)
 
 
 def chain_faults(records: Iterable[AuditRecord], seal: Seal, key: bytes | None, noted: str = "") -> Iterator[str]:
@@ -112,6 +130,9 @@ def chain_faults(records: Iterable[AuditRecord], seal: Seal, key: bytes | None, 
         yield f"the trail never had the root {noted}: records before it were changed, removed or reordered{pruned}"
     if computed != seal.root:
         yield "the sealed root is not that of the records" + ("" if key else ", or they were sealed with a key")
+    elif not is_sealed(seal, key):
+        another = "with another key" if key else "with a key"
+        yield f"the seal is not the last one that was made: records were removed, or it was changed or made {another}"
 
 
 def _anchor_seal(seal: Seal, key: bytes | None) -> str:
@@ -125,8 +146,16 @@ def _anchor_seal(seal: Seal, key: bytes | None) -> str:
     return _hash_or_hmac(b"anchor" + msgspec.json.encode(content, order="sorted"), key)
 
 
+def _with_digests(seal: Seal, key: bytes | None) -> Seal:
+    # The seal of the anchor stands for its heads, which may be many.
+    content = f"seal {seal.number} {seal.count} {seal.root} {seal.anchor} {seal.anchor_seal}"
+    made = _hash_or_hmac(content.encode(), key)
+    mark = _hash_or_hmac(f"mark {seal.number} {made}".encode(), key)
+    return structs.replace(seal, seal=made, mark=mark)
+
+
 def _hash_or_hmac(message: bytes, key: bytes | None) -> str:
-    return hmac.new(key, message, sha256).hexdigest() if key else sha256(message).hexdigest()
+    return hmac.digest(key, message, "sha256").hex() if key else sha256(message).hexdigest()
 
 
 def _hash_record(record: AuditRecord) -> str:

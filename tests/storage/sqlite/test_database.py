@@ -32,7 +32,7 @@ from agent_resolver.storage import MIGRATIONS, Busy, Database, SqliteStore, Unre
 from tests.storage.conformance import do, read, write
 
 VERSION = len(MIGRATIONS)
-OTHER_TABLES = {"audit", "audit_seal", "wake", "sqlite_sequence"}
+OTHER_TABLES = {"audit", "audit_mark", "audit_seal", "wake", "sqlite_sequence"}
 
 
 @pytest.fixture
@@ -628,6 +628,17 @@ def test_an_older_file_becomes_one_of_this_version_and_loses_nothing(
     assert [(use.subject, use.at) for use in uses] == [("acme", 1.5), ("other", 2.0), ("acme", 2.5)]
     assert ask(path, "PRAGMA user_version") == [(VERSION,)]
     store.close()
+
+
+@older
+def test_an_older_file_is_not_opened_with_a_key(path: Path, make: Callable[[Path], Path]) -> None:
+    """It has no seal that shows that it is whole; whoever can edit a file could make it an older one."""
+    make(path)
+
+    with pytest.raises(UnreadableFile, match="an older version of this program sealed it with a key: set it aside"):
+        SqliteStore(str(path), key=b"the key")
+
+    assert ask(path, "PRAGMA user_version") != [(VERSION,)]
 
 
 @older

@@ -9,6 +9,7 @@ from typing import Final
 from agent_resolver.storage.errors import UNUSABLE, UnreadableFile
 from agent_resolver.storage.file import tighten
 from agent_resolver.storage.sqlite.owner import owners_folder, remember_gone
+from agent_resolver.storage.sqlite.trail import seal_first
 
 _APPLICATION: Final = 0x41524553
 """Marks the file as ours: `ARES`."""
@@ -144,6 +145,12 @@ MIGRATIONS: Final = (
     ALTER TABLE audit_seal ADD COLUMN anchor_heads TEXT NOT NULL DEFAULT '{}';
     ALTER TABLE audit_seal ADD COLUMN anchor_seal TEXT NOT NULL DEFAULT '';
     """,
+    """
+    ALTER TABLE audit_seal ADD COLUMN number INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE audit_seal ADD COLUMN seal TEXT NOT NULL DEFAULT '';
+    CREATE TABLE audit_mark (id INTEGER PRIMARY KEY CHECK (id = 1), mark TEXT NOT NULL);
+    INSERT INTO audit_mark VALUES (1, '');
+    """,
 )
 """Each script brings the schema from one version to the next; they are only ever added to."""
 
@@ -177,8 +184,12 @@ def _kept_or_undone(connection: sqlite3.Connection, end: str, *undo: str) -> Ite
 class Database:
     """A connection to the state file. Not for several threads at once: whoever shares it brings the lock."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, key: bytes | None = None) -> None:
         """Open the state file, making it and its folder, and bring it to the newest schema.
+
+        Args:
+            path: The file.
+            key: What seals the trail of a new file.
 
         Raises:
             UnreadableFile: It is no state file, is damaged, or comes from a newer version.
@@ -196,7 +207,7 @@ class Database:
             self._connection = self._connect()
         try:
             with self._in_our_words():
-                self._prepare()
+                self._prepare(key)
                 self._identity = _identity_of(path)
         except UnreadableFile:
             self.close()
@@ -205,11 +216,11 @@ class Database:
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
 
-    def _prepare(self) -> None:
+    def _prepare(self, key: bytes | None) -> None:
         version = self._pragma("user_version")
         application = self._pragma("application_id")
         if (application, version) != (_APPLICATION, len(MIGRATIONS)):
-            self._migrate()
+            self._migrate(key)
         # Readers go on while one process writes; a commit is on the disk when it returns.
         self._use_wal()
         self._connection.execute("PRAGMA synchronous = FULL")
@@ -231,7 +242,7 @@ class Database:
     def _pragma(self, name: str) -> int:
         return int(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
 
-    def _migrate(self) -> None:
+    def _migrate(self, key: bytes | None) -> None:
         with self.whole() as connection:
             version, application = self._pragma("user_version"), self._pragma("application_id")
             is_new = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -244,6 +255,7 @@ class Database:
             for script in MIGRATIONS[version:]:
                 for statement in script.split(";"):
                     connection.execute(statement)
+            seal_first(connection, key, is_new=is_new)
             connection.execute(f"PRAGMA application_id = {_APPLICATION}")
             connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
 

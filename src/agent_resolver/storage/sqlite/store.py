@@ -54,7 +54,7 @@ class SqliteStore:
             UnreadableFile: It is not a state file, is damaged, or comes from a newer version.
         """
         self.path = path
-        self.database = Database(path)
+        self.database = Database(path, key)
         self._seconds = seconds
         self._working: int | None = None
         """The thread that does a piece of work at this moment."""
