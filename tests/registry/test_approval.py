@@ -183,8 +183,8 @@ def test_everything_that_happens_to_an_approval_is_recorded(stage: Stage) -> Non
                 "arguments": arguments,
             },
         ),
-        ("call.started", {**call, "arguments": arguments, "approval": question.id}),
-        ("call.done", {**call, "result": digest({"ticket": 7})}),
+        ("call.started", {**call, "arguments": arguments, "approval": question.id, "content": '{"ticket":7}'}),
+        ("call.done", {**call, "result": digest({"ticket": 7}), "content": '{"ticket":7}'}),
     ]
     kept = stage.show(question.id)
     assert (kept.answered_by, kept.reason) == ("grace", "change 4711")

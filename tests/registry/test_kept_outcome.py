@@ -42,7 +42,7 @@ def opened(path: Path, key: bytes | None = None) -> Iterator[tuple[SqliteStore, 
     """One process that uses the state file; the key is that of results alone."""
     store = SqliteStore(str(path))
     try:
-        yield store, Ports(store=store, seal=seal_beside(path, key))
+        yield store, Ports(store=store, seal=seal_beside(path, key), keeps_content=False)
     finally:
         store.close()
 

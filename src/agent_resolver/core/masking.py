@@ -82,6 +82,20 @@ class SecretFields(Struct, frozen=True):
             return [self._mask_fields(item) for item in value]
         return value
 
+    def values_in(self, value: Any) -> frozenset[str]:  # noqa: ANN401 - a JSON value
+        """What stands in the secret fields, each text or number as text: it may be said again elsewhere."""
+        found: set[str] = set()
+        waiting = [(value, self.is_whole)]
+        while waiting:
+            item, is_hidden = waiting.pop()
+            if isinstance(item, Mapping):
+                waiting += [(each, is_hidden or self._is_secret(name)) for name, each in item.items()]
+            elif isinstance(item, list | tuple):
+                waiting += [(each, is_hidden) for each in item]
+            elif is_hidden and not isinstance(item, bool | None):
+                found.add(str(item))
+        return frozenset(found)
+
     def _is_secret(self, name: object) -> bool:
         text = str(name)
         return text in self.names or text.lower().translate(_SEPARATORS) in _USUAL_NAMES

@@ -2,21 +2,21 @@
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec import Struct, structs
 
+from agent_resolver.core.masking import SecretFields
 from agent_resolver.registry.compiled_schema import CompiledSchema
+from agent_resolver.registry.content import content_of
 from agent_resolver.registry.errors import NeedsAction, ToolFailure
+from agent_resolver.registry.secret import Secret
 from agent_resolver.registry.tool import CallContext, Tool
-from agent_resolver.schema.audit import AuditKind, Record
+from agent_resolver.schema.audit import CONTENT, AuditKind, Record
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.outcome import Done, Failed, FailureCode, Outcome, Pending
 from agent_resolver.schema.pending import PendingAction
-
-if TYPE_CHECKING:
-    from agent_resolver.registry.secret import Secret
 
 MAX_ID: Final = 200
 """How much is told of an id, which may be anything that a caller makes up."""
@@ -31,6 +31,11 @@ class Entry(Struct, frozen=True):
     result: CompiledSchema | None
     find_faults: Callable[[dict[str, Any]], tuple[str, ...]] | None = None
     """What a tool that checks its arguments itself asks besides the schema."""
+    secret_arguments: SecretFields = SecretFields()
+    """The fields of its arguments that no record shows."""
+    secret_results: SecretFields = SecretFields()
+    source_secrets: tuple[Secret, ...] = ()
+    """What the source of the tool was given, such as the token of a server: no record shows it."""
 
 
 class Call:
@@ -85,15 +90,29 @@ class Call:
         who = {"caller": caller.id, **vouched, "trace": self.context.trace_id, "tool": self.tool_id[:MAX_ID]}
         return Record(self.context.run, kind, {**who, **body})
 
-    def ended(self, outcome: Outcome) -> Record:
-        """What the trail keeps of its end: enough to prove it, and nothing of its content."""
+    def ended(self, outcome: Outcome, *, keeps_content: bool = False) -> Record:
+        """What the trail keeps of its end: enough to prove a result, and what may be shown of it if that is kept."""
         match outcome:
             case Done():
-                return self.record(AuditKind.CALL_DONE, result=digest(outcome.result))
+                shown = self.shown_result(outcome.result) if keeps_content else {}
+                return self.record(AuditKind.CALL_DONE, result=digest(outcome.result), **shown)
             case Failed():
                 return self.record(AuditKind.CALL_FAILED, code=outcome.code.value)
             case Pending():
                 return self.record(AuditKind.CALL_PENDING, pending=outcome.id)
+
+    def shown_arguments(self) -> dict[str, str]:
+        """What a record shows of the arguments."""
+        return self._shown(self.arguments, self.entry.secret_arguments)
+
+    def shown_result(self, result: Any) -> dict[str, str]:  # noqa: ANN401 - a JSON value
+        """What a record shows of the result."""
+        return self._shown(result, self.entry.secret_results)
+
+    def _shown(self, value: Any, fields: SecretFields) -> dict[str, str]:  # noqa: ANN401 - as above
+        # A tool may repeat in its words what it was given in a secret field.
+        given = [Secret("", text) for text in self.entry.secret_arguments.values_in(self.arguments)]
+        return {CONTENT: content_of(value, fields, (*self.secrets, *self.entry.source_secrets, *given))}
 
     def key_under(self, approval: PendingAction | None) -> str | None:
         """What makes it the same call: the caller's own key, never another caller's; else the approval it was given."""

@@ -24,7 +24,7 @@ from agent_resolver.registry.rate_limit import RateLimits
 from agent_resolver.registry.secret import Secret, is_secret_name, redacted
 from agent_resolver.registry.source import Source, source_of
 from agent_resolver.registry.tool import Progress
-from agent_resolver.schema.audit import AuditKind
+from agent_resolver.schema.audit import AuditKind, Record
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.classification import CLASSIFICATION_RANK
 from agent_resolver.schema.descriptor import Rules
@@ -68,6 +68,8 @@ class Ports(Struct, frozen=True, kw_only=True):
     clock: Clock = FixedClock()
     seconds: Callable[[], float] = time.time
     """The time for rate limits."""
+    keeps_content: bool = True
+    """True if the trail keeps excerpts of arguments and results, False if it keeps their digests alone."""
     only_verified: bool = False
     """True if an issuer must vouch for every caller."""
 
@@ -303,7 +305,6 @@ class Pipeline:
         if not (self._is_recorded or key):
             return None
         call.key = key or f"call-{randomness.token_hex(8)}"
-        used = {"approval": call.approval.id} if call.approval else {}
         start = Start(
             key=call.key,
             tool=call.tool_id,
@@ -313,13 +314,22 @@ class Pipeline:
             trace_id=call.context.trace_id,
             uses=call.approval.id if call.approval else None,
             at=self._ports.clock.now(),
-            record=call.record(AuditKind.CALL_STARTED, arguments=call.digest, **used) if self._is_recorded else None,
+            record=self._start_record(call) if self._is_recorded else None,
         )
         begun = await self._ledger.start(start)
         if begun.state == "unknown":
             return await self._unknown(call, start)
         call.is_started = begun.state == "started"
         return None if call.is_started else await self._not_started(call, begun)
+
+    def _start_record(self, call: Call) -> Record:
+        """What the trail keeps of a call that is about to be made.
+
+        It alone shows the arguments: if refused calls did, any caller who can reach the tools could fill the trail.
+        """
+        used = {"approval": call.approval.id} if call.approval else {}
+        shown = call.shown_arguments() if self._ports.keeps_content else {}
+        return call.record(AuditKind.CALL_STARTED, arguments=call.digest, **used, **shown)
 
     async def _not_started(self, call: Call, begun: Begun) -> Outcome:
         match begun.state:
@@ -438,7 +448,7 @@ class Pipeline:
 
     async def audit(self, call: Call, outcome: Outcome) -> Outcome:
         """Record the outcome, and with it what the ledger has to know."""
-        record = call.ended(outcome) if self._is_recorded else None
+        record = call.ended(outcome, keeps_content=self._ports.keeps_content) if self._is_recorded else None
         if call.is_started:
             ending = _ledger_ending(call, outcome)
             sealed = self._sealed(call, outcome) if ending in {"done", "failed"} else None

@@ -73,3 +73,13 @@ class ChecksArguments(Protocol):
     def faults_in(self, arguments: dict[str, Any]) -> tuple[str, ...]:
         """Everything that is wrong with arguments that follow the schema, each with its place."""
         ...
+
+
+@runtime_checkable
+class HasSourceSecrets(Protocol):
+    """A tool whose source was given secrets: its results may hold them, and no record shows them."""
+
+    @property
+    def source_secrets(self) -> tuple[Secret, ...]:
+        """The secrets that its source was given."""
+        ...

@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
+
+CONTENT: Final = "content"
+"""Where a record has its excerpt of arguments or of a result."""
 
 
 class AuditKind(StrEnum):
