@@ -429,6 +429,21 @@ def test_what_is_pruned_is_gone_and_the_rest_verifies_and_goes_on(store: Store, 
     assert root
 
 
+def test_a_trail_goes_on_after_pruning_alone_and_together_with_a_record(store: Store) -> None:
+    def prune_and_append(transaction: Transaction) -> None:
+        transaction.prune_trail(4)
+        transaction.append(record("run", 6))
+
+    for number in range(6):
+        write(store, lambda tx, n=number: tx.append(record("run", n)))  # type: ignore[misc]
+
+    write(store, lambda transaction: transaction.prune_trail(2))
+    write(store, prune_and_append)
+    write(store, lambda transaction: transaction.append(record("run", 7)))
+
+    assert (numbers(store), faults(store)) == ([4, 5, 6, 7], [])
+
+
 def test_pruning_that_fails_leaves_the_trail_as_it_was(store: Store) -> None:
     for number in range(5):
         write(store, lambda tx, n=number: tx.append(record("run", n)))  # type: ignore[misc]

@@ -3,7 +3,7 @@
 import hmac
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import structs
@@ -57,7 +57,7 @@ def extended(
         last[new.run] = Head(record.sequence, record.hash)
         root = sealed(root, record, key)
         added.append(record)
-    return added, resealed(structs.replace(seal, count=count, root=root), key)
+    return added, _sealed_again(seal, key, number=seal.number + 1, count=count, root=root)
 
 
 def anchored(seal: Seal, records: Iterable[AuditRecord], through: int, key: bytes | None) -> Seal:
@@ -84,18 +84,17 @@ def anchored(seal: Seal, records: Iterable[AuditRecord], through: int, key: byte
 
 def new_seal(key: bytes | None) -> Seal:
     """The seal of a trail that never had a record."""
-    return _with_digests(Seal(), key)
+    return _sealed_again(Seal(), key)
 
 
 def resealed(seal: Seal, key: bytes | None) -> Seal:
     """The seal, made again after a change."""
-    return _with_digests(structs.replace(seal, number=seal.number + 1), key)
+    return _sealed_again(seal, key, number=seal.number + 1)
 
 
 def is_sealed(seal: Seal, key: bytes | None) -> bool:
     """True if the holder of the key made this seal, and no other one after it as far as the mark tells."""
-    made = _with_digests(seal, key)
-    return (made.seal, made.mark) == (seal.seal, seal.mark)
+    return _digests_of(seal, key) == (seal.seal, seal.mark)
 
 
 def chain_faults(records: Iterable[AuditRecord], seal: Seal, key: bytes | None, noted: str = "") -> Iterator[str]:
@@ -146,12 +145,18 @@ def _anchor_seal(seal: Seal, key: bytes | None) -> str:
     return _hash_or_hmac(b"anchor" + msgspec.json.encode(content, order="sorted"), key)
 
 
-def _with_digests(seal: Seal, key: bytes | None) -> Seal:
+def _sealed_again(seal: Seal, key: bytes | None, **changes: Any) -> Seal:
+    changed = structs.replace(seal, **changes)
+    digest, mark = _digests_of(changed, key)
+    return structs.replace(changed, seal=digest, mark=mark)
+
+
+def _digests_of(seal: Seal, key: bytes | None) -> tuple[str, str]:
+    """The seal and its mark."""
     # The seal of the anchor stands for its heads, which may be many.
     content = f"seal {seal.number} {seal.count} {seal.root} {seal.anchor} {seal.anchor_seal}"
-    made = _hash_or_hmac(content.encode(), key)
-    mark = _hash_or_hmac(f"mark {seal.number} {made}".encode(), key)
-    return structs.replace(seal, seal=made, mark=mark)
+    digest = _hash_or_hmac(content.encode(), key)
+    return digest, _hash_or_hmac(f"mark {seal.number} {digest}".encode(), key)
 
 
 def _hash_or_hmac(message: bytes, key: bytes | None) -> str:

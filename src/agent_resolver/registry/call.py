@@ -47,6 +47,7 @@ class Call:
         "context",
         "digest",
         "entry",
+        "given",
         "has_run",
         "is_started",
         "key",
@@ -68,6 +69,9 @@ class Call:
         """Why the source of the tool is not there."""
         self.approval: PendingAction | None = None
         self.secrets: tuple[Secret, ...] = ()
+        self.given: tuple[Secret, ...] | None = None
+        """What stands in the secret fields of the arguments, once it is looked for: a tool may repeat it in its words.
+        """
         self.key = ""
         """What the ledger knows it by."""
         self.is_started = False
@@ -110,9 +114,10 @@ class Call:
         return self._shown(result, self.entry.secret_results)
 
     def _shown(self, value: Any, fields: SecretFields) -> dict[str, str]:  # noqa: ANN401 - as above
-        # A tool may repeat in its words what it was given in a secret field.
-        given = [Secret("", text) for text in self.entry.secret_arguments.values_in(self.arguments)]
-        return {CONTENT: content_of(value, fields, (*self.secrets, *self.entry.source_secrets, *given))}
+        if self.given is None:
+            texts = self.entry.secret_arguments.values_in(self.arguments)
+            self.given = tuple(Secret("", text) for text in texts)
+        return {CONTENT: content_of(value, fields, (*self.secrets, *self.entry.source_secrets, *self.given))}
 
     def key_under(self, approval: PendingAction | None) -> str | None:
         """What makes it the same call: the caller's own key, never another caller's; else the approval it was given."""

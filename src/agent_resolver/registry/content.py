@@ -1,6 +1,6 @@
 """What the trail keeps of arguments and results: an excerpt that shows no secret."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -9,7 +9,7 @@ from agent_resolver.core.masking import MASK, SecretFields, excerpt
 from agent_resolver.registry.secret import Secret, redacted
 
 
-def content_of(value: Any, fields: SecretFields, secrets: Iterable[Secret]) -> str:  # noqa: ANN401 - a JSON value
+def content_of(value: Any, fields: SecretFields, secrets: Sequence[Secret]) -> str:  # noqa: ANN401 - a JSON value
     """The value as JSON text, cut to a bounded length.
 
     Args:
@@ -22,5 +22,6 @@ def content_of(value: Any, fields: SecretFields, secrets: Iterable[Secret]) -> s
         plain = msgspec.to_builtins(value, str_keys=True)
     except (TypeError, ValueError, RecursionError):
         return MASK
+    masked = fields.mask(plain)
     # Before it is cut: half of a secret would not be found.
-    return excerpt(redacted(fields.mask(plain), secrets))
+    return excerpt(redacted(masked, secrets) if secrets else masked)

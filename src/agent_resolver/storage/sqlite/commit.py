@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec import structs
+
 from agent_resolver.storage.port import Result
 from agent_resolver.storage.sqlite.database import Database
 from agent_resolver.storage.sqlite.trail import EditedTrail, TrailEnd, append_records
@@ -102,6 +104,9 @@ class Committer:
     def _extend_trail(self, transaction: SqliteTransaction) -> TrailEnd | None:
         """Add what the work recorded to the trail; its end once this is committed."""
         records, end = transaction.to_append, self._trail_end
+        if end is not None and transaction.has_pruned:
+            # The work has changed the seal itself, which has to be read again.
+            end = structs.replace(end, version=-1)
         if not records:
             return end
         return append_records(transaction.connection, self._database.path, records, self._now(), self._key, last=end)

@@ -35,10 +35,10 @@ class EditedTrail(UnreadableFile):
 
 
 class TrailEnd(Struct, frozen=True):
-    """The end of the trail after a commit of this process; while the file has it, it need not be read again."""
+    """The end of the trail after a commit of this connection; as long as no other one writes, it is not read again."""
 
-    row: tuple[object, ...]
-    """The seal as it is kept."""
+    version: int
+    """What SQLite counts up for a connection whenever another one has written."""
     seal: Seal
     heads: dict[str, Head]
     """The last records of the runs that the commit added to."""
@@ -55,16 +55,16 @@ def append_records(  # noqa: PLR0913 - what a trail is, and what is added to it
         records: What is added.
         at: The time.
         key: What seals the trail.
-        last: The end of the trail after the last commit of this process.
+        last: The end of the trail after the last commit of this connection.
 
     Raises:
         EditedTrail: Nothing can follow what is there.
     """
-    row = connection.execute(_SEAL).fetchone()
-    if last is not None and row == last.row:
+    version = int(connection.execute("PRAGMA data_version").fetchone()[0])
+    if last is not None and version == last.version:
         seal, known = last.seal, last.heads
     else:
-        seal, known = _trusted_seal(path, row, key, last), {}
+        seal, known = _trusted_seal(connection, path, key, last), {}
     heads = dict(seal.anchor_heads)
     for run in {record.run for record in records}:
         head = known.get(run) or _head_of(connection, path, run)
@@ -77,17 +77,16 @@ def append_records(  # noqa: PLR0913 - what a trail is, and what is added to it
     except (IntegrityError, OverflowError):
         # A record is there already that the seal does not count, or a number was edited that has no next one.
         raise EditedTrail(path) from None
-    written = (sealed.count, sealed.root, *row[2:6], sealed.number, sealed.seal, sealed.mark)
-    return TrailEnd(written, sealed, {record.run: Head(record.sequence, record.hash) for record in added})
+    return TrailEnd(version, sealed, {record.run: Head(record.sequence, record.hash) for record in added})
 
 
-def _trusted_seal(path: str, row: object, key: bytes | None, last: TrailEnd | None) -> Seal:
+def _trusted_seal(connection: Connection, path: str, key: bytes | None, last: TrailEnd | None) -> Seal:
     """The seal of a trail that other processes may have added to, and that nobody has edited."""
-    seal = _seal_of(row)
+    seal = read_seal(connection)
     if seal is None or not is_sealed(seal, key):
         raise EditedTrail(path)
-    if last is not None and seal.number <= last.seal.number:
-        # Seals are only ever made after the last one: an earlier one was put back.
+    if last is not None and seal.number < last.seal.number:
+        # Numbers only ever grow: an earlier seal was put back.
         raise EditedTrail(path)
     return seal
 
@@ -135,11 +134,7 @@ def read_records(connection: Connection, run: str | None, last: int | None) -> I
 
 def read_seal(connection: Connection) -> Seal | None:
     """The seal; None where it was removed, or edited into something else."""
-    return _seal_of(connection.execute(_SEAL).fetchone())
-
-
-def _seal_of(row: object) -> Seal | None:
-    match row:
+    match connection.execute(_SEAL).fetchone():
         case (
             int() as count,
             str() as root,
