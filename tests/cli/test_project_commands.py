@@ -339,8 +339,9 @@ def test_audit_verify_against_a_root_that_was_noted_down(project: Path, run: Run
     assert run("audit", "verify", "--root", root).code == 0
     recorded(project)
     assert run("audit", "verify", "--root", root).code == 0
-    edit(project / ".agent" / "state.db", "DELETE FROM audit", "UPDATE audit_seal SET count = 0, root = ''")
-    assert run("audit", "verify").code == 0
+    (project / ".agent" / "state.db").unlink()
+    record_all(project, ("2026-02-01T00:00:00.000Z", Record("4f1c0a9e", AuditKind.CALL_DONE, {"tool": "acme.read"})))
+    assert run("audit", "verify").code == 0, "a new state knows nothing of the one before"
     refused = run("audit", "verify", "--root", root)
     assert refused.code == 1
     assert f"  - the trail never had the root {root}:" in refused.stderr
@@ -390,6 +391,60 @@ def test_audit_verify_with_the_key_that_the_settings_name(
     assert run("audit", "verify").stderr.endswith("  - the sealed root is not that of the records\n")
     (project / "agent.toml").unlink()
     assert "or they were sealed with a key" in run("audit", "verify").stderr
+
+
+ATTACKS = {
+    "all removed, and an empty seal": ("DELETE FROM audit", "UPDATE audit_seal SET count = 0, root = ''"),
+    "all removed, and the seal of no records": (
+        "DELETE FROM audit",
+        "UPDATE audit_seal SET count = 0, root = '', number = 0, seal = ''",
+        "UPDATE audit_mark SET mark = ''",
+    ),
+    "the tail cut, and an earlier count and root": (
+        "DELETE FROM audit WHERE position > 4",
+        "UPDATE audit_seal SET count = 4, root = (SELECT root FROM noted)",
+    ),
+    "the tail cut, and the whole seal of then": (
+        "DELETE FROM audit WHERE position > 4",
+        "DELETE FROM audit_seal",
+        "INSERT INTO audit_seal SELECT * FROM noted",
+    ),
+    "the middle replaced": ("UPDATE audit SET kind = 'call.done', hash = previous WHERE position = 3",),
+    "two heads swapped": (
+        "UPDATE audit SET hash = 'x' || (SELECT hash FROM audit WHERE position = 7) WHERE position = 8",
+        "UPDATE audit SET hash = (SELECT substr(hash, 2) FROM audit WHERE position = 8) WHERE position = 7",
+    ),
+    "one run removed": ("DELETE FROM audit WHERE run = '77aa00bb11'",),
+    "one run removed, and the rest moved up": (
+        "DELETE FROM audit WHERE run = '77aa00bb11'",
+        "UPDATE audit SET position = position - 1 WHERE position > 3",
+        "UPDATE audit SET position = position - 1 WHERE position > 6",
+        "UPDATE audit_seal SET count = 6",
+    ),
+    "taken back to the version before": (
+        "DELETE FROM audit WHERE position > 4",
+        "DROP TABLE audit_mark",
+        "UPDATE audit_seal SET count = 4, root = (SELECT root FROM noted)",
+        "ALTER TABLE audit_seal DROP COLUMN number",
+        "ALTER TABLE audit_seal DROP COLUMN seal",
+        "PRAGMA user_version = 3",
+    ),
+}
+
+
+@pytest.mark.parametrize("statements", ATTACKS.values(), ids=ATTACKS)
+def test_with_a_key_no_edit_of_the_trail_verifies(
+    project: Path, run: Run, monkeypatch: pytest.MonkeyPatch, statements: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("STATE_KEY", "the key")
+    (project / "agent.toml").write_text("[state]\nkey_env = 'STATE_KEY'\n")
+    edit(recorded(project, b"the key"), "CREATE TABLE noted AS SELECT * FROM audit_seal")
+    path = recorded(project, b"the key")
+    assert run("audit", "verify").code == 0
+
+    edit(path, *statements)
+
+    assert run("audit", "verify").code in {1, 2}
 
 
 def test_audit_verify_without_the_key_that_the_settings_name(project: Path, run: Run, snapshot: Snapshot) -> None:

@@ -249,12 +249,30 @@ def test_a_missing_secret_waits_under_one_id_until_it_is_there(
     assert b"canary" not in (project / "agents.lock").read_bytes()
 
 
-def test_nothing_of_a_call_is_in_the_state(governed: Path, run: Run) -> None:
-    run("tools", "call", "raw.echo", '{"text": "canary-55aa"}')
-    run("tools", "call", "raw.echo", '{"text": ["canary-55aa"]}')
+def test_with_digests_alone_nothing_of_a_call_is_in_the_state(governed: Path, run: Run) -> None:
+    option = ("--config", "audit.content=digest")
+    run("tools", "call", "raw.echo", '{"text": "canary-55aa"}', *option)
+    run("tools", "call", "raw.echo", '{"text": ["canary-55aa"]}', *option)
 
     for path in (governed / ".agent").rglob("*"):
         assert path.is_dir() or b"canary-55aa" not in path.read_bytes()
+
+
+def test_the_trail_shows_what_a_call_was_given_and_gave_without_steering_the_terminal(governed: Path, run: Run) -> None:
+    hostile = "\x1b[2J\x9b31m\u202egnp.exe\x7f"
+    run("tools", "call", "raw.echo", json.dumps({"text": hostile, "password": "canary-55aa"}))
+
+    shown, as_json = run("audit", "show", "--last", "2"), run("audit", "show", "--last", "2", "--json")
+
+    lines = shown.stdout.splitlines()
+    assert [" call.started " in lines[0], " call.done " in lines[2]] == [True, True]
+    assert lines[1] == r'  {"text":"\u001b[2J\x9b31m\u202egnp.exe\x7f","password":"[redacted]"}'
+    for printed in (shown.stdout, as_json.stdout):
+        assert all(character.isprintable() or character == "\n" for character in printed)
+    started, done = json.loads(as_json.stdout)
+    assert json.loads(started["body"]["content"]) == {"text": hostile, "password": "[redacted]"}
+    assert "gnp.exe" in done["body"]["content"]
+    assert b"canary-55aa" not in (governed / ".agent" / "state.db").read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, strategies as st
 from msgspec import Struct, structs
 
-from agent_resolver.core import anchored, chain_faults, chained, extended, sealed
+from agent_resolver.core import anchored, chain_faults, chained, extended, is_sealed, new_seal, resealed, sealed
 from agent_resolver.schema import AuditKind, AuditRecord, Head, Record, Seal
 from tests.strategies import law
 
@@ -17,13 +17,18 @@ LAW = law(80)
 KEY = b"a key that only the owner has"
 KEYS = st.sampled_from([None, KEY])
 RUNS = ("a", "b", "c")
+NOT_THE_LAST_SEAL = "the seal is not the last one that was made: records were removed, or it was changed or made {}"
 
 
 class Trail(Struct, frozen=True):
     """What a state file holds: records, and their seal."""
 
+    seal: Seal
     records: tuple[AuditRecord, ...] = ()
-    seal: Seal = Seal()
+
+    @classmethod
+    def new(cls, key: bytes | None = None) -> "Trail":
+        return cls(new_seal(key))
 
     @property
     def count(self) -> int:
@@ -48,11 +53,11 @@ class Trail(Struct, frozen=True):
 
     def extended(self, records: Sequence[Record], key: bytes | None) -> "Trail":
         added, seal = extended(self.seal, self.heads(), records, "2026-01-01T00:00:00.000Z", key)
-        return Trail((*self.records, *added), seal)
+        return Trail(seal, (*self.records, *added))
 
     def pruned(self, through: int, key: bytes | None) -> "Trail":
         kept = tuple(record for record in self.records if record.position > through)
-        return Trail(kept, anchored(self.seal, self.records, through, key))
+        return Trail(anchored(self.seal, self.records, through, key), kept)
 
 
 def appended(trail: Trail, run: str, body: dict[str, object], key: bytes | None) -> Trail:
@@ -60,7 +65,7 @@ def appended(trail: Trail, run: str, body: dict[str, object], key: bytes | None)
 
 
 def trail_of(runs: Sequence[str], key: bytes | None, bodies: Sequence[dict[str, object]] = ()) -> Trail:
-    trail = Trail()
+    trail = Trail.new(key)
     for step, run in enumerate(runs):
         body = bodies[step % len(bodies)] if bodies else {"tool": "acme.read", "step": step}
         trail = appended(trail, run, body, key)
@@ -80,8 +85,10 @@ def test_an_untouched_trail_passes(runs: list[str], bodies: list[dict[str, objec
 
 
 def test_an_empty_trail_passes() -> None:
-    assert Trail().faults(None) == []
-    assert Trail().faults(KEY) == []
+    assert Trail.new().faults(None) == []
+    assert Trail.new(KEY).faults(KEY) == []
+    assert Trail.new().faults(KEY) == [NOT_THE_LAST_SEAL.format("with another key")]
+    assert Trail.new(KEY).faults(None) == [NOT_THE_LAST_SEAL.format("with a key")]
 
 
 def test_a_root_that_was_noted_is_one_the_trail_had() -> None:
@@ -242,6 +249,58 @@ def test_a_trail_made_anew_without_the_key_is_found(runs: list[str]) -> None:
     assert forged.faults(KEY)
 
 
+# Earlier seals --------------------------------------------------------------------------------------------------------
+
+
+@LAW
+@given(runs, KEYS, st.data())
+def test_a_tail_that_is_cut_under_an_earlier_count_and_root_is_found(
+    runs: list[str], key: bytes | None, data: st.DataObject
+) -> None:
+    """Roots are noted elsewhere, so whoever cuts the trail may know an earlier one."""
+    trail = trail_of(runs, key)
+    cut = data.draw(st.integers(0, len(runs) - 1), label="cut")
+    earlier = trail_of(runs[:cut], key)
+
+    shortened = trail.with_records(trail.records[:cut]).with_seal(count=cut, root=earlier.root)
+
+    assert shortened.faults(key)
+    for number in (earlier.seal.number, trail.seal.number):
+        assert shortened.with_seal(number=number).faults(key)
+
+
+@LAW
+@given(runs, KEYS, st.data())
+def test_an_earlier_seal_that_is_put_back_whole_lacks_its_mark(
+    runs: list[str], key: bytes | None, data: st.DataObject
+) -> None:
+    trail = trail_of(runs, key)
+    cut = data.draw(st.integers(0, len(runs) - 1), label="cut")
+    earlier = trail_of(runs[:cut], key)
+
+    put_back = Trail(structs.replace(earlier.seal, mark=trail.seal.mark), earlier.records)
+
+    assert put_back.faults(key)
+
+
+def test_an_empty_trail_that_never_was_is_found_with_a_key() -> None:
+    emptied = trail_of("abacb", KEY).with_records([])
+
+    for seal in (Seal(), new_seal(None), new_seal(b"another key"), structs.replace(Seal(), number=5)):
+        assert Trail(seal, emptied.records).faults(KEY) == [NOT_THE_LAST_SEAL.format("with another key")]
+
+
+@pytest.mark.parametrize("key", [None, KEY], ids=["without a key", "with a key"])
+@pytest.mark.parametrize("change", [{"number": 9}, {"seal": ""}, {"mark": ""}, {"mark": "0" * 64}], ids=repr)
+def test_every_part_of_a_seal_counts(change: dict[str, Any], key: bytes | None) -> None:
+    trail = trail_of("ab", key)
+    assert is_sealed(trail.seal, key)
+    assert is_sealed(resealed(trail.seal, key), key)
+
+    assert trail.with_seal(**change).faults(key)
+    assert not is_sealed(trail.with_seal(**change).seal, key)
+
+
 # Words ----------------------------------------------------------------------------------------------------------------
 
 
@@ -269,8 +328,8 @@ def test_the_words_name_the_record_and_what_happened() -> None:
 
 
 def test_the_order_of_keys_in_a_body_means_nothing() -> None:
-    one = appended(Trail(), "a", {"x": 1, "y": {"p": 1, "q": 2}}, None)
-    other = appended(Trail(), "a", {"y": {"q": 2, "p": 1}, "x": 1}, None)
+    one = appended(Trail.new(), "a", {"x": 1, "y": {"p": 1, "q": 2}}, None)
+    other = appended(Trail.new(), "a", {"y": {"q": 2, "p": 1}, "x": 1}, None)
 
     assert one.root == other.root
 
@@ -285,12 +344,14 @@ def test_records_that_are_added_together_are_those_that_are_added_one_by_one(
 ) -> None:
     records = [Record(run, AuditKind.CALL_DONE, {"step": step}) for step, run in enumerate(runs)]
 
-    together = Trail().extended(records[:cut], key).extended(records[cut:], key)
+    together = Trail.new(key).extended(records[:cut], key).extended(records[cut:], key)
 
-    one_by_one = Trail()
+    one_by_one = Trail.new(key)
     for record in records:
         one_by_one = one_by_one.extended([record], key)
-    assert together == one_by_one
+    assert (together.records, together.root) == (one_by_one.records, one_by_one.root)
+    assert one_by_one.seal.number == len(records)
+    assert together.faults(key) == one_by_one.faults(key) == []
     assert [record.position for record in together.records] == list(range(1, len(runs) + 1))
     assert together.root == functools.reduce(lambda root, each: sealed(root, each, key), together.records, "")
 
@@ -309,7 +370,7 @@ histories = st.lists(st.sampled_from(RUNS) | st.integers(0, 12), max_size=16)
 
 def lived(history: Sequence[str | int], key: bytes | None) -> Trail:
     """The trail that comes of this: each run has one record more, each number removes the records up to there."""
-    trail = Trail()
+    trail = Trail.new(key)
     for step, event in enumerate(history):
         if isinstance(event, str):
             trail = appended(trail, event, {"step": step}, key)
@@ -409,9 +470,10 @@ def test_an_earlier_root_cannot_be_called_an_anchor_without_the_key() -> None:
     forged = trail.with_records(trail.records[3:])
     claim = {"anchor": 3, "anchor_root": earlier.root, "anchor_heads": earlier.heads()}
 
-    assert forged.with_seal(**claim).faults(KEY) == [ANCHOR_CHANGED]
+    not_the_last = NOT_THE_LAST_SEAL.format("with another key")
+    assert forged.with_seal(**claim).faults(KEY) == [ANCHOR_CHANGED, not_the_last]
     without_key = trail_of(PRUNED[:3], KEY).pruned(3, None).seal.anchor_seal
-    assert forged.with_seal(**claim, anchor_seal=without_key).faults(KEY) == [ANCHOR_CHANGED]
+    assert forged.with_seal(**claim, anchor_seal=without_key).faults(KEY) == [ANCHOR_CHANGED, not_the_last]
 
 
 def test_a_root_that_was_noted_is_found_from_the_anchor_on() -> None:

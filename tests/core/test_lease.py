@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from agent_resolver.core import claimed, is_free
+from agent_resolver.core import MAX_LEASE_SECONDS, claimed, is_free, lease_end
 from agent_resolver.schema import LeaseRow
 
 HELD = LeaseRow(name="run/1", owner="p", number=7, until=100.0)
@@ -18,8 +18,18 @@ RELEASED = LeaseRow(name="run/1", owner="", number=7, until=0.0)
         (HELD, 99.9, False, False),
         (HELD, 100.0, False, True),
         (HELD, 0.0, True, True),
+        (HELD, 100.0 - MAX_LEASE_SECONDS, False, False),
+        (HELD, 99.9 - MAX_LEASE_SECONDS, False, True),
     ],
-    ids=["new", "released", "held", "run out", "of a process that is gone"],
+    ids=[
+        "new",
+        "released",
+        "held",
+        "run out",
+        "of a process that is gone",
+        "as long as any",
+        "from a clock that was ahead",
+    ],
 )
 def test_a_lease_is_free_if_nobody_holds_it(
     row: LeaseRow | None,
@@ -28,6 +38,10 @@ def test_a_lease_is_free_if_nobody_holds_it(
     is_expected: bool,  # noqa: FBT001
 ) -> None:
     assert is_free(row, now, is_owner_gone=is_owner_gone) is is_expected
+
+
+def test_a_lease_runs_for_an_hour_at_most() -> None:
+    assert [lease_end(5.0, 60.0), lease_end(5.0, 1e9)] == [65.0, 5.0 + MAX_LEASE_SECONDS]
 
 
 def test_a_new_lease_has_the_first_number() -> None:

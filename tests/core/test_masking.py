@@ -93,3 +93,12 @@ def test_a_long_value_ends_in_an_ellipsis() -> None:
 
 def test_what_is_not_json_is_not_shown() -> None:
     assert excerpt(object()) == MASK
+
+
+def test_the_values_of_secret_fields_are_found_at_any_depth() -> None:
+    fields = SecretFields(frozenset({"pin"}))
+    value = {"pin": ["1234", {"a": 5, "b": [True, None, 2.5]}], "name": "ada", "list": [{"password": "hunter2"}]}
+
+    assert fields.values_in(value) == {"1234", "5", "2.5", "hunter2"}
+    assert SecretFields(is_whole=True).values_in({"a": ["x"], "b": 1}) == {"x", "1"}
+    assert SecretFields().values_in({"a": "x"}) == frozenset()

@@ -38,8 +38,12 @@ def test_below_one_use_a_minute_the_whole_window_must_pass(limit: float, ages: t
     assert waits(limit, *ages) == WINDOW_SECONDS
 
 
-def test_a_clock_that_was_set_back_opens_nothing() -> None:
-    assert waits(1, -100) == 160
+def test_a_use_from_a_clock_that_was_ahead_counts_as_one_of_this_moment() -> None:
+    ten_years = 10 * 365 * 86_400
+    assert waits(1, -100) == 60
+    assert waits(1, -ten_years) == 60
+    assert waits(2, -ten_years, 20) == 40
+    assert waits(3, -ten_years, 20) == 0
 
 
 @settings(deadline=None)

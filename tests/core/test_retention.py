@@ -9,6 +9,7 @@ from agent_resolver.core import Unfinished, last_old_record, old_actions, old_en
 from agent_resolver.schema import AuditRecord, LedgerEntry, PendingAction, Run
 
 OLD, BEFORE, NEW, NOW = (f"2026-0{month}-01T00:00:00.000Z" for month in (1, 3, 5, 7))
+AHEAD = "2036-01-01T00:00:00.000Z"
 NEEDED = Unfinished(frozenset({"run"}), frozenset({"t"}), frozenset({"waited for"}))
 
 
@@ -125,7 +126,9 @@ def record(position: int, at: str = OLD, run: str = "r", **body: Any) -> AuditRe
         ([record(1, NEW)], 0),
         ([record(1), record(2, run="run"), record(3)], 1),
         ([record(1), record(2, trace="t")], 1),
+        ([record(1), record(2, AHEAD), record(3), record(4, AHEAD), record(5, NEW), record(6)], 3),
+        ([record(1), record(2, AHEAD)], 1),
     ],
 )
 def test_the_trail_is_pruned_up_to_what_is_too_young_or_needed(records: list[AuditRecord], last: int) -> None:
-    assert last_old_record(records, BEFORE, NEEDED) == last
+    assert last_old_record(records, NOW, BEFORE, NEEDED) == last

@@ -58,7 +58,7 @@ def token(
     """A signed token; in the header None leaves something out."""
     raw = payload if isinstance(payload, bytes) else json.dumps(claims() if payload is None else payload).encode()
     signer = signer or key(algorithm)
-    usual = {"alg": algorithm, "typ": "JWT", "kid": signer.kid, **header}
+    usual = {"alg": algorithm, "typ": "at+jwt", "kid": signer.kid, **header}
     protected = {name: value for name, value in usual.items() if value is not None}
     registry = jws.JWSRegistry(algorithms=[algorithm], strict_check_header=False)
     registry.max_header_length = 100_000

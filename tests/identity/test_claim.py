@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from agent_resolver.identity import InvalidToken, TokenCode, caller_of
 from agent_resolver.schema import ANONYMOUS, Caller, local_caller
-from tests.identity.issued import claims
+from tests.identity.issued import ISSUER, claims
 
 OPTIONAL = ("scope", "scp", "scopes", "roles", "realm_access", "clearance_level", "azp", "cost_center")
 JSON = st.recursive(
@@ -35,6 +35,7 @@ def test_everything_that_a_token_says_is_in_the_caller() -> None:
     assert found == Caller(
         id="u-17",
         is_verified=True,
+        issuer=ISSUER,
         scopes=frozenset({"tickets:read", "tickets:write"}),
         roles=frozenset({"approver", "offline_access", "Task.Run"}),
         clearance="CONFIDENTIAL",
@@ -45,7 +46,7 @@ def test_everything_that_a_token_says_is_in_the_caller() -> None:
 
 
 def test_a_token_that_says_nothing_gives_nothing() -> None:
-    assert caller() == Caller(id="u-17", is_verified=True, expires_at="2027-01-15T08:05:00.000Z")
+    assert caller() == Caller(id="u-17", is_verified=True, issuer=ISSUER, expires_at="2027-01-15T08:05:00.000Z")
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def code(text: str, keys: Keys | None = None, now: float = NOW) -> TokenCode:
 
 
 def test_a_token_of_the_issuer_for_us_that_is_valid_now_is_believed() -> None:
-    assert verified(VALID) == Caller(id="u-17", is_verified=True, expires_at="2027-01-15T08:05:00.000Z")
+    assert verified(VALID) == Caller(id="u-17", is_verified=True, issuer=ISSUER, expires_at="2027-01-15T08:05:00.000Z")
 
 
 @pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
@@ -70,7 +70,7 @@ def test_without_a_key_id_every_key_that_fits_is_tried() -> None:
 
 @pytest.mark.parametrize("kind", ["JWT", "jwt", "at+jwt", "application/at+jwt", None])
 def test_both_types_of_access_tokens_are_taken(kind: str | None) -> None:
-    assert verified(token(typ=kind)).id == "u-17"
+    assert verified(token(claims(scope="read"), typ=kind)).id == "u-17"
 
 
 def test_members_of_a_header_that_nobody_knows_change_nothing() -> None:
@@ -188,13 +188,72 @@ def test_tokens_for_other_purposes_are_refused(kind: object) -> None:
     assert code(text) is TokenCode.WRONG_TYPE
 
 
+EVENTS: dict[str, object] = {"http://schemas.openid.net/event/backchannel-logout": {}}
+
+
 @pytest.mark.parametrize(
-    "mark", [{"typ": "ID"}, {"typ": "Refresh"}, {"typ": "Offline"}, {"token_use": "id"}, {"token_use": "refresh"}]
+    "mark",
+    [
+        {"typ": "Refresh"},
+        {"typ": "Offline"},
+        {"typ": "Logout"},
+        {"token_use": "refresh"},
+        {"token_use": "session"},
+        {"token_type": "refresh"},
+        {"events": EVENTS},
+    ],
+    ids=repr,
 )
-def test_a_token_that_its_claims_say_is_for_something_else_is_refused(mark: dict[str, str]) -> None:
-    """As Keycloak marks its tokens, and as Cognito does."""
-    assert code(token(claims(**mark))) is TokenCode.WRONG_TYPE
-    assert verified(token(claims(typ="Bearer", token_use="access"))).id == "u-17"
+@pytest.mark.parametrize("header", ["JWT", "at+jwt"])
+def test_a_token_that_its_claims_say_is_for_something_else_is_refused(mark: dict[str, Any], header: str) -> None:
+    """As Keycloak and Cognito mark their tokens, and as logout tokens are by OpenID Connect."""
+    assert code(token(claims(scope="read", **mark), typ=header)) is TokenCode.WRONG_TYPE
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"azp": "console"},
+        {"auth_time": NOW, "acr": "1", "email": "ada@example.com"},
+        {"scope": "openid", "nonce": "n-0S6"},
+        {"scope": "openid", "typ": "ID"},
+        {"scope": "openid", "token_use": "id"},
+        {"scope": "openid", "at_hash": "77QmUPtjPfzWtF2AnpK9RQ"},
+        {"scope": "openid", "c_hash": "77QmUPtjPfzWtF2AnpK9RQ"},
+        {"scope": "openid", "azp": AUDIENCE},
+        {"scope": "openid", "aud": [AUDIENCE], "client_id": AUDIENCE},
+    ],
+    ids=repr,
+)
+def test_an_id_token_is_refused_though_its_audience_is_ours(changes: dict[str, Any]) -> None:
+    assert code(token(claims(**changes), typ="JWT")) is TokenCode.ID_TOKEN
+
+
+@pytest.mark.parametrize("mark", [{"typ": "ID"}, {"token_use": "id"}, {"at_hash": "x"}, {"s_hash": "x"}], ids=repr)
+def test_the_mark_of_an_id_token_counts_in_a_token_that_says_it_is_for_access(mark: dict[str, Any]) -> None:
+    assert code(token(claims(scope="read", **mark), typ="at+jwt")) is TokenCode.ID_TOKEN
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"typ": "Bearer", "nonce": "n-0S6", "auth_time": NOW, "azp": AUDIENCE},
+        {"token_use": "access", "client_id": AUDIENCE},
+        {"scp": ["read"], "cid": "console"},
+        {"appid": "3b9f", "roles": ["Task.Run"]},
+        {"client_id": "console", "aud": [AUDIENCE, "console"]},
+    ],
+    ids=["Keycloak", "Cognito", "Okta", "Microsoft", "RFC 9068 without its type"],
+)
+def test_an_access_token_shows_it_in_the_words_of_its_issuer(changes: dict[str, Any]) -> None:
+    assert verified(token(claims(**changes), typ="JWT")).id == "u-17"
+
+
+@pytest.mark.parametrize("bound", [{"cnf": {"jkt": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}}, {"cnf": {}}])
+def test_a_token_that_is_bound_to_a_key_is_not_a_bearer_token(bound: dict[str, Any]) -> None:
+    assert code(token(claims(**bound))) is TokenCode.BOUND_TOKEN
+    assert code(token(claims(scope="read", typ="DPoP"), typ="JWT")) is TokenCode.BOUND_TOKEN
 
 
 @pytest.mark.parametrize("issuer", [f"{ISSUER}/", ISSUER.upper(), "https://login.example.com", "", 7, [ISSUER]])
@@ -259,6 +318,8 @@ def test_every_code_is_met_here() -> None:
         code("x"),
         code(unsigned({"alg": "none"}, {})),
         code(token(typ="logout+jwt")),
+        code(token(claims(nonce="x"), typ="JWT")),
+        code(token(claims(cnf={"jkt": "x"}))),
         code(VALID, ()),
         code(VALID[:-8] + "AAAAAAAA"),
         code(token(claims(sub=None))),

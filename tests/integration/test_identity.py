@@ -170,7 +170,7 @@ def test_other_tokens_of_the_same_issuer_are_not_for_access(issuer: Issuer) -> N
 
     # The issuer writes its usual audience into refresh tokens, and the client into ID tokens.
     assert code(issuer, given["refresh_token"], "default-audience") is TokenCode.WRONG_TYPE
-    assert code(issuer, given["id_token"], "ours") is TokenCode.WRONG_TYPE
+    assert code(issuer, given["id_token"], "ours") is TokenCode.ID_TOKEN
 
 
 def test_a_token_expires(issuer: Issuer) -> None:

@@ -339,7 +339,7 @@ def test_the_environment_overrides_the_file_and_a_flag_overrides_both() -> None:
 
 
 def test_every_key_of_a_fixed_table_has_a_variable() -> None:
-    special = {"engine.kind": "temporal", "catalog.page_size": "7"}
+    special = {"audit.content": "digest", "engine.kind": "temporal", "catalog.page_size": "7"}
     given_values = {setting.key: special.get(setting.key, "x") for setting in load().settings}
     variables = {f"AGENT_{key.replace('.', '_').upper()}": value for key, value in given_values.items()}
 

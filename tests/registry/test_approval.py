@@ -60,6 +60,24 @@ def asked(stage: Stage, by: Caller = ADA, arguments: dict[str, Any] | None = Non
     return outcome
 
 
+@pytest.mark.parametrize("verdict", [None, "approved"])
+def test_what_was_asked_while_the_clock_was_ahead_does_not_last_until_then(stage: Stage, verdict: Any) -> None:
+    stage.add(tool())
+    ten_years = 10 * 365 * 24 * 60
+    stage.clock.forward(ten_years)
+    first = asked(stage)
+    if verdict:
+        assert stage.decide(first.id, verdict, GRACE) == "approved"
+
+    stage.clock.forward(-ten_years)
+
+    second = asked(stage)
+    assert second.id != first.id
+    assert stage.decide(first.id, "approved", GRACE) == "EXPIRED"
+    assert stage.decide(second.id, "approved", GRACE) == "approved"
+    assert code_of(stage.call(CLOSE, ADA)) == "DONE"
+
+
 # The question ---------------------------------------------------------------------------------------------------------
 
 
@@ -171,8 +189,8 @@ def test_everything_that_happens_to_an_approval_is_recorded(stage: Stage) -> Non
                 "arguments": arguments,
             },
         ),
-        ("call.started", {**call, "arguments": arguments, "approval": question.id}),
-        ("call.done", {**call, "result": digest({"ticket": 7})}),
+        ("call.started", {**call, "arguments": arguments, "approval": question.id, "content": '{"ticket":7}'}),
+        ("call.done", {**call, "result": digest({"ticket": 7}), "content": '{"ticket":7}'}),
     ]
     kept = stage.show(question.id)
     assert (kept.answered_by, kept.reason) == ("grace", "change 4711")

@@ -83,8 +83,14 @@ def test_after_a_limit_was_lowered_from_10_to_2_the_wait_is_until_one_fits(take:
     assert take("acme", 2, 10 + wait) == 0
 
 
-def test_a_clock_that_is_set_back_opens_nothing(take: Take) -> None:
-    assert [take("acme", 1, 0), take("acme", 1, -100)] == [0, 160]
+def test_a_clock_that_was_ahead_shuts_a_limit_for_one_window_at_most(take: Take, shelf: Shelf) -> None:
+    ten_years = 10 * 365 * 86_400
+
+    assert take("acme", 1, ten_years) == 0
+    assert [take("acme", 1, second) for second in (0, 59, 60)] == [60, 1, 0]
+
+    (uses,) = run(shelf.store.read(lambda snapshot: snapshot.find(RATES)))
+    assert [use.at - NOW for use in uses] == [60]
 
 
 def test_uses_that_no_longer_count_are_removed(take: Take, shelf: Shelf) -> None:

@@ -9,8 +9,19 @@ from typing import Any
 import pytest
 
 from agent_resolver.registry import CallContext, Inbox, Ledger, MemorySecrets, Ports, ToolRegistry
-from agent_resolver.schema import Caller, Done, Outcome, Pending, PendingAction, Rules, digest, local_caller
-from agent_resolver.storage import SqliteStore, SystemClock, UnreadableFile, trail_faults
+from agent_resolver.schema import (
+    Caller,
+    Done,
+    Failed,
+    FailureCode,
+    Outcome,
+    Pending,
+    PendingAction,
+    Rules,
+    digest,
+    local_caller,
+)
+from agent_resolver.storage import SqliteStore, SystemClock, trail_faults
 from tests.registry.sample import TRACE, MemoryTool
 from tests.registry.stage import answering, code_of, run, seal_beside
 
@@ -275,8 +286,11 @@ def test_a_disk_that_is_full_at_the_end_of_a_call_leaves_one_that_was_interrupte
 
     pay = MemoryTool(PAY, fill, rules=Rules(is_idempotent=is_idempotent))
     with process(path, pay) as first:
-        with pytest.raises(UnreadableFile, match="disk is full"):
-            first.call(to="acme")
+        outcome = first.call(to="acme")
+        assert isinstance(outcome, Failed)
+        assert outcome.code is FailureCode.STATE_UNAVAILABLE
+        assert outcome.message == "The state cannot be used: database or disk is full"
+        assert "look before you call it again" in outcome.remedy
         first.store.database._connection.execute("PRAGMA max_page_count = 100000")
 
         assert first.kinds() == ["call.started"]

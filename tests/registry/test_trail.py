@@ -4,10 +4,11 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
-from agent_resolver.core import AdmissionCode, Refused
-from agent_resolver.registry import NeedsAction, Ports, ToolFailure, ToolRegistry
-from agent_resolver.schema import Failed, FailureCode, Pending, digest
+from agent_resolver.core import AdmissionCode, Refused, SecretFields
+from agent_resolver.registry import MemorySecrets, NeedsAction, Ports, Secret, ToolFailure, ToolRegistry, content_of
+from agent_resolver.schema import Caller, Done, Failed, FailureCode, Pending, Rules, digest, local_caller
 from agent_resolver.storage import MemoryStore
 from tests.registry.sample import (
     CONTEXT,
@@ -23,19 +24,43 @@ from tests.registry.sample import (
     raising,
     told,
 )
+from tests.registry.stage import code_of, in_memory
 
 CANARY = "canary-7f3a"
 
 
-def test_a_call_is_recorded_before_and_after_with_digests_of_what_went_in_and_out() -> None:
+@pytest.mark.parametrize("keeps_content", [True, False])
+def test_a_call_is_recorded_before_and_after_with_what_went_in_and_out(*, keeps_content: bool) -> None:
     store = MemoryStore()
 
-    call(holding(MemoryTool(), store=store), text="hello")
+    call(holding(MemoryTool(), store=store, keeps_content=keeps_content), text="hello")
 
-    content = digest({"text": "hello"})
+    content, shown = digest({"text": "hello"}), {"content": '{"text":"hello"}'} if keeps_content else {}
     assert told(store) == [
-        ("call.started", {"tool": "memory.echo", "arguments": content}),
-        ("call.done", {"tool": "memory.echo", "result": content}),
+        ("call.started", {"tool": "memory.echo", "arguments": content, **shown}),
+        ("call.done", {"tool": "memory.echo", "result": content, **shown}),
+    ]
+
+
+def test_the_issuer_that_vouches_is_named_beside_the_caller_and_the_approver() -> None:
+    stage = in_memory().add(MemoryTool(rules=Rules(needs_approval=True)))
+    issuer = "https://login.example.com"
+    ada = Caller(id="ada", is_verified=True, issuer=issuer, clearance="RESTRICTED")
+    grace = Caller(id="grace", is_verified=True, issuer=issuer, roles=frozenset({"approver"}))
+
+    pending = stage.call("memory.echo", ada)
+    assert isinstance(pending, Pending)
+    stage.decide(pending.id, "approved", grace)
+    stage.call("memory.echo", ada)
+    stage.call("memory.unknown", local_caller("ada"))
+
+    assert [(kind, body["caller"], body.get("issuer")) for kind, body in stage.records()] == [
+        ("action.asked", "ada", issuer),
+        ("call.pending", "ada", issuer),
+        ("action.approved", "grace", issuer),
+        ("call.started", "ada", issuer),
+        ("call.done", "ada", issuer),
+        ("call.failed", "local:ada", None),
     ]
 
 
@@ -84,7 +109,7 @@ def test_how_a_call_ended_is_recorded(work: Work, evidence: dict[str, str]) -> N
     call(holding(MemoryTool(work=work, timeout_seconds=0.01), store=store))
 
     assert told(store) == [
-        ("call.started", {"tool": "memory.echo", "arguments": digest({})}),
+        ("call.started", {"tool": "memory.echo", "arguments": digest({}), "content": "{}"}),
         ("call.failed", {"tool": "memory.echo", **evidence}),
     ]
 
@@ -128,21 +153,145 @@ def test_a_server_that_is_not_there_is_recorded_like_any_other_failure() -> None
     ],
 )
 @pytest.mark.parametrize("schema", [{}, {"required": ["other"]}, {"properties": {"text": {"type": "integer"}}}])
-def test_nothing_of_what_was_said_is_in_the_records(work: Work, schema: dict[str, Any]) -> None:
+def test_nothing_of_what_was_said_is_in_records_of_digests_alone(work: Work, schema: dict[str, Any]) -> None:
     store = MemoryStore()
 
-    call(holding(MemoryTool(work=work, input_schema=schema), store=store), text=CANARY)
+    call(holding(MemoryTool(work=work, input_schema=schema), store=store, keeps_content=False), text=CANARY)
 
     assert store.trail
     assert CANARY not in str(store.trail)
 
 
+# What is shown of arguments and results -------------------------------------------------------------------------------
+
+SECRETIVE: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "pin": {"type": "string", "writeOnly": True},
+        "inner": {"type": "object", "properties": {"code": {"$ref": "#/$defs/hidden"}}},
+    },
+    "$defs": {"hidden": {"type": "string", "format": "password"}},
+}
+
+
+def shown(store: MemoryStore) -> list[object]:
+    """What the records show, in their order."""
+    return [record.body.get("content") for record in store.trail]
+
+
+def test_no_record_shows_a_field_that_the_schema_or_the_tool_calls_secret() -> None:
+    store = MemoryStore()
+    tool = MemoryTool(input_schema=SECRETIVE, output_schema=SECRETIVE, rules=Rules(secret_fields=("iban",)))
+    secret: dict[str, Any] = {
+        "pin": CANARY,
+        "inner": {"code": CANARY, "iban": [CANARY]},
+        "list": [{"pin": [CANARY], "api_key": CANARY}],
+    }
+
+    call(holding(tool, store=store), text="hello", **secret)
+
+    hidden = '"pin":"[redacted]","inner":{"code":"[redacted]","iban":"[redacted]"}'
+    content = f'{{"text":"hello",{hidden},"list":[{{"pin":"[redacted]","api_key":"[redacted]"}}]}}'
+    assert shown(store) == [content, content]
+    assert CANARY not in str(store.trail)
+
+
+def test_a_secret_field_that_a_tool_repeats_in_its_words_is_hidden_there() -> None:
+    async def work(arguments: dict[str, Any]) -> Any:
+        return {"said": f"your pin is {arguments['pin']}", "pin": arguments["pin"]}
+
+    store = MemoryStore()
+
+    call(holding(MemoryTool(work=work, input_schema=SECRETIVE), store=store), pin=CANARY)
+
+    assert shown(store) == ['{"pin":"[redacted]"}', '{"said":"your pin is [redacted]","pin":"[redacted]"}']
+
+
+def test_a_result_that_is_a_struct_shows_no_secret_field_either() -> None:
+    class Account(Struct):
+        owner: str
+        password: str
+
+    async def work(_: dict[str, Any]) -> Account:
+        return Account("ada", CANARY)
+
+    store = MemoryStore()
+
+    call(holding(MemoryTool(work=work), store=store))
+
+    assert shown(store) == ["{}", '{"owner":"ada","password":"[redacted]"}']
+
+
+def test_what_is_long_is_cut_after_its_secrets_are_hidden() -> None:
+    store = MemoryStore()
+    tool = MemoryTool(rules=Rules(secrets=("KEY",)))
+    secrets = MemorySecrets()
+    secrets.values["KEY"] = CANARY
+    # The secret begins before the cut and ends after it.
+    before = "x" * (4096 - len('{"text":"') - 8)
+
+    call(holding(tool, store=store, secrets=secrets), text=f"{before}{CANARY} and more")
+
+    for text in shown(store):
+        assert isinstance(text, str)
+        assert len(text.encode()) <= 4096
+        assert text.endswith("…")
+        assert CANARY[:6] not in text
+
+
+@pytest.mark.parametrize(
+    ("caller", "arguments", "code"),
+    [
+        (Caller(id="ada", is_verified=True, clearance="RESTRICTED"), {"text": CANARY}, "MISSING_SCOPE"),
+        (Caller(id="ada", scopes=None), {"text": CANARY}, "CLEARANCE_TOO_LOW"),
+        (local_caller("ada"), {"text": [CANARY]}, "INPUT_VALIDATION_FAILED"),
+        (local_caller("ada"), {"text": CANARY}, "RATE_LIMITED"),
+    ],
+)
+def test_a_call_that_is_refused_shows_nothing(caller: Caller, arguments: dict[str, Any], code: str) -> None:
+    """Otherwise whoever can reach the tools could fill the trail."""
+    stage = in_memory().add(
+        MemoryTool(
+            rules=Rules(required_scopes=("write",)),
+            input_schema={"properties": {"text": {"type": "string"}}},
+            rate_limit_per_minute=0,
+        )
+    )
+
+    assert code_of(stage.call("memory.echo", caller, arguments)) == code
+    assert [kind for kind, _ in stage.records()] == ["call.failed"]
+    assert CANARY not in str(stage.records())
+
+
+def test_no_record_shows_what_the_source_of_a_tool_was_given() -> None:
+    class ServerTool(MemoryTool):
+        source_secrets = (Secret("TOKEN", CANARY),)
+
+    store = MemoryStore()
+
+    outcome = call(holding(ServerTool(), store=store), text=f"my {CANARY}")
+
+    assert isinstance(outcome, Done)
+    assert outcome.result == {"text": f"my {CANARY}"}, "the caller gets what the server says"
+    assert shown(store) == ['{"text":"my [redacted]"}'] * 2
+
+
+def test_what_cannot_be_written_is_hidden_whole() -> None:
+    assert content_of({"a": object()}, SecretFields(), ()) == "[redacted]"
+    assert content_of({"a": "\ud800"}, SecretFields(), ()) == "[redacted]"
+
+
 def test_nothing_runs_when_it_cannot_be_recorded() -> None:
     tool = MemoryTool()
 
-    with pytest.raises(OSError, match="No space left"):
-        call(holding(tool, store=FullStore()))
+    outcome = call(holding(tool, store=FullStore()))
 
+    assert outcome == Failed(
+        trace_id=CONTEXT.trace_id,
+        code=FailureCode.STATE_UNAVAILABLE,
+        message="The state cannot be used: No space left on device",
+        remedy="it was not made: see `agent state info`, then make it again",
+    )
     assert tool.calls == 0
 
 

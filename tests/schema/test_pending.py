@@ -43,6 +43,9 @@ def test_an_empty_answer_is_an_answer() -> None:
         ("CLARIFICATION", {}, "open"),
         ("CLARIFICATION", {"answer": "retry"}, "answered"),
         ("CLARIFICATION", {"answer": "retry", "used_at": NOW}, "used"),
+        # Clocks of two machines may differ a little; an approval from years ahead would last for years.
+        ("APPROVAL", {"asked_at": "2026-01-01T00:11:00.000Z", "expires_at": "2026-01-01T00:16:00.000Z"}, "open"),
+        ("APPROVAL", {"asked_at": "2026-01-01T00:11:00.001Z", "expires_at": "2026-01-01T00:16:00.001Z"}, "expired"),
         ("SECRET", {"answer": "ready"}, "answered"),
         ("OAUTH", {"answer": "ready"}, "answered"),
     ],

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -11,12 +12,15 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from agent_resolver.core import new_seal
 from agent_resolver.schema import (
+    LEASES,
     LEDGER,
     PENDING,
     RUNS,
     TABLES,
     AuditKind,
+    LeaseRow,
     LedgerEntry,
     PendingAction,
     Record,
@@ -417,7 +421,7 @@ def test_a_record_shows_once_its_work_is_done(store: Store) -> None:
         transaction.append(record("run", 2))
         return len(list(transaction.records())), transaction.seal()
 
-    assert write(store, append) == (0, Seal())
+    assert write(store, append) == (0, new_seal(None))
     assert numbers(store) == [1, 2]
 
 
@@ -439,6 +443,21 @@ def test_what_is_pruned_is_gone_and_the_rest_verifies_and_goes_on(store: Store, 
     write(store, lambda transaction: transaction.append(record("run 0", 12)))
     assert (numbers(store), faults(store)) == ([12], [])
     assert root
+
+
+def test_a_trail_goes_on_after_pruning_alone_and_together_with_a_record(store: Store) -> None:
+    def prune_and_append(transaction: Transaction) -> None:
+        transaction.prune_trail(4)
+        transaction.append(record("run", 6))
+
+    for number in range(6):
+        write(store, lambda tx, n=number: tx.append(record("run", n)))  # type: ignore[misc]
+
+    write(store, lambda transaction: transaction.prune_trail(2))
+    write(store, prune_and_append)
+    write(store, lambda transaction: transaction.append(record("run", 7)))
+
+    assert (numbers(store), faults(store)) == ([4, 5, 6, 7], [])
 
 
 def test_pruning_that_fails_leaves_the_trail_as_it_was(store: Store) -> None:
@@ -514,6 +533,16 @@ def test_a_lease_that_has_run_out_can_be_claimed(store: Store, other: Store) -> 
     assert first is not None
     assert second is not None
     assert second.number > first.number
+
+
+def test_a_lease_from_a_clock_that_was_ahead_can_be_claimed(store: Store) -> None:
+    ahead = LeaseRow(name="run/1", owner="unknown", number=3, until=time.time() + 10 * 365 * 86_400)
+    write(store, lambda transaction: transaction.put(LEASES, ahead))
+
+    lease = do(store.claim("run/1", 60))
+
+    assert lease is not None
+    assert lease.number == 4
 
 
 def test_work_of_a_holder_that_lost_its_lease_is_refused(store: Store, other: Store) -> None:

@@ -115,6 +115,14 @@ def test_a_key_is_made_once_and_only_its_owner_may_read_it(path: Path) -> None:
     assert [one.name for one in path.parent.iterdir()] == ["state.key"]
 
 
+def test_a_key_that_others_could_read_is_for_its_owner_alone_again(path: Path) -> None:
+    key = key_beside(str(path))
+    path.chmod(0o644)
+
+    assert key_beside(str(path)) == key
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
 def test_two_projects_have_two_keys(path: Path, tmp_path: Path) -> None:
     assert key_beside(str(path)) != key_beside(str(tmp_path / "other.key"))
 

@@ -18,7 +18,7 @@ from agent_resolver.cli.option import (
     session_of,
 )
 from agent_resolver.cli.output import err, out, out_json, safe
-from agent_resolver.schema.audit import AuditRecord
+from agent_resolver.schema.audit import CONTENT, AuditRecord
 from agent_resolver.storage.port import Snapshot
 from agent_resolver.storage.trail import trail_faults
 
@@ -83,8 +83,11 @@ def run_show(options: argparse.Namespace) -> int:
         out_json(records)
         return 0
     for record in records:
-        body = msgspec.json.encode(record.body, order="sorted").decode()
+        facts = {name: value for name, value in record.body.items() if name != CONTENT}
+        body = msgspec.json.encode(facts, order="sorted").decode()
         out(safe(f"{record.position} {record.at} {record.run[:8]}.{record.sequence} {record.kind} {body}"))
+        if CONTENT in record.body:
+            out(safe(f"  {record.body[CONTENT]}"))
     return 0
 
 

@@ -31,7 +31,7 @@ def err(line: str = "") -> None:
 def out_json(value: object) -> None:
     """The whole result as JSON."""
     try:
-        sys.stdout.write(to_json(value).decode())
+        sys.stdout.write(_safe_json(to_json(value).decode()))
     except UnicodeEncodeError:
         # A path may be any bytes, and JSON takes those that are no UTF-8 only as escapes.
         import json
@@ -39,6 +39,18 @@ def out_json(value: object) -> None:
         import msgspec
 
         sys.stdout.write(json.dumps(msgspec.to_builtins(value), indent=2) + "\n")
+
+
+def _safe_json(text: str) -> str:
+    """JSON that means the same, without what would steer a terminal: that is only ever inside of strings."""
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return "".join(each if each.isprintable() or each == "\n" else _json_escape(each) for each in text)
+
+
+def _json_escape(character: str) -> str:
+    units = character.encode("utf-16-be")
+    return "".join(f"\\u{units[place]:02x}{units[place + 1]:02x}" for place in range(0, len(units), 2))
 
 
 def _write_line(line: str, stream: TextIO) -> None:

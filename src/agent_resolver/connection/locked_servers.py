@@ -19,6 +19,7 @@ from agent_resolver.core.admission import MAX_TOOL_NAME, AdmissionCode, Grant, R
 from agent_resolver.registry.compiled_schema import compile_schema
 from agent_resolver.registry.errors import NeedsAction, ToolFailure, ToolIdConflict
 from agent_resolver.registry.registry import ToolRegistry
+from agent_resolver.registry.secret import Secret
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.audit import AuditKind, Record
 from agent_resolver.schema.canonical_digest import digest
@@ -72,6 +73,11 @@ class LockedTool:
         self._name = name
         self._server = server
 
+    @property
+    def source_secrets(self) -> tuple[Secret, ...]:
+        """The secrets that its server was given."""
+        return self._server.secrets
+
     async def invoke(self, arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401 - a JSON value
         """Call the tool on its server; the result is its structured content, else its content."""
         traceparent = current_traceparent() or context.parent
@@ -112,6 +118,14 @@ class ServerSource:
         self._run = ""
         """The run that connected the server; what it changes by itself is recorded there."""
         self._is_closed = False
+
+    @property
+    def secrets(self) -> tuple[Secret, ...]:
+        """The secrets that the server was given, in its environment or to authenticate with."""
+        launch, credentials = self.use.entry.launch, self.use.credentials
+        names = (*(launch.env if launch else ()), credentials.token_env, credentials.client_secret_env)
+        environment = self._around.environment
+        return tuple(Secret(name, environment[name]) for name in names if name is not None and name in environment)
 
     @property
     def is_there(self) -> bool:

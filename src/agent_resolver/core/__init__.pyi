@@ -25,6 +25,9 @@ from agent_resolver.core.audit import (
     chain_faults as chain_faults,
     chained as chained,
     extended as extended,
+    is_sealed as is_sealed,
+    new_seal as new_seal,
+    resealed as resealed,
     sealed as sealed,
 )
 from agent_resolver.core.authorization import (
@@ -47,7 +50,12 @@ from agent_resolver.core.constraint import (
     requirements_of as requirements_of,
 )
 from agent_resolver.core.explanation_writer import explanation_json as explanation_json
-from agent_resolver.core.lease import claimed as claimed, is_free as is_free
+from agent_resolver.core.lease import (
+    MAX_LEASE_SECONDS as MAX_LEASE_SECONDS,
+    claimed as claimed,
+    is_free as is_free,
+    lease_end as lease_end,
+)
 from agent_resolver.core.ledger import judge_start as judge_start
 from agent_resolver.core.lock import lock_entry as lock_entry, server_hash as server_hash
 from agent_resolver.core.lock_diff import (

@@ -1,9 +1,9 @@
 """The chain of an audit trail: what each record is hashed to, and what a broken chain tells."""
 
 import hmac
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import structs
@@ -24,7 +24,7 @@ def sealed(root: str, record: AuditRecord, key: bytes | None) -> str:
 
 
 def extended(
-    seal: Seal, heads: Mapping[str, Head], records: Iterable[Record], at: str, key: bytes | None
+    seal: Seal, heads: Mapping[str, Head], records: Sequence[Record], at: str, key: bytes | None
 ) -> tuple[list[AuditRecord], Seal]:
     """The chained form of new records, and the seal once they are added.
 
@@ -35,6 +35,8 @@ def extended(
         at: When they were recorded.
         key: What seals the trail.
     """
+    if not records:
+        return [], seal
     last = dict(heads)
     added: list[AuditRecord] = []
     count, root = seal.count, seal.root
@@ -55,7 +57,7 @@ def extended(
         last[new.run] = Head(record.sequence, record.hash)
         root = sealed(root, record, key)
         added.append(record)
-    return added, structs.replace(seal, count=count, root=root)
+    return added, _sealed_again(seal, key, number=seal.number + 1, count=count, root=root)
 
 
 def anchored(seal: Seal, records: Iterable[AuditRecord], through: int, key: bytes | None) -> Seal:
@@ -77,7 +79,22 @@ def anchored(seal: Seal, records: Iterable[AuditRecord], through: int, key: byte
     # A run with no record after the anchor starts a new chain if it ever goes on; the root covers both.
     straddling = {run: head for run, head in heads.items() if run in runs_after}
     unsealed = structs.replace(seal, anchor=through, anchor_root=root, anchor_heads=straddling)
-    return structs.replace(unsealed, anchor_seal=_anchor_seal(unsealed, key))
+    return resealed(structs.replace(unsealed, anchor_seal=_anchor_seal(unsealed, key)), key)
+
+
+def new_seal(key: bytes | None) -> Seal:
+    """The seal of a trail that never had a record."""
+    return _sealed_again(Seal(), key)
+
+
+def resealed(seal: Seal, key: bytes | None) -> Seal:
+    """The seal, made again after a change."""
+    return _sealed_again(seal, key, number=seal.number + 1)
+
+
+def is_sealed(seal: Seal, key: bytes | None) -> bool:
+    """True if the holder of the key made this seal, and no other one after it as far as the mark tells."""
+    return _digests_of(seal, key) == (seal.seal, seal.mark)
 
 
 def chain_faults(records: Iterable[AuditRecord], seal: Seal, key: bytes | None, noted: str = "") -> Iterator[str]:
@@ -112,6 +129,9 @@ def chain_faults(records: Iterable[AuditRecord], seal: Seal, key: bytes | None, 
         yield f"the trail never had the root {noted}: records before it were changed, removed or reordered{pruned}"
     if computed != seal.root:
         yield "the sealed root is not that of the records" + ("" if key else ", or they were sealed with a key")
+    elif not is_sealed(seal, key):
+        another = "with another key" if key else "with a key"
+        yield f"the seal is not the last one that was made: records were removed, or it was changed or made {another}"
 
 
 def _anchor_seal(seal: Seal, key: bytes | None) -> str:
@@ -125,8 +145,22 @@ def _anchor_seal(seal: Seal, key: bytes | None) -> str:
     return _hash_or_hmac(b"anchor" + msgspec.json.encode(content, order="sorted"), key)
 
 
+def _sealed_again(seal: Seal, key: bytes | None, **changes: Any) -> Seal:
+    changed = structs.replace(seal, **changes)
+    digest, mark = _digests_of(changed, key)
+    return structs.replace(changed, seal=digest, mark=mark)
+
+
+def _digests_of(seal: Seal, key: bytes | None) -> tuple[str, str]:
+    """The seal and its mark."""
+    # The seal of the anchor stands for its heads, which may be many.
+    content = f"seal {seal.number} {seal.count} {seal.root} {seal.anchor} {seal.anchor_seal}"
+    digest = _hash_or_hmac(content.encode(), key)
+    return digest, _hash_or_hmac(f"mark {seal.number} {digest}".encode(), key)
+
+
 def _hash_or_hmac(message: bytes, key: bytes | None) -> str:
-    return hmac.new(key, message, sha256).hexdigest() if key else sha256(message).hexdigest()
+    return hmac.digest(key, message, "sha256").hex() if key else sha256(message).hexdigest()
 
 
 def _hash_record(record: AuditRecord) -> str:

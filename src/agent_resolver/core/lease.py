@@ -1,11 +1,27 @@
 """Decides who may hold a lease."""
 
+from typing import Final
+
 from agent_resolver.schema.state import LeaseRow
+
+MAX_LEASE_SECONDS: Final = 3600.0
+"""For how long a lease can be claimed or renewed at once."""
 
 
 def is_free(row: LeaseRow | None, now: float, *, is_owner_gone: bool) -> bool:
-    """True if a lease can be claimed: it is new, was released, has run out, or its holder's process is gone."""
-    return row is None or not row.owner or row.until <= now or is_owner_gone
+    """True if a lease can be claimed: it is new, was released, has run out, or its holder's process is gone.
+
+    One that would run for longer than any lease can was claimed while the clock was ahead. It is free too: a holder
+    that is still there loses it, and its fencing number with it.
+    """
+    if row is None or not row.owner or is_owner_gone:
+        return True
+    return not now < row.until <= now + MAX_LEASE_SECONDS
+
+
+def lease_end(now: float, seconds: float) -> float:
+    """Until when a lease runs that is claimed or renewed now."""
+    return now + min(seconds, MAX_LEASE_SECONDS)
 
 
 def claimed(row: LeaseRow | None, name: str, owner: str, until: float) -> LeaseRow:

@@ -1,6 +1,7 @@
 """Hides secret fields of arguments and results before people read them or the trail keeps them."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -50,6 +51,7 @@ _USUAL_NAMES: Final = frozenset(
     }
 )
 """Names that fields with secrets usually have. Servers rarely mark them, so they are hidden without a mark."""
+_PLAIN: Final = (str, int, float)
 _SEPARATORS: Final = str.maketrans("", "", "_- ")
 
 
@@ -76,15 +78,38 @@ class SecretFields(Struct, frozen=True):
             return MASK
 
     def _mask_fields(self, value: Any) -> Any:  # noqa: ANN401 - a JSON value
+        # Most values are plain, and asking whether they are mappings takes longer than all the rest.
+        if isinstance(value, _PLAIN):
+            return value
         if isinstance(value, Mapping):
             return {key: MASK if self._is_secret(key) else self._mask_fields(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [self._mask_fields(item) for item in value]
         return value
 
+    def values_in(self, value: Any) -> frozenset[str]:  # noqa: ANN401 - a JSON value
+        """What stands in the secret fields, each text or number as text: it may be said again elsewhere."""
+        found: set[str] = set()
+        waiting = [(value, self.is_whole)]
+        while waiting:
+            item, is_hidden = waiting.pop()
+            if isinstance(item, _PLAIN):
+                if is_hidden and not isinstance(item, bool):
+                    found.add(str(item))
+            elif isinstance(item, Mapping):
+                waiting += [(each, is_hidden or self._is_secret(name)) for name, each in item.items()]
+            elif isinstance(item, list | tuple):
+                waiting += [(each, is_hidden) for each in item]
+        return frozenset(found)
+
     def _is_secret(self, name: object) -> bool:
         text = str(name)
-        return text in self.names or text.lower().translate(_SEPARATORS) in _USUAL_NAMES
+        return text in self.names or _is_usual(text)
+
+
+@lru_cache(1024)
+def _is_usual(name: str) -> bool:
+    return name.lower().translate(_SEPARATORS) in _USUAL_NAMES
 
 
 def secret_fields(schema: Mapping[str, Any] | None, declared: Iterable[str] = ()) -> SecretFields:

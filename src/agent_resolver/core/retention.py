@@ -61,16 +61,18 @@ def _is_old(action: PendingAction, now: str, before: str, needed: Unfinished) ->
     return action.state(now) in _CLOSED and closed_at < before
 
 
-def last_old_record(records: Iterable[AuditRecord], before: str, needed: Unfinished) -> int:
+def last_old_record(records: Iterable[AuditRecord], now: str, before: str, needed: Unfinished) -> int:
     """The position up to which the trail can be pruned; 0 if nothing can.
 
     The trail is one chain, so only its beginning can go: it ends before the first record that is too young, or that
-    an unfinished run refers to.
+    an unfinished run refers to. A record whose time lies ahead was written while the clock was ahead: it is as old as
+    the records after it say.
     """
     last = 0
     for record in records:
         is_needed = record.run in needed.runs or record.body.get("trace") in needed.traces
-        if record.at >= before or is_needed:
+        if is_needed or before <= record.at <= now:
             break
-        last = record.position
+        if record.at < before:
+            last = record.position
     return last

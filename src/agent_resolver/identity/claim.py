@@ -25,6 +25,7 @@ def caller_of(claims: Claims) -> Caller:
     return Caller(
         id=_read_subject(claims),
         is_verified=True,
+        issuer=str(claims.get("iss", "")),
         scopes=frozenset(_read_scopes(claims)),
         roles=frozenset(_read_roles(claims)),
         clearance=_read_clearance(claims.get("clearance_level")),

@@ -12,6 +12,7 @@ from joserfc.util import urlsafe_b64decode
 
 from agent_resolver.identity.claim import Claims, caller_of, moment, required
 from agent_resolver.identity.errors import InvalidToken, TokenCode
+from agent_resolver.identity.purpose import check_purpose
 from agent_resolver.schema.caller import Caller
 
 MAX_TOKEN_BYTES: Final = 16 * 1024
@@ -21,10 +22,6 @@ ALGORITHMS: Final = frozenset(
     "RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA Ed25519".split()  # noqa: SIM905 - reads as a list
 )
 """Signatures that are made with one key and verified with another; what a token says of itself never widens this."""
-_TYPES: Final = frozenset({"jwt", "at+jwt"})
-"""RFC 9068 has `at+jwt`, and many issuers write `JWT`; tokens for other purposes have types of their own."""
-_OTHER_USES: Final = frozenset({"id", "refresh", "offline", "logout"})
-"""What Keycloak has in the claim `typ` of tokens that are not for access; their headers are all the same."""
 _PARTS: Final = 3
 
 
@@ -48,7 +45,7 @@ _REGISTRY: Final = _Pinned(strict_check_header=False)
 def verify(token: str, keys: Sequence[Key], *, issuer: str, audience: str, now: float) -> Caller:
     """The caller that a token vouches for, `now` being seconds since 1970.
 
-    1. It must be a bounded, signed JWT, under an algorithm that is pinned here, and meant for access.
+    1. It must be a bounded, signed JWT, under an algorithm that is pinned here, and a bearer token meant for access.
     2. It must claim to be from this issuer. Nobody believes that yet: it spares a look for keys elsewhere.
     3. One of the issuer's keys must have signed it.
     4. It must be meant for this audience, and be valid now.
@@ -58,7 +55,8 @@ def verify(token: str, keys: Sequence[Key], *, issuer: str, audience: str, now: 
         InvalidToken: With the first of these that does not hold.
     """
     header, claims = _read_token(token)
-    _check_header(header, claims)
+    _check_header(header)
+    check_purpose(header, claims)
     _check_issuer(claims, issuer)
     _check_signature(token, header, keys)
     _check_audience(claims, audience)
@@ -84,7 +82,7 @@ def _decode_object(part: str, name: str) -> dict[str, Any]:
         raise _malformed_token(f"has a {name} that is no JSON object in base64url") from None
 
 
-def _check_header(header: dict[str, Any], claims: Claims) -> None:
+def _check_header(header: dict[str, Any]) -> None:
     if str(header.get("alg")) not in ALGORITHMS:
         message = f"The token is not signed with one of {', '.join(sorted(ALGORITHMS))}"
         raise InvalidToken(TokenCode.ALGORITHM_REFUSED, message, "let the issuer sign with one of them")
@@ -93,16 +91,6 @@ def _check_header(header: dict[str, Any], claims: Claims) -> None:
     # RFC 7515, 4.1.11: what is critical and not understood makes the token invalid; we understand no extension.
     if "crit" in header or "b64" in header:
         raise _malformed_token("asks for extensions of JWS")
-    if not _is_for_access(header, claims):
-        message = "The token is signed, and is not an access token"
-        raise InvalidToken(TokenCode.WRONG_TYPE, message, "send the `access_token` of the issuer's answer")
-
-
-def _is_for_access(header: dict[str, Any], claims: Claims) -> bool:
-    """Whether nothing says that it is for something else: an ID token is shown around, a refresh token lives long."""
-    kind = str(header.get("typ", "JWT")).lower().removeprefix("application/")
-    is_marked = str(claims.get("typ")).lower() in _OTHER_USES or claims.get("token_use", "access") != "access"
-    return kind in _TYPES and not is_marked
 
 
 def _check_issuer(claims: Claims, issuer: str) -> None:

@@ -5,6 +5,7 @@ from agent_resolver.project.catalog import (
     resolve_against as resolve_against,
 )
 from agent_resolver.project.config import (
+    Audit as Audit,
     Catalog as Catalog,
     Config as Config,
     Engine as Engine,

@@ -132,6 +132,13 @@ class State(Struct, frozen=True, kw_only=True):
     key_env: Text | UnsetType = UNSET
 
 
+class Audit(Struct, frozen=True, kw_only=True):
+    """What the audit trail keeps."""
+
+    content: Literal["digest", "excerpt"] = "excerpt"
+    """Whether records of calls have an excerpt of the arguments and the result, or their digests alone."""
+
+
 class Identity(Struct, frozen=True, kw_only=True):
     """Who vouches for callers."""
 
@@ -170,6 +177,7 @@ class Config(Struct, frozen=True, kw_only=True):
     remotes: dict[Text, Remote] = {}
     engine: Engine = Engine()
     state: State = State()
+    audit: Audit = Audit()
     identity: Identity = Identity()
     knowledge: Knowledge = Knowledge()
     health: Health = Health()

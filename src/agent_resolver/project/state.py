@@ -131,7 +131,7 @@ async def prune(  # noqa: PLR0913 - each is one option of a command line
     entries = old_entries(await _all_rows(store, LEDGER), before, needed)
     actions = old_actions(await _all_rows(store, PENDING), now, before, needed)
     ended = old_runs(runs, before)
-    through, count = await store.read(lambda snapshot: _old_records(snapshot, audit_before, needed))
+    through, count = await store.read(lambda snapshot: _old_records(snapshot, now, audit_before, needed))
     pruned = Pruned(ledger=len(entries), pending=len(actions), runs=len(ended), audit=count)
     if is_trial or pruned == Pruned():
         return pruned
@@ -164,12 +164,12 @@ def _page_after(table: Table[Row], last: tuple[object, ...] | None) -> Callable[
     return lambda snapshot: snapshot.find(table, after=last, limit=_PAGE)
 
 
-def _old_records(snapshot: Snapshot, before: str | None, needed: Unfinished) -> tuple[int, int]:
+def _old_records(snapshot: Snapshot, now: str, before: str | None, needed: Unfinished) -> tuple[int, int]:
     """Up to which position the trail can be pruned, and how many records that are."""
     seal = snapshot.seal()
     if before is None or seal is None:
         return 0, 0
-    through = last_old_record(snapshot.records(), before, needed)
+    through = last_old_record(snapshot.records(), now, before, needed)
     return through, max(0, through - seal.anchor)
 
 

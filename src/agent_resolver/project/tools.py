@@ -144,6 +144,7 @@ def _registry_ports(session: Session, telemetry: Any) -> Ports:  # noqa: ANN401 
         secrets=session.secrets,
         telemetry=telemetry,
         clock=SystemClock(),
+        keeps_content=session.config.audit.content == "excerpt",
         only_verified=session.has_issuer,
     )
 

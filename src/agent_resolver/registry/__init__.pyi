@@ -1,5 +1,6 @@
 from agent_resolver.registry.call import Call as Call
 from agent_resolver.registry.compiled_schema import compile_schema as compile_schema, schema_faults as schema_faults
+from agent_resolver.registry.content import content_of as content_of
 from agent_resolver.registry.errors import (
     AnswerRefused as AnswerRefused,
     NeedsAction as NeedsAction,
@@ -21,7 +22,11 @@ from agent_resolver.registry.rate_limit import RateLimits as RateLimits
 from agent_resolver.registry.registry import RefusedTool as RefusedTool, ToolRegistry as ToolRegistry
 from agent_resolver.registry.secret import Secret as Secret, redacted as redacted
 from agent_resolver.registry.source import Source as Source, owners_of as owners_of
-from agent_resolver.registry.tool import CallContext as CallContext, Tool as Tool
+from agent_resolver.registry.tool import (
+    CallContext as CallContext,
+    HasSourceSecrets as HasSourceSecrets,
+    Tool as Tool,
+)
 from agent_resolver.schema.descriptor import Descriptor as Descriptor, Labels as Labels, Rules as Rules
 from agent_resolver.schema.outcome import (
     Done as Done,

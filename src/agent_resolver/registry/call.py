@@ -2,21 +2,21 @@
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec import Struct, structs
 
+from agent_resolver.core.masking import SecretFields
 from agent_resolver.registry.compiled_schema import CompiledSchema
+from agent_resolver.registry.content import content_of
 from agent_resolver.registry.errors import NeedsAction, ToolFailure
+from agent_resolver.registry.secret import Secret
 from agent_resolver.registry.tool import CallContext, Tool
-from agent_resolver.schema.audit import AuditKind, Record
+from agent_resolver.schema.audit import CONTENT, AuditKind, Record
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.outcome import Done, Failed, FailureCode, Outcome, Pending
 from agent_resolver.schema.pending import PendingAction
-
-if TYPE_CHECKING:
-    from agent_resolver.registry.secret import Secret
 
 MAX_ID: Final = 200
 """How much is told of an id, which may be anything that a caller makes up."""
@@ -33,6 +33,11 @@ class Entry(Struct, frozen=True):
     """What a tool that checks its arguments itself asks besides the schema."""
     changed_file: Callable[[], str | None] | None = None
     """Finds the file of its code that changed since it was loaded, for a tool that runs in a process of its own."""
+    secret_arguments: SecretFields = SecretFields()
+    """The fields of its arguments that no record shows."""
+    secret_results: SecretFields = SecretFields()
+    source_secrets: tuple[Secret, ...] = ()
+    """What the source of the tool was given, such as the token of a server: no record shows it."""
 
 
 class Call:
@@ -44,6 +49,8 @@ class Call:
         "context",
         "digest",
         "entry",
+        "given",
+        "has_run",
         "is_started",
         "key",
         "secrets",
@@ -64,10 +71,15 @@ class Call:
         """Why the source of the tool is not there."""
         self.approval: PendingAction | None = None
         self.secrets: tuple[Secret, ...] = ()
+        self.given: tuple[Secret, ...] | None = None
+        """What stands in the secret fields of the arguments, once it is looked for: a tool may repeat it in its words.
+        """
         self.key = ""
         """What the ledger knows it by."""
         self.is_started = False
-        """Whether the ledger knows that it started."""
+        """True while the ledger waits for the end of the call."""
+        self.has_run = False
+        """True from the moment that the tool is invoked."""
 
     def failed(self, code: FailureCode, message: str, remedy: str, details: tuple[str, ...] = ()) -> Failed:
         """The call ends here."""
@@ -79,18 +91,35 @@ class Call:
 
     def record(self, kind: AuditKind, **body: object) -> Record:
         """What the trail keeps of the call."""
-        context, tool = self.context, self.tool_id[:MAX_ID]
-        return Record(context.run, kind, {"caller": context.caller.id, "trace": context.trace_id, "tool": tool, **body})
+        caller = self.context.caller
+        vouched = {"issuer": caller.issuer} if caller.issuer else {}
+        who = {"caller": caller.id, **vouched, "trace": self.context.trace_id, "tool": self.tool_id[:MAX_ID]}
+        return Record(self.context.run, kind, {**who, **body})
 
-    def ended(self, outcome: Outcome) -> Record:
-        """What the trail keeps of its end: enough to prove it, and nothing of its content."""
+    def ended(self, outcome: Outcome, *, keeps_content: bool = False) -> Record:
+        """What the trail keeps of its end: enough to prove a result, and what may be shown of it if that is kept."""
         match outcome:
             case Done():
-                return self.record(AuditKind.CALL_DONE, result=digest(outcome.result))
+                shown = self.shown_result(outcome.result) if keeps_content else {}
+                return self.record(AuditKind.CALL_DONE, result=digest(outcome.result), **shown)
             case Failed():
                 return self.record(AuditKind.CALL_FAILED, code=outcome.code.value)
             case Pending():
                 return self.record(AuditKind.CALL_PENDING, pending=outcome.id)
+
+    def shown_arguments(self) -> dict[str, str]:
+        """What a record shows of the arguments."""
+        return self._shown(self.arguments, self.entry.secret_arguments)
+
+    def shown_result(self, result: Any) -> dict[str, str]:  # noqa: ANN401 - a JSON value
+        """What a record shows of the result."""
+        return self._shown(result, self.entry.secret_results)
+
+    def _shown(self, value: Any, fields: SecretFields) -> dict[str, str]:  # noqa: ANN401 - as above
+        if self.given is None:
+            texts = self.entry.secret_arguments.values_in(self.arguments)
+            self.given = tuple(Secret("", text) for text in texts)
+        return {CONTENT: content_of(value, fields, (*self.secrets, *self.entry.source_secrets, *self.given))}
 
     def key_under(self, approval: PendingAction | None) -> str | None:
         """What makes it the same call: the caller's own key, never another caller's; else the approval it was given."""

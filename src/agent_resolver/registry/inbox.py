@@ -179,4 +179,5 @@ def _action_body(action: PendingAction) -> dict[str, object]:
 
 def _action_body_by(caller: Caller, action: PendingAction) -> dict[str, object]:
     """What it says of somebody who answers it, or tries to."""
-    return {"caller": caller.id, "verified": caller.is_verified, **_action_body(action)}
+    vouched = {"issuer": caller.issuer} if caller.issuer else {}
+    return {"caller": caller.id, "verified": caller.is_verified, **vouched, **_action_body(action)}

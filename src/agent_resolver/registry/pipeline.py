@@ -25,13 +25,14 @@ from agent_resolver.registry.rate_limit import RateLimits
 from agent_resolver.registry.secret import Secret, is_secret_name, redacted
 from agent_resolver.registry.source import Source, owners_of
 from agent_resolver.registry.tool import Progress
-from agent_resolver.schema.audit import AuditKind
+from agent_resolver.schema.audit import AuditKind, Record
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.classification import CLASSIFICATION_RANK
 from agent_resolver.schema.descriptor import Rules
 from agent_resolver.schema.ledger import Begun, Ending, LedgerEntry, Start
 from agent_resolver.schema.outcome import Done, Failed, FailureCode, Outcome, Pending
 from agent_resolver.schema.pending import PendingAction
+from agent_resolver.storage.errors import UNUSABLE, FileError
 from agent_resolver.storage.memory import MemoryStore
 from agent_resolver.storage.port import Store
 from agent_resolver.storage.trail import append_record
@@ -68,6 +69,8 @@ class Ports(Struct, frozen=True, kw_only=True):
     clock: Clock = FixedClock()
     seconds: Callable[[], float] = time.time
     """The time for rate limits."""
+    keeps_content: bool = True
+    """True if the trail keeps excerpts of arguments and results, False if it keeps their digests alone."""
     only_verified: bool = False
     """True if an issuer must vouch for every caller."""
 
@@ -147,7 +150,7 @@ class Pipeline:
         """
         # Before anything is watched: until its source is there, a tool has no descriptor to tell telemetry of.
         if self.offer.sources and self.caller(call) is None:
-            call.source_problem = await self.offer.restore_sources(call.tool_id, call.context.run)
+            call.source_problem = await self._restore_sources(call)
         telemetry = self._ports.telemetry
         entry = self.offer.entries.get(call.tool_id)
         span = telemetry.begin(call.tool_id, entry.descriptor if entry else None, call.context) if telemetry else None
@@ -159,17 +162,27 @@ class Pipeline:
                 telemetry.end(span, outcome)
         return structs.replace(outcome, traceparent=telemetry.traceparent(span)) if telemetry else outcome
 
+    async def _restore_sources(self, call: Call) -> ToolFailure | NeedsAction | None:
+        """Look for the sources of a tool that are not there; the reason where the tool is still missing."""
+        try:
+            return await self.offer.restore_sources(call.tool_id, call.context.run)
+        except (FileError, OSError) as error:
+            return _state_failure(error, "see `agent state info`, then make the call again")
+
     async def _ended(self, call: Call) -> Outcome:
         try:
             return await self.audit(call, await self._outcome(call))
         except (asyncio.CancelledError, GeneratorExit):
             raise  # The loop ends, and the program with it: the next one finds what was interrupted.
+        except (FileError, OSError) as error:
+            # What a tool raises has become an outcome before: this comes from the state.
+            remedy = _LOOK_FIRST if call.has_run else "it was not made: see `agent state info`, then make it again"
+            failed = call.failed_like(_state_failure(error, remedy))
+            await self._abandon(call, failed)
+            return failed
         except BaseException as error:
-            if call.is_started:
-                # Nobody knows how it ended, and nobody shall wait for it.
-                message = f"{call.tool_id} failed: {type(error).__name__}{place_of(error)}"
-                with suppress(Exception):
-                    await self._abandon(call, call.failed(FailureCode.RUNNER_ERROR, message, _LOOK_FIRST))
+            message = f"{call.tool_id} failed: {type(error).__name__}{place_of(error)}"
+            await self._abandon(call, call.failed(FailureCode.RUNNER_ERROR, message, _LOOK_FIRST))
             raise
 
     async def _outcome(self, call: Call) -> Outcome:
@@ -185,6 +198,7 @@ class Pipeline:
         )
         if refused:
             return refused
+        call.has_run = True
         outcome = await self.invoke(call)
         if isinstance(outcome, Done):
             outcome = self.output(call, outcome)
@@ -321,7 +335,6 @@ class Pipeline:
         if not (self._is_recorded or key):
             return None
         call.key = key or f"call-{randomness.token_hex(8)}"
-        used = {"approval": call.approval.id} if call.approval else {}
         start = Start(
             key=call.key,
             tool=call.tool_id,
@@ -331,13 +344,22 @@ class Pipeline:
             trace_id=call.context.trace_id,
             uses=call.approval.id if call.approval else None,
             at=self._ports.clock.now(),
-            record=call.record(AuditKind.CALL_STARTED, arguments=call.digest, **used) if self._is_recorded else None,
+            record=self._start_record(call) if self._is_recorded else None,
         )
         begun = await self._ledger.start(start)
         if begun.state == "unknown":
             return await self._unknown(call, start)
         call.is_started = begun.state == "started"
         return None if call.is_started else await self._not_started(call, begun)
+
+    def _start_record(self, call: Call) -> Record:
+        """What the trail keeps of a call that is about to be made.
+
+        It alone shows the arguments: if refused calls did, any caller who can reach the tools could fill the trail.
+        """
+        used = {"approval": call.approval.id} if call.approval else {}
+        shown = call.shown_arguments() if self._ports.keeps_content else {}
+        return call.record(AuditKind.CALL_STARTED, arguments=call.digest, **used, **shown)
 
     async def _not_started(self, call: Call, begun: Begun) -> Outcome:
         match begun.state:
@@ -458,7 +480,7 @@ class Pipeline:
 
     async def audit(self, call: Call, outcome: Outcome) -> Outcome:
         """Record the outcome, and with it what the ledger has to know."""
-        record = call.ended(outcome) if self._is_recorded else None
+        record = call.ended(outcome, keeps_content=self._ports.keeps_content) if self._is_recorded else None
         if call.is_started:
             ending = _ledger_ending(call, outcome)
             sealed = self._sealed(call, outcome) if ending in {"done", "failed"} else None
@@ -470,11 +492,18 @@ class Pipeline:
         return outcome
 
     async def _abandon(self, call: Call, outcome: Failed) -> None:
-        """Record a call whose outcome could not be kept; sealing this one instead could fail in the same way."""
+        """End a call whose outcome could not be kept, so that no caller waits for it.
+
+        Its own outcome is recorded without its content: sealing it could fail in the same way. If that cannot be
+        written either, the ledger counts the call as interrupted.
+        """
+        if not call.is_started:
+            return
         ending: Ending = "forgotten" if call.context.key is None else "unknown"
         record = call.ended(outcome) if self._is_recorded else None
         call.is_started = False
-        await self._ledger.finish(call.key, ending, self._ports.clock.now(), None, record)
+        with suppress(Exception):
+            await self._ledger.finish(call.key, ending, self._ports.clock.now(), None, record)
 
     def _sealed(self, call: Call, outcome: Outcome) -> bytes:
         content = outcome.result if isinstance(outcome, Done) else outcome
@@ -496,6 +525,15 @@ class Pipeline:
             await self._questions.interrupted(call, interrupted.key, rules)
         record = call.record(AuditKind.CALL_INTERRUPTED, arguments=call.digest) if self._is_recorded else None
         await self._ledger.give_up(interrupted.key, self._ports.clock.now(), record)
+
+
+def _state_failure(error: FileError | OSError, remedy: str) -> ToolFailure:
+    """What a caller is told of a state that cannot be used; where it is kept is not for every caller to know."""
+    if isinstance(error, FileError):
+        reason = error.problem.removeprefix(f"{UNUSABLE}: ")
+    else:
+        reason = error.strerror or type(error).__name__
+    return ToolFailure(FailureCode.STATE_UNAVAILABLE, f"The state cannot be used: {reason}", remedy)
 
 
 async def _invoke_tool(call: Call) -> Done | Failed | NeedsAction:

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import structs
 
 from agent_resolver.core.approval import MAX_OPEN_QUESTIONS, effects_of, expiry
-from agent_resolver.core.masking import excerpt, secret_fields
+from agent_resolver.core.masking import excerpt
 from agent_resolver.registry.call import Call
 from agent_resolver.registry.errors import NeedsAction
 from agent_resolver.registry.pending_actions import PendingActions
@@ -123,8 +123,8 @@ class Questions:
         """A question about one call, with all that the person who answers has to know of it."""
         descriptor, context, action_id = call.entry.descriptor, call.context, _action_id(binding, count)
         rules = descriptor.rules
-        fields = secret_fields(descriptor.input_schema, rules.secret_fields)
-        text = excerpt(redacted(fields.mask(call.arguments), call.secrets), MAX_SHOWN_BYTES)
+        masked = call.entry.secret_arguments.mask(call.arguments)
+        text = excerpt(redacted(masked, (*call.secrets, *call.entry.source_secrets)), MAX_SHOWN_BYTES)
         return PendingAction(
             id=action_id,
             type=kind,

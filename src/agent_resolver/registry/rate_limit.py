@@ -3,6 +3,8 @@
 import time
 from collections.abc import Callable
 
+from msgspec import structs
+
 from agent_resolver.core.rate import is_outside_window, seconds_to_wait
 from agent_resolver.schema.state import RATES, RateUse
 from agent_resolver.storage.port import Store, Transaction
@@ -25,6 +27,8 @@ class RateLimits:
             for use in uses:
                 if is_outside_window(use.at, now):
                     transaction.drop(RATES, subject, use.number)
+                elif use.at > now:
+                    transaction.put(RATES, structs.replace(use, at=now))
             if not wait:
                 number = max((use.number for use in uses), default=0) + 1
                 transaction.put(RATES, RateUse(subject=subject, number=number, at=now))

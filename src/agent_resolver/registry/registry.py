@@ -9,12 +9,13 @@ from msgspec import Struct, structs
 
 from agent_resolver.core.admission import Refused
 from agent_resolver.core.authorization import may_use
+from agent_resolver.core.masking import secret_fields
 from agent_resolver.registry.call import Call, Entry
 from agent_resolver.registry.compiled_schema import compile_schema
 from agent_resolver.registry.errors import ToolIdConflict
 from agent_resolver.registry.pipeline import Offer, Pipeline, Ports
 from agent_resolver.registry.source import Source
-from agent_resolver.registry.tool import CallContext, ChecksArguments, ChecksCode, Tool
+from agent_resolver.registry.tool import CallContext, ChecksArguments, ChecksCode, HasSourceSecrets, Tool
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.outcome import Outcome
@@ -198,4 +199,16 @@ def _entry_of(tool: Tool) -> Entry:
     result = None if descriptor.output_schema is None else compiled(descriptor.output_schema)
     find_faults = tool.faults_in if isinstance(tool, ChecksArguments) else None
     changed_file = tool.changed_file if descriptor.rules.is_isolated and isinstance(tool, ChecksCode) else None
-    return Entry(tool, descriptor, compiled(descriptor.input_schema), result, find_faults, changed_file)
+    secret_arguments = secret_fields(descriptor.input_schema, descriptor.rules.secret_fields)
+    return Entry(
+        tool,
+        descriptor,
+        compiled(descriptor.input_schema),
+        result,
+        find_faults,
+        changed_file,
+        secret_arguments,
+        # A result often has the fields of the arguments, and marks fewer of them.
+        secret_fields(descriptor.output_schema, secret_arguments.names),
+        tool.source_secrets if isinstance(tool, HasSourceSecrets) else (),
+    )

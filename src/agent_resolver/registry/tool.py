@@ -88,3 +88,13 @@ class ChecksCode(Protocol):
     def changed_file(self) -> str | None:
         """The file of its code that changed on disk since it was loaded; None if none did."""
         ...
+
+
+@runtime_checkable
+class HasSourceSecrets(Protocol):
+    """A tool whose source was given secrets: its results may hold them, and no record shows them."""
+
+    @property
+    def source_secrets(self) -> tuple[Secret, ...]:
+        """The secrets that its source was given."""
+        ...

@@ -22,6 +22,7 @@ from agent_resolver.schema.artifact_path import (
     report_path_of as report_path_of,
 )
 from agent_resolver.schema.audit import (
+    CONTENT as CONTENT,
     AuditKind as AuditKind,
     AuditRecord as AuditRecord,
     Head as Head,

@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
+
+CONTENT: Final = "content"
+"""Where a record has its excerpt of arguments or of a result."""
 
 
 class AuditKind(StrEnum):
@@ -68,7 +71,8 @@ class Head(Struct, frozen=True):
 class Seal(Struct, frozen=True, kw_only=True):
     """What closes the trail: how many records there are, and a root over all of them.
 
-    Records that were pruned leave an anchor, from which the rest is verified.
+    Records that were pruned leave an anchor, from which the rest is verified. All of it is sealed again with each
+    change, also of a trail without records.
     """
 
     count: int = 0
@@ -81,3 +85,10 @@ class Seal(Struct, frozen=True, kw_only=True):
     """The last pruned record of each run that has records after the anchor."""
     anchor_seal: str = ""
     """What seals the anchor itself; empty where nothing was pruned."""
+    number: int = 0
+    """How often the trail was sealed since it was made."""
+    seal: str = ""
+    """A digest of all of the above, with the key if there is one. Unlike a root it is never shown, so that knowing an
+    earlier root is not enough to put an earlier seal in its place."""
+    mark: str = ""
+    """A digest of the number and the seal, kept apart from them: an earlier seal that is put back does not have it."""

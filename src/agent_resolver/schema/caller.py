@@ -13,6 +13,8 @@ class Caller(Struct, frozen=True, kw_only=True):
     id: str
     is_verified: bool = False
     """Whether an issuer vouches for all this."""
+    issuer: str = ""
+    """The issuer that vouches; empty where none does."""
     scopes: frozenset[str] | None = frozenset()
     """What they may ask for; None is everything, for whoever runs their own code on their own machine."""
     roles: frozenset[str] = frozenset()

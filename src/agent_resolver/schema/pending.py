@@ -1,6 +1,7 @@
 """What waits for a person, or for something only a person can provide."""
 
-from typing import Literal
+from datetime import datetime, timedelta
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -12,6 +13,10 @@ Need = Literal["CLARIFICATION", "OAUTH", "SECRET"]
 PendingState = Literal["open", "expired", "approved", "rejected", "answered", "used"]
 Priority = Literal["P1", "P2", "P3", "P4"]
 """How urgent it is; what is urgent expires soon."""
+
+
+_MAX_CLOCK_DIFFERENCE: Final = timedelta(minutes=1)
+"""How far the clocks of two machines that share a state may differ."""
 
 
 class PendingAction(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -68,8 +73,14 @@ class PendingAction(Struct, frozen=True, kw_only=True, rename="camel"):
             return "used"
         if self.answer == "rejected":
             return "rejected"
-        if self.expires_at is not None and self.expires_at <= now:
+        if self.expires_at is not None and (self.expires_at <= now or self._is_from_ahead(now)):
             return "expired"
         if self.answer is None:
             return "open"
         return "approved" if self.type == "APPROVAL" else "answered"
+
+    def _is_from_ahead(self, now: str) -> bool:
+        """True if it was asked while the clock was ahead: an approval would otherwise last until the clock is there."""
+        if self.asked_at <= now:
+            return False
+        return datetime.fromisoformat(self.asked_at) - datetime.fromisoformat(now) > _MAX_CLOCK_DIFFERENCE

@@ -9,7 +9,11 @@ ResolverError
 └── LeaseLost             another holder has the lease now
 """
 
+from typing import Final
+
 from agent_resolver.schema.errors import ResolverError
+
+UNUSABLE: Final = "cannot be used as the state file"
 
 
 class FileError(ResolverError):

@@ -276,6 +276,14 @@ def _is_left_behind(number_and_attempt: str) -> bool:
     return False
 
 
+def tighten(path: str, mode: int) -> None:
+    """Take away the rights to a file or folder that go beyond `mode`; those of another user's file are left alone."""
+    with suppress(FileNotFoundError, PermissionError):
+        rights = stat.S_IMODE(os.stat(path).st_mode)
+        if rights & ~mode:
+            os.chmod(path, rights & mode)
+
+
 def replace_with(path: str, make: Callable[[str], None], *, mode: int | None = None) -> None:
     """Make a file under a temporary name, and give it its own once it is whole and on the disk.
 

@@ -2,7 +2,7 @@
 
 from msgspec import structs
 
-from agent_resolver.core.lease import claimed, is_free
+from agent_resolver.core.lease import claimed, is_free, lease_end
 from agent_resolver.schema.state import LEASES
 from agent_resolver.storage.errors import LeaseLost
 from agent_resolver.storage.port import Lease, Snapshot, Store, Transaction
@@ -14,17 +14,17 @@ def claim_in(transaction: Transaction, store: Store, name: str, now: float, seco
     is_owner_gone = row is not None and store.is_gone(row.owner)
     if not is_free(row, now, is_owner_gone=is_owner_gone):
         return None
-    taken = claimed(row, name, store.owner, now + seconds)
+    taken = claimed(row, name, store.owner, lease_end(now, seconds))
     transaction.put(LEASES, taken)
     return Lease(name, taken.number)
 
 
-def renew_in(transaction: Transaction, lease: Lease, until: float) -> bool:
+def renew_in(transaction: Transaction, lease: Lease, now: float, seconds: float) -> bool:
     """Keep a lease for some more time; False if it was lost."""
     row = transaction.get(LEASES, lease.name)
     if row is None or not row.owner or row.number != lease.number:
         return False
-    return transaction.put(LEASES, structs.replace(row, until=until))
+    return transaction.put(LEASES, structs.replace(row, until=lease_end(now, seconds)))
 
 
 def release_in(transaction: Transaction, lease: Lease) -> None:

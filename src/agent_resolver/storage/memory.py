@@ -9,7 +9,7 @@ from itertools import count, takewhile
 from threading import Lock, get_ident
 from typing import Any, NamedTuple
 
-from agent_resolver.core.audit import anchored, extended
+from agent_resolver.core.audit import anchored, extended, new_seal
 from agent_resolver.schema.audit import AuditRecord, Head, Record, Seal
 from agent_resolver.schema.table import Row, Table
 from agent_resolver.storage.clock import system_time
@@ -54,7 +54,7 @@ class MemoryStore:
         self.owner = secrets.token_hex(8)
         self.tables: defaultdict[str, dict[Key, _Kept]] = defaultdict(dict)
         self.trail: list[AuditRecord] = []
-        self.trail_seal = Seal()
+        self.trail_seal = new_seal(key)
         self._now = now
         self._seconds = seconds
         self._key = key
@@ -107,8 +107,8 @@ class MemoryStore:
 
     async def renew(self, lease: Lease, seconds: float) -> bool:
         """Keep a lease for some more time."""
-        until = self._seconds() + seconds
-        return await self.write(lambda transaction: renew_in(transaction, lease, until))
+        now = self._seconds()
+        return await self.write(lambda transaction: renew_in(transaction, lease, now, seconds))
 
     async def release(self, lease: Lease) -> None:
         """Give a lease back."""

@@ -177,14 +177,14 @@ class Store(Protocol):
         ...
 
     async def claim(self, name: str, seconds: float) -> Lease | None:
-        """Take a lease for some time; None while another holder has it, in this process or in another.
+        """Take a lease for some time, an hour at most; None while another holder has it, in any process.
 
         A lease whose holder's process is gone can be claimed at once, every other one when it has run out.
         """
         ...
 
     async def renew(self, lease: Lease, seconds: float) -> bool:
-        """Keep a lease for some more time, from now on; False if it was lost."""
+        """Keep a lease for some more time, from now on and an hour at most; False if it was lost."""
         ...
 
     async def release(self, lease: Lease) -> None:

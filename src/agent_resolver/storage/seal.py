@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Final
 
 from agent_resolver.storage.errors import UnreadableFile, UnwritableFile
-from agent_resolver.storage.file import create_beside, read_bounded, sweep_temporary
+from agent_resolver.storage.file import create_beside, read_bounded, sweep_temporary, tighten
 
 _NONCE_BYTES: Final = 12
 _KEY_BYTES: Final = 32
@@ -54,6 +54,7 @@ def key_beside(path: str) -> bytes:
         except OSError as error:
             problem = f"cannot be made: {error.strerror}; name a variable with a key in `state.key_env` instead"
             raise UnwritableFile(path, problem) from error
+    tighten(path, 0o600)
     key = read_bounded(path, _KEY_BYTES)
     if len(key) != _KEY_BYTES:
         problem = f"is no key of {_KEY_BYTES} bytes: put back the one that was there, or results cannot be told again"

@@ -32,7 +32,7 @@ from agent_resolver.storage import MIGRATIONS, Busy, Database, SqliteStore, Unre
 from tests.storage.conformance import do, read, write
 
 VERSION = len(MIGRATIONS)
-OTHER_TABLES = {"audit", "audit_seal", "wake", "sqlite_sequence"}
+OTHER_TABLES = {"audit", "audit_mark", "audit_seal", "wake", "sqlite_sequence"}
 
 
 @pytest.fixture
@@ -330,6 +330,54 @@ def test_what_an_interruption_left_open_is_undone_before_anything_else(path: Pat
     assert ask(path, "SELECT subject FROM rate ORDER BY position") == [("kept",)]
 
 
+# Who may read it ------------------------------------------------------------------------------------------------------
+
+
+def modes_of(folder: Path) -> dict[str, int]:
+    return {file.name: stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir() if file.name != ".gitignore"}
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022])
+def test_only_its_owner_may_read_the_state_and_what_is_beside_it(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        database = opened(tmp_path / ".agent" / "state.db")
+        with database.whole() as connection:
+            put(connection, "kept")
+        found = modes_of(tmp_path / ".agent")
+        database.close()
+    finally:
+        os.umask(before)
+
+    assert found == {"state.db": 0o600, "state.db-wal": 0o600, "state.db-shm": 0o600}
+    assert stat.S_IMODE((tmp_path / ".agent").stat().st_mode) == 0o700
+
+
+def test_rights_that_an_older_version_left_are_taken_away(tmp_path: Path) -> None:
+    folder = tmp_path / ".agent"
+    first = opened(folder / "state.db")
+    with first.whole() as connection:
+        put(connection, "kept")
+    for file in (folder, *folder.iterdir()):
+        file.chmod(0o777)
+
+    second = opened(folder / "state.db")
+
+    assert modes_of(folder) == {"state.db": 0o600, "state.db-wal": 0o600, "state.db-shm": 0o600}
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert subjects(first) == subjects(second) == ["kept"]
+    first.close()
+    second.close()
+
+
+def test_the_folder_of_a_project_keeps_its_rights(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+
+    opened(tmp_path / "state.db").close()
+
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+
+
 # A full disk ----------------------------------------------------------------------------------------------------------
 
 
@@ -581,6 +629,17 @@ def test_an_older_file_becomes_one_of_this_version_and_loses_nothing(
     assert [(use.subject, use.at) for use in uses] == [("acme", 1.5), ("other", 2.0), ("acme", 2.5)]
     assert ask(path, "PRAGMA user_version") == [(VERSION,)]
     store.close()
+
+
+@older
+def test_an_older_file_is_not_opened_with_a_key(path: Path, make: Callable[[Path], Path]) -> None:
+    """It has no seal that shows that it is whole; whoever can edit a file could make it an older one."""
+    make(path)
+
+    with pytest.raises(UnreadableFile, match="an older version of this program sealed it with a key: set it aside"):
+        SqliteStore(str(path), key=b"the key")
+
+    assert ask(path, "PRAGMA user_version") != [(VERSION,)]
 
 
 @older

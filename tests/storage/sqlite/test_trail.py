@@ -168,8 +168,9 @@ values = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, 
 json_values = st.recursive(values, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=4)
 
 
-def test_whatever_a_body_holds_it_verifies_and_is_read_as_written() -> None:
-    database = Database(":memory:")
+def test_whatever_a_body_holds_it_verifies_and_is_read_as_written(path: Path) -> None:
+    database = Database(str(path), KEY)
+    database._connection.execute("PRAGMA synchronous = OFF")
     committer = Committer(database, lambda: AT, KEY, lambda _: None)
     appended: list[dict[str, object]] = []
 
@@ -256,6 +257,16 @@ EDITS: dict[str, tuple[str, ...]] = {
     "the root": ("UPDATE audit_seal SET root = '0'",),
     "a root in another type": ("UPDATE audit_seal SET root = CAST(root AS BLOB)",),
     "the seal removed": ("DELETE FROM audit_seal",),
+    "the number of the seal": ("UPDATE audit_seal SET number = number + 1",),
+    "a seal in another type": ("UPDATE audit_seal SET seal = CAST(seal AS BLOB)",),
+    "no seal": ("UPDATE audit_seal SET seal = ''",),
+    "the mark": ("UPDATE audit_mark SET mark = ''",),
+    "the mark removed": ("DELETE FROM audit_mark",),
+    "all removed and an empty seal": (
+        "DELETE FROM audit",
+        "UPDATE audit_seal SET count = 0, root = '', number = 0, seal = ''",
+        "UPDATE audit_mark SET mark = ''",
+    ),
     "an anchor where nothing was pruned": ("UPDATE audit_seal SET anchor_seal = '0'",),
     "heads where nothing was pruned": ("""UPDATE audit_seal SET anchor_heads = '{"z":{"sequence":1,"hash":"0"}}'""",),
     "heads that are no JSON": ("UPDATE audit_seal SET anchor_heads = '{'",),
@@ -322,7 +333,7 @@ def test_a_root_that_was_seen_earlier_cannot_be_made_an_anchor_without_the_key(p
 
     edit(path, "DELETE FROM audit WHERE position <= 3", anchor)
 
-    assert faults(path, KEY) == ["the anchor that pruning left was changed"]
+    assert faults(path, KEY)[0] == "the anchor that pruning left was changed"
 
 
 def seal_root(path: Path) -> str:
@@ -331,6 +342,72 @@ def seal_root(path: Path) -> str:
     store.close()
     assert seal is not None
     return seal.root
+
+
+def table(path: Path, name: str) -> list[tuple[object, ...]]:
+    connection = sqlite3.connect(path)
+    rows = connection.execute(f"SELECT * FROM {name}").fetchall()  # noqa: S608 - a name of ours
+    connection.close()
+    return rows
+
+
+def put_back(path: Path, name: str, rows: list[tuple[object, ...]]) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute(f"DELETE FROM {name}")  # noqa: S608 - as above
+    connection.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(rows[0]))})", rows)  # noqa: S608
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize("key", [None, KEY], ids=["without a key", "with a key"])
+@pytest.mark.parametrize("before", ["", "ab"], ids=["of a new file", "of a shorter trail"])
+def test_a_tail_that_is_cut_under_an_earlier_seal_is_found(path: Path, before: str, key: bytes | None) -> None:
+    filled(path, before, key)
+    earlier = table(path, "audit_seal")
+    filled(path, "cab", key)
+
+    edit(path, f"DELETE FROM audit WHERE position > {len(before)}")  # noqa: S608 - a number
+    put_back(path, "audit_seal", earlier)
+
+    assert faults(path, key)
+
+
+def test_without_the_key_no_empty_trail_can_be_made(path: Path, tmp_path: Path) -> None:
+    """Also not with the seal of a new file that was made without the key, or with another one."""
+    filled(path, "abacb", KEY)
+    edit(path, "DELETE FROM audit")
+    for name, key in (("none", None), ("another", b"another")):
+        new = filled(tmp_path / f"{name}.db", "", key)
+        for each in ("audit_seal", "audit_mark"):
+            put_back(path, each, table(new, each))
+
+        assert faults(path, KEY)
+
+
+def test_a_process_goes_on_under_no_earlier_seal_than_its_own(path: Path) -> None:
+    """Not even where the whole trail is one that the file once had."""
+    filled(path, "ab")
+    names = ("audit", "audit_seal", "audit_mark")
+    earlier = {name: table(path, name) for name in names}
+    store = SqliteStore(str(path))
+    do(append_record(store, done("c")))
+    for name in names:
+        put_back(path, name, earlier[name])
+    assert faults(path) == []
+
+    with pytest.raises(UnreadableFile, match="was edited, see `agent audit verify`"):
+        do(append_record(store, done("d")))
+    store.close()
+
+
+@pytest.mark.parametrize("key", [None, b"another"])
+def test_nothing_is_appended_to_a_trail_that_another_key_sealed(path: Path, key: bytes | None) -> None:
+    store = SqliteStore(str(filled(path, key=KEY)), key=key)
+
+    with pytest.raises(UnreadableFile, match="was edited, see `agent audit verify`"):
+        do(append_record(store, done("a")))
+    store.close()
+    assert faults(path, KEY) == []
 
 
 @pytest.mark.parametrize("statements", EDITS.values(), ids=EDITS)
@@ -350,7 +427,7 @@ def test_a_trail_that_does_not_verify_is_not_pruned(path: Path, statements: tupl
     assert removed == 0
     assert sqlite_dump(path) == before
     # Where the seal says that there are no records, there are none to remove.
-    is_empty = "count = 0" in statements[-1]
+    is_empty = any("count = 0" in statement for statement in statements)
     assert told == ([] if is_empty else ["has an audit trail that was edited, see `agent audit verify`"])
 
 

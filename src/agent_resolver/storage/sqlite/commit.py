@@ -3,9 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec import structs
+
 from agent_resolver.storage.port import Result
 from agent_resolver.storage.sqlite.database import Database
-from agent_resolver.storage.sqlite.trail import EditedTrail, append_records
+from agent_resolver.storage.sqlite.trail import EditedTrail, TrailEnd, append_records
 from agent_resolver.storage.sqlite.transaction import SqliteTransaction
 
 Work = Callable[[SqliteTransaction], Result]
@@ -36,6 +38,8 @@ class Committer:
         self._now = now
         self._key = key
         self._on_wake = on_wake
+        self._trail_end: TrailEnd | None = None
+        """The end of the trail after the last commit here that added to it."""
 
     def commit_alone(self, work: Work[Result], *, may_wait: bool = True) -> Result:
         """Do one piece of work, and commit it.
@@ -46,7 +50,8 @@ class Committer:
         with self._database.whole(may_wait=may_wait) as connection:
             transaction = SqliteTransaction(connection, self._database.path, self._key)
             result = self._do(work, transaction)
-            self._extend_trail(transaction)
+            end = self._extend_trail(transaction)
+        self._trail_end = end
         self._tell(transaction)
         return result
 
@@ -67,7 +72,8 @@ class Committer:
         with self._database.whole() as connection:
             transaction = SqliteTransaction(connection, self._database.path, self._key)
             outcomes = [self._attempt_part(work, transaction) for work in works]
-            self._extend_trail(transaction)
+            end = self._extend_trail(transaction)
+        self._trail_end = end
         self._tell(transaction)
         return outcomes
 
@@ -95,10 +101,15 @@ class Committer:
         finally:
             transaction.take_back()
 
-    def _extend_trail(self, transaction: SqliteTransaction) -> None:
-        records = transaction.to_append
-        if records:
-            append_records(transaction.connection, self._database.path, records, self._now(), self._key)
+    def _extend_trail(self, transaction: SqliteTransaction) -> TrailEnd | None:
+        """Add what the work recorded to the trail; its end once this is committed."""
+        records, end = transaction.to_append, self._trail_end
+        if end is not None and transaction.has_pruned:
+            # The work has changed the seal itself, which has to be read again.
+            end = structs.replace(end, version=-1)
+        if not records:
+            return end
+        return append_records(transaction.connection, self._database.path, records, self._now(), self._key, last=end)
 
     def _tell(self, transaction: SqliteTransaction) -> None:
         if transaction.to_wake:

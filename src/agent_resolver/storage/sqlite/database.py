@@ -3,15 +3,18 @@
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
-from agent_resolver.storage.errors import UnreadableFile
+from agent_resolver.storage.errors import UNUSABLE, UnreadableFile
+from agent_resolver.storage.file import tighten
 from agent_resolver.storage.sqlite.owner import owners_folder, remember_gone
+from agent_resolver.storage.sqlite.trail import seal_first
 
 _APPLICATION: Final = 0x41524553
 """Marks the file as ours: `ARES`."""
 
+_FOLDER: Final = ".agent"
 _WAIT_SECONDS: Final = 30
 _ATTEMPTS: Final = 100
 _BEFORE_NAMES_WERE_KEPT: Final = 2
@@ -151,6 +154,10 @@ MIGRATIONS: Final = (
     ALTER TABLE pending ADD COLUMN effects TEXT NOT NULL DEFAULT '';
     ALTER TABLE pending ADD COLUMN takes_approver INTEGER NOT NULL DEFAULT 0;
     CREATE INDEX pending_by_requester ON pending (requester, answer);
+    ALTER TABLE audit_seal ADD COLUMN number INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE audit_seal ADD COLUMN seal TEXT NOT NULL DEFAULT '';
+    CREATE TABLE audit_mark (id INTEGER PRIMARY KEY CHECK (id = 1), mark TEXT NOT NULL);
+    INSERT INTO audit_mark VALUES (1, '');
     """,
 )
 """Each script brings the schema from one version to the next; they are only ever added to."""
@@ -185,23 +192,31 @@ def _kept_or_undone(connection: sqlite3.Connection, end: str, *undo: str) -> Ite
 class Database:
     """A connection to the state file. Not for several threads at once: whoever shares it brings the lock."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, key: bytes | None = None) -> None:
         """Open the state file, making it and its folder, and bring it to the newest schema.
+
+        Args:
+            path: The file.
+            key: What seals the trail of a new file.
 
         Raises:
             UnreadableFile: It is no state file, is damaged, or comes from a newer version.
         """
         self.path = path
+        self._identity: tuple[int, int] | None = None
+        """Which file was opened, as the system tells files apart; None until it is open."""
         self._waits = True
         """True while a transaction that begins waits for other processes."""
         self._reading: sqlite3.Connection | None = None
         """The connection for snapshots, opened with the first of them."""
         with self._in_our_words():
             _make_folder(os.path.dirname(path) or ".")
+            _make_private(path)
             self._connection = self._connect()
         try:
             with self._in_our_words():
-                self._prepare()
+                self._prepare(key)
+                self._identity = _identity_of(path)
         except UnreadableFile:
             self.close()
             raise
@@ -209,11 +224,11 @@ class Database:
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
 
-    def _prepare(self) -> None:
+    def _prepare(self, key: bytes | None) -> None:
         version = self._pragma("user_version")
         application = self._pragma("application_id")
         if (application, version) != (_APPLICATION, len(MIGRATIONS)):
-            self._migrate()
+            self._migrate(key)
         # Readers go on while one process writes; a commit is on the disk when it returns.
         self._use_wal()
         self._connection.execute("PRAGMA synchronous = FULL")
@@ -235,7 +250,7 @@ class Database:
     def _pragma(self, name: str) -> int:
         return int(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
 
-    def _migrate(self) -> None:
+    def _migrate(self, key: bytes | None) -> None:
         with self.whole() as connection:
             version, application = self._pragma("user_version"), self._pragma("application_id")
             is_new = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -248,6 +263,7 @@ class Database:
             for script in MIGRATIONS[version:]:
                 for statement in script.split(";"):
                     connection.execute(statement)
+            seal_first(connection, key, is_new=is_new)
             connection.execute(f"PRAGMA application_id = {_APPLICATION}")
             connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
 
@@ -280,6 +296,9 @@ class Database:
                 yield self._connection
 
     def _begin(self, *, may_wait: bool) -> None:
+        # SQLite would go on writing into a file that has lost its name, and what it wrote would be gone with it.
+        if self._identity is not None and _identity_of(self.path) != self._identity:
+            raise sqlite3.OperationalError("it was removed or replaced while it was in use")
         if may_wait != self._waits:
             # Only when it changes: one call after the other sets it never, and it takes as long as a small query.
             self._connection.execute(f"PRAGMA busy_timeout = {_WAIT_SECONDS * 1000 if may_wait else 0}")
@@ -346,7 +365,7 @@ class Database:
         try:
             yield
         except (OSError, sqlite3.Error) as error:
-            raise UnreadableFile(self.path, f"cannot be used as the state file: {error}") from error
+            raise UnreadableFile(self.path, f"{UNUSABLE}: {error}") from error
 
     def close(self) -> None:
         """Close the connections."""
@@ -356,9 +375,30 @@ class Database:
 
 
 def _make_folder(folder: str) -> None:
-    """Make the state folder, out of version control."""
+    """Make the state folder, out of version control; nobody but its owner may enter a folder of our own name."""
     if os.path.isdir(folder):
+        if os.path.basename(folder) == _FOLDER:
+            tighten(folder, 0o700)
         return
     os.makedirs(folder, mode=0o700, exist_ok=True)
     with open(os.path.join(folder, ".gitignore"), "w", encoding="utf-8") as file:
         file.write("*\n")
+
+
+def _make_private(path: str) -> None:
+    """Let nobody but its owner read the state file, nor what SQLite keeps beside it; make it if it is not there.
+
+    A file that is there is not opened: closing it would drop the locks of another connection of this process.
+    """
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    for suffix in ("", "-wal", "-shm"):
+        tighten(f"{path}{suffix}", 0o600)
+
+
+def _identity_of(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino

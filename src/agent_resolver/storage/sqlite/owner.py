@@ -7,6 +7,8 @@ from contextlib import suppress
 from typing import Any, Final
 from weakref import WeakSet
 
+from agent_resolver.storage.file import tighten
+
 fcntl: Any
 try:
     import fcntl
@@ -29,6 +31,7 @@ class Owner:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         os.makedirs(folder, mode=0o700, exist_ok=True)
+        tighten(folder, 0o700)
         self._file = -1
         while self._file < 0:
             self._take_name()

@@ -54,7 +54,7 @@ class SqliteStore:
             UnreadableFile: It is not a state file, is damaged, or comes from a newer version.
         """
         self.path = path
-        self.database = Database(path)
+        self.database = Database(path, key)
         self._seconds = seconds
         self._working: int | None = None
         """The thread that does a piece of work at this moment."""
@@ -157,8 +157,8 @@ class SqliteStore:
 
     async def renew(self, lease: Lease, seconds: float) -> bool:
         """Keep a lease for some more time."""
-        until = self._seconds() + seconds
-        return await self.write(lambda transaction: renew_in(transaction, lease, until))
+        now = self._seconds()
+        return await self.write(lambda transaction: renew_in(transaction, lease, now, seconds))
 
     async def release(self, lease: Lease) -> None:
         """Give a lease back."""

@@ -1,20 +1,28 @@
 """The audit trail in the state file."""
 
 from collections.abc import Iterator
-from sqlite3 import Connection, IntegrityError
+from sqlite3 import Connection, DatabaseError, IntegrityError
 from typing import Any, Final, cast
 
 import msgspec
+from msgspec import Struct
 
-from agent_resolver.core.audit import anchored, chain_faults, extended
+from agent_resolver.core.audit import anchored, chain_faults, extended, is_sealed, new_seal, resealed
 from agent_resolver.schema.audit import AuditRecord, Head, Record, Seal
 from agent_resolver.storage.errors import UnreadableFile
 
 _LAST: Final = "SELECT * FROM audit WHERE ? IS NULL OR run = ? ORDER BY position DESC LIMIT ?"
 _HEAD: Final = "SELECT sequence, hash FROM audit WHERE run = ? ORDER BY sequence DESC LIMIT 1"
 _INSERT: Final = "INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-_SEAL: Final = "SELECT count, root, anchor, anchor_root, anchor_heads, anchor_seal FROM audit_seal"
-_RESEAL: Final = "UPDATE audit_seal SET count = ?, root = ?"
+_SEAL: Final = """
+    SELECT count, root, anchor, anchor_root, anchor_heads, anchor_seal, number, seal, mark
+    FROM audit_seal JOIN audit_mark USING (id)
+"""
+_RESEAL: Final = "UPDATE audit_seal SET count = ?, root = ?, number = ?, seal = ?"
+_REMARK: Final = "UPDATE audit_mark SET mark = ?"
+_SEALED_BEFORE: Final = (
+    "an older version of this program sealed it with a key: set it aside, with its key, and begin a new one"
+)
 _HEADS: Final = msgspec.json.Decoder(dict[str, Head])
 _ANCHOR: Final = "UPDATE audit_seal SET anchor = ?, anchor_root = ?, anchor_heads = ?, anchor_seal = ?"
 
@@ -26,31 +34,94 @@ class EditedTrail(UnreadableFile):
         super().__init__(path, "has an audit trail that was edited, see `agent audit verify`")
 
 
-def append_records(connection: Connection, path: str, records: list[Record], at: str, key: bytes | None) -> None:
+class TrailEnd(Struct, frozen=True):
+    """The end of the trail after a commit of this connection; as long as no other one writes, it is not read again."""
+
+    version: int
+    """What SQLite counts up for a connection whenever another one has written."""
+    seal: Seal
+    heads: dict[str, Head]
+    """The last records of the runs that the commit added to."""
+
+
+def append_records(  # noqa: PLR0913 - what a trail is, and what is added to it
+    connection: Connection, path: str, records: list[Record], at: str, key: bytes | None, *, last: TrailEnd | None
+) -> TrailEnd:
     """Chain and seal these records; all of a commit together, so that the seal is read and written once.
+
+    Args:
+        connection: The state file.
+        path: Its name.
+        records: What is added.
+        at: The time.
+        key: What seals the trail.
+        last: The end of the trail after the last commit of this connection.
 
     Raises:
         EditedTrail: Nothing can follow what is there.
     """
-    seal = read_seal(connection)
-    if seal is None:
-        raise EditedTrail(path)
+    version = int(connection.execute("PRAGMA data_version").fetchone()[0])
+    if last is not None and version == last.version:
+        seal, known = last.seal, last.heads
+    else:
+        seal, known = _trusted_seal(connection, path, key, last), {}
     heads = dict(seal.anchor_heads)
     for run in {record.run for record in records}:
-        match connection.execute(_HEAD, (run,)).fetchone():
-            case (int() as sequence, str() as digest):
-                heads[run] = Head(sequence, digest)
-            case None:
-                pass
-            case _:
-                raise EditedTrail(path)
+        head = known.get(run) or _head_of(connection, path, run)
+        if head is not None:
+            heads[run] = head
     added, sealed = extended(seal, heads, records, at, key)
     try:
         connection.executemany(_INSERT, map(_row_of, added))
-        connection.execute(_RESEAL, (sealed.count, sealed.root))
+        _write_seal(connection, sealed)
     except (IntegrityError, OverflowError):
         # A record is there already that the seal does not count, or a number was edited that has no next one.
         raise EditedTrail(path) from None
+    return TrailEnd(version, sealed, {record.run: Head(record.sequence, record.hash) for record in added})
+
+
+def _trusted_seal(connection: Connection, path: str, key: bytes | None, last: TrailEnd | None) -> Seal:
+    """The seal of a trail that other processes may have added to, and that nobody has edited."""
+    seal = read_seal(connection)
+    if seal is None or not is_sealed(seal, key):
+        raise EditedTrail(path)
+    if last is not None and seal.number < last.seal.number:
+        # Numbers only ever grow: an earlier seal was put back.
+        raise EditedTrail(path)
+    return seal
+
+
+def _head_of(connection: Connection, path: str, run: str) -> Head | None:
+    match connection.execute(_HEAD, (run,)).fetchone():
+        case (int() as sequence, str() as digest):
+            return Head(sequence, digest)
+        case None:
+            return None
+        case _:
+            raise EditedTrail(path)
+
+
+def seal_first(connection: Connection, key: bytes | None, *, is_new: bool) -> None:
+    """Seal a trail that is new, or that an older version of this program kept, which had no such seal.
+
+    Raises:
+        DatabaseError: An older version kept it, and there is a key. Without that seal nothing shows that the trail is
+            whole, and whoever can edit the file could take the version back to get it sealed.
+    """
+    seal = read_seal(connection)
+    if seal is None or seal.seal:
+        return
+    if is_new:
+        _write_seal(connection, new_seal(key))
+    elif key is None:
+        _write_seal(connection, resealed(seal, key))
+    else:
+        raise DatabaseError(_SEALED_BEFORE)
+
+
+def _write_seal(connection: Connection, seal: Seal) -> None:
+    connection.execute(_RESEAL, (seal.count, seal.root, seal.number, seal.seal))
+    connection.execute(_REMARK, (seal.mark,))
 
 
 def read_records(connection: Connection, run: str | None, last: int | None) -> Iterator[AuditRecord]:
@@ -71,6 +142,9 @@ def read_seal(connection: Connection) -> Seal | None:
             str() as anchor_root,
             str() as stored,
             str() as anchor_seal,
+            int() as number,
+            str() as digest,
+            str() as mark,
         ):
             heads = _heads_of(stored)
             if heads is None:
@@ -82,6 +156,9 @@ def read_seal(connection: Connection) -> Seal | None:
                 anchor_root=anchor_root,
                 anchor_heads=heads,
                 anchor_seal=anchor_seal,
+                number=number,
+                seal=digest,
+                mark=mark,
             )
     return None
 
@@ -106,6 +183,7 @@ def prune_records(connection: Connection, path: str, through: int, key: bytes | 
     pruned = anchored(seal, read_records(connection, None, None), through, key)
     heads = msgspec.json.encode(pruned.anchor_heads, order="sorted").decode()
     connection.execute(_ANCHOR, (pruned.anchor, pruned.anchor_root, heads, pruned.anchor_seal))
+    _write_seal(connection, pruned)
     return connection.execute("DELETE FROM audit WHERE position <= ?", (through,)).rowcount
 
 

@@ -68,6 +68,8 @@ class SqliteTransaction(SqliteSnapshot):
         super().__init__(connection, path)
         self._key = key
         self.to_append: list[Record] = []
+        self.has_pruned = False
+        """True if it may have changed the seal of the trail."""
         self.to_wake: set[str] = set()
         """The topics that were woken."""
         self._lent: LentConnection | None = None
@@ -88,6 +90,7 @@ class SqliteTransaction(SqliteSnapshot):
 
     def prune_trail(self, through: int) -> int:
         """Remove records up to a position, and leave an anchor."""
+        self.has_pruned = True
         return prune_records(self.connection, self._path, through, self._key)
 
     def wake(self, topic: str, key: str) -> None:
