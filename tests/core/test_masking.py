@@ -102,3 +102,7 @@ def test_the_values_of_secret_fields_are_found_at_any_depth() -> None:
     assert fields.values_in(value) == {"1234", "5", "2.5", "hunter2"}
     assert SecretFields(is_whole=True).values_in({"a": ["x"], "b": 1}) == {"x", "1"}
     assert SecretFields().values_in({"a": "x"}) == frozenset()
+
+
+def test_what_is_not_there_is_not_hidden() -> None:
+    assert SecretFields().mask({"a": None, "list": [None, True]}) == {"a": None, "list": [None, True]}
