@@ -184,8 +184,8 @@ async def test_a_descriptor_says_what_the_lock_says(offered: Offered) -> None:
     assert descriptor.input_schema["required"] == ["text"]
 
 
-async def test_nothing_of_what_was_said_to_a_server_is_in_the_records(offered: Offered) -> None:
-    async with offered(use(locked("raw.py"), "echo", "fail")) as offer:
+async def test_no_content_of_a_call_is_in_records_that_keep_digests_alone(offered: Offered) -> None:
+    async with offered(use(locked("raw.py"), "echo", "fail"), ports={"keeps_content": False}) as offer:
         assert await offer.result("raw.echo", text=CANARY) == {"text": CANARY}
         await offer.failure("raw.echo", text=[CANARY])
         await offer.failure("raw.fail", text=CANARY)
