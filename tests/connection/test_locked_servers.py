@@ -69,12 +69,15 @@ async def test_a_descriptor_says_what_the_lock_says(offered: Offered) -> None:
     assert descriptor.input_schema["required"] == ["text"]
 
 
-async def test_nothing_of_what_was_said_to_a_server_is_in_the_records(offered: Offered) -> None:
+async def test_records_show_what_a_server_was_given_and_gave_and_none_of_its_errors(offered: Offered) -> None:
     async with offered(use(locked("raw.py"), "echo", "fail")) as offer:
-        assert await offer.result("raw.echo", text=CANARY) == {"text": CANARY}
+        assert await offer.result("raw.echo", text="hello", password=CANARY) == {"text": "hello", "password": CANARY}
         await offer.failure("raw.echo", text=[CANARY])
-        await offer.failure("raw.fail", text=CANARY)
+        await offer.failure("raw.fail", text="hello")
 
+    shown = '{"text":"hello","password":"[redacted]"}'
+    contents = [record.body.get("content") for record in offer.store.trail if record.kind.startswith("call.")]
+    assert contents == [shown, shown, None, '{"text":"hello"}', None]
     assert CANARY not in str(offer.store.trail)
     assert "no such note" not in str(offer.store.trail)
 
