@@ -184,12 +184,15 @@ async def test_a_descriptor_says_what_the_lock_says(offered: Offered) -> None:
     assert descriptor.input_schema["required"] == ["text"]
 
 
-async def test_no_content_of_a_call_is_in_records_that_keep_digests_alone(offered: Offered) -> None:
-    async with offered(use(locked("raw.py"), "echo", "fail"), ports={"keeps_content": False}) as offer:
-        assert await offer.result("raw.echo", text=CANARY) == {"text": CANARY}
+async def test_records_show_what_a_server_was_given_and_gave_and_none_of_its_errors(offered: Offered) -> None:
+    async with offered(use(locked("raw.py"), "echo", "fail")) as offer:
+        assert await offer.result("raw.echo", text="hello", password=CANARY) == {"text": "hello", "password": CANARY}
         await offer.failure("raw.echo", text=[CANARY])
-        await offer.failure("raw.fail", text=CANARY)
+        await offer.failure("raw.fail", text="hello")
 
+    shown = '{"text":"hello","password":"[redacted]"}'
+    contents = [record.body.get("content") for record in offer.store.trail if record.kind.startswith("call.")]
+    assert contents == [shown, shown, None, '{"text":"hello"}', None]
     assert CANARY not in str(offer.store.trail)
     assert "no such note" not in str(offer.store.trail)
 

@@ -145,7 +145,7 @@ def _anchor_seal(seal: Seal, key: bytes | None) -> str:
     return _hash_or_hmac(b"anchor" + msgspec.json.encode(content, order="sorted"), key)
 
 
-def _sealed_again(seal: Seal, key: bytes | None, **changes: Any) -> Seal:  # noqa: ANN401 - fields of a seal
+def _sealed_again(seal: Seal, key: bytes | None, **changes: Any) -> Seal:  # noqa: ANN401 - fields of the seal
     changed = structs.replace(seal, **changes)
     digest, mark = _digests_of(changed, key)
     return structs.replace(changed, seal=digest, mark=mark)

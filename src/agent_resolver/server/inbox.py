@@ -77,7 +77,9 @@ def inbox_tools(inbox: Inbox) -> tuple[Tool, ...]:
     text = _text_schema("The answer in words; never a secret", MAX_WORDS)
     decision = _object_schema(["id"], id=_ID, reason=_REASON)
     # Whoever an issuer vouches for may answer without a clearance; without one, `anonymous` comes from anywhere.
-    rules = Rules(classification="PUBLIC" if inbox.only_verified else "INTERNAL")
+    # What people write here is kept with the entry, and not in the trail; nor are the arguments that it shows.
+    hidden = ("answer", "arguments", "reason", "text")
+    rules = Rules(classification="PUBLIC" if inbox.only_verified else "INTERNAL", secret_fields=hidden)
     looks = partial(Descriptor, source=SOURCE, rules=rules, hints=_LOOKS)
     answers = partial(Descriptor, source=SOURCE, rules=rules, hints=_ANSWERS)
     return (
