@@ -440,11 +440,11 @@ def test_with_a_key_no_edit_of_the_trail_verifies(
     (project / "agent.toml").write_text("[state]\nkey_env = 'STATE_KEY'\n")
     edit(recorded(project, b"the key"), "CREATE TABLE noted AS SELECT * FROM audit_seal")
     path = recorded(project, b"the key")
-    assert run("audit", "verify").code == 0
+    assert run("audit", "verify", "--trust").code == 0
 
     edit(path, *statements)
 
-    assert run("audit", "verify").code in {1, 2}
+    assert run("audit", "verify", "--trust").code in {1, 2}
 
 
 def test_audit_verify_without_the_key_that_the_settings_name(project: Path, run: Run, snapshot: Snapshot) -> None:
