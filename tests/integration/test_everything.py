@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_resolver.storage import children_of
 from tests.integration.conftest import Project, entry, processes, raw
 from tests.process import eventually
 
@@ -71,7 +72,9 @@ def test_a_server_that_is_killed_in_a_call_is_told(project: Project, everything:
     command = project.start("tools", "call", "--trust", "everything.trigger-long-running-operation", arguments)
     assert eventually(lambda: "call.started" in project.agent("audit", "show").stdout, 30)
 
-    (server,) = processes(project.folder.parent)
+    # A supervisor stands between the command and the server.
+    (supervisor,) = [pid for pid in processes(project.folder.parent) if children_of(pid)]
+    (server,) = children_of(supervisor)
     os.kill(server, signal.SIGKILL)
     stdout, stderr = command.communicate(timeout=30)
 
