@@ -6,8 +6,8 @@ from typing import Final
 from msgspec import structs
 
 from agent_resolver.core.approval import MAX_OPEN_QUESTIONS, effects_of, expiry
-from agent_resolver.core.masking import excerpt
 from agent_resolver.registry.call import Call
+from agent_resolver.registry.content import arguments_for_approver
 from agent_resolver.registry.errors import NeedsAction
 from agent_resolver.registry.pending_actions import PendingActions
 from agent_resolver.registry.port import Clock, Seal
@@ -21,8 +21,6 @@ from agent_resolver.schema.pending import PendingAction, PendingType
 
 RETRY: Final = "retry"
 """The answer that lets an interrupted call be made again."""
-MAX_SHOWN_BYTES: Final = 16 * 1024
-"""How much of the arguments an approver is shown."""
 _OPERATOR_ROLE: Final = "approver"
 """The role that sees which secrets and grants are missing."""
 
@@ -123,8 +121,8 @@ class Questions:
         """A question about one call, with all that the person who answers has to know of it."""
         descriptor, context, action_id = call.entry.descriptor, call.context, _action_id(binding, count)
         rules = descriptor.rules
-        masked = call.entry.secret_arguments.mask(call.arguments)
-        text = excerpt(redacted(masked, (*call.secrets, *call.entry.source_secrets)), MAX_SHOWN_BYTES)
+        secrets = (*call.secrets, *call.entry.source_secrets)
+        text = arguments_for_approver(call.arguments, call.entry.secret_arguments, secrets)
         return PendingAction(
             id=action_id,
             type=kind,
