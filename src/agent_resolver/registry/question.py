@@ -90,8 +90,7 @@ class Questions:
         """
         binding = digest(["OUTCOME_UNKNOWN", key])
         newest, count = await self._pending.newest(binding)
-        strictness = CLASSIFICATION_RANK[rules.classification]
-        if newest and newest.used_at is None and CLASSIFICATION_RANK[newest.classification] >= strictness:
+        if newest and newest.used_at is None and not _is_too_weak(newest, rules):
             return newest
         if newest and newest.used_at and is_still_unknown and not await is_still_unknown():
             return None
@@ -183,6 +182,13 @@ def pending_of(action: PendingAction, call: Call) -> Pending:
         remedy=remedies.get(action.type, "make the same call once it is there"),
         expires_at=action.expires_at,
     )
+
+
+def _is_too_weak(question: PendingAction, rules: Rules) -> bool:
+    """True if more people could answer a question about an interrupted call than the tool's rules allow now."""
+    is_lower = CLASSIFICATION_RANK[question.classification] < CLASSIFICATION_RANK[rules.classification]
+    lacks_approver = rules.takes_approval and not (question.takes_approver and question.role == rules.approver_role)
+    return is_lower or lacks_approver
 
 
 def _binding_of_approval(call: Call) -> str:
