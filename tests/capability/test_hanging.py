@@ -30,7 +30,7 @@ def release() -> Iterator[threading.Event]:
     event = threading.Event()
     yield event
     event.set()
-    assert eventually(lambda: given_up.given_up_calls._count == 0)
+    assert eventually(lambda: given_up.given_up_calls.count == 0)
 
 
 def hanging(release: threading.Event, capability_id: str = "tests.hang") -> Capability[..., Any]:
@@ -185,6 +185,31 @@ def test_an_async_function_that_blocks_does_not_stop_others(
 
     assert isinstance(outcome, Done)
     assert outcome.result == {"words": "free again"}
+
+
+@pytest.mark.parametrize("make", [hanging, stubborn])
+def test_one_function_that_never_ends_does_not_use_up_the_limit_of_all(
+    make: Any, release: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(given_up, "MAX_GIVEN_UP", 4)
+    monkeypatch.setattr(given_up, "MAX_OF_ONE_FUNCTION", 2)
+    monkeypatch.setattr(worker_loop, "PATIENCE_SECONDS", 0.05)
+    tool = make(release)
+    registry = registry_of(tool, declare(say, "tests.say"), declare(say_async, "tests.say_async"))
+
+    async def scenario() -> list[Outcome]:
+        ended = [await call(registry, tool.descriptor.id) for _ in range(5)]
+        return [*ended, await call(registry, "tests.say"), await call(registry, "tests.say_async")]
+
+    *ended, said, said_async = asyncio.run(scenario())
+
+    codes = [outcome.code for outcome in ended if isinstance(outcome, Failed)]
+    assert codes[:2] == [FailureCode.TIMEOUT] * 2
+    # The loop of an async function counts it a moment later.
+    assert codes[3:] == [FailureCode.SERVER_UNAVAILABLE] * 2
+    assert isinstance(said, Done)
+    assert isinstance(said_async, Done)
+    release.set()
 
 
 def test_after_too_many_calls_that_do_not_end_none_is_made(

@@ -85,6 +85,7 @@ def test_every_word_of_a_declaration_has_its_row_and_its_default() -> None:
         ("capabilities", isolated._AT_ONCE),
         ("capabilities", worker_thread.MAX_THREADS),
         ("capabilities", given_up.MAX_GIVEN_UP),
+        ("capabilities", given_up.MAX_OF_ONE_FUNCTION),
         ("capabilities", MAX_LINE),
         ("calls", pipeline._MAX_KEY),
         ("calls", secret._SHORTEST),

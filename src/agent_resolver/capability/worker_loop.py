@@ -60,7 +60,7 @@ class _LoopCall:
     def give_up(self) -> None:
         """Count the call as one that runs on after its time; in the thread that it runs in."""
         if self.task is not None and not self.task.done():
-            given_up_calls.add()
+            given_up_calls.add(self.function)
             self.is_given_up = True
 
 
@@ -108,7 +108,7 @@ class _LoopThread:
         with suppress(RuntimeError):  # The loop that waited was closed meanwhile.
             call.home.call_soon_threadsafe(call.settle, result, error)
         if call.is_given_up:
-            given_up_calls.remove()
+            given_up_calls.remove(call.function)
         self._running -= 1
         self._stop_when_idle()
 
@@ -137,7 +137,7 @@ class WorkerLoop:
         Raises:
             TooManyGivenUp: Too many functions run on after their time.
         """
-        given_up_calls.require_room()
+        given_up_calls.require_room(function)
         call = _LoopCall(function, arguments)
         self._submit(call)
         watch = call.home.call_later(STALLED_SECONDS, self._replace_if_waiting, call)

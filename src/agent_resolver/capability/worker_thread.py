@@ -100,7 +100,7 @@ class WorkerThreads:
         Raises:
             TooManyGivenUp: Too many functions run on after their time.
         """
-        given_up_calls.require_room()
+        given_up_calls.require_room(function)
         job = _Job(function, arguments)
         begin = time.perf_counter()
         with self._lock:
@@ -133,7 +133,7 @@ class WorkerThreads:
     def _give_up(self, job: _Job) -> None:
         with self._lock:
             if job.state == "running":
-                given_up_calls.add()
+                given_up_calls.add(job.function)
                 self._threads -= 1
                 self._add_thread_for_waiting_job()
             # One that still waits is never called.
@@ -151,7 +151,7 @@ class WorkerThreads:
             job.run()
             with self._lock:
                 if job.state == "given up":
-                    given_up_calls.remove()
+                    given_up_calls.remove(job.function)
                     return
                 job.state = "finished"
                 self._free += 1
