@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import IO, Final
@@ -134,8 +133,11 @@ class PreparedProcesses:
         """End every process."""
         self._retire(self._present)
         for former in self._former:
-            with suppress(subprocess.TimeoutExpired):
+            try:
                 former.process.wait(_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                # A call may have stopped it; its calls end with it.
+                former.process.kill()
 
     def _retire(self, process: PreparedProcess | None) -> None:
         if process is not None and process.parent == os.getpid():
