@@ -187,7 +187,7 @@ def test_an_async_function_that_blocks_does_not_stop_others(
     assert outcome.result == {"words": "free again"}
 
 
-@pytest.mark.parametrize("make", [hanging, stubborn])
+@pytest.mark.parametrize("make", [hanging, blocking, stubborn])
 def test_one_function_that_never_ends_does_not_use_up_the_limit_of_all(
     make: Any, release: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
