@@ -19,7 +19,7 @@ from agent_resolver.capability import Capability, Pace, given_up, worker_loop, w
 from agent_resolver.registry import CallContext, ToolRegistry
 from agent_resolver.schema import Done, Failed, FailureCode, Outcome
 from tests.capability.declared import CONTEXT, Answer, Question, declare
-from tests.process import eventually
+from tests.process import comes_true, eventually
 
 VARIABLE = contextvars.ContextVar("VARIABLE", default="nothing")
 
@@ -185,6 +185,32 @@ def test_an_async_function_that_blocks_does_not_stop_others(
 
     assert isinstance(outcome, Done)
     assert outcome.result == {"words": "free again"}
+
+
+def test_one_slow_function_does_not_take_all_threads(
+    release: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_thread, "MAX_THREADS", 4)
+    monkeypatch.setattr(worker_thread, "MAX_THREADS_OF_ONE", 2)
+
+    waiting: list[str] = []
+
+    def wait(request: Question) -> Answer:
+        """Wait for others."""
+        waiting.append(request.words)
+        release.wait()
+        return Answer(words=request.words)
+
+    registry = registry_of(declare(wait, "tests.wait", timeout_seconds=30), declare(say, "tests.say"))
+
+    async def scenario() -> list[Outcome]:
+        slow = [asyncio.create_task(call(registry, "tests.wait")) for _ in range(8)]
+        await comes_true(lambda: len(waiting) == 2)
+        said = await call(registry, "tests.say")
+        release.set()
+        return [said, *await asyncio.gather(*slow)]
+
+    assert all(isinstance(outcome, Done) for outcome in asyncio.run(scenario()))
 
 
 @pytest.mark.parametrize("make", [hanging, blocking, stubborn])

@@ -84,6 +84,7 @@ def test_every_word_of_a_declaration_has_its_row_and_its_default() -> None:
         ("capabilities", declaration._MAX_DESCRIPTION),
         ("capabilities", isolated._AT_ONCE),
         ("capabilities", worker_thread.MAX_THREADS),
+        ("capabilities", worker_thread.MAX_THREADS_OF_ONE),
         ("capabilities", given_up.MAX_GIVEN_UP),
         ("capabilities", given_up.MAX_OF_ONE_FUNCTION),
         ("capabilities", MAX_LINE),
