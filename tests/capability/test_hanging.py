@@ -187,9 +187,7 @@ def test_an_async_function_that_blocks_does_not_stop_others(
     assert outcome.result == {"words": "free again"}
 
 
-def test_one_slow_function_does_not_take_all_threads(
-    release: threading.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_slow_function_does_not_take_all_threads(release: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_thread, "MAX_THREADS", 4)
     monkeypatch.setattr(worker_thread, "MAX_THREADS_OF_ONE", 2)
 

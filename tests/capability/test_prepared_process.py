@@ -105,6 +105,14 @@ def test_a_prepared_process_that_was_killed_is_replaced() -> None:
     assert invoke(tools.size, words="xx") == {"words": "2"}
 
 
+def test_a_prepared_process_that_a_call_stopped_is_replaced() -> None:
+    before = parent_of_calls()
+    os.kill(before, signal.SIGSTOP)
+
+    assert parent_of_calls() != before
+    assert eventually(lambda: not is_running(before))
+
+
 @pytest.mark.slow
 def test_a_prepared_process_that_a_call_stopped_does_not_stay_behind() -> None:
     script = (
