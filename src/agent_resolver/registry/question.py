@@ -72,7 +72,8 @@ class Questions:
 
     async def clarification(self, call: Call, question: str) -> PendingAction | Failed:
         """Ask what a tool wants to know in this very call; the tool's rules decide who may answer."""
-        (message,) = redacted([question], call.secrets)
+        # The tool may repeat in it what no record and no list may show.
+        (message,) = redacted([question], call.all_secrets())
         binding = _binding_of_call("CLARIFICATION", call, message)
         newest, count = await self._pending.newest(binding)
         if newest is not None:
