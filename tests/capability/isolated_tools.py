@@ -172,8 +172,8 @@ async def quit_early(request: Order) -> Answer:
 
 @isolated("crash")
 def crash(request: Order) -> Answer:
-    """Die."""
-    os.kill(os.getpid(), signal.SIGSEGV)
+    """Die of a signal."""
+    os.kill(os.getpid(), int(request.words or signal.SIGSEGV))
     time.sleep(FOREVER)
     return Answer(words="")
 

@@ -19,7 +19,7 @@ from agent_resolver.capability import Capability, Pace, given_up, worker_loop, w
 from agent_resolver.registry import CallContext, ToolRegistry
 from agent_resolver.schema import Done, Failed, FailureCode, Outcome
 from tests.capability.declared import CONTEXT, Answer, Question, declare
-from tests.process import eventually
+from tests.process import comes_true, eventually
 
 VARIABLE = contextvars.ContextVar("VARIABLE", default="nothing")
 
@@ -30,7 +30,7 @@ def release() -> Iterator[threading.Event]:
     event = threading.Event()
     yield event
     event.set()
-    assert eventually(lambda: given_up.given_up_calls._count == 0)
+    assert eventually(lambda: given_up.given_up_calls.count == 0)
 
 
 def hanging(release: threading.Event, capability_id: str = "tests.hang") -> Capability[..., Any]:
@@ -185,6 +185,55 @@ def test_an_async_function_that_blocks_does_not_stop_others(
 
     assert isinstance(outcome, Done)
     assert outcome.result == {"words": "free again"}
+
+
+def test_one_slow_function_does_not_take_all_threads(release: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_thread, "MAX_THREADS", 4)
+    monkeypatch.setattr(worker_thread, "MAX_THREADS_OF_ONE", 2)
+
+    waiting: list[str] = []
+
+    def wait(request: Question) -> Answer:
+        """Wait for others."""
+        waiting.append(request.words)
+        release.wait()
+        return Answer(words=request.words)
+
+    registry = registry_of(declare(wait, "tests.wait", timeout_seconds=30), declare(say, "tests.say"))
+
+    async def scenario() -> list[Outcome]:
+        slow = [asyncio.create_task(call(registry, "tests.wait")) for _ in range(8)]
+        await comes_true(lambda: len(waiting) == 2)
+        said = await call(registry, "tests.say")
+        release.set()
+        return [said, *await asyncio.gather(*slow)]
+
+    assert all(isinstance(outcome, Done) for outcome in asyncio.run(scenario()))
+
+
+@pytest.mark.parametrize("make", [hanging, blocking, stubborn])
+def test_one_function_that_never_ends_does_not_use_up_the_limit_of_all(
+    make: Any, release: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(given_up, "MAX_GIVEN_UP", 4)
+    monkeypatch.setattr(given_up, "MAX_OF_ONE_FUNCTION", 2)
+    monkeypatch.setattr(worker_loop, "PATIENCE_SECONDS", 0.05)
+    tool = make(release)
+    registry = registry_of(tool, declare(say, "tests.say"), declare(say_async, "tests.say_async"))
+
+    async def scenario() -> list[Outcome]:
+        ended = [await call(registry, tool.descriptor.id) for _ in range(5)]
+        return [*ended, await call(registry, "tests.say"), await call(registry, "tests.say_async")]
+
+    *ended, said, said_async = asyncio.run(scenario())
+
+    codes = [outcome.code for outcome in ended if isinstance(outcome, Failed)]
+    assert codes[:2] == [FailureCode.TIMEOUT] * 2
+    # The loop of an async function counts it a moment later.
+    assert codes[3:] == [FailureCode.SERVER_UNAVAILABLE] * 2
+    assert isinstance(said, Done)
+    assert isinstance(said_async, Done)
+    release.set()
 
 
 def test_after_too_many_calls_that_do_not_end_none_is_made(

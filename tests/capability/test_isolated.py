@@ -175,6 +175,7 @@ def test_an_error_is_told_with_its_place_and_without_its_words() -> None:
         (tools.leave, "3", "ended with the exit code 3"),
         (tools.leave, "0", "ended with the exit code 0"),
         (tools.crash, "", "was ended by SIGSEGV"),
+        (tools.crash, "40", "was ended by signal 40"),
     ],
 )
 def test_a_process_that_dies_says_so(tool: Capability[..., Any], words: str, how: str) -> None:

@@ -39,6 +39,27 @@ def paths(found: tuple[ModuleSource, ...]) -> list[str]:
     return [source.path for source in found]
 
 
+def test_a_star_covers_all_modules_of_its_package(project: Path, sources: LoadedSources) -> None:
+    """Those that the package names in `__all__` are imported, and any expression can make that list."""
+    file = write(project, "start.py", "from pack import *\nfrom plain import *")
+    write(project, "pack/__init__.py", "__all__ = ['in' + 'ner']")
+    write(project, "pack/inner.py", "import further")
+    write(project, "pack/nested/__init__.py")
+    write(project, "pack/nested/unused.py")
+    write(project, "plain.py")
+    write(project, "further.py")
+    sources.cover(str(project))
+
+    assert paths(sources.code_of("start", file)) == [
+        "further.py",
+        "pack/__init__.py",
+        "pack/inner.py",
+        "pack/nested/__init__.py",
+        "plain.py",
+        "start.py",
+    ]
+
+
 def test_every_way_to_import_by_a_statement_is_followed(project: Path, sources: LoadedSources) -> None:
     imports = """
 import plain

@@ -105,6 +105,35 @@ def test_a_prepared_process_that_was_killed_is_replaced() -> None:
     assert invoke(tools.size, words="xx") == {"words": "2"}
 
 
+def test_a_prepared_process_that_a_call_stopped_is_replaced() -> None:
+    before = parent_of_calls()
+    os.kill(before, signal.SIGSTOP)
+
+    assert parent_of_calls() != before
+    assert eventually(lambda: not is_running(before))
+
+
+@pytest.mark.slow
+def test_a_prepared_process_that_a_call_stopped_does_not_stay_behind() -> None:
+    script = (
+        "import asyncio, json, os, signal; from tests.capability import isolated_tools as t\n"
+        "from tests.capability.declared import CONTEXT\n"
+        "prepared = json.loads(asyncio.run(t.process.invoke({}, CONTEXT))['words'])[0]\n"
+        "os.kill(prepared, signal.SIGSTOP)\n"
+        "print(prepared)"
+    )
+    ours = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+
+    assert eventually(lambda: not is_running(int(ours.stdout)))
+
+
 def test_calls_end_when_the_prepared_process_is_killed(folder: Path) -> None:
     async def scenario() -> None:
         prepared = json.loads((await tools.process.invoke({}, CONTEXT))["words"])[0]

@@ -95,6 +95,13 @@ def test_what_is_not_json_is_not_shown() -> None:
     assert excerpt(object()) == MASK
 
 
+def test_hidden_fields_are_counted_at_any_depth() -> None:
+    fields = SecretFields(frozenset({"pin"}))
+
+    assert fields.count_in({"pin": {"password": 1}, "name": "ada", "list": [{"token": 2}, ({"PIN": 3},)]}) == 2
+    assert fields.count_in("pin") == 0
+
+
 def test_the_values_of_secret_fields_are_found_at_any_depth() -> None:
     fields = SecretFields(frozenset({"pin"}))
     value = {"pin": ["1234", {"a": 5, "b": [True, None, 2.5]}], "name": "ada", "list": [{"password": "hunter2"}]}

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import sys
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pytest
 from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked, NoKeyringError
 
-from agent_resolver.project import ProjectSecrets, SecretPlace
+from agent_resolver.project import ProjectSecrets, SecretPlace, secret
 from agent_resolver.registry import ToolFailure
 from agent_resolver.schema import FailureCode
 
@@ -197,6 +199,24 @@ def test_a_keyring_that_does_not_answer_is_a_failure_without_what_it_said(
         f"The secret KEY cannot be read: the keyring does not answer ({type(error).__name__})",
         "see `[secrets]` in agent.toml",
     )
+
+
+def test_a_keyring_that_hangs_is_a_failure_and_keeps_nothing_from_ending(
+    backend: MemoryKeyring, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may wait for a person who is not there."""
+    release = threading.Event()
+    monkeypatch.setattr(backend, "get_password", lambda *_: release.wait(20))
+    monkeypatch.setattr(secret, "KEYRING_SECONDS", 0.05)
+    begin = time.monotonic()
+
+    assert refused(SecretPlace(keyring="acme/ada"), root)[:2] == (
+        FailureCode.NOT_CONFIGURED,
+        "The secret KEY cannot be read: the keyring does not answer (TimeoutError)",
+    )
+
+    assert time.monotonic() - begin < 10
+    release.set()
 
 
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:

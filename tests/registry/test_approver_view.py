@@ -52,7 +52,7 @@ def test_an_approver_sees_the_arguments_with_their_secrets_masked(stage: Stage) 
     action = asked(stage, agent="keeper@1.0.0", lock="sha256-abc")
 
     assert stage.inbox.arguments_of(action, GRACE) == (
-        f'{{"pin":"{MASK}","iban":"{MASK}","password":"{MASK}","to":"Ada"}}'
+        f'{{"pin":"{MASK}","iban":"{MASK}","password":"{MASK}","to":"Ada"}} (3 fields are hidden)'
     )
     document = stage.inbox.document(action, GRACE)
     assert (document["requester"], document["agent"], document["lock"]) == ("ada", "keeper@1.0.0", "sha256-abc")
@@ -75,8 +75,27 @@ def test_long_arguments_are_cut(stage: Stage) -> None:
     shown = stage.inbox.arguments_of(asked(stage, arguments={"to": "x" * 1_000_000}), GRACE)
 
     assert shown is not None
-    assert len(shown.encode()) == 16 * 1024
-    assert shown.endswith("…")
+    assert shown.endswith("xx… (only 16,384 of 1,000,009 bytes are shown)")
+
+
+def test_an_approver_learns_that_an_argument_is_hidden_behind_long_ones(stage: Stage) -> None:
+    """The caller chooses the order of the arguments, and a name that is masked."""
+    stage.add(closing_tool())
+    arguments = {"note": "x" * 20_000, "to": "Ada", "options": {"token": "everything"}}
+
+    shown = stage.inbox.arguments_of(asked(stage, arguments=arguments), GRACE)
+
+    assert shown is not None
+    assert shown.endswith("… (only 16,384 of 20,055 bytes are shown, 1 field is hidden)")
+
+
+def test_arguments_that_are_nested_too_deeply_to_be_shown_are_said_to_be_hidden(stage: Stage) -> None:
+    deep: dict[str, Any] = {"to": "Ada"}
+    for _ in range(700):
+        deep = {"a": deep}
+    stage.add(closing_tool())
+
+    assert stage.inbox.arguments_of(asked(stage, arguments=deep), GRACE) == f"{MASK} (all arguments are hidden)"
 
 
 @pytest.mark.parametrize("verdict", ["approved", "rejected"])

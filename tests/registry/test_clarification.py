@@ -60,6 +60,21 @@ def asked(outcome: Outcome) -> Pending:
     return outcome
 
 
+def test_a_question_keeps_nothing_of_a_secret_field(stage: Stage) -> None:
+    async def sign(arguments: dict[str, Any], context: CallContext) -> Any:
+        return {"answer": context.ask(f"Sign with {arguments['pin']} for {arguments['to']}?")}
+
+    stage.add(AskingTool(sign, rules=Rules(secret_fields=("pin",))))
+    arguments = {"pin": "canary-1234", "to": "Ada"}
+
+    question = asked(stage.call(MOVE, LIN, arguments))
+
+    assert question.message == "Sign with [redacted] for Ada?"
+    assert "canary" not in str(stage.actions())
+    stage.answer(question.id, "yes", LIN)
+    assert stage.call(MOVE, LIN, arguments) == Done(trace_id=question.trace_id, result={"answer": "yes"})
+
+
 def test_the_call_waits_for_the_answer_and_then_has_it(stage: Stage) -> None:
     stage.add(AskingTool(move))
     first = asked(stage.call(MOVE, LIN, {"ticket": 7}))

@@ -310,3 +310,23 @@ async def _small(_: dict[str, Any]) -> Any:
 
 def test_a_registry_in_memory_has_nothing_to_recover() -> None:
     assert run(ToolRegistry().recover(LATER)) == 0
+
+
+def test_an_answer_that_was_asked_for_without_the_tool_repeats_no_approved_call(path: Path) -> None:
+    """A process that does not have the tool cannot know who may answer; the caller could answer it then."""
+    pay = tool(needs_approval=True)
+    with process(path, pay) as first:
+        waiting = first.call(None, to="acme")
+        assert isinstance(waiting, Pending)
+        run(first.inbox.decide(waiting.id, "approved", answering(GRACE)))
+        first.leave_in_the_middle(None, to="acme")
+    with process(path) as without_tool:
+        without_tool.recover()
+        (weak,) = without_tool.questions()
+        run(without_tool.inbox.answer(weak.id, "retry", answering(ADA)))
+
+    with process(path, pay) as third:
+        assert code_of(third.call(None, to="acme")) == "OUTCOME_UNKNOWN"
+        (question,) = third.questions()
+    assert (weak.takes_approver, question.takes_approver) == (False, True)
+    assert pay.calls == 0

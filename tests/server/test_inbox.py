@@ -102,6 +102,18 @@ def test_arguments_are_shown_to_the_cleared_and_never_listed() -> None:
     assert "canary" not in str(listed)
 
 
+def test_the_trail_keeps_no_arguments_that_an_approver_looked_at() -> None:
+    """They are kept sealed until the question is answered; the trail stays."""
+    stage = staged()
+    stage.call("tickets.close", ADA, {"ticket": "canary-40aa"})
+    cleared = structs.replace(GRACE, clearance="RESTRICTED")
+    (listed,) = result(stage, "list", cleared)["actions"]
+
+    assert "canary" in result(stage, "show", cleared, id=listed["id"])["argumentsShown"]
+
+    assert "canary" not in str(stage.records())
+
+
 def test_what_was_answered_is_listed_on_request() -> None:
     stage = staged()
     action_id = asked(stage)

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from agent_resolver.capability.declaration import Declaration, descriptor_of, unique_words, unsafe_declaration
 from agent_resolver.capability.errors import UnsafeCapability
-from agent_resolver.capability.given_up import MAX_GIVEN_UP, TooManyGivenUp
+from agent_resolver.capability.given_up import TooManyGivenUp
 from agent_resolver.capability.isolated import Isolated, target_of
 from agent_resolver.capability.loaded_source import code_digest, loaded_sources, sources_of
 from agent_resolver.capability.naming import domain_of
@@ -209,8 +209,8 @@ class Capability(Generic[Parameters, Result]):
                 result = await worker_loop.run(self._function, *given)
             else:
                 result = await worker_threads.run(self._pace, self._function, *given)
-        except TooManyGivenUp:
-            message = f"{self.descriptor.id} is not called: {MAX_GIVEN_UP} functions run on although their time is up"
+        except TooManyGivenUp as too_many:
+            message = f"{self.descriptor.id} is not called: {too_many.count} calls run on although their time is up"
             remedy = "find out which tools end with TIMEOUT, and start the command again"
             raise ToolFailure(FailureCode.SERVER_UNAVAILABLE, message, remedy) from None
         return self._encode_result(result)

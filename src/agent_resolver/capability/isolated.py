@@ -324,4 +324,9 @@ def _current_folder() -> str:
 def _describe_exit(status: int | None) -> str:
     if status is None:
         return "was lost"
-    return f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with the exit code {status}"
+    if status >= 0:
+        return f"ended with the exit code {status}"
+    try:
+        return f"was ended by {signal.Signals(-status).name}"
+    except ValueError:  # Those for programs' own use have no names.
+        return f"was ended by signal {-status}"

@@ -18,6 +18,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader, SourcelessFileLoader
 from importlib.util import spec_from_file_location
+from pkgutil import iter_modules
 from types import CodeType, ModuleType
 from typing import Any, Final
 
@@ -161,7 +162,7 @@ class LoadedSources:
         waiting = [found[module]]
         while waiting:
             source = waiting.pop()
-            for name in _imported_names(source):
+            for name in _expand_stars(_imported_names(source)):
                 if name in judged or name in found:
                     continue
                 judged.add(name)
@@ -242,6 +243,18 @@ def _locate(name: str) -> str | None:
         folders = spec.submodule_search_locations or ()
     is_source = spec is not None and isinstance(spec.loader, SourceFileLoader)
     return spec.origin if spec is not None and is_source else None
+
+
+def _expand_stars(names: Iterable[str]) -> Iterator[str]:
+    """Every name, and for `package.*` all modules of the package: its `__all__` may import any of them."""
+    for name in names:
+        package, _, last = name.rpartition(".")
+        if last != "*":
+            yield name
+            continue
+        file = _locate(package) or ""
+        if os.path.basename(file) == "__init__.py":
+            yield from (f"{package}.{module.name}" for module in iter_modules([os.path.dirname(file)]))
 
 
 def _with_parents(name: str) -> Iterator[str]:

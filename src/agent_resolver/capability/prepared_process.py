@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import IO, Final
@@ -82,6 +81,15 @@ class PreparedProcess:
             raise
         return call, channel
 
+    def is_stopped(self) -> bool:
+        """True if a signal stopped the process, so that it takes no calls."""
+        try:
+            status = Path(f"/proc/{self.process.pid}/stat").read_bytes()
+        except OSError:
+            return False
+        # The name of the program comes first, in parentheses, and may hold any characters.
+        return status.rpartition(b")")[2].split()[:1] == [b"T"]
+
     def close(self) -> None:
         """Let the process end, which it does when its last call has."""
         self._control.close()
@@ -125,6 +133,11 @@ class PreparedProcesses:
     def _current_process(self) -> PreparedProcess:
         self._former = [former for former in self._former if former.process.poll() is None]
         preparation, present = self._prepare(), self._present
+        if present is not None and present.is_stopped():
+            # A call did that: it runs as the same user. Nothing else would ever let it go on.
+            present.process.kill()
+            self._retire(present)
+            present = None
         if present is None or present.preparation is not preparation or present.parent != os.getpid():
             self._retire(present)
             present = self._present = PreparedProcess(preparation, "loaded")
@@ -134,8 +147,11 @@ class PreparedProcesses:
         """End every process."""
         self._retire(self._present)
         for former in self._former:
-            with suppress(subprocess.TimeoutExpired):
+            try:
                 former.process.wait(_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                # A call may have stopped it; its calls end with it.
+                former.process.kill()
 
     def _retire(self, process: PreparedProcess | None) -> None:
         if process is not None and process.parent == os.getpid():

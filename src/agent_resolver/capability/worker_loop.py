@@ -60,7 +60,7 @@ class _LoopCall:
     def give_up(self) -> None:
         """Count the call as one that runs on after its time; in the thread that it runs in."""
         if self.task is not None and not self.task.done():
-            given_up_calls.add()
+            given_up_calls.add(self.function)
             self.is_given_up = True
 
 
@@ -71,8 +71,10 @@ class _LoopThread:
         self.loop = asyncio.new_event_loop()
         self.waiting: deque[_LoopCall] = deque()
         """Calls that were not started yet."""
-        self._running = 0
+        self._running: dict[asyncio.Task[None], _LoopCall] = {}
         self._is_over = False
+        self._blocker: Callable[..., Any] | None = None
+        """The function that blocked the loop, once it is given up; None if only a task of a function did."""
         Thread(target=self._work, name="async capabilities", daemon=True).start()
 
     def submit(self, call: _LoopCall) -> None:
@@ -82,7 +84,11 @@ class _LoopThread:
 
     def retire(self) -> None:
         """End the loop once its last call has ended."""
-        given_up_calls.add()
+        task = asyncio.current_task(self.loop)
+        # The loop may go on and end its calls at any moment.
+        call = self._running.get(task) if task is not None else None
+        self._blocker = call.function if call is not None else None
+        given_up_calls.add(self._blocker)
         self.loop.call_soon_threadsafe(self._begin_to_end)
 
     def _begin_to_end(self) -> None:
@@ -96,8 +102,8 @@ class _LoopThread:
     def _start_next(self) -> None:
         with suppress(IndexError):  # It was given up, or moved to another loop.
             call = self.waiting.popleft()
-            self._running += 1
             call.task = self.loop.create_task(self._perform(call), context=call.context)
+            self._running[call.task] = call
 
     async def _perform(self, call: _LoopCall) -> None:
         result, error = None, None
@@ -108,8 +114,9 @@ class _LoopThread:
         with suppress(RuntimeError):  # The loop that waited was closed meanwhile.
             call.home.call_soon_threadsafe(call.settle, result, error)
         if call.is_given_up:
-            given_up_calls.remove()
-        self._running -= 1
+            given_up_calls.remove(call.function)
+        if call.task is not None:
+            del self._running[call.task]
         self._stop_when_idle()
 
     def _work(self) -> None:
@@ -121,7 +128,7 @@ class _LoopThread:
                 self.loop.run_forever()
             is_ended = self._is_over and not self._running
         self.loop.close()
-        given_up_calls.remove()
+        given_up_calls.remove(self._blocker)
 
 
 class WorkerLoop:
@@ -137,7 +144,7 @@ class WorkerLoop:
         Raises:
             TooManyGivenUp: Too many functions run on after their time.
         """
-        given_up_calls.require_room()
+        given_up_calls.require_room(function)
         call = _LoopCall(function, arguments)
         self._submit(call)
         watch = call.home.call_later(STALLED_SECONDS, self._replace_if_waiting, call)

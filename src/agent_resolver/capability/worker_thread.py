@@ -13,11 +13,14 @@ from contextvars import copy_context
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from agent_resolver.capability.given_up import given_up_calls
 
 MAX_THREADS: Final = 32
 """How many functions run at the same time; further calls wait."""
+MAX_THREADS_OF_ONE: Final = 16
+"""How many of the threads one function may take: however slow it is, there is room for others."""
 QUICK_SECONDS: Final = 0.0002
 """How long the event loop waits for a function that was quick the last time.
 
@@ -26,12 +29,21 @@ To sleep, and to be woken through the loop's selector, takes longer than a quick
 
 
 class Pace:
-    """Remembers of one function whether it was quick the last time."""
+    """What is known of one function: whether it was quick the last time, and how many of its calls run."""
 
-    __slots__ = ("is_quick",)
+    __slots__ = ("_room", "is_quick")
 
     def __init__(self) -> None:
         self.is_quick = True
+        self._room: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+    def room(self) -> asyncio.Semaphore:
+        """Holds back calls while the function has all the threads that it may have."""
+        loop = asyncio.get_running_loop()
+        room = self._room.get(loop)
+        if room is None:
+            room = self._room[loop] = asyncio.Semaphore(MAX_THREADS_OF_ONE)
+        return room
 
 
 class _Job:
@@ -100,17 +112,18 @@ class WorkerThreads:
         Raises:
             TooManyGivenUp: Too many functions run on after their time.
         """
-        given_up_calls.require_room()
-        job = _Job(function, arguments)
-        begin = time.perf_counter()
-        with self._lock:
-            self._free -= 1
-            self._add_thread_for_waiting_job()
-        self._jobs.put(job)
-        is_finished = pace.is_quick and job.finished.acquire(timeout=QUICK_SECONDS)
-        if not is_finished:
-            await self._wait_for(job)
-            pace.is_quick = time.perf_counter() - begin < QUICK_SECONDS
+        async with pace.room():
+            given_up_calls.require_room(function)
+            job = _Job(function, arguments)
+            begin = time.perf_counter()
+            with self._lock:
+                self._free -= 1
+                self._add_thread_for_waiting_job()
+            self._jobs.put(job)
+            is_finished = pace.is_quick and job.finished.acquire(timeout=QUICK_SECONDS)
+            if not is_finished:
+                await self._wait_for(job)
+                pace.is_quick = time.perf_counter() - begin < QUICK_SECONDS
         return job.unpack()
 
     async def _wait_for(self, job: _Job) -> None:
@@ -133,7 +146,7 @@ class WorkerThreads:
     def _give_up(self, job: _Job) -> None:
         with self._lock:
             if job.state == "running":
-                given_up_calls.add()
+                given_up_calls.add(job.function)
                 self._threads -= 1
                 self._add_thread_for_waiting_job()
             # One that still waits is never called.
@@ -151,7 +164,7 @@ class WorkerThreads:
             job.run()
             with self._lock:
                 if job.state == "given up":
-                    given_up_calls.remove()
+                    given_up_calls.remove(job.function)
                     return
                 job.state = "finished"
                 self._free += 1

@@ -87,6 +87,20 @@ class SecretFields(Struct, frozen=True):
             return [self._mask_fields(item) for item in value]
         return value
 
+    def count_in(self, value: Any) -> int:  # noqa: ANN401 - a JSON value
+        """The number of fields that the mask hides."""
+        count = 0
+        waiting = [value]
+        while waiting:
+            item = waiting.pop()
+            if isinstance(item, Mapping):
+                shown = [each for name, each in item.items() if not self._is_secret(name)]
+                count += len(item) - len(shown)
+                waiting += shown
+            elif isinstance(item, list | tuple):
+                waiting += item
+        return count
+
     def values_in(self, value: Any) -> frozenset[str]:  # noqa: ANN401 - a JSON value
         """What stands in the secret fields, each text or number as text: it may be said again elsewhere."""
         found: set[str] = set()

@@ -12,6 +12,8 @@ from agent_resolver.storage.errors import FileError, UnreadableFile
 from agent_resolver.storage.file import read_bounded
 
 _MAX_BYTES: Final = 64 * 1024
+KEYRING_SECONDS: Final = 60.0
+"""How long a keyring may take to answer: a person may have to unlock it."""
 
 
 class ProjectSecrets:
@@ -32,7 +34,7 @@ class ProjectSecrets:
         if place.file:
             return _from_file(name, self._root, place.file)
         if place.keyring:
-            return await asyncio.to_thread(_from_keyring, name, place.keyring)
+            return await _ask_keyring(name, place.keyring)
         return self._environment.get(place.env or name) or None
 
     def place(self, name: str) -> str:
@@ -61,6 +63,19 @@ def _from_file(name: str, root: str, file: str) -> str | None:
         return content.decode().rstrip("\r\n") or None
     except UnicodeDecodeError:
         raise _unusable_secret(name, "its file is no UTF-8") from None
+
+
+async def _ask_keyring(name: str, reference: str) -> str | None:
+    """Ask the keyring in a thread that is given up in time: one that hangs must not keep the command from ending."""
+    from agent_resolver.capability.given_up import TooManyGivenUp
+    from agent_resolver.capability.worker_thread import Pace, worker_threads
+
+    try:
+        async with asyncio.timeout(KEYRING_SECONDS):
+            value: str | None = await worker_threads.run(Pace(), _from_keyring, name, reference)
+    except (TimeoutError, TooManyGivenUp) as error:
+        raise _unusable_secret(name, f"the keyring does not answer ({type(error).__name__})") from None
+    return value
 
 
 def _from_keyring(name: str, reference: str) -> str | None:

@@ -116,10 +116,14 @@ class Call:
         return self._shown(result, self.entry.secret_results)
 
     def _shown(self, value: Any, fields: SecretFields) -> dict[str, str]:  # noqa: ANN401 - as above
+        return {CONTENT: content_of(value, fields, self.all_secrets())}
+
+    def all_secrets(self) -> tuple[Secret, ...]:
+        """What is kept nowhere: what the tool and its source were given, and what is in secret fields of arguments."""
         if self.given is None:
             texts = self.entry.secret_arguments.values_in(self.arguments)
             self.given = tuple(Secret("", text) for text in texts)
-        return {CONTENT: content_of(value, fields, (*self.secrets, *self.entry.source_secrets, *self.given))}
+        return (*self.secrets, *self.entry.source_secrets, *self.given)
 
     def key_under(self, approval: PendingAction | None) -> str | None:
         """What makes it the same call: the caller's own key, never another caller's; else the approval it was given."""

@@ -1,12 +1,15 @@
-"""What the trail keeps of arguments and results: an excerpt that shows no secret."""
+"""What people see of arguments and results, in the trail and in the inbox: an excerpt that shows no secret."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from agent_resolver.core.masking import MASK, SecretFields, excerpt
 from agent_resolver.registry.secret import Secret, redacted
+
+MAX_SHOWN_BYTES: Final = 16 * 1024
+"""How much of the arguments an approver is shown."""
 
 
 def content_of(value: Any, fields: SecretFields, secrets: Sequence[Secret]) -> str:  # noqa: ANN401 - a JSON value
@@ -25,3 +28,21 @@ def content_of(value: Any, fields: SecretFields, secrets: Sequence[Secret]) -> s
     masked = fields.mask(plain)
     # Before it is cut: half of a secret would not be found.
     return excerpt(redacted(masked, secrets) if secrets else masked)
+
+
+def arguments_for_approver(arguments: dict[str, Any], fields: SecretFields, secrets: Sequence[Secret]) -> str:
+    """The arguments as JSON text, and after it in brackets how much of them is not shown.
+
+    The caller chooses the arguments, their order and their length, so what is not shown must never look as if it were
+    not there.
+    """
+    masked = redacted(fields.mask(arguments), secrets)
+    text = excerpt(masked, MAX_SHOWN_BYTES)
+    if text == MASK or not isinstance(masked, dict):
+        return f"{MASK} (all arguments are hidden)"
+    hidden = fields.count_in(arguments)
+    notes = [f"{hidden} {'field is' if hidden == 1 else 'fields are'} hidden"] if hidden else []
+    size = len(msgspec.json.encode(masked))
+    if size > MAX_SHOWN_BYTES:
+        notes.insert(0, f"only {MAX_SHOWN_BYTES:,} of {size:,} bytes are shown")
+    return f"{text} ({', '.join(notes)})" if notes else text

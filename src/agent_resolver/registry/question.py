@@ -6,8 +6,8 @@ from typing import Final
 from msgspec import structs
 
 from agent_resolver.core.approval import MAX_OPEN_QUESTIONS, effects_of, expiry
-from agent_resolver.core.masking import excerpt
 from agent_resolver.registry.call import Call
+from agent_resolver.registry.content import arguments_for_approver
 from agent_resolver.registry.errors import NeedsAction
 from agent_resolver.registry.pending_actions import PendingActions
 from agent_resolver.registry.port import Clock, Seal
@@ -21,8 +21,6 @@ from agent_resolver.schema.pending import PendingAction, PendingType
 
 RETRY: Final = "retry"
 """The answer that lets an interrupted call be made again."""
-MAX_SHOWN_BYTES: Final = 16 * 1024
-"""How much of the arguments an approver is shown."""
 _OPERATOR_ROLE: Final = "approver"
 """The role that sees which secrets and grants are missing."""
 
@@ -74,7 +72,8 @@ class Questions:
 
     async def clarification(self, call: Call, question: str) -> PendingAction | Failed:
         """Ask what a tool wants to know in this very call; the tool's rules decide who may answer."""
-        (message,) = redacted([question], call.secrets)
+        # The tool may repeat in it what no record and no list may show.
+        (message,) = redacted([question], call.all_secrets())
         binding = _binding_of_call("CLARIFICATION", call, message)
         newest, count = await self._pending.newest(binding)
         if newest is not None:
@@ -92,8 +91,7 @@ class Questions:
         """
         binding = digest(["OUTCOME_UNKNOWN", key])
         newest, count = await self._pending.newest(binding)
-        strictness = CLASSIFICATION_RANK[rules.classification]
-        if newest and newest.used_at is None and CLASSIFICATION_RANK[newest.classification] >= strictness:
+        if newest and newest.used_at is None and not _is_too_weak(newest, rules):
             return newest
         if newest and newest.used_at and is_still_unknown and not await is_still_unknown():
             return None
@@ -123,8 +121,8 @@ class Questions:
         """A question about one call, with all that the person who answers has to know of it."""
         descriptor, context, action_id = call.entry.descriptor, call.context, _action_id(binding, count)
         rules = descriptor.rules
-        masked = call.entry.secret_arguments.mask(call.arguments)
-        text = excerpt(redacted(masked, (*call.secrets, *call.entry.source_secrets)), MAX_SHOWN_BYTES)
+        secrets = (*call.secrets, *call.entry.source_secrets)
+        text = arguments_for_approver(call.arguments, call.entry.secret_arguments, secrets)
         return PendingAction(
             id=action_id,
             type=kind,
@@ -185,6 +183,13 @@ def pending_of(action: PendingAction, call: Call) -> Pending:
         remedy=remedies.get(action.type, "make the same call once it is there"),
         expires_at=action.expires_at,
     )
+
+
+def _is_too_weak(question: PendingAction, rules: Rules) -> bool:
+    """True if more people could answer a question about an interrupted call than the tool's rules allow now."""
+    is_lower = CLASSIFICATION_RANK[question.classification] < CLASSIFICATION_RANK[rules.classification]
+    lacks_approver = rules.takes_approval and not (question.takes_approver and question.role == rules.approver_role)
+    return is_lower or lacks_approver
 
 
 def _binding_of_approval(call: Call) -> str:

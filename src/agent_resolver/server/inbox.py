@@ -78,7 +78,7 @@ def inbox_tools(inbox: Inbox) -> tuple[Tool, ...]:
     decision = _object_schema(["id"], id=_ID, reason=_REASON)
     # Whoever an issuer vouches for may answer without a clearance; without one, `anonymous` comes from anywhere.
     # What people write here is kept with the entry, and not in the trail; nor are the arguments that it shows.
-    hidden = ("answer", "arguments", "reason", "text")
+    hidden = ("answer", "argumentsShown", "reason", "text")
     rules = Rules(classification="PUBLIC" if inbox.only_verified else "INTERNAL", secret_fields=hidden)
     looks = partial(Descriptor, source=SOURCE, rules=rules, hints=_LOOKS)
     answers = partial(Descriptor, source=SOURCE, rules=rules, hints=_ANSWERS)

@@ -897,3 +897,15 @@ def test_a_file_that_was_left_before_its_journal_was_switched_is_switched(path: 
     edit(made(path), "PRAGMA journal_mode = DELETE")
 
     assert ask(made(path), "PRAGMA journal_mode") == [("wal",)]
+
+
+def test_a_link_among_the_names_of_processes_makes_no_file_elsewhere(tmp_path: Path) -> None:
+    """A repository may bring an old state file whose calls name a process that is a link."""
+    path = version_2(tmp_path / "project" / "state.db")
+    folder = tmp_path / "project" / "state.owners"
+    folder.mkdir()
+    (folder / STARTED.owner).symlink_to(tmp_path / "elsewhere")
+
+    SqliteStore(str(path)).close()
+
+    assert not (tmp_path / "elsewhere").exists()

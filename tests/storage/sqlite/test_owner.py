@@ -234,6 +234,17 @@ def test_what_a_process_left_before_it_had_its_name_is_swept(folder: Path, owner
     assert [path.name for path in folder.iterdir()] == [owner.name]
 
 
+def test_what_a_repository_brought_instead_of_names_is_left_alone(tmp_path: Path, folder: Path, owner: Owner) -> None:
+    (folder / "folder").mkdir()
+    (folder / "link").symlink_to(tmp_path)
+    os.mkfifo(folder / "pipe")
+
+    owner.sweep(nobody)
+
+    assert not any(map(owner.is_gone, ("folder", "link", "pipe")))
+    assert {path.name for path in folder.iterdir()} == {owner.name, "folder", "link", "pipe"}
+
+
 def test_the_state_is_not_asked_where_nobody_left_anything(folder: Path, owner: Owner) -> None:
     with another(folder):
         owner.sweep(lambda: pytest.fail("it was asked"))

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import stat
 from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 from typing import Any, Final
@@ -75,7 +76,8 @@ class Owner:
         in_use = names_in_use()
         for path in left:
             if os.path.basename(path) not in in_use:
-                with suppress(FileNotFoundError):
+                # Another process may have removed it, and one that cannot be removed harms nothing.
+                with suppress(OSError):
                     os.unlink(path)
 
     def close(self, *, is_in_use: bool) -> None:
@@ -119,7 +121,9 @@ def remember_gone(folder: str, names: Iterable[str]) -> None:
     """
     os.makedirs(folder, mode=0o700, exist_ok=True)
     for name in filter(_is_name, names):
-        os.close(os.open(os.path.join(folder, name), os.O_CREAT | os.O_RDONLY, 0o600))
+        # A link that leads to nothing counts as there: its target must not be made.
+        with suppress(FileExistsError):
+            os.close(os.open(os.path.join(folder, name), os.O_CREAT | os.O_EXCL | os.O_RDONLY, 0o600))
 
 
 def _is_name(name: str) -> bool:
@@ -130,10 +134,13 @@ def _is_name(name: str) -> bool:
 def _is_unlocked(path: str) -> bool:
     """True if the file is there and its process is not."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        # What is not a plain file comes from others: a link is not followed, and a pipe not waited for.
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False
     try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            return False
         # The lock is asked for as a shared one: two processes that ask at the same time must not look like the owner.
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
