@@ -42,6 +42,7 @@ class ChangeKind(StrEnum):
     REQUIREMENT_REMOVED = "requirement-removed"
     RESIDENCY_LOOSENED = "residency-loosened"
     RESIDENCY_TIGHTENED = "residency-tightened"
+    RESIDENCY_WITHDRAWN = "residency-withdrawn"
     RESOLVED_AT_CHANGED = "resolved-at-changed"
     SCOPES_NARROWED = "scopes-narrowed"
     SCOPES_WIDENED = "scopes-widened"
@@ -131,7 +132,8 @@ def _constraint_changes(old: Side, new: Side) -> Iterator[Change]:
     if old.agent is None or new.agent is None:
         return
     before, after = limits_of(old.agent), limits_of(new.agent)
-    yield from _residency_changes("constraints", {before.residency or "any"}, {after.residency or "any"})
+    asked = {before.residency or "any"}, {after.residency or "any"}
+    yield from _residency_changes("constraints", *asked, is_promise_gone=False)
     yield from _sensitivity_changes(before, after)
     if before.require_signed and not after.require_signed:
         yield Change(ChangeKind.REQUIRE_SIGNED_DROPPED, "constraints", "true", None)
@@ -238,7 +240,8 @@ def _fact_changes(before: LockedServer, after: LockedServer, old: Side, new: Sid
         missing = [f"{entry.server_id}@{entry.version}" for entry, facts in ((before, was), (after, now)) if not facts]
         yield Change(ChangeKind.FACTS_UNKNOWN, category, None, ", ".join(dict.fromkeys(missing)))
         return
-    yield from _residency_changes(category, _regions_of(was), _regions_of(now))
+    regions = _regions_of(was), _regions_of(now)
+    yield from _residency_changes(category, *regions, is_promise_gone=_withdraws_residency(was, now))
     if was.signed and not now.signed:
         yield Change(ChangeKind.UNSIGNED_NOW, category, "signed", "not signed" if now.signed is False else "not known")
     if now.signed and not was.signed:
@@ -252,11 +255,24 @@ def _regions_of(server: Server) -> set[str]:
     return {*server.residency} if server.residency is not None and "any" not in server.residency else {"any"}
 
 
-def _residency_changes(subject: str, before: set[str], after: set[str]) -> Iterator[Change]:
+def _withdraws_residency(was: Server, now: Server) -> bool:
+    """True if the index no longer promises a region that it promised: an agent that relied on it has lost it."""
+    promised, kept = {*(was.residency or ())}, {*(now.residency or ())}
+    if promised and not kept:
+        return True
+    return "any" not in kept and bool(promised - kept - {"any"})
+
+
+def _residency_changes(subject: str, before: set[str], after: set[str], *, is_promise_gone: bool) -> Iterator[Change]:
     if before == after:
         return
-    wider = "any" not in before and bool("any" in after or after - before)
-    kind = ChangeKind.RESIDENCY_LOOSENED if wider else ChangeKind.RESIDENCY_TIGHTENED
+    is_wider = "any" not in before and bool("any" in after or after - before)
+    if is_wider:
+        kind = ChangeKind.RESIDENCY_LOOSENED
+    elif is_promise_gone:
+        kind = ChangeKind.RESIDENCY_WITHDRAWN
+    else:
+        kind = ChangeKind.RESIDENCY_TIGHTENED
     yield Change(kind, subject, ", ".join(sorted(before)) or None, ", ".join(sorted(after)) or None)
 
 

@@ -1,8 +1,7 @@
 """What would make a failed requirement resolve: the nearest misses, and at most two edits, each of them tried."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from heapq import nsmallest
-from operator import itemgetter
 from typing import Final
 
 from agent_resolver.core.choice import choose
@@ -80,7 +79,8 @@ def _find_suggestions(
 ) -> tuple[Suggestion, ...]:
     """The best edit that works, and the best that works in another way."""
     found: list[Suggestion] = []
-    for _, edits in nsmallest(_MOST_TRIED, _ranked_ways(requirement, limits_of(agent), candidates), key=itemgetter(0)):
+    ranks = _ranked_ways(requirement, limits_of(agent), candidates)
+    for edits in nsmallest(_MOST_TRIED, ranks, key=ranks.__getitem__):
         if any({edit.kind for edit in edits} == {edit.kind for edit in other.edits} for other in found):
             continue
         suggestion = _try_edits(agent, requirement, edits, offers, failed)
@@ -125,10 +125,14 @@ Rank = tuple[Cost, tuple[bool, str, str], tuple[str, ...]]
 
 def _ranked_ways(
     requirement: Requirement, limits: Limits, candidates: list[tuple[Server, str]]
-) -> Iterator[tuple[Rank, Edits]]:
+) -> dict[Edits, Rank]:
+    """Maps each set of edits to its best rank: the same edits for many like servers are tried once."""
+    ranks: dict[Edits, Rank] = {}
     for server, meant in candidates:
         for edits in ways(Miss(requirement, limits, server, meant)):
-            yield (_cost_of_edits(edits), preference(server), tuple(map(str, edits))), edits
+            rank = (_cost_of_edits(edits), preference(server), tuple(map(str, edits)))
+            ranks[edits] = min(rank, ranks.get(edits, rank))
+    return ranks
 
 
 def _cost_of_edits(edits: Edits) -> Cost:
