@@ -7,6 +7,7 @@ from msgspec import UNSET, Struct
 
 from agent_resolver.core.constraint import limits_of
 from agent_resolver.core.lock import address, integrity_of, server_hash
+from agent_resolver.core.pairing import pair_by_likeness
 from agent_resolver.core.verification import KnownServers
 from agent_resolver.schema.agent_file import AgentFile, Limits
 from agent_resolver.schema.index import Server
@@ -132,8 +133,9 @@ def _constraint_changes(old: Side, new: Side) -> Iterator[Change]:
     if old.agent is None or new.agent is None:
         return
     before, after = limits_of(old.agent), limits_of(new.agent)
-    asked = {before.residency or "any"}, {after.residency or "any"}
-    yield from _residency_changes("constraints", *asked, is_promise_gone=False)
+    was_asked: set[str] = {before.residency or "any"}
+    is_asked: set[str] = {after.residency or "any"}
+    yield from _residency_changes("constraints", was_asked, is_asked, is_promise_gone=False)
     yield from _sensitivity_changes(before, after)
     if before.require_signed and not after.require_signed:
         yield Change(ChangeKind.REQUIRE_SIGNED_DROPPED, "constraints", "true", None)
@@ -180,12 +182,9 @@ def _pair_entries(old: tuple[LockedServer, ...], new: tuple[LockedServer, ...]) 
         lambda entry: (entry.category, entry.server_id),
         lambda entry: entry.category,
     ):
-        for before in [*left]:
-            after = next((entry for entry in right if likeness(entry) == likeness(before)), None)
-            if after is not None:
-                left.remove(before)
-                right.remove(after)
-                found.append((before, after))
+        pairs, right = pair_by_likeness(left, right, likeness, likeness)
+        left = [before for before, after in pairs if after is None]
+        found += [pair for pair in pairs if pair[1] is not None]
     found += [(before, None) for before in left] + [(None, after) for after in right]
     yield from sorted(found, key=_pair_sort_key)
 
