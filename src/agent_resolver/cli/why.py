@@ -9,7 +9,7 @@ from agent_resolver.cli.errors import Refusal
 from agent_resolver.cli.input import INDEX, load, read_index_bytes
 from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json
 from agent_resolver.cli.output import err, err_warnings, out, out_json, safe, shown
-from agent_resolver.core.constraint import position_of
+from agent_resolver.core.constraint import positions_of
 from agent_resolver.core.resolution import Resolution, resolve
 from agent_resolver.core.rule import CONSTRAINTS, FACTS, names_behind
 from agent_resolver.core.why_chosen import Answer, Verdict, why
@@ -124,8 +124,7 @@ def _server_facts(server: Server, places: _Places) -> dict[str, Fact]:
 
 def _places_of_requirements(answers: Sequence[Answer], resolution: Resolution, places: _Places) -> list[str]:
     """Where the requirement of each answer stands; of equal ones each has its own place."""
-    needs = [answer.requirement for answer in answers]
-    positions = [position_of(need, resolution.agent, needs[:number].count(need)) for number, need in enumerate(needs)]
+    positions = positions_of((answer.requirement for answer in answers), resolution.agent)
     return [places.in_agent_file(("requires", "mcp", position)) for position in positions]
 
 

@@ -11,7 +11,6 @@ from agent_resolver.core.admission import Grant, Refused, grants_of
 from agent_resolver.core.choice import Choice, rejections, selection
 from agent_resolver.core.lock import lock_entry
 from agent_resolver.core.resolution import Resolution
-from agent_resolver.core.server import by_category
 from agent_resolver.schema.explanation import Rejection, RejectionCode
 from agent_resolver.schema.index import Server
 
@@ -87,12 +86,11 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 def answers(resolution: Resolution) -> list[Answer]:
     """What became of each requirement."""
-    offering = by_category(resolution.servers)
     entries = [lock_entry(choice.requirement, choice.server) for choice in resolution.choices if choice.server]
     grants = grants_of(entries, resolution.limits.forbid, ())
     found = []
     for number, choice in enumerate(resolution.choices, start=1):
-        servers = offering.get(choice.requirement.category, [])
+        servers = resolution.pool.offering(choice.requirement.category)
         rejected = rejections(choice, resolution.limits, servers)
         shown = tuple(islice(rejected, MOST_SHOWN))
         codes = Counter(rejection.reason.code for rejection in shown)

@@ -40,6 +40,11 @@ def add_to(commands: Commands) -> None:
         metavar="PATH",
         help="path of the explanation, implies --explain (default: beside the agent file, <stem>.resolution.json)",
     )
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="show every requirement and rejection of a failure, also where many are alike",
+    )
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--dry-run", action="store_true", help="write nothing, say what would be written")
     mode.add_argument("--check", action="store_true", help="write nothing, exit 1 with a diff if the lock would change")
@@ -71,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json(resolution, settled, inputs)
     else:
-        print_text(resolution, settled, inputs, options.agents)
+        print_text(resolution, settled, inputs, options)
     return 0 if resolution.success and not any(file.status.is_refusal for file in settled) else 1
 
 

@@ -59,7 +59,7 @@ class Outcome(Struct, frozen=True):
     @property
     def failed(self) -> tuple[Unresolved, ...]:
         """The requirements that no server can serve."""
-        return unresolved(self.resolution) if self.resolution else ()
+        return tuple(unresolved(self.resolution)) if self.resolution else ()
 
 
 def run_workspace(options: argparse.Namespace) -> int:
@@ -73,7 +73,7 @@ def run_workspace(options: argparse.Namespace) -> int:
     if options.json:
         out_json(_workspace_document(outcomes))
     else:
-        _print_outcomes(outcomes)
+        _print_outcomes(outcomes, shows_all=options.all)
     return 0 if all(outcome.success for outcome in outcomes) else 1
 
 
@@ -97,7 +97,7 @@ def _settle_member(member: Member, resolution: Resolution | None, options: argpa
         return Outcome(member, resolution, problem=f"{error}{advice}")
 
 
-def _print_outcomes(outcomes: Sequence[Outcome]) -> None:
+def _print_outcomes(outcomes: Sequence[Outcome], *, shows_all: bool) -> None:
     for outcome in outcomes:
         member = outcome.member
         err_warnings(member.path, warnings_of(member.reading) if outcome.resolution else ())
@@ -114,7 +114,7 @@ def _print_outcomes(outcomes: Sequence[Outcome]) -> None:
             err(f"✗ {safe(outcome.problem)}")
         elif not outcome.resolution.success:
             err(f"✗ {member.path}")
-            err_unresolved(outcome.resolution, member.reading.tree, member.path)
+            err_unresolved(outcome.resolution, member.reading.tree, member.path, shows_all=shows_all)
             err()
     _err_advice(outcomes)
     out()
