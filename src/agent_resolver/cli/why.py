@@ -71,7 +71,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Answer for every requirement that the question is about."""
+    """Answer for every requirement that the question is about; exit 1 if no server serves one of them."""
     inputs = load(options.agents, options.index or INDEX)
     resolution = resolve(inputs.agent, inputs.servers)
     answers = why(resolution, options.word)
@@ -80,19 +80,27 @@ def run(options: argparse.Namespace) -> int:
     places = _Places(options, inputs.tree, inputs.servers)
     standing = _places_of_requirements(answers, resolution, places)
     most = None if options.json else _MOST_SHOWN
+    code = 1 if any(map(_is_no, answers)) else 0
     places.read_entries(verdict.server for answer in answers for verdict in answer.verdicts[:most])
     if options.json:
         documents = [
             _answer_document(answer, resolution, places, at) for answer, at in zip(answers, standing, strict=True)
         ]
-        out_json({"success": True, "word": options.word, "requirements": documents})
-        return 0
+        out_json({"success": code == 0, "word": options.word, "requirements": documents})
+        return code
     err_warnings(options.agents, inputs.warnings)
     for position, (answer, at) in enumerate(zip(answers, standing, strict=True)):
         if position:
             out()
         _print_answer(answer, resolution, places, at)
-    return 0
+    return code
+
+
+def _is_no(answer: Answer) -> bool:
+    """True if the answer is no: none of the servers that offer the category serves it."""
+    category = answer.requirement.category
+    is_about_category = all(category in verdict.server.categories for verdict in answer.verdicts)
+    return is_about_category and not answer.is_served
 
 
 def _refuse_unknown_word(word: str, resolution: Resolution) -> Refusal:
@@ -173,8 +181,7 @@ def _print_answer(answer: Answer, resolution: Resolution, places: _Places, at: s
     more = len(answer.verdicts) - _MOST_SHOWN
     if more > 0:
         out(f"… and {more} more: `--json` has every one")
-    is_about_category = all(need.category in verdict.server.categories for verdict in answer.verdicts)
-    if is_about_category and need in resolution.failed:
+    if _is_no(answer):
         err(f"✗ No server serves `{safe(need.category)}`")
         err("hint: `agent resolve` says what would change that")
     if answer.others:
