@@ -31,27 +31,53 @@ def out(line: str = "") -> None:
 
 def err(line: str = "") -> None:
     """A line about the result, after what was printed of it so far."""
-    sys.stdout.flush()
+    flush_out()
     _write_line(line, sys.stderr)
+
+
+def out_text(text: str) -> None:
+    """A text that is the result, as it is."""
+    _write(text, sys.stdout)
+
+
+def flush_out() -> None:
+    """Hand on what was printed so far."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard(sys.stdout)
 
 
 def out_json(value: object) -> None:
     """The whole result as JSON."""
     try:
-        sys.stdout.write(to_json(value).decode())
+        text = to_json(value).decode()
     except UnicodeEncodeError:
         # A path may be any bytes, and JSON takes those that are no UTF-8 only as escapes.
         import json
 
         import msgspec
 
-        sys.stdout.write(json.dumps(msgspec.to_builtins(value), indent=2) + "\n")
+        text = json.dumps(msgspec.to_builtins(value), indent=2) + "\n"
+    _write(text, sys.stdout)
 
 
 def _write_line(line: str, stream: TextIO) -> None:
     # Every line, since names come from files and from the names of files: none may steer a terminal or forge a line.
     line = safe(line)
-    stream.write((_colour_first_word(line) if _has_colour(stream) else line) + "\n")
+    _write((_colour_first_word(line) if _has_colour(stream) else line) + "\n", stream)
+
+
+def _write(text: str, stream: TextIO) -> None:
+    try:
+        stream.write(text)
+    except BrokenPipeError:
+        _discard(stream)
+
+
+def _discard(stream: TextIO) -> None:
+    """Let the rest go nowhere: the reader has seen enough, and the exit code still says what the answer is."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _has_colour(stream: TextIO) -> bool:

@@ -26,15 +26,15 @@ def _text_of(file: Checked, options: argparse.Namespace) -> None:
     if file.is_absent:
         out(f"ℹ {file.path} not found, skipping")  # noqa: RUF001 - the sign is meant
     elif file.problem:
-        err(f"✗ {file.label} validation failed:")
+        err(f"✗ {file.name} validation failed:")
         err(f"  - {safe(str(file.problem))}")
         if isinstance(file.problem, UnreadableFile) and file.problem.missing:
             err("    hint: check the path")
     elif file.errors:
-        err(f"✗ {file.label} validation failed:")
+        err(f"✗ {file.name} validation failed:")
         _err_issues(file, file.errors, options, "  ")
     else:
-        out(f"✓ {file.valid}")
+        out(f"✓ {' '.join(filter(None, (file.name, file.part)))} is valid")
         if options.verbose:
             out(f"  {file.summary}")
     _err_issues(file, file.notices, options, "")
