@@ -6,7 +6,7 @@ import os
 from agent_resolver.cli.artifact import Artifact, Settled, Status, lock_status
 from agent_resolver.cli.errors import Usage
 from agent_resolver.cli.input import INDEX, load
-from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json, add_workspace
+from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json, add_workspace, output_path
 from agent_resolver.cli.output import err_warnings
 from agent_resolver.cli.resolve.report import print_header, print_json, print_text
 from agent_resolver.cli.resolved_at import resolved_at
@@ -32,12 +32,17 @@ def add_to(commands: Commands) -> None:
     add_agents(parser)
     add_index(parser)
     parser.add_argument(
-        "-o", "--output", metavar="PATH", help="path of the lock (default: beside the agent file, <stem>.lock)"
+        "-o",
+        "--output",
+        metavar="PATH",
+        type=output_path,
+        help="path of the lock (default: beside the agent file, <stem>.lock)",
     )
     parser.add_argument("-e", "--explain", action="store_true", help="also write every choice and every rejection")
     parser.add_argument(
         "--explain-output",
         metavar="PATH",
+        type=output_path,
         help="path of the explanation, implies --explain (default: beside the agent file, <stem>.resolution.json)",
     )
     parser.add_argument(
