@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct
 from agent_resolver.core.choice import Choice, choose, rejections, selection
 from agent_resolver.core.constraint import limits_of, requirements_of
 from agent_resolver.core.lock import lock_entry
+from agent_resolver.core.rule import promises_asked_region
 from agent_resolver.core.server import ServerPool, in_order
 from agent_resolver.schema.agent_file import AgentFile, Limits, Requirement
 from agent_resolver.schema.explanation import Explanation, FailedRequirement, Rejection, RequirementExplanation
@@ -52,6 +53,13 @@ class Resolution(Struct, frozen=True, kw_only=True, dict=True):
         from agent_resolver.core.suggestion import explain_failures
 
         return explain_failures(self.agent, self.pool, self.failed)
+
+    @property
+    def without_region(self) -> tuple[Choice, ...]:
+        """The choices whose server passes because it says `any`, and does not promise the region that is asked for."""
+        return tuple(
+            choice for choice in self.choices if choice.server and not promises_asked_region(choice.server, self.limits)
+        )
 
     @property
     def lockfile(self) -> Lockfile | None:

@@ -48,6 +48,7 @@ class ResolveReport(Struct, frozen=True, kw_only=True, rename="camel"):
     failed: tuple[Unresolved, ...]
     diff: str | None
     warnings: tuple[dict[str, object], ...]
+    notes: tuple[str, ...]
 
 
 def print_header(resolution: Resolution) -> None:
@@ -71,6 +72,7 @@ def print_json(resolution: Resolution, settled: Sequence[Settled], inputs: Input
         failed=tuple(unresolved(resolution)),
         diff=lock_diff(settled) or None,
         warnings=tuple(map(issue_document, inputs.warnings)),
+        notes=tuple(notes_on(resolution)),
     )
     out_json(report)
 
@@ -86,6 +88,7 @@ def print_text(resolution: Resolution, settled: Sequence[Settled], inputs: Input
     elif resolution.lockfile:
         out()
         _print_summary(resolution.lockfile.servers)
+        err_notes(resolution)
     else:
         err_unresolved(resolution, inputs.tree, options.agents, shows_all=options.all)
         _err_advice(resolution)
@@ -108,6 +111,25 @@ def print_status(file: Settled) -> None:
             err(f"✗ {file.path} would change")
         case Status.MISSING | Status.STALE:
             err(f"✗ {file.path} is {file.status}")
+
+
+def notes_on(resolution: Resolution) -> list[str]:
+    """What is as asked for and yet worth a word."""
+    asked = resolution.limits.residency
+    return [
+        f"`{choice.requirement.category}` asks for `{asked}`, and `{choice.server}` says `any`: "
+        "it is accepted, and promises no region"
+        for choice in resolution.without_region
+    ]
+
+
+def err_notes(resolution: Resolution) -> None:
+    """Print the notes, few of many."""
+    notes, left_out = condense(notes_on(resolution), lambda _note: None)
+    for note in notes:
+        err(f"hint: {note}")
+    if left_out:
+        err(f"… and {len(left_out[None])} more like these: `--json` has each")
 
 
 def _print_summary(servers: Sequence[LockedServer]) -> None:

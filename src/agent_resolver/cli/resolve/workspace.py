@@ -1,7 +1,6 @@
 """`agent resolve --workspace`: every agent file below a folder, a lock beside each, one read of the index."""
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
@@ -10,14 +9,16 @@ from agent_resolver.cli.artifact import Settled, Status
 from agent_resolver.cli.errors import Refusal
 from agent_resolver.cli.input import load_servers, warnings_of
 from agent_resolver.cli.option import workspace_of
-from agent_resolver.cli.output import err, err_faults, err_warnings, issue_document, out, out_json, safe
+from agent_resolver.cli.output import err, err_faults, err_warnings, issue_document, out, out_json, out_text, safe
 from agent_resolver.cli.progress import shown_progress
 from agent_resolver.cli.resolve import settle
 from agent_resolver.cli.resolve.report import (
     REWRITE_HINT,
     Unresolved,
+    err_notes,
     err_unresolved,
     lock_diff,
+    notes_on,
     print_status,
     unresolved,
 )
@@ -103,8 +104,10 @@ def _print_outcomes(outcomes: Sequence[Outcome], *, shows_all: bool) -> None:
         err_warnings(member.path, warnings_of(member.reading) if outcome.resolution else ())
         for file in outcome.settled:
             print_status(file)
-        sys.stdout.write(lock_diff(outcome.settled))
+        out_text(lock_diff(outcome.settled))
         if outcome.success:
+            if outcome.resolution:
+                err_notes(outcome.resolution)
             continue
         if member.problem:
             err(f"✗ {safe(str(member.problem))}")
@@ -153,6 +156,7 @@ def _outcome_document(outcome: Outcome) -> dict[str, object]:
         "servers": lockfile.servers if lockfile else (),
         "failed": outcome.failed,
         "diff": lock_diff(outcome.settled) or None,
+        "notes": notes_on(outcome.resolution) if outcome.resolution else [],
         "problem": str(member.problem) if member.problem else outcome.problem or None,
         "issues": list(map(issue_document, member.reading.issues)),
     }
