@@ -113,12 +113,10 @@ def _try_edits(requirement: Requirement, edits: Edits, case: Failed) -> Suggesti
     """
     limits = limits_after(case.agent, edits)
     chosen = _choose_server(edited(requirement, edits), limits, case.pool)
-    if chosen is None:
-        return None
     # Edits of the requirement itself leave the others as they are.
     failing = case.requirements if limits == case.limits else case.still_failing(limits)
     left = failing - {requirement}
-    if not left <= case.requirements:
+    if chosen is None or not left <= case.requirements:
         return None
     if breaks_for_unknown_fact(chosen, requirement, case.limits):
         return None
