@@ -213,22 +213,66 @@ def linear(bench: Bench) -> list[Result]:
     commands = {str(size): bench.agent(f"linear-{size}", _inputs(size, 10)) for size in sizes}
     series = interleave(commands, bench.rounds(5, 3))
     medians = {size: series[str(size)].median(TIME.of) / 1000 for size in sizes}
+    # The goal is for a million; at the sizes of a quick run the processor's caches still show.
+    return [_per_piece(f"linear to {sizes[2]:,}, per server", medians, None if bench.quick else 1.3)]
+
+
+def failing(bench: Bench) -> list[Result]:
+    """What one more requirement that fails costs between 1,000 and 5,000, against between 200 and 1,000."""
+    sizes = (200, 1_000, 5_000)
+    results = []
+    for arguments in (["resolve"], ["resolve", "--json"], ["why", "c0"], ["report", "-o", "page.html"]):
+        name = " ".join(arguments[: 2 if "--json" in arguments else 1])
+        commands = {str(size): _failing_command(bench, arguments, size) for size in sizes}
+        series = interleave(commands, bench.rounds(5, 3))
+        medians = {size: series[str(size)].median(TIME.of) / 1000 for size in sizes}
+        results.append(_per_piece(f"{name}, failing requirements to {sizes[2]:,}", medians, 1.5))
+    return results
+
+
+def _failing_command(bench: Bench, arguments: Sequence[str], size: int) -> Command:
+    """A command on so many requirements in 200 categories, each of which five servers offer, and none can serve."""
+    folder = CACHE / "data" / f"failing-{size}"
+    folder.mkdir(parents=True, exist_ok=True)
+    needs = [f"  - {{category: c{number % 200}, permissions: [n{number}]}}" for number in range(size)]
+    head = ["---", "name: failing", "version: 1.0.0", "requires:", "  mcp:"]
+    text = "\n".join([*head, *needs, "constraints: {data: {residency: any}}", "---", ""])
+    server = {
+        "endpoint": "https://mcp.example",
+        "scopes": ["read"],
+        "data": {"residency": ["any"], "maxSensitivity": "public"},
+        "trust": {"signed": True, "publisher": "Example"},
+    }
+    index = [
+        {"id": f"s{number}", "version": "1.0.0", "categories": [f"c{number % 200}"], **server}
+        for number in range(1_000)
+    ]
+    (folder / "agents.md").write_text(text, encoding="utf-8", newline="\n")
+    (folder / "mcp.index.json").write_text(json.dumps(index), encoding="utf-8", newline="\n")
+    agent = str(bench.ours.agent)
+    files = ["-a", str(folder / "agents.md"), "-i", str(folder / "mcp.index.json")]
+    # A file that is refused would end with the same exit code, and quickly.
+    output_of([agent, "validate", *files])
+    work = _folder(f"failing-{size}", "ours")
+    return Command(line=[agent, *arguments, *files], directory=work, writes=("page.html",), status=1)
+
+
+def _per_piece(name: str, medians: Mapping[int, float], goal: float | None) -> Result:
+    """What one more costs between the two larger of three sizes, against between the two smaller, from seconds."""
+    sizes = sorted(medians)
     small, middle, big = (medians[size] for size in sizes)
-    # Differences leave out the start of the interpreter, which would make the small size look dear per server.
+    # Differences leave out the start of the interpreter, which would make the small size look expensive for each.
     first = (middle - small) / (sizes[1] - sizes[0])
     second = (big - middle) / (sizes[2] - sizes[1])
-    return [
-        Result(
-            name=f"linear to {sizes[2]:,}, per server",
-            ours=second * 1e6,
-            other=first * 1e6,
-            unit="µs",
-            value=second / first,
-            # The goal is for a million; at the sizes of a quick run the processor's caches still show.
-            goal=None if bench.quick else 1.3,
-            note=", ".join(f"{size:,}: {medians[size]:.3f} s" for size in sizes),
-        )
-    ]
+    return Result(
+        name=name,
+        ours=second * 1e6,
+        other=first * 1e6,
+        unit="µs",
+        value=second / first,
+        goal=goal,
+        note=", ".join(f"{size:,}: {medians[size]:.3f} s" for size in sizes),
+    )
 
 
 def size(bench: Bench) -> list[Result]:
@@ -329,6 +373,7 @@ CASES: Final[Mapping[str, Callable[[Bench], list[Result]]]] = {
     "manifest": manifest,
     "plan": plan,
     "linear": linear,
+    "failing": failing,
     "workspace": workspace,
     "catalog": catalog,
     "serve": serve,
@@ -344,6 +389,7 @@ def profile(bench: Bench, name: str) -> int:
         "hello": lambda: _in_hello(bench.agent("hello", [])),
         "large": lambda: bench.agent("large", _inputs(100_000, 10)),
         "explain": lambda: bench.agent("explain", _explain_inputs()),
+        "failing": lambda: _failing_command(bench, ["resolve"], 5_000),
         "linear": lambda: bench.agent("linear-1000000", _inputs(1_000_000, 10)),
     }
     if name not in commands:

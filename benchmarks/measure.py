@@ -24,6 +24,8 @@ class Command:
     line: Sequence[str]
     directory: Path
     writes: Sequence[str] = ()
+    status: int = 0
+    """The exit code it should end with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +80,7 @@ def run_once(command: Command) -> Sample:
         check=True,
     )
     result = json.loads(done.stdout)
-    if result["status"] != 0:
+    if result["status"] != command.status:
         raise BenchmarkError(f"`{' '.join(command.line)}` ended with {result['status']}:\n{errors.read_text()}")
     return Sample(seconds=result["seconds"], memory=int(result["memory"]))
 

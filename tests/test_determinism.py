@@ -151,7 +151,8 @@ def test_the_command_writes_what_the_library_resolves(expected: Outcome) -> None
     agent = parse_agent_file(agent_file(REQUIREMENTS))
     servers = servers_of(parse_index(json.dumps(SERVERS).encode()))
 
-    assert (expected.code, expected.stderr) == (0, b"")
+    assert expected.code == 0
+    assert all(b" says `any`: " in line for line in expected.stderr.splitlines())
     assert expected.lock == to_json(resolve(agent, servers).lockfile)
     assert expected.explanation == to_json(explain(agent, servers))
 

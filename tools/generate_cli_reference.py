@@ -36,7 +36,8 @@ HEAD = """\
 ## Streams and environment
 
 Results go to stdout, errors, warnings and hints to stderr. Output is UTF-8 whatever the locale is. Colour is used on a
-terminal only.
+terminal only. The exit code does not depend on how much of the output is read: `agent discover | head -1` exits 0.
+Files are written whole or not at all, so `-` is refused as the name of one.
 
 | variable | effect |
 | --- | --- |
@@ -56,10 +57,13 @@ Reads both files to the end and reports [every fault](reason-codes.md#what-valid
 `--index` is not given and `./mcp.index.json` does not exist, only the agent file is checked. Writes nothing. If both
 `--json` and `--format` are given, `--json` counts.
 
+Of more than ten findings of one kind the text shows the first three and how many more there are; `--all` shows each,
+and the other formats always have all.
+
 Exits 0 if all files are valid, 1 if one is not, 2 if one cannot be read.""",
     "discover": """\
-Shows id, version, scopes, residency, the highest sensitivity and `[signed]` for each server. A server in several
-categories is listed in each. Writes nothing.
+Shows id, version, scopes, residency, the highest sensitivity and `[signed]` for each server: what the index claims,
+which nothing checks. A server in several categories is listed in each. Writes nothing.
 
 Exits 0, also for an empty index; 1 if the index is invalid, 2 if it cannot be read.""",
     "resolve": """\
@@ -72,8 +76,9 @@ know, go to stderr and change nothing else.
 `--dry-run`, `--check` and `--locked` write nothing and exclude one another;
 [how the last two differ](ci.md#check-or-locked).
 
-A failed resolution says of each category why every candidate was rejected, which come nearest, and which
-[edits of the agent file](resolution.md#suggested-edits) would let it resolve. With `--workspace` every agent file below
+A failed resolution says of each category why candidates were rejected, which come nearest, and which
+[edits of the agent file](resolution.md#suggested-edits) would let it resolve; `--all` shows every rejection and
+requirement, also where many are alike. With `--workspace` every agent file below
 a folder [is resolved](after-the-lock.md#many-agents), and one that fails keeps no other from its lock; `--output` and
 `--explain-output` cannot be given then, and a folder without any such agent file is refused.
 
@@ -96,12 +101,13 @@ category it offers, or for all if it offers none of them. A server that was not 
 [every reason](reason-codes.md#why-a-server-was-not-chosen) against it, and each reason the
 facts that it rests on, with file, line and column. At most 50 servers are printed for a requirement; `--json` has all.
 
-Exits 0 if there is an answer, also if no server was chosen; 1 if the agent file does not require the category and the
-index does not have the server, or if an input is invalid; 2 if a file cannot be read.""",
+Exits 0 if a server serves what the question is about; 1 if none does, if the agent file does not require the category
+and the index does not have the server, or if an input is invalid; 2 if a file cannot be read.""",
     "tree": """\
 Draws the lock: each category, its server with its address or the command that starts it, each locked scope, and behind
 a scope the tools that it helps to open, where the lock [has a map of tools](file-formats.md#tools-and-their-scopes).
-`constraints.actions.forbid` and `agent.toml` are not looked at: `agent tools list` says which tools are open.
+Tools that `constraints.actions.forbid` closes are listed apart. `agent.toml` is not looked at: `agent tools list` says
+which tools are open.
 
 Exits 0 if the lock holds; 1 if it does not, after the drawing, or if it is no lock; 2 if a file cannot be read.""",
     "diff": """\

@@ -47,7 +47,7 @@ def server(server_id: str = "raw", *arguments: str, **more: Any) -> dict[str, An
         "categories": [more.pop("category", "tests")],
         "scopes": ["use", "other"],
         "toolScopes": {**{tool: ["use"] for tool in OPEN}, "die": ["use"], "process": ["other"]},
-        "data": {"residency": ["any"], "maxSensitivity": "confidential"},
+        "data": {"residency": ["eu-only"], "maxSensitivity": "confidential"},
         "trust": {"signed": True, "publisher": "tests"},
         **more,
     }

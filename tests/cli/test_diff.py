@@ -107,6 +107,7 @@ CHANGES: dict[str, tuple[list[Edit], str, str, int]] = {
         4,
     ),
     "a region more": ([("mcp.index.json", '["us-only"]', '["us-only", "eu-only"]')], "residency-loosened", "risk", 4),
+    "a region less": ([("mcp.index.json", '["us-only", "eu-only"]', '["us-only"]')], "residency-withdrawn", "risk", 4),
     "a looser constraint": ([("agents.md", "us-only", "any")], "residency-loosened", "risk", 4),
     "an address": ([("mcp.index.json", "mcp.acme.com", "mcp.acme.org")], "endpoint-moved", "risk", 4),
     "a signature": ([("mcp.index.json", "true", "false")], "unsigned-now", "risk", 4),
@@ -142,6 +143,22 @@ def test_the_exit_code_is_the_class_of_the_worst_change(sides: Sides, run: Run, 
     document = json.loads(run("diff", "old", "new", "--json").stdout)
     assert document["worst"] == risk
     assert (kind, risk) in [(change["kind"], change["risk"]) for change in document["changes"]]
+
+
+@pytest.mark.parametrize(("before", "after"), [("us-only, eu-only", "us-only"), ("us-only", "")])
+def test_a_withdrawn_region_is_a_risk_for_an_agent_that_asks_for_none(
+    sides: Sides, run: Run, before: str, after: str
+) -> None:
+    for side in sides:
+        edit(side / "agents.md", "    residency: us-only\n", "")
+        resolve(side, run)
+    regions = [json.dumps([region for region in named.split(", ") if region]) for named in (before, after)]
+    edit(sides[1] / "mcp.index.json", *regions)
+    resolve(sides[1], run)
+
+    changes = json.loads(run("diff", "old", "new", "--json").stdout)["changes"]
+
+    assert [(change["kind"], change["risk"]) for change in changes] == [("residency-withdrawn", "risk")]
 
 
 def test_an_edited_hash_is_a_risk(sides: Sides, run: Run) -> None:

@@ -1,5 +1,6 @@
 """The whole output of every command, as it stands in `snapshots/`."""
 
+import json
 from pathlib import Path
 
 from tests.cli.conftest import Snapshot, edit
@@ -204,3 +205,25 @@ def test_schema_of_explanations(run: Run, snapshot: Snapshot) -> None:
 
 def test_version(run: Run, snapshot: Snapshot) -> None:
     snapshot(run("--version"))
+
+
+def test_messages_name_the_file_that_was_given(project: Path, run: Run) -> None:
+    (project / "mcp.index.json").rename(project / "servers.json")
+    (project / "agents.md").rename(project / "crm.md")
+    named = ("-a", "crm.md", "-i", "servers.json")
+
+    valid = run("validate", *named)
+    edit(project / "servers.json", '"version": "2.0.0"', '"version": 2')
+    edit(project / "crm.md", "version: 1.0.0", "version: 1")
+    invalid = run("validate", *named)
+    unresolved = run("resolve", *named)
+    document = json.loads(run("resolve", *named, "--json").stdout)
+
+    assert "✓ crm.md frontmatter is valid\n" in valid.stdout
+    assert "✓ servers.json is valid\n" in valid.stdout
+    for ran in (invalid, unresolved):
+        assert "✗ crm.md validation failed:\n" in ran.stderr
+        assert "✗ servers.json validation failed:\n" in ran.stderr
+        assert "mcp.index.json" not in ran.stdout + ran.stderr
+    assert document["error"]["message"] == "crm.md validation failed; servers.json validation failed"
+    assert [file["kind"] for file in document["error"]["files"]] == ["agents.md", "mcp.index.json"]

@@ -1,5 +1,6 @@
 """The command as a process: what it may open, and how it ends."""
 
+import json
 import os
 import pty
 import signal
@@ -114,6 +115,35 @@ def test_a_reader_that_goes_away_is_no_traceback(project: Path) -> None:
     done = subprocess.run(["bash", "-c", script], capture_output=True, check=False)
 
     assert done.stderr == b""
+
+
+@pytest.mark.parametrize("size", [1, 2_000])
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("discover", 0),
+        ("discover --json", 0),
+        ("resolve --dry-run", 0),
+        ("schema index", 0),
+        ("completion bash", 0),
+        ("--help", 0),
+        ("verify", 2),
+        ("why reporting", 0),
+        ("why payroll", 1),
+        ("resolve --locked", 1),
+    ],
+)
+def test_a_reader_that_has_seen_enough_does_not_change_the_answer(
+    project: Path, command: str, code: int, size: int
+) -> None:
+    index = json.loads((project / "mcp.index.json").read_bytes())
+    servers = [*index, *({**index[1], "version": f"9.{number}.0"} for number in range(size))]
+    (project / "mcp.index.json").write_text(json.dumps(servers))
+    script = f"set -o pipefail; {sys.executable} -m agent_resolver {command} 2>&1 | head -1 > /dev/null"
+
+    done = subprocess.run(["bash", "-c", script], capture_output=True, check=False)
+
+    assert (done.returncode, done.stderr) == (code, b"")
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

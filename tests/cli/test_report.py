@@ -16,6 +16,7 @@ import pytest
 
 from agent_resolver.cli.report import page as report_page
 from tests.browser import sample
+from tests.cli.conftest import edit
 from tests.conftest import Run
 
 STYLE = Path(report_page.__file__).with_name("template").joinpath("style.css").read_text()
@@ -127,6 +128,7 @@ def test_the_result_as_json(inside: Inside, run: Run, make: Callable[[Path], Pat
         "path": "./agents.report.html",
         "status": "written",
         "resolved": success,
+        "lock": "missing",
         "warnings": [],
     }
     assert json.loads(run("report", "--json").stdout)["status"] == "unchanged"
@@ -311,8 +313,8 @@ def test_what_the_drawing_says_stands_in_a_table(inside: Inside, run: Run) -> No
     drawn = re.findall(r"<text [^>]*>([^<]*)</text>", overview.partition("</figure>")[0])
     written = re.sub("<[^>]*>", "", overview.partition("</figure>")[2])
 
-    assert {"customers", "calendar", "crm-core@1.4.0", "signed, eu-only", "No server"} <= set(drawn)
-    for word in ("customers", "calendar", "crm-core@1.4.0", "signed, eu-only", "No server", "read:events"):
+    assert {"customers", "calendar", "crm-core@1.4.0", "signed (claimed), eu-only", "No server"} <= set(drawn)
+    for word in ("customers", "calendar", "crm-core@1.4.0", "signed (claimed), eu-only", "No server", "read:events"):
         assert word in written
 
 
@@ -350,6 +352,55 @@ def test_a_lock_that_is_missing_or_no_file_is_told_too(project: Path, run: Run) 
 
     assert "agents.lock is missing" in missing
     assert "agents.lock cannot be read as a file" in read().said()
+
+
+@pytest.mark.parametrize("name", [name for name in LOCKS if name != "as written"])
+def test_no_page_is_green_over_a_lock_that_does_not_hold(project: Path, run: Run, name: str) -> None:
+    lock = project / "agents.lock"
+    run("resolve")
+    run("report")
+    holding = read_verdict()
+    lock.write_bytes(LOCKS[name][0](lock.read_bytes()))
+    run("report")
+    differing = read_verdict()
+    lock.unlink()
+    run("report")
+    missing = read_verdict()
+
+    assert holding == ("good", "Every requirement has a serveragents.lock holds.")
+    assert differing == (
+        "warn",
+        "Every requirement has a server, but agents.lock does not holdNo tool may be called until the lock holds.",
+    )
+    assert missing == (
+        "warn",
+        "Every requirement has a server, but agents.lock is missingNo tool may be called until the lock holds.",
+    )
+
+
+def read_verdict() -> tuple[str, str]:
+    """The colour of the page's first sentence, and its words."""
+    text = Path("agents.report.html").read_text(encoding="utf-8")
+    found = re.search(r'<p class="verdict (\w+)">(.*)</p>', text)
+    assert found
+    return found[1], re.sub("<[^>]*>", "", found[2])
+
+
+def test_a_page_never_says_that_a_server_is_signed_without_saying_who_says_so(project: Path, run: Run) -> None:
+    run("report")
+    text = Path("agents.report.html").read_text(encoding="utf-8")
+    said = read().said()
+
+    assert "SignedClaimed, not checked" in said
+    assert "signed (claimed), us-only" in said
+    assert 'class="tick"' not in text
+
+
+def test_a_page_notes_a_server_that_promises_no_region(project: Path, run: Run) -> None:
+    edit(project / "mcp.index.json", '["us-only"]', '["any"]')
+    run("report")
+
+    assert read().said().count("Accepted, though it promises no region.") == 1
 
 
 def test_a_lock_that_keeps_another_server_is_no_secret(project: Path, run: Run) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import contents, edit
 from tests.conftest import Run
 
 EPOCH = "1970-01-01T00:00:00.000Z"
@@ -180,8 +181,9 @@ def test_many_rejections_are_cut_with_a_word_on_where_the_rest_is(project: Path,
 
     ran = run("resolve")
 
-    assert ran.stderr.count("Agent requires 'eu-only'") == 50
-    assert "… and 10 more: `agent resolve --explain` writes every one" in ran.stderr
+    assert ran.stderr.count("Agent requires 'eu-only'") == 3
+    assert "  … and 57 more with `RESIDENCY_MISMATCH`: `--all` shows each\n" in ran.stderr
+    assert run("resolve", "--all").stderr.count("Agent requires 'eu-only'") == 60
     assert len(json.loads(run("resolve", "--json").stdout)["failed"][0]["rejected"]) == 60
 
 
@@ -291,3 +293,74 @@ def test_words_about_the_result_come_after_it_in_one_log(project: Path) -> None:
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
 
     assert done.stdout.decode().index("Resolving agent") < done.stdout.decode().index("is missing")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["resolve", "-o", "-"],
+        ["resolve", "--output=-"],
+        ["resolve", "--explain-output", "-"],
+        ["report", "-o", "-"],
+        ["tools", "manifest", "--out", "-"],
+        ["tools", "certify", "--out", "-"],
+        ["state", "backup", "-"],
+    ],
+    ids=" ".join,
+)
+def test_a_dash_is_not_taken_for_a_file(project: Path, command: list[str]) -> None:
+    before = contents(project)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "agent_resolver", *command], capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "`-` is not a file" in done.stderr
+    assert contents(project) == before
+
+
+def test_a_file_whose_name_is_a_dash_can_be_named(project: Path, run: Run) -> None:
+    assert run("resolve", "-o", "./-").code == 0
+    assert (project / "-").is_file()
+
+
+def test_a_server_that_promises_no_region_is_accepted_with_a_note(project: Path, run: Run) -> None:
+    edit(project / "mcp.index.json", '["us-only"]', '["any"]')
+    note = (
+        "`reporting` asks for `us-only`, and `acme-reporting@3.0.0` says `any`: it is accepted, and promises no region"
+    )
+
+    ran = run("resolve")
+    workspace = run("resolve", "--workspace")
+
+    assert (ran.code, ran.stderr) == (0, f"hint: {note}\n")
+    assert (workspace.code, workspace.stderr) == (0, f"hint: {note}\n")
+    assert json.loads(run("resolve", "--json").stdout)["notes"] == [note]
+    assert json.loads(run("resolve", "--workspace", "--json").stdout)["agents"][0]["notes"] == [note]
+
+
+@pytest.mark.parametrize("asked", ["any", None])
+def test_an_agent_that_asks_for_no_region_gets_no_note(project: Path, run: Run, asked: str | None) -> None:
+    edit(project / "mcp.index.json", '["us-only"]', '["any"]')
+    edit(project / "agents.md", "    residency: us-only\n", f"    residency: {asked}\n" if asked else "")
+
+    assert run("resolve").stderr == ""
+
+
+def test_notes_on_many_servers_are_few_lines(project: Path, run: Run) -> None:
+    needs = "".join(f"    - {{category: c{number:02}, permissions: [read]}}\n" for number in range(20))
+    index = json.loads((project / "mcp.index.json").read_bytes())
+    data = {"residency": ["any"], "maxSensitivity": "pii.high"}
+    categories = [f"c{number:02}" for number in range(20)]
+    (project / "mcp.index.json").write_text(
+        json.dumps([{**index[0], "categories": categories, "scopes": ["read"], "data": data}])
+    )
+    (project / "agents.md").write_text(
+        f"---\nname: a\nversion: 1.0.0\nrequires:\n  mcp:\n{needs}constraints: {{data: {{residency: eu-only}}}}\n---\n"
+    )
+
+    lines = run("resolve").stderr.splitlines()
+
+    assert [line.split("`")[1] for line in lines[:3]] == ["c00", "c01", "c02"]
+    assert lines[3:] == ["… and 17 more like these: `--json` has each"]

@@ -211,3 +211,48 @@ def test_an_edited_lock_never_steers_the_terminal_in_a_diff(project: Path, run: 
 
     assert '-  "resolvedAt": "\\x1b[31m\\u202e1970' in ran.stdout
     assert not set(ran.stdout) & {"\x1b", "\u202e"}
+
+
+def test_a_wrong_scope_gets_similar_ones_and_the_categories_that_offer_it(project: Path, run: Run) -> None:
+    edit(project / "agents.md", "write:reports", "write:metrics")
+    edit(project / "agents.md", "read:reports", "reports.read-all")
+
+    ran = run("resolve")
+    [failed] = json.loads(run("resolve", "--json").stdout)["failed"]
+
+    assert (
+        "No server offers `write:metrics` for `reporting`: similar are `write:reports`; it is offered for `analytics`\n"
+        in (ran.stderr)
+    )
+    assert {"scope": "write:metrics", "similar": ["write:reports"], "otherCategories": ["analytics"]} in (
+        failed["unknownScopes"]
+    )
+
+
+@pytest.mark.parametrize("forms", [("caf\u00e9", "cafe\u0301"), ("cafe\u0301", "caf\u00e9")])
+def test_the_same_letters_in_another_unicode_form_are_suggested(
+    project: Path, run: Run, forms: tuple[str, str]
+) -> None:
+    offered, asked = forms
+    edit(project / "mcp.index.json", '"categories": ["reporting"]', f'"categories": ["{offered}"]')
+    edit(project / "mcp.index.json", '"write:reports"', f'"write:{offered}"')
+    edit(project / "agents.md", "category: reporting", f"category: {asked}")
+    edit(project / "agents.md", "- write:reports", f"- write:{asked}")
+
+    ran = run("resolve")
+
+    for key in ("", "write:"):
+        words = f"write `{key}{offered}` for `{key}{asked}` in `"
+        [line] = [line for line in ran.stderr.splitlines() if words in line]
+        assert ", the same letters in another Unicode form (agents.md:" in line
+
+
+def test_where_there_is_no_suggestion_there_is_no_hint_to_follow_one(project: Path, run: Run) -> None:
+    edit(project / "agents.md", "category: reporting", "category: payroll")
+    edit(project / "agents.md", "category: analytics", "category: weather")
+
+    ran = run("resolve")
+
+    assert "Rejected candidates for `payroll`" in ran.stderr
+    assert "Rejected candidates for `weather`" in ran.stderr
+    assert "Follow one suggestion" not in ran.stderr

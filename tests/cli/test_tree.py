@@ -60,12 +60,43 @@ def test_two_requirements_of_one_category_stand_under_it(project: Path, run: Run
 
     assert run("tree").stdout.splitlines()[1:] == [
         "└── analytics",
-        "    ├── acme-analytics@2.0.0 [signed] https://mcp.acme.com/analytics",
+        "    ├── acme-analytics@2.0.0 [signed (claimed)] https://mcp.acme.com/analytics",
         "    │   ├── read:dashboards",
         "    │   └── read:metrics",
-        "    └── acme-analytics@2.0.0 [signed] https://mcp.acme.com/analytics",
+        "    └── acme-analytics@2.0.0 [signed (claimed)] https://mcp.acme.com/analytics",
         "        └── write:metrics",
     ]
+
+
+def test_a_forbidden_tool_is_not_shown_as_reachable(project: Path, run: Run) -> None:
+    tools = {"chart": ["read:metrics"], "export_all": ["read:metrics"], "board": ["read:metrics", "read:dashboards"]}
+    change_server(project, 0, toolScopes=tools)
+    edit(project / "agents.md", "  data:\n", "  actions:\n    forbid: ['export_*']\n  data:\n")
+    run("resolve")
+
+    lines = run("tree").stdout.splitlines()
+    [server] = json.loads(run("tree", "--json").stdout)["categories"][0]["servers"]
+
+    assert lines[2:6] == [
+        "│   └── acme-analytics@2.0.0 [signed (claimed)] https://mcp.acme.com/analytics",
+        "│       ├── read:dashboards: board",
+        "│       ├── read:metrics: board, chart",
+        "│       └── [forbidden] export_all",
+    ]
+    assert [scope["tools"] for scope in server["scopes"]] == [["board"], ["board", "chart"]]
+    assert server["forbidden"] == ["export_all"]
+
+
+def test_a_tool_that_takes_the_scopes_of_two_requirements_is_shown_under_both(project: Path, run: Run) -> None:
+    change_server(project, 0, toolScopes={"merge": ["read:metrics", "write:metrics"]})
+    edit(project / "agents.md", "category: reporting", "category: analytics")
+    edit(project / "agents.md", "- read:reports\n        - write:reports", "- write:metrics")
+    run("resolve")
+
+    ran = run("tree")
+
+    assert "─ read:metrics: merge\n" in ran.stdout
+    assert "─ write:metrics: merge\n" in ran.stdout
 
 
 def test_a_server_at_another_address_is_marked(project: Path, run: Run) -> None:

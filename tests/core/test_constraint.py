@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from msgspec import UNSET, UnsetType, structs
 
 from agent_resolver import AgentFile
-from agent_resolver.core import RunLimits, broken_data_rules, limits_of, position_of, requirements_of
+from agent_resolver.core import RunLimits, broken_data_rules, limits_of, positions_of, requirements_of
 from agent_resolver.schema import (
     ActionConstraints,
     Constraints,
@@ -26,10 +26,15 @@ from tests.core.strategies import LAW, RESIDENCIES, SENSITIVITIES, agent_files, 
 @LAW
 @given(agent_files)
 def test_each_requirement_is_found_again_where_the_agent_file_has_it(agent: AgentFile) -> None:
-    for need in requirements_of(agent):
-        found = agent.requires.mcp[position_of(need, agent)]
+    needs = requirements_of(agent)
 
-        assert (found.category, sorted(found.permissions)) == (need.category, list(need.permissions))
+    positions = positions_of(needs, agent)
+
+    found = [agent.requires.mcp[position] for position in positions]
+    assert [(need.category, sorted(need.permissions)) for need in found] == [
+        (need.category, list(need.permissions)) for need in needs
+    ]
+    assert sorted(positions) == list(range(len(needs)))
 
 
 def test_of_two_requirements_of_one_category_each_has_its_own_position() -> None:
@@ -37,7 +42,7 @@ def test_of_two_requirements_of_one_category_each_has_its_own_position() -> None
     reads = Requirement(category="files", permissions=("read",))
     agent = AgentFile(name="a", version="1", requires=Requires(mcp=(writes, reads)))
 
-    assert [position_of(need, agent) for need in requirements_of(agent)] == [1, 0]
+    assert positions_of(requirements_of(agent), agent) == [1, 0]
 
 
 @pytest.mark.parametrize(

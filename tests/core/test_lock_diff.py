@@ -247,7 +247,7 @@ CHANGES: dict[str, tuple[Side, list[tuple[str, str, str, str | None, str | None]
         reports(residency=None),
         [("risk", "residency-loosened", "reporting", "eu-only", "any")],
     ),
-    "the server in no region": (reports(residency=()), [("safe", "residency-tightened", "reporting", "eu-only", None)]),
+    "the server in no region": (reports(residency=()), [("risk", "residency-withdrawn", "reporting", "eu-only", None)]),
     "no signature any more": (
         reports(signed=False),
         [("risk", "unsigned-now", "reporting", "signed", "not signed")],
@@ -289,7 +289,7 @@ RETURNS: dict[str, list[tuple[str, str, str, str | None, str | None]]] = {
     "no signature any more": [("safe", "signed-now", "reporting", "not signed", "signed")],
     "a signature that nobody knows any more": [("safe", "signed-now", "reporting", "not known", "signed")],
     "the server in no region that is known": [("safe", "residency-tightened", "reporting", "any", "eu-only")],
-    "the server in more regions": [("safe", "residency-tightened", "reporting", "eu-only, us-only", "eu-only")],
+    "the server in more regions": [("risk", "residency-withdrawn", "reporting", "eu-only, us-only", "eu-only")],
     "a server that its index does not have": [("review", "facts-unknown", "reporting", None, "acme-reports@1.0.0")],
 }
 
@@ -332,6 +332,7 @@ def test_every_kind_has_a_risk_and_the_ones_that_are_not_risky_are_these() -> No
         "require-signed-dropped",
         "requirement-added",
         "residency-loosened",
+        "residency-withdrawn",
         "scopes-widened",
         "sensitivity-lowered",
         "server-changed",

@@ -3,8 +3,20 @@
 import pytest
 from msgspec import convert, json
 
+from agent_resolver import AgentFile, Server, resolve
 from agent_resolver.core import CHECKS, CONSTRAINTS, FACTS, RunLimits, broken_data_rules, names_behind, servers_of
-from agent_resolver.schema import Constraints, Limits, RejectionCode, Residency, Sensitivity, limits_in, parse_index
+from agent_resolver.schema import (
+    Constraints,
+    DataConstraints,
+    Limits,
+    RejectionCode,
+    Requirement,
+    Requires,
+    Residency,
+    Sensitivity,
+    limits_in,
+    parse_index,
+)
 
 INDEX_ENTRY = {
     "id": "acme",
@@ -122,3 +134,29 @@ def test_every_fact_is_read_from_its_place_in_the_index() -> None:
 )
 def test_a_code_names_the_facts_that_it_rests_on(code: RejectionCode, expected: tuple[str, ...]) -> None:
     assert names_behind(code) == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "offered", "expected"),
+    [
+        ("eu-only", ("any",), ["files"]),
+        ("eu-only", ("any", "us-only"), ["files"]),
+        ("eu-only", ("any", "eu-only"), []),
+        ("eu-only", ("eu-only",), []),
+        ("eu-only", ("us-only",), []),
+        ("any", ("any",), []),
+        (None, ("any",), []),
+        (None, None, []),
+    ],
+)
+def test_a_server_that_passes_because_it_says_any_promises_no_region(
+    asked: Residency | None, offered: tuple[Residency, ...] | None, expected: list[str]
+) -> None:
+    data = DataConstraints(residency=asked) if asked else DataConstraints()
+    needs = Requires(mcp=(Requirement(category="files", permissions=("read",)),))
+    agent = AgentFile(name="a", version="1", requires=needs, constraints=Constraints(data=data))
+    server = Server("a", "1", "https://a.example", ("files",), scopes=("read",), residency=offered)
+
+    found = resolve(agent, [server]).without_region
+
+    assert [choice.requirement.category for choice in found] == expected

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import assume, given, strategies as st
 
-from agent_resolver.core import is_slip, near_categories
+from agent_resolver.core import are_twins, is_slip, near_categories, similar_scopes
 from tests.core.strategies import LAW
 
 SLIPS = {
@@ -19,6 +19,7 @@ SLIPS = {
     "other separators and capitals at once": ("READ_REPORTS", "read:reports"),
     "a separator missing": ("readreports", "read:reports"),
     "a letter beside a number": ("v1:reprts", "v1:reports"),
+    "another Unicode form": ("read:cafe\u0301", "read:caf\u00e9"),
 }
 
 # What stands together here may not be confused: each opens something else.
@@ -36,6 +37,8 @@ OTHERS = {
     "two slips": ("raed:reprots", "read:reports"),
     "a word more": ("read:reports", "read:reports:all"),
     "a star": ("read:*", "read:reports"),
+    "words of signs": ("read*", "write+"),
+    "letters with marks that have no single character": ("read:q\u0302", "read:z\u0335"),
 }
 
 # One letter apart, and each of the two is a word with a meaning of its own.
@@ -101,6 +104,7 @@ def test_every_single_slip_in_a_long_word_is_recognised(word: str, place: int, d
         ("files", ["file", "mail"], ["file"]),
         ("reporting", ["audiences", "billing"], []),
         ("x", [], []),
+        ("cafe\u0301", ["caf\u00e9", "cafe\u0301s"], ["caf\u00e9"]),
     ],
 )
 def test_the_nearest_category_comes_first_and_a_far_one_never(written: str, known: list[str], found: list[str]) -> None:
@@ -127,3 +131,24 @@ def test_among_too_many_categories_none_is_looked_for() -> None:
 
     assert near_categories("reportin", known) == ["reporting"]
     assert near_categories("reportin", [*known, "one more"]) == []
+
+
+@pytest.mark.parametrize(
+    ("written", "known", "found"),
+    [
+        ("read:contact", ["read:contacts", "write:contacts", "send:mail"], ["read:contacts", "write:contacts"]),
+        ("Read:Cafe\u0301", ["read:caf\u00e9"], ["read:caf\u00e9"]),
+        ("read", ["READ", "Read", "reAd", "reaD"], ["READ", "Read", "reAd"]),
+        ("read", ["drop:tables"], []),
+        ("read", [], []),
+        ("scope:1", [f"scope:{number}" for number in range(2_001)], []),
+    ],
+)
+def test_similar_scopes_are_the_most_alike_of_not_too_many(written: str, known: list[str], found: list[str]) -> None:
+    assert similar_scopes(written, known) == found
+
+
+def test_twins_are_the_same_letters_in_another_form() -> None:
+    assert are_twins("cafe\u0301", "caf\u00e9")
+    assert not are_twins("cafe", "caf\u00e9")
+    assert not are_twins("caf\u00e9", "caf\u00e9")

@@ -480,3 +480,25 @@ def test_to_allow_unsigned_servers_is_not_suggested_where_one_of_unknown_signatu
     resolution = resolve(agent(READ, trust=SIGNED), [unknown, unsigned])
 
     assert resolution.failures[0].suggestions == ()
+
+
+@pytest.mark.parametrize("count", [1, 23, 24, 49])
+def test_many_like_servers_do_not_use_up_the_tries(count: int) -> None:
+    """Accepting their region would take the other requirement its server, so another edit has to be found."""
+    offer: dict[str, Any] = {"scopes": ("read",), "max_sensitivity": "pii.high", "signed": True, "publisher": "Acme"}
+    european = Server("eu", "1.0.0", "https://eu.example", ("files",), residency=("eu-only",), **offer)
+    american = [
+        Server(f"us-{number:02}", "1.0.0", "https://us.example", ("mail",), residency=("us-only",), **offer)
+        for number in range(count)
+    ]
+    needs = tuple(Requirement(category=category, permissions=("read",)) for category in ("files", "mail"))
+    agent = AgentFile(
+        name="a",
+        version="1",
+        requires=Requires(mcp=needs),
+        constraints=Constraints(data=DataConstraints(residency="eu-only", sensitivity="internal")),
+    )
+
+    (failed,) = resolve(agent, [european, *american]).failures
+
+    assert [edit.after for suggestion in failed.suggestions for edit in suggestion.edits] == ["any"]

@@ -116,7 +116,7 @@ def differences() -> Iterator[Difference]:
         ('"server.py"', '"other.py"'),
         ('"launch": { "command": "python", "args": ["server.py"] }', '"endpoint": "https://notes.example/mcp"'),
         ('"read_note": ["read:notes"]', '"read_note": []'),
-        ('"residency": ["any"]', '"residency": []'),
+        ('"residency": ["eu-only"]', '"residency": []'),
     ):
         yield from differences_of(agent_file, index.replace(old, new), lock())
     entry = lock().servers[0]
@@ -127,6 +127,7 @@ def differences() -> Iterator[Difference]:
         structs.replace(entry, scopes=entry.scopes[::-1]),
     ):
         yield from differences_of(agent_file, index, structs.replace(lock(), servers=(edited,)))
+    yield from differences_of(agent_file, index, structs.replace(lock(), servers=(entry, entry)))
     written = to_json(lock()).decode()
     opening = '  "agentName": "note-keeper",\n'
     for bytes_of_a_file in (

@@ -30,8 +30,10 @@ def entry() -> NoReturn:
             stream.flush()
         except ValueError:
             pass  # Code of the project has closed it.
+        except BrokenPipeError:
+            pass  # The reader has seen enough.
         except OSError:
-            code = code or 1  # Nobody reads it, or it cannot be written.
+            code = code or 1  # It cannot be written.
     # Taking a million values apart takes longer than making them, and the system does it for nothing.
     os._exit(code)
 

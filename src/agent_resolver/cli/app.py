@@ -12,7 +12,7 @@ from typing import Final
 from agent_resolver._version import __version__
 from agent_resolver.cli.errors import InvalidFile, InvalidFiles, Refusal, Usage
 from agent_resolver.cli.input import AGENT_FILE_LABEL, INDEX, INDEX_LABEL
-from agent_resolver.cli.output import err, err_faults, issue_document, out_json, safe, use_utf8
+from agent_resolver.cli.output import err, err_faults, flush_out, issue_document, out_json, safe, use_utf8
 from agent_resolver.schema.errors import InvalidAgentFile, InvalidIndex, ResolverError
 from agent_resolver.storage.errors import UnreadableFile
 
@@ -86,7 +86,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code: int = options.run(options)
         with suppress(ValueError):  # Code of the project has closed it.
-            sys.stdout.flush()
+            flush_out()
     except ResolverError as error:
         return _report_error(error, options)
     except ModuleNotFoundError as error:
@@ -128,7 +128,7 @@ def _report_error(error: ResolverError, options: argparse.Namespace) -> int:
         out_json({"success": False, "error": document})
         return error.exit_code
     for file in files:
-        err_faults(file.label, file.path, file.issues)
+        err_faults(file.name, file.path, file.issues)
     if not files:
         err(f"error: {safe(str(error))}")
     for detail in details:

@@ -1,11 +1,11 @@
 """`agent completion`: what a shell needs to complete commands, options and paths."""
 
 import argparse
-import sys
 
 import shtab
 
 from agent_resolver.cli.option import Commands, add_command
+from agent_resolver.cli.output import out_text
 
 _EXAMPLES = """\
   agent completion bash > ~/.local/share/bash-completion/completions/agent
@@ -26,5 +26,5 @@ def run(options: argparse.Namespace) -> int:
     # Only here: the application imports this module.
     from agent_resolver.cli.app import build_parser
 
-    sys.stdout.write(f"{shtab.complete(build_parser(), shell=options.shell)}\n")
+    out_text(f"{shtab.complete(build_parser(), shell=options.shell)}\n")
     return 0

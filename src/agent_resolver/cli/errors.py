@@ -6,6 +6,7 @@ ResolverError
 └── InvalidFiles   input files are refused: exit 1
 """
 
+import os
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -34,13 +35,19 @@ class InvalidFile(Struct, frozen=True):
     """An input file that is refused: what it is, where it is and why."""
 
     label: str
+    """The kind of file, such as `mcp.index.json`; what no file holds, such as a flag, is its own label."""
     path: str
     issues: tuple[Issue, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the file itself, whatever its kind is called."""
+        return self.label if self.label == self.path else os.path.basename(self.path)
 
 
 class InvalidFiles(ResolverError):
     """Input files are refused; holds every one of them."""
 
     def __init__(self, files: Sequence[InvalidFile]) -> None:
-        super().__init__("; ".join(f"{file.label} validation failed" for file in files))
+        super().__init__("; ".join(f"{file.name} validation failed" for file in files))
         self.files = tuple(files)

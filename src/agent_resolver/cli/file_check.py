@@ -1,5 +1,6 @@
 """Checks one file to the end, and keeps all that was found."""
 
+import os
 from collections.abc import Iterable
 from typing import Self
 
@@ -20,8 +21,8 @@ class Checked(Struct, frozen=True, kw_only=True):
 
     label: str
     """What the reports call this kind of file."""
-    valid: str
-    """What the report says of a valid one."""
+    part: str = ""
+    """The part of the file that is checked, where it is not the whole."""
     path: str
     content: bytes | None = None
     """None when the file is absent or cannot be read."""
@@ -50,6 +51,11 @@ class Checked(Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def name(self) -> str:
+        """The name of the file itself, whatever its kind is called."""
+        return os.path.basename(self.path)
+
+    @property
     def is_absent(self) -> bool:
         """Whether the file is not there and need not be."""
         return self.content is None and self.problem is None
@@ -74,7 +80,7 @@ class Checked(Struct, frozen=True, kw_only=True):
 
 def check_agent_file(path: str) -> Checked:
     """The agent file at `path`."""
-    checked = Checked(label=AGENT_FILE_LABEL, valid="agents.md frontmatter is valid", path=path)
+    checked = Checked(label=AGENT_FILE_LABEL, part="frontmatter", path=path)
     try:
         raw = read_agent_bytes(path)
     except FileError as error:
@@ -92,7 +98,7 @@ def check_agent_file(path: str) -> Checked:
 
 def check_index(path: str | None) -> Checked:
     """The index at `path`, or at the default path, where it may be absent."""
-    checked = Checked(label=INDEX_LABEL, valid="mcp.index.json is valid", path=path or INDEX)
+    checked = Checked(label=INDEX_LABEL, path=path or INDEX)
     try:
         raw = read_index_bytes(checked.path)
     except UnreadableFile as error:

@@ -137,6 +137,14 @@ def session_here(options: argparse.Namespace) -> "Session":
     return Session(AGENT_FILE, index, environment=os.environ, flags=tuple(options.settings))
 
 
+def output_path(text: str) -> str:
+    """The path of a file to write, as an option takes it; `-` would be taken for a file of that name."""
+    if text == "-":
+        reason = "the file is put in place whole, which cannot be done on stdout; name a file, or `./-`"
+        raise argparse.ArgumentTypeError(f"`-` is not a file: {reason}")
+    return text
+
+
 def add_agents(parser: argparse.ArgumentParser) -> None:
     """`--agents`."""
     parser.add_argument(

@@ -2,13 +2,20 @@
 
 import os
 import sys
-from collections.abc import Iterable
-from typing import TextIO
+from collections.abc import Callable, Hashable, Iterable
+from typing import Final, TextIO, TypeVar
 
 from agent_resolver.schema.issue import Issue
 from agent_resolver.schema.lockfile import to_json
 
 _COLOURS = {"✓": "32", "✗": "31", "error:": "31", "warning:": "33", "hint:": "36", "ℹ": "36"}  # noqa: RUF001 - the sign
+
+_MANY: Final = 10
+"""Of a kind with more items only the first few are shown."""
+_FEW: Final = 3
+
+_Item = TypeVar("_Item")
+_Kind = TypeVar("_Kind", bound=Hashable)
 
 
 def use_utf8() -> None:
@@ -24,21 +31,35 @@ def out(line: str = "") -> None:
 
 def err(line: str = "") -> None:
     """A line about the result, after what was printed of it so far."""
-    sys.stdout.flush()
+    flush_out()
     _write_line(line, sys.stderr)
+
+
+def out_text(text: str) -> None:
+    """A text that is the result, as it is."""
+    _write(text, sys.stdout)
+
+
+def flush_out() -> None:
+    """Hand on what was printed so far."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard(sys.stdout)
 
 
 def out_json(value: object) -> None:
     """The whole result as JSON."""
     try:
-        sys.stdout.write(_safe_json(to_json(value).decode()))
+        text = _safe_json(to_json(value).decode())
     except UnicodeEncodeError:
         # A path may be any bytes, and JSON takes those that are no UTF-8 only as escapes.
         import json
 
         import msgspec
 
-        sys.stdout.write(json.dumps(msgspec.to_builtins(value), indent=2) + "\n")
+        text = json.dumps(msgspec.to_builtins(value), indent=2) + "\n"
+    _write(text, sys.stdout)
 
 
 def _safe_json(text: str) -> str:
@@ -56,7 +77,19 @@ def _json_escape(character: str) -> str:
 def _write_line(line: str, stream: TextIO) -> None:
     # Every line, since names come from files and from the names of files: none may steer a terminal or forge a line.
     line = safe(line)
-    stream.write((_colour_first_word(line) if _has_colour(stream) else line) + "\n")
+    _write((_colour_first_word(line) if _has_colour(stream) else line) + "\n", stream)
+
+
+def _write(text: str, stream: TextIO) -> None:
+    try:
+        stream.write(text)
+    except BrokenPipeError:
+        _discard(stream)
+
+
+def _discard(stream: TextIO) -> None:
+    """Let the rest go nowhere: the reader has seen enough, and the exit code still says what the answer is."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _has_colour(stream: TextIO) -> bool:
@@ -79,20 +112,51 @@ def place(path: str, issue: Issue) -> str:
     return f"{shown(path)}:{issue.line}:{issue.column}"
 
 
+def condense(items: Iterable[_Item], kind_of: Callable[[_Item], _Kind]) -> tuple[list[_Item], dict[_Kind, list[_Item]]]:
+    """What to show of many items, in their order: of a kind with many items the first few. Then what is left out."""
+    kinds: dict[_Kind, list[_Item]] = {}
+    for item in (ordered := list(items)):
+        kinds.setdefault(kind_of(item), []).append(item)
+    left_out = {kind: found[_FEW:] for kind, found in kinds.items() if len(found) > _MANY}
+    hidden = {id(item) for found in left_out.values() for item in found}
+    return [item for item in ordered if id(item) not in hidden], left_out
+
+
+def condense_issues(issues: Iterable[Issue]) -> tuple[list[Issue], list[str]]:
+    """What to show of many issues, and a line for each kind of which some are left out."""
+    shown, left_out = condense(issues, lambda issue: (issue.severity, issue.code))
+    lines = []
+    for (_, code), hidden in left_out.items():
+        paths = list(dict.fromkeys(map(_path_without_numbers, hidden)))
+        named = ", ".join([*(f"`{path}`" for path in paths[:_FEW]), *(["…"] if len(paths) > _FEW else [])])
+        lines.append(f"… and {len(hidden)} more of `{code}`, at {named}: `agent validate --all` shows each")
+    return shown, lines
+
+
+def _path_without_numbers(issue: Issue) -> str:
+    return ".".join("*" if isinstance(step, int) else step for step in issue.at) or issue.path
+
+
 def err_faults(label: str, path: str, issues: Iterable[Issue]) -> None:
     """The report of a file that is refused."""
     err(f"✗ {label} validation failed:")
-    for issue in issues:
+    shown, left_out = condense_issues(issues)
+    for issue in shown:
         err(f"  - {safe(str(issue))} ({place(path, issue)})")
         if issue.hint:
             err(f"    hint: {safe(issue.hint)}")
+    for line in left_out:
+        err(f"  {line}")
 
 
 def err_warnings(path: str, issues: Iterable[Issue]) -> None:
     """Warnings about a file that is used all the same."""
-    for issue in issues:
+    shown, left_out = condense_issues(issues)
+    for issue in shown:
         hint = f"; {safe(issue.hint)}" if issue.hint else ""
         err(f"warning: {safe(str(issue))}{hint} ({place(path, issue)})")
+    for line in left_out:
+        err(line)
 
 
 def issue_document(issue: Issue) -> dict[str, object]:

@@ -15,6 +15,7 @@ from agent_resolver.cli.option import (
     add_json,
     add_project,
     add_trust,
+    output_path,
     session_of,
 )
 from agent_resolver.cli.output import err, out, out_json, safe
@@ -51,7 +52,7 @@ def add_to(commands: Commands) -> None:
     group = add_group(commands, "state", "look at the state of a project, copy it, and remove what is old", _EXAMPLES)
     info = add_command(group, "info", "print what the state holds", _INFO_EXAMPLES)
     backup = add_command(group, "backup", "copy the state to a file while it is in use", _BACKUP_EXAMPLES)
-    backup.add_argument("file", metavar="FILE", help="the copy; it must not be there yet")
+    backup.add_argument("file", metavar="FILE", type=output_path, help="the copy; it must not be there yet")
     prune = add_command(group, "prune", "remove calls and inbox items that ended long ago", _PRUNE_EXAMPLES)
     prune.add_argument(
         "--older-than",

@@ -4,12 +4,14 @@ import argparse
 import shlex
 from collections.abc import Iterator, Sequence
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, structs
 
 from agent_resolver.cli.errors import Refusal
 from agent_resolver.cli.input import INDEX, load
 from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json, add_lock
 from agent_resolver.cli.output import err, out, out_json, safe
+from agent_resolver.core.admission import Grant, grants_of
+from agent_resolver.core.constraint import limits_of
 from agent_resolver.core.lock_difference import remedy
 from agent_resolver.core.verification import KnownServers, examine, known_servers
 from agent_resolver.schema.artifact_path import lock_path_of
@@ -32,6 +34,18 @@ class Branch(Struct, frozen=True):
     below: "tuple[Branch, ...]" = ()
 
 
+class _World(Struct, frozen=True):
+    """What the entries of a lock are held against."""
+
+    known: KnownServers
+    grants: dict[str, Grant]
+    """What each locked server may be used for, by `id@version`."""
+
+    def grant_of(self, entry: LockedServer) -> Grant:
+        """What the server of an entry may be used for, with the scopes of all its entries."""
+        return self.grants[f"{entry.server_id}@{entry.version}"]
+
+
 def add_to(commands: Commands) -> None:
     """Declare the command."""
     parser = add_command(commands, "tree", "draw what a lock lets the agent reach", _EXAMPLES)
@@ -50,21 +64,23 @@ def run(options: argparse.Namespace) -> int:
     if examined.lockfile is None:
         problem = examined.differences[0]
         raise Refusal(f"`{path}` cannot be drawn: {problem.message}", remedy(problem.kind))
-    known, lockfile = known_servers(inputs.servers), examined.lockfile
+    lockfile = examined.lockfile
+    grants = grants_of(lockfile.servers, limits_of(inputs.agent).forbid, ())
+    world = _World(known_servers(inputs.servers), grants)
     grouped: dict[str, list[LockedServer]] = {}
     for entry in lockfile.servers:
         grouped.setdefault(entry.category, []).append(entry)
     if options.json:
         document = {"agentName": lockfile.agent_name, "agentVersion": lockfile.agent_version, "lock": path}
         categories = [
-            {"category": category, "servers": [_entry_document(entry, known) for entry in entries]}
+            {"category": category, "servers": [_entry_document(entry, world) for entry in entries]}
             for category, entries in grouped.items()
         ]
         out_json({"success": not examined.differences, **document, "categories": categories})
     else:
         out(safe(f"{lockfile.agent_name}@{lockfile.agent_version} ({path})"))
         branches = [
-            Branch(category, tuple(_server_branch(entry, known) for entry in entries))
+            Branch(category, tuple(_server_branch(entry, world) for entry in entries))
             for category, entries in grouped.items()
         ]
         for line in _render_branches(branches, ""):
@@ -76,14 +92,20 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _tools_by_scope(entry: LockedServer) -> dict[str, list[str]]:
-    """The tools that each scope helps to open, where the lock says so."""
-    tools = {} if entry.tool_scopes is UNSET else entry.tool_scopes
-    granted = set(entry.scopes)
-    return {
-        scope: [tool for tool, scopes in tools.items() if scope in scopes and granted.issuperset(scopes)]
-        for scope in entry.scopes
-    }
+def _tools_by_scope(entry: LockedServer, grant: Grant) -> dict[str, list[str]]:
+    """The tools that each scope helps to open, where the lock says so, without those that the agent file forbids."""
+    is_open = [tool for tool in grant.tool_scopes if not grant.refuse(tool)]
+    return {scope: [tool for tool in is_open if scope in grant.tool_scopes[tool]] for scope in entry.scopes}
+
+
+def _forbidden_tools(entry: LockedServer, grant: Grant) -> list[str]:
+    """The tools that a scope of the entry would open, if the agent file did not forbid them."""
+    allowed = structs.replace(grant, forbid=())
+    return [
+        tool
+        for tool, scopes in grant.tool_scopes.items()
+        if grant.refuse(tool) and not allowed.refuse(tool) and not {*scopes}.isdisjoint(entry.scopes)
+    ]
 
 
 def _server_in_index(entry: LockedServer, known: KnownServers) -> Server | None:
@@ -92,8 +114,8 @@ def _server_in_index(entry: LockedServer, known: KnownServers) -> Server | None:
     return server if server and server.endpoint == entry.endpoint else None
 
 
-def _entry_document(entry: LockedServer, known: KnownServers) -> dict[str, object]:
-    server = _server_in_index(entry, known)
+def _entry_document(entry: LockedServer, world: _World) -> dict[str, object]:
+    server, grant = _server_in_index(entry, world.known), world.grant_of(entry)
     return {
         "serverId": entry.server_id,
         "version": entry.version,
@@ -102,21 +124,25 @@ def _entry_document(entry: LockedServer, known: KnownServers) -> dict[str, objec
         "signed": server.signed if server else None,
         "publisher": server.publisher if server else None,
         "residency": server.residency if server else None,
-        "scopes": [{"scope": scope, "tools": tools} for scope, tools in _tools_by_scope(entry).items()],
+        "scopes": [{"scope": scope, "tools": tools} for scope, tools in _tools_by_scope(entry, grant).items()],
+        "forbidden": _forbidden_tools(entry, grant),
     }
 
 
-def _server_branch(entry: LockedServer, known: KnownServers) -> Branch:
-    server = _server_in_index(entry, known)
-    is_known = (entry.server_id, entry.version) in known
+def _server_branch(entry: LockedServer, world: _World) -> Branch:
+    server, grant = _server_in_index(entry, world.known), world.grant_of(entry)
+    is_known = (entry.server_id, entry.version) in world.known
     unknown = " [not what the index has]" if is_known else " [not in the index]"
-    signed = unknown if server is None else " [signed]" if server.signed else ""
+    signed = unknown if server is None else " [signed (claimed)]" if server.signed else ""
     launch = None if entry.launch is UNSET else entry.launch
     address = shlex.join((launch.command, *launch.args)) if launch else entry.endpoint
-    scopes = tuple(
-        Branch(f"{scope}: {', '.join(tools)}" if tools else scope) for scope, tools in _tools_by_scope(entry).items()
-    )
-    return Branch(f"{entry.server_id}@{entry.version}{signed} {address}", scopes)
+    scopes = [
+        Branch(f"{scope}: {', '.join(tools)}" if tools else scope)
+        for scope, tools in _tools_by_scope(entry, grant).items()
+    ]
+    forbidden = _forbidden_tools(entry, grant)
+    closed = [Branch(f"[forbidden] {', '.join(forbidden)}")] if forbidden else []
+    return Branch(f"{entry.server_id}@{entry.version}{signed} {address}", (*scopes, *closed))
 
 
 def _render_branches(branches: Sequence[Branch], indent: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from agent_resolver.cli.errors import Refusal
 from agent_resolver.cli.input import INDEX, load, read_index_bytes
 from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json
 from agent_resolver.cli.output import err, err_warnings, out, out_json, safe, shown
-from agent_resolver.core.constraint import position_of
+from agent_resolver.core.constraint import positions_of
 from agent_resolver.core.resolution import Resolution, resolve
 from agent_resolver.core.rule import CONSTRAINTS, FACTS, names_behind
 from agent_resolver.core.why_chosen import Answer, Verdict, why
@@ -72,7 +72,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Answer for every requirement that the question is about."""
+    """Answer for every requirement that the question is about; exit 1 if no server serves one of them."""
     inputs = load(options.agents, options.index or INDEX)
     resolution = resolve(inputs.agent, inputs.servers)
     answers = why(resolution, options.word)
@@ -81,19 +81,27 @@ def run(options: argparse.Namespace) -> int:
     places = _Places(options, inputs.tree, inputs.servers)
     standing = _places_of_requirements(answers, resolution, places)
     most = None if options.json else _MOST_SHOWN
+    code = 1 if any(map(_is_no, answers)) else 0
     places.read_entries(verdict.server for answer in answers for verdict in answer.verdicts[:most])
     if options.json:
         documents = [
             _answer_document(answer, resolution, places, at) for answer, at in zip(answers, standing, strict=True)
         ]
-        out_json({"success": True, "word": options.word, "requirements": documents})
-        return 0
+        out_json({"success": code == 0, "word": options.word, "requirements": documents})
+        return code
     err_warnings(options.agents, inputs.warnings)
     for position, (answer, at) in enumerate(zip(answers, standing, strict=True)):
         if position:
             out()
         _print_answer(answer, resolution, places, at)
-    return 0
+    return code
+
+
+def _is_no(answer: Answer) -> bool:
+    """True if the answer is no: none of the servers that offer the category serves it."""
+    category = answer.requirement.category
+    is_about_category = all(category in verdict.server.categories for verdict in answer.verdicts)
+    return is_about_category and not answer.is_served
 
 
 def _refuse_unknown_word(word: str, resolution: Resolution) -> Refusal:
@@ -125,8 +133,7 @@ def _server_facts(server: Server, places: _Places) -> dict[str, Fact]:
 
 def _places_of_requirements(answers: Sequence[Answer], resolution: Resolution, places: _Places) -> list[str]:
     """Where the requirement of each answer stands; of equal ones each has its own place."""
-    needs = [answer.requirement for answer in answers]
-    positions = [position_of(need, resolution.agent, needs[:number].count(need)) for number, need in enumerate(needs)]
+    positions = positions_of((answer.requirement for answer in answers), resolution.agent)
     return [places.in_agent_file(("requires", "mcp", position)) for position in positions]
 
 
@@ -175,8 +182,7 @@ def _print_answer(answer: Answer, resolution: Resolution, places: _Places, at: s
     more = len(answer.verdicts) - _MOST_SHOWN
     if more > 0:
         out(f"… and {more} more: `--json` has every one")
-    is_about_category = all(need.category in verdict.server.categories for verdict in answer.verdicts)
-    if is_about_category and need in resolution.failed:
+    if _is_no(answer):
         err(f"✗ No server serves `{safe(need.category)}`")
         err("hint: `agent resolve` says what would change that")
     if answer.others:

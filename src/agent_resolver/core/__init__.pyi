@@ -46,7 +46,7 @@ from agent_resolver.core.choice import rejections as rejections
 from agent_resolver.core.constraint import (
     RunLimits as RunLimits,
     limits_of as limits_of,
-    position_of as position_of,
+    positions_of as positions_of,
     requirements_of as requirements_of,
 )
 from agent_resolver.core.explanation_writer import explanation_json as explanation_json
@@ -132,17 +132,24 @@ from agent_resolver.core.schema_document import (
 )
 from agent_resolver.core.schema_inclusion import Reason as Reason, below as below, gaps as gaps
 from agent_resolver.core.server import (
+    ServerPool as ServerPool,
     by_category as by_category,
     in_order as in_order,
     servers_of as servers_of,
 )
-from agent_resolver.core.spelling import is_slip as is_slip, near_categories as near_categories
+from agent_resolver.core.spelling import (
+    are_twins as are_twins,
+    is_slip as is_slip,
+    near_categories as near_categories,
+    similar_scopes as similar_scopes,
+)
 from agent_resolver.core.star_match import (
     LiteralParts as LiteralParts,
     matching_texts as matching_texts,
     parts_match as parts_match,
 )
 from agent_resolver.core.suggested_edit import apply_edits as apply_edits, edited as edited
+from agent_resolver.core.unknown_scope import UnknownScope as UnknownScope, unknown_scopes as unknown_scopes
 from agent_resolver.core.verification import (
     examine as examine,
     is_as_written as is_as_written,

@@ -1,5 +1,7 @@
 """What an agent file asks for, in the one order and form that every decision uses."""
 
+from collections import deque
+from collections.abc import Iterable
 from typing import Self
 
 from msgspec import Struct, structs
@@ -45,14 +47,19 @@ def limits_of(agent: AgentFile) -> Limits:
 
 def requirements_of(agent: AgentFile) -> tuple[Requirement, ...]:
     """The requirements sorted by category and scopes, their scopes sorted: by code point, as every order here."""
-    ordered = [structs.replace(need, permissions=tuple(sorted(need.permissions))) for need in agent.requires.mcp]
-    return tuple(sorted(ordered, key=lambda need: (need.category, need.permissions)))
+    return tuple(sorted(map(_in_form, agent.requires.mcp), key=lambda need: (need.category, need.permissions)))
 
 
-def position_of(requirement: Requirement, agent: AgentFile, earlier: int = 0) -> int:
-    """Where a requirement, in the form of `requirements_of`, stands in its agent file, after `earlier` equal ones."""
-    return [
-        position
-        for position, need in enumerate(agent.requires.mcp)
-        if (need.category, sorted(need.permissions)) == (requirement.category, sorted(requirement.permissions))
-    ][earlier]
+def positions_of(requirements: Iterable[Requirement], agent: AgentFile) -> list[int]:
+    """The position of each requirement, in the form of `requirements_of`, in its agent file; equal ones have their own.
+
+    `requirements` may be some of those that the agent file has, in any order.
+    """
+    places: dict[Requirement, deque[int]] = {}
+    for position, need in enumerate(agent.requires.mcp):
+        places.setdefault(_in_form(need), deque()).append(position)
+    return [places[requirement].popleft() for requirement in requirements]
+
+
+def _in_form(need: Requirement) -> Requirement:
+    return structs.replace(need, permissions=tuple(sorted(need.permissions)))

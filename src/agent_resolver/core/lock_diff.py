@@ -7,6 +7,7 @@ from msgspec import UNSET, Struct
 
 from agent_resolver.core.constraint import limits_of
 from agent_resolver.core.lock import address, integrity_of, server_hash
+from agent_resolver.core.pairing import pair_by_likeness
 from agent_resolver.core.verification import KnownServers
 from agent_resolver.schema.agent_file import AgentFile, Limits
 from agent_resolver.schema.index import Server
@@ -42,6 +43,7 @@ class ChangeKind(StrEnum):
     REQUIREMENT_REMOVED = "requirement-removed"
     RESIDENCY_LOOSENED = "residency-loosened"
     RESIDENCY_TIGHTENED = "residency-tightened"
+    RESIDENCY_WITHDRAWN = "residency-withdrawn"
     RESOLVED_AT_CHANGED = "resolved-at-changed"
     SCOPES_NARROWED = "scopes-narrowed"
     SCOPES_WIDENED = "scopes-widened"
@@ -131,7 +133,9 @@ def _constraint_changes(old: Side, new: Side) -> Iterator[Change]:
     if old.agent is None or new.agent is None:
         return
     before, after = limits_of(old.agent), limits_of(new.agent)
-    yield from _residency_changes("constraints", {before.residency or "any"}, {after.residency or "any"})
+    was_asked: set[str] = {before.residency or "any"}
+    is_asked: set[str] = {after.residency or "any"}
+    yield from _residency_changes("constraints", was_asked, is_asked, is_promise_gone=False)
     yield from _sensitivity_changes(before, after)
     if before.require_signed and not after.require_signed:
         yield Change(ChangeKind.REQUIRE_SIGNED_DROPPED, "constraints", "true", None)
@@ -178,12 +182,9 @@ def _pair_entries(old: tuple[LockedServer, ...], new: tuple[LockedServer, ...]) 
         lambda entry: (entry.category, entry.server_id),
         lambda entry: entry.category,
     ):
-        for before in [*left]:
-            after = next((entry for entry in right if likeness(entry) == likeness(before)), None)
-            if after is not None:
-                left.remove(before)
-                right.remove(after)
-                found.append((before, after))
+        pairs, right = pair_by_likeness(left, right, likeness, likeness)
+        left = [before for before, after in pairs if after is None]
+        found += [pair for pair in pairs if pair[1] is not None]
     found += [(before, None) for before in left] + [(None, after) for after in right]
     yield from sorted(found, key=_pair_sort_key)
 
@@ -238,7 +239,8 @@ def _fact_changes(before: LockedServer, after: LockedServer, old: Side, new: Sid
         missing = [f"{entry.server_id}@{entry.version}" for entry, facts in ((before, was), (after, now)) if not facts]
         yield Change(ChangeKind.FACTS_UNKNOWN, category, None, ", ".join(dict.fromkeys(missing)))
         return
-    yield from _residency_changes(category, _regions_of(was), _regions_of(now))
+    regions = _regions_of(was), _regions_of(now)
+    yield from _residency_changes(category, *regions, is_promise_gone=_withdraws_residency(was, now))
     if was.signed and not now.signed:
         yield Change(ChangeKind.UNSIGNED_NOW, category, "signed", "not signed" if now.signed is False else "not known")
     if now.signed and not was.signed:
@@ -252,11 +254,24 @@ def _regions_of(server: Server) -> set[str]:
     return {*server.residency} if server.residency is not None and "any" not in server.residency else {"any"}
 
 
-def _residency_changes(subject: str, before: set[str], after: set[str]) -> Iterator[Change]:
+def _withdraws_residency(was: Server, now: Server) -> bool:
+    """True if the index no longer promises a region that it promised: an agent that relied on it has lost it."""
+    promised, kept = {*(was.residency or ())}, {*(now.residency or ())}
+    if promised and not kept:
+        return True
+    return "any" not in kept and bool(promised - kept - {"any"})
+
+
+def _residency_changes(subject: str, before: set[str], after: set[str], *, is_promise_gone: bool) -> Iterator[Change]:
     if before == after:
         return
-    wider = "any" not in before and bool("any" in after or after - before)
-    kind = ChangeKind.RESIDENCY_LOOSENED if wider else ChangeKind.RESIDENCY_TIGHTENED
+    is_wider = "any" not in before and bool("any" in after or after - before)
+    if is_wider:
+        kind = ChangeKind.RESIDENCY_LOOSENED
+    elif is_promise_gone:
+        kind = ChangeKind.RESIDENCY_WITHDRAWN
+    else:
+        kind = ChangeKind.RESIDENCY_TIGHTENED
     yield Change(kind, subject, ", ".join(sorted(before)) or None, ", ".join(sorted(after)) or None)
 
 

@@ -1,7 +1,7 @@
 """Which server serves each requirement: `resolve` chooses, `explain` enumerates."""
 
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, cached_property
 from typing import Final
 
 from msgspec import UNSET, Struct
@@ -9,7 +9,8 @@ from msgspec import UNSET, Struct
 from agent_resolver.core.choice import Choice, choose, rejections, selection
 from agent_resolver.core.constraint import limits_of, requirements_of
 from agent_resolver.core.lock import lock_entry
-from agent_resolver.core.server import by_category, in_order
+from agent_resolver.core.rule import promises_asked_region
+from agent_resolver.core.server import ServerPool, in_order
 from agent_resolver.schema.agent_file import AgentFile, Limits, Requirement
 from agent_resolver.schema.explanation import Explanation, FailedRequirement, Rejection, RequirementExplanation
 from agent_resolver.schema.index import Server
@@ -19,16 +20,22 @@ EPOCH: Final = "1970-01-01T00:00:00.000Z"
 """What `resolvedAt` says unless a time is asked for: a lock depends on its inputs alone."""
 
 
-class Resolution(Struct, frozen=True, kw_only=True):
+class Resolution(Struct, frozen=True, kw_only=True, dict=True):
     """The outcome of resolving one agent file, whether every requirement found a server or not."""
 
     agent: AgentFile
     limits: Limits
-    servers: tuple[Server, ...]
+    pool: ServerPool
     choices: tuple[Choice, ...]
     resolved_at: str
 
     @property
+    def servers(self) -> tuple[Server, ...]:
+        """The servers that were to choose from."""
+        return self.pool.servers
+
+    # What failed is kept, once it was asked for: reports ask often, and it takes a look at every requirement.
+    @cached_property
     def failed(self) -> tuple[Requirement, ...]:
         """The requirements that no server can serve."""
         return tuple(choice.requirement for choice in self.choices if choice.server is None)
@@ -38,14 +45,21 @@ class Resolution(Struct, frozen=True, kw_only=True):
         """Whether every requirement found a server."""
         return not self.failed
 
-    @property
+    @cached_property
     def failures(self) -> tuple[FailedRequirement, ...]:
         """What stands between each failed requirement and a server."""
         if self.success:
             return ()
         from agent_resolver.core.suggestion import explain_failures
 
-        return explain_failures(self.agent, self.servers, self.failed)
+        return explain_failures(self.agent, self.pool, self.failed)
+
+    @property
+    def without_region(self) -> tuple[Choice, ...]:
+        """The choices whose server passes because it says `any`, and does not promise the region that is asked for."""
+        return tuple(
+            choice for choice in self.choices if choice.server and not promises_asked_region(choice.server, self.limits)
+        )
 
     @property
     def lockfile(self) -> Lockfile | None:
@@ -97,10 +111,10 @@ def resolve(agent: AgentFile, servers: Iterable[Server], *, resolved_at: str = E
     The order of `servers`, each at one version once, and of anything in the agent file never changes the outcome.
     That no server fits is an outcome too: see `Resolution.failed`.
     """
-    servers = tuple(servers)
-    offering = _by_category(servers, {requirement.category for requirement in agent.requires.mcp})
+    pool = ServerPool(tuple(servers))
+    offering = _by_category(pool.servers, {requirement.category for requirement in agent.requires.mcp})
     return _make_resolution(
-        agent, servers, lambda need, limits: choose(need, limits, offering[need.category]), resolved_at
+        agent, pool, lambda need, limits: choose(need, limits, offering[need.category]), resolved_at
     )
 
 
@@ -109,14 +123,13 @@ def resolver(servers: Iterable[Server], *, resolved_at: str = EPOCH) -> Callable
 
     The servers are sorted out only once, and so is a requirement that several agent files have under the same limits.
     """
-    servers = tuple(servers)
-    offering = by_category(servers)
+    pool = ServerPool(tuple(servers))
 
     @cache
     def chosen(requirement: Requirement, limits: Limits) -> Choice:
-        return choose(requirement, limits, offering.get(requirement.category, []))
+        return choose(requirement, limits, pool.offering(requirement.category))
 
-    return lambda agent: _make_resolution(agent, servers, chosen, resolved_at)
+    return lambda agent: _make_resolution(agent, pool, chosen, resolved_at)
 
 
 def explain(agent: AgentFile, servers: Iterable[Server], *, resolved_at: str = EPOCH) -> Explanation:
@@ -126,13 +139,13 @@ def explain(agent: AgentFile, servers: Iterable[Server], *, resolved_at: str = E
 
 def _make_resolution(
     agent: AgentFile,
-    servers: tuple[Server, ...],
+    pool: ServerPool,
     chosen: Callable[[Requirement, Limits], Choice],
     resolved_at: str,
 ) -> Resolution:
     limits = limits_of(agent)
     choices = tuple(chosen(need, limits) for need in requirements_of(agent))
-    return Resolution(agent=agent, limits=limits, servers=servers, choices=choices, resolved_at=resolved_at)
+    return Resolution(agent=agent, limits=limits, pool=pool, choices=choices, resolved_at=resolved_at)
 
 
 def _by_category(servers: Iterable[Server], wanted: set[str]) -> dict[str, list[Server]]:

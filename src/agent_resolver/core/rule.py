@@ -142,6 +142,12 @@ def distance(requirement: Requirement, limits: Limits) -> Callable[[Server], tup
     return count
 
 
+def promises_asked_region(server: Server, limits: Limits) -> bool:
+    """True if no region is asked for, or the server names it: one that says `any` passes, and promises none."""
+    asked = limits.residency
+    return asked is None or asked == "any" or asked in (server.residency or ())
+
+
 def preference(server: Server) -> tuple[bool, str, str]:
     """Sort key of the tie-break: signed first, then smallest id, then smallest version."""
     return (not server.signed, server.id, server.version)

@@ -1,9 +1,27 @@
 """Servers in the orders and groups that decisions use."""
 
 from collections.abc import Iterable
+from functools import cached_property
 from operator import attrgetter
 
+from msgspec import Struct
+
 from agent_resolver.schema.index import Index, Server, server_of
+
+
+class ServerPool(Struct, frozen=True, dict=True):
+    """The servers to choose from, which many agent files may share."""
+
+    servers: tuple[Server, ...]
+
+    @cached_property
+    def offers(self) -> dict[str, list[Server]]:
+        """The servers that offer each category, both in order; grouped when this is first asked for, and only then."""
+        return by_category(self.servers)
+
+    def offering(self, category: str) -> list[Server]:
+        """The servers that offer `category`, in order."""
+        return self.offers.get(category, [])
 
 
 def servers_of(index: Index) -> tuple[Server, ...]:

@@ -6,8 +6,9 @@ from typing import Final
 
 _SEPARATOR = re.compile(r"([\s:._/-]+|\d+)")
 _NEAR_CATEGORY: Final = 0.75
-_MOST_CATEGORIES: Final = 2_000
-"""Among more of them a slip is not looked for: it would take longer than the resolution."""
+_MOST_COMPARED: Final = 2_000
+"""Among more words a slip is not looked for: it would take longer than the resolution."""
+_MOST_SIMILAR: Final = 3
 _SHORTEST_WORD: Final = 5
 """In a shorter word another letter is another word: `get` and `set`, `ro` and `rw`."""
 
@@ -15,11 +16,12 @@ _SHORTEST_WORD: Final = 5
 def is_slip(written: str, meant: str) -> bool:
     """Whether `written` is `meant` with other capitals, other separators, or one slip of a finger in one long word.
 
-    `read` is not `send`, `get` is not `set`, and `v1` is not `v2`: a digit is never a slip.
+    `read` is not `send`, `get` is not `set`, and `v1` is not `v2`: a digit is never a slip. The same letters in another
+    Unicode form are.
     """
     if written == meant:
         return False
-    ours, theirs = _SEPARATOR.split(written.casefold()), _SEPARATOR.split(meant.casefold())
+    ours, theirs = _SEPARATOR.split(_folded(written)), _SEPARATOR.split(_folded(meant))
     if _join_pieces(ours) == _join_pieces(theirs):
         return True
     if len(ours) != len(theirs):
@@ -32,7 +34,8 @@ def is_slip(written: str, meant: str) -> bool:
 
 
 def _join_pieces(pieces: list[str]) -> str:
-    return "".join(piece for piece in pieces if piece.isalnum())
+    """The words and the digits without the separators, which stand at every second place with the digits."""
+    return "".join(piece for place, piece in enumerate(pieces) if place % 2 == 0 or piece.isalnum())
 
 
 def near_categories(written: str, known: Iterable[str]) -> list[str]:
@@ -40,9 +43,40 @@ def near_categories(written: str, known: Iterable[str]) -> list[str]:
     from difflib import get_close_matches  # Slow to import, and rarely needed.
 
     categories = sorted(known)
-    if len(categories) > _MOST_CATEGORIES:
-        return []
+    twins = [category for category in categories if are_twins(written, category)]
+    if twins or len(categories) > _MOST_COMPARED:
+        return twins
     return get_close_matches(written, categories, n=3, cutoff=_NEAR_CATEGORY)
+
+
+def similar_scopes(written: str, known: Iterable[str]) -> list[str]:
+    """The scopes that look like `written`, the most alike first; to show, and not to decide by."""
+    from difflib import get_close_matches  # Slow to import, and rarely needed.
+
+    folded: dict[str, list[str]] = {}
+    for scope in sorted(known):
+        folded.setdefault(_folded(scope), []).append(scope)
+    if len(folded) > _MOST_COMPARED:
+        return []
+    near = get_close_matches(_folded(written), folded, n=_MOST_SIMILAR)
+    return [scope for word in near for scope in folded[word]][:_MOST_SIMILAR]
+
+
+def are_twins(one: str, other: str) -> bool:
+    """True if two different words are the same letters in two Unicode forms, which look alike on a screen."""
+    return one != other and _composed(one) == _composed(other)
+
+
+def _folded(word: str) -> str:
+    return _composed(word).casefold()
+
+
+def _composed(word: str) -> str:
+    if word.isascii():
+        return word
+    from unicodedata import normalize  # Slow to import, and rarely needed.
+
+    return normalize("NFC", word)
 
 
 def _one_apart(one: str, other: str) -> bool:

@@ -7,6 +7,7 @@ from itertools import product
 import msgspec
 from msgspec import UNSET, Struct, structs
 
+from agent_resolver.core.constraint import limits_of
 from agent_resolver.core.pattern import matches
 from agent_resolver.core.rule import broken_checks
 from agent_resolver.core.spelling import is_slip
@@ -94,6 +95,11 @@ def edited(requirement: Requirement, edits: Iterable[Edit]) -> Requirement:
             after = [edit.after] if edit.after else []
             permissions = tuple(scope for old in permissions for scope in (after if old == edit.before else [old]))
     return Requirement(category=category, permissions=tuple(sorted(permissions)))
+
+
+def limits_after(agent: AgentFile, edits: Iterable[Edit]) -> Limits:
+    """The limits that the agent file sets after the edits."""
+    return limits_of(reduce(_edit_constraints, edits, agent))
 
 
 def apply_edits(agent: AgentFile, requirement: Requirement, edits: Iterable[Edit]) -> AgentFile:

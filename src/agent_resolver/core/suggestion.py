@@ -1,15 +1,18 @@
 """What would make a failed requirement resolve: the nearest misses, and at most two edits, each of them tried."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from heapq import nsmallest
-from operator import itemgetter
 from typing import Final
+
+from msgspec import Struct
 
 from agent_resolver.core.choice import choose
 from agent_resolver.core.constraint import limits_of, requirements_of
 from agent_resolver.core.rule import breaks_for_unknown_fact, distance, every_broken, preference
+from agent_resolver.core.server import ServerPool
 from agent_resolver.core.spelling import near_categories
-from agent_resolver.core.suggested_edit import Edits, Miss, apply_edits, edited, ways
+from agent_resolver.core.suggested_edit import Edits, Miss, edited, limits_after, ways
 from agent_resolver.schema.agent_file import AgentFile, Limits, Requirement
 from agent_resolver.schema.explanation import EditKind, FailedRequirement, NearMiss, Suggestion
 from agent_resolver.schema.index import Server
@@ -24,36 +27,42 @@ _MOST_JUDGED: Final = 50
 _MOST_EXPLAINED: Final = 20
 """How many failed requirements get suggestions: whoever has more fixes the first ones first."""
 
-Offers = dict[str, list[Server]]
-"""The servers that offer each category."""
+
+class Failed(Struct, frozen=True, kw_only=True):
+    """An agent file of which requirements failed, and what edits of it are tried against."""
+
+    agent: AgentFile
+    limits: Limits
+    pool: ServerPool
+    requirements: frozenset[Requirement]
+    """The requirements that failed."""
+    still_failing: Callable[[Limits], frozenset[Requirement]]
+    """Returns the requirements that fail under other limits."""
 
 
 def explain_failures(
-    agent: AgentFile, servers: Iterable[Server], failed: tuple[Requirement, ...]
+    agent: AgentFile, pool: ServerPool, failed: tuple[Requirement, ...]
 ) -> tuple[FailedRequirement, ...]:
     """What stands between each failed requirement and a server."""
-    offers: Offers = {}
-    for server in servers:
-        for category in dict.fromkeys(server.categories):
-            offers.setdefault(category, []).append(server)
+    needs = frozenset(requirements_of(agent))
+
+    # The same few limits come up for many requirements, and to choose again takes a look at all of them.
+    @cache
+    def still_failing(limits: Limits) -> frozenset[Requirement]:
+        return frozenset(need for need in needs if _choose_server(need, limits, pool) is None)
+
+    case = Failed(
+        agent=agent, limits=limits_of(agent), pool=pool, requirements=frozenset(failed), still_failing=still_failing
+    )
     return tuple(
-        _explain_failure(agent, requirement, offers, failed if position < _MOST_EXPLAINED else ())
+        _explain_failure(requirement, case, with_suggestions=position < _MOST_EXPLAINED)
         for position, requirement in enumerate(failed)
     )
 
 
-def _explain_failure(
-    agent: AgentFile, requirement: Requirement, offers: Offers, failed: tuple[Requirement, ...]
-) -> FailedRequirement:
-    """One failed requirement; without suggestions where `failed` is empty."""
-    category, limits = requirement.category, limits_of(agent)
-    closest = _closest_servers(requirement, limits, offers.get(category, []))
-    meant = [category] if category in offers else near_categories(category, offers) if failed else []
-    candidates = [
-        (server, word)
-        for word in meant
-        for server in (closest if word == category else _closest_servers(requirement, limits, offers[word]))
-    ]
+def _explain_failure(requirement: Requirement, case: Failed, *, with_suggestions: bool) -> FailedRequirement:
+    category, limits = requirement.category, case.limits
+    closest = _closest_servers(requirement, limits, case.pool.offering(category))
     return FailedRequirement(
         category=category,
         required_permissions=requirement.permissions,
@@ -61,8 +70,18 @@ def _explain_failure(
             NearMiss(server.id, server.version, every_broken(server, requirement, limits))
             for server in closest[:_MOST_NEAR]
         ),
-        suggestions=_find_suggestions(agent, requirement, candidates, offers, failed) if failed else (),
+        suggestions=_find_suggestions(requirement, case, closest) if with_suggestions else (),
     )
+
+
+def _candidates(requirement: Requirement, case: Failed, closest: list[Server]) -> Iterator[tuple[Server, str]]:
+    """The servers that edits may be for, each with the category that would then be asked for."""
+    offers = case.pool.offers
+    if requirement.category in offers:
+        yield from ((server, requirement.category) for server in closest)
+        return
+    for word in near_categories(requirement.category, offers):
+        yield from ((server, word) for server in _closest_servers(requirement, case.limits, offers[word]))
 
 
 def _closest_servers(requirement: Requirement, limits: Limits, offering: Iterable[Server]) -> list[Server]:
@@ -71,52 +90,45 @@ def _closest_servers(requirement: Requirement, limits: Limits, offering: Iterabl
     return nsmallest(_MOST_JUDGED, offering, key=lambda server: (*count(server), preference(server)))
 
 
-def _find_suggestions(
-    agent: AgentFile,
-    requirement: Requirement,
-    candidates: list[tuple[Server, str]],
-    offers: Offers,
-    failed: tuple[Requirement, ...],
-) -> tuple[Suggestion, ...]:
+def _find_suggestions(requirement: Requirement, case: Failed, closest: list[Server]) -> tuple[Suggestion, ...]:
     """The best edit that works, and the best that works in another way."""
     found: list[Suggestion] = []
-    for _, edits in nsmallest(_MOST_TRIED, _ranked_ways(requirement, limits_of(agent), candidates), key=itemgetter(0)):
+    ranks = _ranked_ways(requirement, case.limits, _candidates(requirement, case, closest))
+    for edits in nsmallest(_MOST_TRIED, ranks, key=ranks.__getitem__):
         if any({edit.kind for edit in edits} == {edit.kind for edit in other.edits} for other in found):
             continue
-        suggestion = _try_edits(agent, requirement, edits, offers, failed)
+        suggestion = _try_edits(requirement, edits, case)
         found += [suggestion] if suggestion else []
         if len(found) == _MOST_SUGGESTIONS:
             break
     return tuple(found)
 
 
-def _try_edits(
-    agent: AgentFile, requirement: Requirement, edits: Edits, offers: Offers, failed: tuple[Requirement, ...]
-) -> Suggestion | None:
+def _try_edits(requirement: Requirement, edits: Edits, case: Failed) -> Suggestion | None:
     """What comes of the edits; None where they do not help, help for nothing known, or where fewer would do.
 
     1. The requirement gets a server, and no other requirement loses its own.
     2. Of that server all is known that the agent file asks for.
     3. Without any one of the edits there is none.
     """
-    changed = apply_edits(agent, requirement, edits)
-    chosen = _choose_server(changed, edited(requirement, edits), offers)
+    limits = limits_after(case.agent, edits)
+    chosen = _choose_server(edited(requirement, edits), limits, case.pool)
     # Edits of the requirement itself leave the others as they are.
-    is_local = not any(edit.kind.loosens for edit in edits)
-    left = [other for other in failed if other != requirement] if is_local else _still_failing(changed, offers)
-    if chosen is None or not all(other in failed for other in left):
+    failing = case.requirements if limits == case.limits else case.still_failing(limits)
+    left = failing - {requirement}
+    if chosen is None or not left <= case.requirements:
         return None
-    if breaks_for_unknown_fact(chosen, requirement, limits_of(agent)):
+    if breaks_for_unknown_fact(chosen, requirement, case.limits):
         return None
     for edit in edits:
         fewer = tuple(other for other in edits if other is not edit)
-        if _choose_server(apply_edits(agent, requirement, fewer), edited(requirement, fewer), offers):
+        if _choose_server(edited(requirement, fewer), limits_after(case.agent, fewer), case.pool):
             return None
     return Suggestion(server_id=chosen.id, version=chosen.version, edits=edits, resolves_all=not left)
 
 
-def _choose_server(agent: AgentFile, requirement: Requirement, offers: Offers) -> Server | None:
-    return choose(requirement, limits_of(agent), offers.get(requirement.category, [])).server
+def _choose_server(requirement: Requirement, limits: Limits, pool: ServerPool) -> Server | None:
+    return choose(requirement, limits, pool.offering(requirement.category)).server
 
 
 Cost = tuple[int, int, int, int]
@@ -124,11 +136,15 @@ Rank = tuple[Cost, tuple[bool, str, str], tuple[str, ...]]
 
 
 def _ranked_ways(
-    requirement: Requirement, limits: Limits, candidates: list[tuple[Server, str]]
-) -> Iterator[tuple[Rank, Edits]]:
+    requirement: Requirement, limits: Limits, candidates: Iterable[tuple[Server, str]]
+) -> dict[Edits, Rank]:
+    """Maps each set of edits to its best rank: the same edits for many like servers are tried once."""
+    ranks: dict[Edits, Rank] = {}
     for server, meant in candidates:
         for edits in ways(Miss(requirement, limits, server, meant)):
-            yield (_cost_of_edits(edits), preference(server), tuple(map(str, edits))), edits
+            rank = (_cost_of_edits(edits), preference(server), tuple(map(str, edits)))
+            ranks[edits] = min(rank, ranks.get(edits, rank))
+    return ranks
 
 
 def _cost_of_edits(edits: Edits) -> Cost:
@@ -142,10 +158,3 @@ def _cost_of_edits(edits: Edits) -> Cost:
         ranks[edit.before] - ranks[edit.after] for edit in loosened if edit.kind is EditKind.LOWER_SENSITIVITY
     )
     return len(loosened) + entirely, lowered, dropped, len(edits)
-
-
-def _still_failing(agent: AgentFile, offers: Offers) -> list[Requirement]:
-    limits = limits_of(agent)
-    return [
-        need for need in requirements_of(agent) if choose(need, limits, offers.get(need.category, [])).server is None
-    ]

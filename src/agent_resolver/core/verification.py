@@ -8,6 +8,7 @@ from msgspec import UNSET, Struct, structs
 from agent_resolver.core.constraint import limits_of, requirements_of
 from agent_resolver.core.lock import address, integrity_of, lock_entry, server_hash
 from agent_resolver.core.lock_difference import Difference, DifferenceKind
+from agent_resolver.core.pairing import pair_by_likeness
 from agent_resolver.core.rule import judge
 from agent_resolver.schema.agent_file import AgentFile, Limits, Requirement
 from agent_resolver.schema.conflict import find_conflict
@@ -119,27 +120,30 @@ def _hash_differences(entry: LockedServer) -> Iterator[Difference]:
 
 
 def _requirement_differences(lockfile: Lockfile, agent: AgentFile) -> Iterator[Difference]:
-    needs, entries = list(requirements_of(agent)), list(lockfile.servers)
-    for need in [*needs]:
-        exact = next((entry for entry in entries if _answers_requirement(entry, need)), None)
-        if exact:
-            needs.remove(need)
-            entries.remove(exact)
-    for need in needs:
-        near = next((entry for entry in entries if entry.category == need.category), None)
-        if near is None:
+    needs = requirements_of(agent)
+    exact, entries = pair_by_likeness(needs, lockfile.servers, _asked_by_need, _asked_by_entry)
+    needs_left = [need for need, entry in exact if entry is None]
+    near, entries = pair_by_likeness(needs_left, entries, lambda need: need.category, lambda entry: entry.category)
+    for need, found in near:
+        if found is None:
             message = "The agent file requires it, and the lock has no server for it"
             yield Difference(DifferenceKind.REQUIREMENT_CHANGED, need.category, message)
-            continue
-        entries.remove(near)
-        yield from _scope_differences(near, need)
+        else:
+            yield from _scope_differences(found, need)
+    required = set(map(_asked_by_need, needs))
     for entry in entries:
-        message = f"The lock has {_entry_name(entry)} for it, and the agent file does not require it"
+        is_surplus = _asked_by_entry(entry) in required
+        why = "another entry answers that requirement already" if is_surplus else "the agent file does not require it"
+        message = f"The lock has {_entry_name(entry)} for it, and {why}"
         yield Difference(DifferenceKind.REQUIREMENT_CHANGED, entry.category, message)
 
 
-def _answers_requirement(entry: LockedServer, need: Requirement) -> bool:
-    return (entry.category, entry.scopes) == (need.category, need.permissions)
+def _asked_by_need(need: Requirement) -> tuple[str, tuple[str, ...]]:
+    return need.category, need.permissions
+
+
+def _asked_by_entry(entry: LockedServer) -> tuple[str, tuple[str, ...]]:
+    return entry.category, entry.scopes
 
 
 def _scope_differences(entry: LockedServer, need: Requirement) -> Iterator[Difference]:

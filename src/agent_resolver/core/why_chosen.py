@@ -30,6 +30,8 @@ class Answer(Struct, frozen=True):
     """The chosen server first, then the others by preference."""
     others: int
     """How many servers do not offer the category, where the question is about the category."""
+    is_served: bool
+    """True if a server was chosen for the requirement, whether the question is about that server or not."""
 
 
 def why(resolution: Resolution, word: str) -> tuple[Answer, ...]:
@@ -49,10 +51,9 @@ def _is_near(answer: Answer, word: str) -> bool:
 
 
 def _find_answers(resolution: Resolution, word: str, named: list[Server]) -> Iterator[Answer]:
+    offering = [server for server in resolution.servers if word in server.categories]
     for choice in resolution.choices:
-        category = choice.requirement.category
-        if category == word:
-            offering = [server for server in resolution.servers if category in server.categories]
+        if choice.requirement.category == word:
             yield _make_answer(resolution, choice, offering, len(resolution.servers) - len(offering))
         elif named:
             yield _make_answer(resolution, choice, named, 0)
@@ -60,7 +61,8 @@ def _find_answers(resolution: Resolution, word: str, named: list[Server]) -> Ite
 
 def _make_answer(resolution: Resolution, choice: Choice, servers: list[Server], others: int) -> Answer:
     ordered = sorted(servers, key=lambda server: (server is not choice.server, preference(server)))
-    return Answer(choice.requirement, tuple(_judge_server(resolution, choice, server) for server in ordered), others)
+    verdicts = tuple(_judge_server(resolution, choice, server) for server in ordered)
+    return Answer(choice.requirement, verdicts, others, choice.server is not None)
 
 
 def _judge_server(resolution: Resolution, choice: Choice, server: Server) -> Verdict:

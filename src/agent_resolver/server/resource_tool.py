@@ -14,14 +14,12 @@ from agent_resolver.catalog.query import Query, View
 from agent_resolver.catalog.uri import Format, agent_uri, parse_uri
 from agent_resolver.core.choice import rejections, selection
 from agent_resolver.core.resolution import Resolution
-from agent_resolver.core.server import in_order
 from agent_resolver.registry.errors import ToolFailure
 from agent_resolver.registry.tool import CallContext, Tool
 from agent_resolver.schema.agent_file import AgentFile, parse_agent_file
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.descriptor import Descriptor, Rules
 from agent_resolver.schema.errors import InvalidAgentFile, InvalidIndex, ResolverError
-from agent_resolver.schema.explanation import RejectionCode
 from agent_resolver.schema.outcome import FailureCode
 
 Resolve = Callable[[AgentFile], Resolution | None]
@@ -258,15 +256,10 @@ def _listing_document(agent: Listed) -> dict[str, object]:
 
 def _requirement_documents(resolution: Resolution) -> list[dict[str, object]]:
     """What became of each requirement; servers of other categories are only counted."""
-    ordered = in_order(resolution.servers)
     shown: list[dict[str, object]] = []
     for choice in resolution.choices:
-        offering = [server for server in ordered if choice.requirement.category in server.categories]
-        rejected = [
-            found
-            for found in rejections(choice, resolution.limits, offering)
-            if found.reason.code is not RejectionCode.MISSING_CATEGORY
-        ]
+        offering = resolution.pool.offering(choice.requirement.category)
+        rejected = list(rejections(choice, resolution.limits, offering))
         shown.append(
             {
                 "category": choice.requirement.category,
@@ -274,7 +267,7 @@ def _requirement_documents(resolution: Resolution) -> list[dict[str, object]]:
                 "selected": selection(choice),
                 "rejected": rejected[:_MOST_REJECTIONS],
                 "moreRejected": max(0, len(rejected) - _MOST_REJECTIONS),
-                "otherServers": len(ordered) - len(offering),
+                "otherServers": len(resolution.servers) - len(offering),
             }
         )
     return shown

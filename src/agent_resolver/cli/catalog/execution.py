@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ from agent_resolver.catalog.repair import repaired
 from agent_resolver.catalog.uri import AgentUri, agent_uri, parse_uri
 from agent_resolver.cli.errors import Refusal, Usage
 from agent_resolver.cli.option import session_here
-from agent_resolver.cli.output import err, issue_document, out, out_json, place, safe
+from agent_resolver.cli.output import err, issue_document, out, out_json, out_text, place, safe
 from agent_resolver.project.catalog import judge_in
 from agent_resolver.schema.front_matter import split
 from agent_resolver.schema.issue import Issue, IssueCode, Severity
@@ -116,7 +115,7 @@ def _show_agent(catalog: Catalog, options: argparse.Namespace) -> int:
     if options.json or (options.format or _format_of(options.agent, uri)) == "json":
         out_json(definition.to_dict())
     else:
-        sys.stdout.write(definition.raw.decode(errors="replace"))
+        out_text(definition.raw.decode(errors="replace"))
     return 0
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from agent_resolver.cli.artifact import Status
 from agent_resolver.cli.errors import Refusal, Usage
 from agent_resolver.cli.input import INDEX, load
-from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json
+from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json, output_path
 from agent_resolver.cli.output import err, err_warnings, issue_document, out, out_json, safe, shown
 from agent_resolver.core.resolution import Resolution, resolve
 from agent_resolver.schema.artifact_path import lock_path_of, report_path_of
@@ -33,7 +33,11 @@ def add_to(commands: Commands) -> None:
     add_index(parser)
     parser.add_argument("--lock", metavar="PATH", help="path of the lock (default: beside the agent file, <stem>.lock)")
     parser.add_argument(
-        "-o", "--output", metavar="PATH", help="path of the page (default: beside the agent file, <stem>.report.html)"
+        "-o",
+        "--output",
+        metavar="PATH",
+        type=output_path,
+        help="path of the page (default: beside the agent file, <stem>.report.html)",
     )
     add_json(parser)
     parser.set_defaults(run=run)
@@ -62,7 +66,8 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         documents = [issue_document(issue) for issue in inputs.warnings]
         success = resolution.success
-        out_json({"success": success, "path": output, "status": status, "resolved": success, "warnings": documents})
+        document = {"success": success, "path": output, "status": status, "resolved": success}
+        out_json({**document, "lock": subject.lock.status, "warnings": documents})
     else:
         err_warnings(options.agents, inputs.warnings)
         _print_result(resolution, output, status)

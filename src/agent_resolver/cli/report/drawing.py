@@ -18,7 +18,7 @@ _RADIUS: Final = 10
 _MOST_BESIDE_THE_MIDDLE: Final = 8
 """With more requirements, the agent stands at the top, where a reader starts."""
 
-_SIGNED_WORDS: Final = {True: "signed", False: "not signed", None: "signed: not known"}
+_SIGNED_WORDS: Final = {True: "signed (claimed)", False: "not signed", None: "signed: not known"}
 
 
 class Box(Struct, frozen=True, kw_only=True):

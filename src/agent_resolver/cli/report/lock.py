@@ -42,6 +42,11 @@ class LockState(Struct, frozen=True, kw_only=True):
     """Category, locked server and chosen server, where a lock that holds keeps another than would be chosen now."""
 
     @property
+    def holds(self) -> bool:
+        """True if the lock may govern a run."""
+        return self.status is LockStatus.HOLDS
+
+    @property
     def words(self) -> str:
         """The status as a report says it, after the name of the file."""
         return _WORDS[self.status]

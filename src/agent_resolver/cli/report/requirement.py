@@ -11,7 +11,7 @@ from agent_resolver.core.admission import Grant, Refused, grants_of
 from agent_resolver.core.choice import Choice, rejections, selection
 from agent_resolver.core.lock import lock_entry
 from agent_resolver.core.resolution import Resolution
-from agent_resolver.core.server import by_category
+from agent_resolver.core.rule import promises_asked_region
 from agent_resolver.schema.explanation import Rejection, RejectionCode
 from agent_resolver.schema.index import Server
 
@@ -40,6 +40,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     """How many servers do not offer the category."""
     tools: tuple[ListedTool, ...]
     """Every tool that the index lists for the chosen server, by name."""
+    promises_region: bool
+    """False if the chosen server passes because it says `any`, where a region is asked for."""
 
     @property
     def category(self) -> str:
@@ -87,12 +89,11 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 def answers(resolution: Resolution) -> list[Answer]:
     """What became of each requirement."""
-    offering = by_category(resolution.servers)
     entries = [lock_entry(choice.requirement, choice.server) for choice in resolution.choices if choice.server]
     grants = grants_of(entries, resolution.limits.forbid, ())
     found = []
     for number, choice in enumerate(resolution.choices, start=1):
-        servers = offering.get(choice.requirement.category, [])
+        servers = resolution.pool.offering(choice.requirement.category)
         rejected = rejections(choice, resolution.limits, servers)
         shown = tuple(islice(rejected, MOST_SHOWN))
         codes = Counter(rejection.reason.code for rejection in shown)
@@ -105,6 +106,7 @@ def answers(resolution: Resolution) -> list[Answer]:
                 codes={reason: codes[reason] for reason in RejectionCode if codes[reason]},
                 others=len(resolution.servers) - len(servers),
                 tools=_listed_tools(choice.server, grants.get(str(choice.server))),
+                promises_region=choice.server is None or promises_asked_region(choice.server, resolution.limits),
             )
         )
     return found

@@ -6,7 +6,7 @@ import os
 from agent_resolver.cli.artifact import Artifact, Settled, Status, lock_status
 from agent_resolver.cli.errors import Usage
 from agent_resolver.cli.input import INDEX, load
-from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json, add_workspace
+from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json, add_workspace, output_path
 from agent_resolver.cli.output import err_warnings
 from agent_resolver.cli.resolve.report import print_header, print_json, print_text
 from agent_resolver.cli.resolved_at import resolved_at
@@ -32,13 +32,23 @@ def add_to(commands: Commands) -> None:
     add_agents(parser)
     add_index(parser)
     parser.add_argument(
-        "-o", "--output", metavar="PATH", help="path of the lock (default: beside the agent file, <stem>.lock)"
+        "-o",
+        "--output",
+        metavar="PATH",
+        type=output_path,
+        help="path of the lock (default: beside the agent file, <stem>.lock)",
     )
     parser.add_argument("-e", "--explain", action="store_true", help="also write every choice and every rejection")
     parser.add_argument(
         "--explain-output",
         metavar="PATH",
+        type=output_path,
         help="path of the explanation, implies --explain (default: beside the agent file, <stem>.resolution.json)",
+    )
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="show every requirement and rejection of a failure, also where many are alike",
     )
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--dry-run", action="store_true", help="write nothing, say what would be written")
@@ -71,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json(resolution, settled, inputs)
     else:
-        print_text(resolution, settled, inputs, options.agents)
+        print_text(resolution, settled, inputs, options)
     return 0 if resolution.success and not any(file.status.is_refusal for file in settled) else 1
 
 

@@ -1,22 +1,26 @@
 """What `agent resolve` prints."""
 
+import argparse
 from collections.abc import Iterator, Sequence
+from itertools import chain, islice, repeat
 
 from msgspec import Struct
 
 from agent_resolver.cli.artifact import Settled, Status
 from agent_resolver.cli.input import Inputs
-from agent_resolver.cli.output import err, issue_document, out, out_json, shown
+from agent_resolver.cli.output import condense, err, issue_document, out, out_json, shown
 from agent_resolver.core.choice import rejections
-from agent_resolver.core.constraint import position_of
+from agent_resolver.core.constraint import positions_of
 from agent_resolver.core.resolution import Resolution
-from agent_resolver.core.server import in_order
-from agent_resolver.schema.agent_file import Requirement, find_in_agent_file
-from agent_resolver.schema.explanation import NearMiss, Rejection, RejectionCode, Suggestion
+from agent_resolver.core.spelling import are_twins
+from agent_resolver.core.unknown_scope import UnknownScope, unknown_scopes
+from agent_resolver.schema.agent_file import find_in_agent_file
+from agent_resolver.schema.explanation import EditKind, NearMiss, Rejection, Suggestion
 from agent_resolver.schema.lockfile import LockedServer
 from agent_resolver.schema.tree import Node
 
-_MOST_REJECTIONS_SHOWN = 50
+_MOST_REQUIREMENTS_SHOWN = 20
+"""So many get suggestions: the others have less to say."""
 REWRITE_HINT = "hint: Run the same command without `--check` or `--locked` to write it, then review the change"
 
 
@@ -30,6 +34,8 @@ class Unresolved(Struct, frozen=True, kw_only=True, rename="camel"):
     """How many servers do not offer the category at all."""
     nearest: tuple[NearMiss, ...]
     suggestions: tuple[Suggestion, ...]
+    unknown_scopes: tuple[UnknownScope, ...]
+    """The scopes that no server of the category offers, where something is known of them."""
 
 
 class ResolveReport(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -43,6 +49,7 @@ class ResolveReport(Struct, frozen=True, kw_only=True, rename="camel"):
     failed: tuple[Unresolved, ...]
     diff: str | None
     warnings: tuple[dict[str, object], ...]
+    notes: tuple[str, ...]
 
 
 def print_header(resolution: Resolution) -> None:
@@ -63,14 +70,15 @@ def print_json(resolution: Resolution, settled: Sequence[Settled], inputs: Input
         agent_version=resolution.agent.version,
         files=tuple({"path": file.path, "status": file.status.value} for file in settled),
         servers=lockfile.servers if lockfile else (),
-        failed=unresolved(resolution),
+        failed=tuple(unresolved(resolution)),
         diff=lock_diff(settled) or None,
         warnings=tuple(map(issue_document, inputs.warnings)),
+        notes=tuple(notes_on(resolution)),
     )
     out_json(report)
 
 
-def print_text(resolution: Resolution, settled: Sequence[Settled], inputs: Inputs, agent_path: str) -> None:
+def print_text(resolution: Resolution, settled: Sequence[Settled], inputs: Inputs, options: argparse.Namespace) -> None:
     """The result for a person."""
     for file in settled:
         print_status(file)
@@ -81,8 +89,9 @@ def print_text(resolution: Resolution, settled: Sequence[Settled], inputs: Input
     elif resolution.lockfile:
         out()
         _print_summary(resolution.lockfile.servers)
+        err_notes(resolution)
     else:
-        err_unresolved(resolution, inputs.tree, agent_path)
+        err_unresolved(resolution, inputs.tree, options.agents, shows_all=options.all)
         _err_advice(resolution)
 
 
@@ -105,6 +114,25 @@ def print_status(file: Settled) -> None:
             err(f"✗ {file.path} is {file.status}")
 
 
+def notes_on(resolution: Resolution) -> list[str]:
+    """What is as asked for and yet worth a word."""
+    asked = resolution.limits.residency
+    return [
+        f"`{choice.requirement.category}` asks for `{asked}`, and `{choice.server}` says `any`: "
+        "it is accepted, and promises no region"
+        for choice in resolution.without_region
+    ]
+
+
+def err_notes(resolution: Resolution) -> None:
+    """Print the notes, few of many."""
+    notes, left_out = condense(notes_on(resolution), lambda _note: None)
+    for note in notes:
+        err(f"hint: {note}")
+    if left_out:
+        err(f"… and {len(left_out[None])} more like these: `--json` has each")
+
+
 def _print_summary(servers: Sequence[LockedServer]) -> None:
     out("Resolution Summary:")
     for server in servers:
@@ -119,58 +147,63 @@ def lock_diff(settled: Sequence[Settled]) -> str:
     return settled[0].artifact.diff() if settled and settled[0].status is Status.CHANGED else ""
 
 
-def unresolved(resolution: Resolution) -> tuple[Unresolved, ...]:
-    """Every requirement that failed."""
-    failures = resolution.failures
-    ordered = in_order(resolution.servers) if failures else []
-    choices = [choice for choice in resolution.choices if choice.server is None]
-    found = []
-    for choice, failure in zip(choices, failures, strict=True):
-        rejected = list(rejections(choice, resolution.limits, ordered))
-        near = [found for found in rejected if found.reason.code is not RejectionCode.MISSING_CATEGORY]
-        found.append(
-            Unresolved(
-                category=failure.category,
-                required_permissions=failure.required_permissions,
-                rejected=tuple(near),
-                other_servers=len(rejected) - len(near),
-                nearest=failure.nearest,
-                suggestions=failure.suggestions,
-            )
+def unresolved(resolution: Resolution) -> Iterator[Unresolved]:
+    """Every requirement that failed, one after the other: all that they say together may be large."""
+    choices = (choice for choice in resolution.choices if choice.server is None)
+    hints = unknown_scopes(resolution.failed[:_MOST_REQUIREMENTS_SHOWN], resolution.pool)
+    none: tuple[UnknownScope, ...] = ()
+    for choice, failure, unknown in zip(choices, resolution.failures, chain(hints, repeat(none)), strict=False):
+        offering = resolution.pool.offering(failure.category)
+        yield Unresolved(
+            category=failure.category,
+            required_permissions=failure.required_permissions,
+            rejected=tuple(rejections(choice, resolution.limits, offering)),
+            other_servers=len(resolution.servers) - len(offering),
+            nearest=failure.nearest,
+            suggestions=failure.suggestions,
+            unknown_scopes=unknown,
         )
-    return tuple(found)
 
 
-def err_unresolved(resolution: Resolution, tree: Node, agent_path: str) -> None:
+def err_unresolved(resolution: Resolution, tree: Node, agent_path: str, *, shows_all: bool) -> None:
     """Why it failed, and what would change that."""
-    failed = unresolved(resolution)
+    failed = resolution.failed
     categories = list(dict.fromkeys(requirement.category for requirement in failed))
     err(f"Resolution failed: no candidates for categories: {', '.join(categories)}")
-    for number, requirement in enumerate(failed):
+    most = None if shows_all else _MOST_REQUIREMENTS_SHOWN
+    positions = positions_of(failed, resolution.agent)
+    for requirement, position in zip(islice(unresolved(resolution), most), positions, strict=False):
         scopes = ", ".join(requirement.required_permissions)
         of_which = f" for `{requirement.category}` ({scopes})" if len(failed) > 1 else ""
         err(f"Rejected candidates{of_which}:")
-        for found in requirement.rejected[:_MOST_REJECTIONS_SHOWN]:
-            err(f"  {found.server_id}@{found.version}: {found.reason.message}")
-        more = len(requirement.rejected) - _MOST_REJECTIONS_SHOWN
-        if more > 0:
-            err(f"  … and {more} more: `agent resolve --explain` writes every one")
-        if not requirement.rejected:
-            err(f"  none: no server of the index offers `{requirement.category}`")
+        _err_rejected(requirement, shows_all=shows_all)
         _err_nearest(requirement)
-        need = Requirement(category=requirement.category, permissions=requirement.required_permissions)
-        position = position_of(need, resolution.agent, resolution.failed[:number].count(need))
-        for line in _render_suggestions(requirement, position, tree, agent_path):
+        for line in (*_render_suggestions(requirement, position, tree, agent_path), *_render_unknown(requirement)):
             err(line)
+    if most is not None and len(failed) > most:
+        err(f"… and {len(failed) - most} more requirements that no server can serve: `--all` shows each")
+
+
+def _err_rejected(requirement: Unresolved, *, shows_all: bool) -> None:
+    """Every server of the category, unless many are rejected for like reasons."""
+    rejected, left_out = condense(requirement.rejected, lambda found: found.reason.code)
+    for found in requirement.rejected if shows_all else rejected:
+        err(f"  {found.server_id}@{found.version}: {found.reason.message}")
+    for code, hidden in {} if shows_all else left_out.items():
+        err(f"  … and {len(hidden)} more with `{code}`: `--all` shows each")
+    if not requirement.rejected:
+        err(f"  none: no server of the index offers `{requirement.category}`")
 
 
 def _err_advice(resolution: Resolution) -> None:
-    offered = {category for server in resolution.servers for category in server.categories}
-    categories = dict.fromkeys(need.category for need in resolution.failed if need.category in offered)
+    offers = resolution.pool.offers
+    categories = list(dict.fromkeys(need.category for need in resolution.failed if need.category in offers))
     err()
-    if len(resolution.failed) > 1:
+    if len(resolution.failed) > 1 and any(failure.suggestions for failure in resolution.failures):
         err("hint: Follow one suggestion at a time: each was tried alone")
-    shown = f" for {', '.join(f'`{category}`' for category in categories)}" if categories else ""
+    named, left_out = condense(categories, lambda _category: None)
+    more = f" and {len(left_out[None])} more" if left_out else ""
+    shown = f" for {', '.join(f'`{category}`' for category in named)}{more}" if categories else ""
     err(f"hint: Run `agent discover` to see every server{shown}")
 
 
@@ -195,4 +228,26 @@ def _render_suggestions(requirement: Unresolved, position: int, tree: Node, agen
         for edit in suggestion.edits:
             path = edit.path.replace("requires.mcp", f"requires.mcp.{position}").split(".")
             at = find_in_agent_file(tree, [int(step) if step.isdigit() else step for step in path])
-            yield f"     {edit} ({shown(agent_path)}:{at.line}:{at.column})"
+            twins = ", the same letters in another Unicode form" if are_twins(edit.before, edit.after or "") else ""
+            yield f"     {edit}{twins} ({shown(agent_path)}:{at.line}:{at.column})"
+
+
+def _render_unknown(requirement: Unresolved) -> Iterator[str]:
+    """What is known of scopes that no server of the category offers, unless a suggestion says what to write."""
+    edits = [edit for suggestion in requirement.suggestions for edit in suggestion.edits]
+    if any(edit.kind is EditKind.FIX_CATEGORY for edit in edits):
+        return
+    fixed = {edit.before for edit in edits if edit.kind is EditKind.FIX_SCOPE}
+    for unknown in requirement.unknown_scopes:
+        if unknown.scope in fixed:
+            continue
+        known = []
+        if unknown.similar:
+            known.append(f"similar are {_in_backticks(unknown.similar)}")
+        if unknown.other_categories:
+            known.append(f"it is offered for {_in_backticks(unknown.other_categories)}")
+        yield f"No server offers `{unknown.scope}` for `{requirement.category}`: {'; '.join(known)}"
+
+
+def _in_backticks(words: Sequence[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words)

@@ -1,7 +1,6 @@
 """`agent resolve --workspace`: every agent file below a folder, a lock beside each, one read of the index."""
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
@@ -10,14 +9,16 @@ from agent_resolver.cli.artifact import Settled, Status
 from agent_resolver.cli.errors import Refusal
 from agent_resolver.cli.input import load_servers, warnings_of
 from agent_resolver.cli.option import workspace_of
-from agent_resolver.cli.output import err, err_faults, err_warnings, issue_document, out, out_json, safe
+from agent_resolver.cli.output import err, err_faults, err_warnings, issue_document, out, out_json, out_text, safe
 from agent_resolver.cli.progress import shown_progress
 from agent_resolver.cli.resolve import settle
 from agent_resolver.cli.resolve.report import (
     REWRITE_HINT,
     Unresolved,
+    err_notes,
     err_unresolved,
     lock_diff,
+    notes_on,
     print_status,
     unresolved,
 )
@@ -59,7 +60,7 @@ class Outcome(Struct, frozen=True):
     @property
     def failed(self) -> tuple[Unresolved, ...]:
         """The requirements that no server can serve."""
-        return unresolved(self.resolution) if self.resolution else ()
+        return tuple(unresolved(self.resolution)) if self.resolution else ()
 
 
 def run_workspace(options: argparse.Namespace) -> int:
@@ -73,7 +74,7 @@ def run_workspace(options: argparse.Namespace) -> int:
     if options.json:
         out_json(_workspace_document(outcomes))
     else:
-        _print_outcomes(outcomes)
+        _print_outcomes(outcomes, shows_all=options.all)
     return 0 if all(outcome.success for outcome in outcomes) else 1
 
 
@@ -97,14 +98,16 @@ def _settle_member(member: Member, resolution: Resolution | None, options: argpa
         return Outcome(member, resolution, problem=f"{error}{advice}")
 
 
-def _print_outcomes(outcomes: Sequence[Outcome]) -> None:
+def _print_outcomes(outcomes: Sequence[Outcome], *, shows_all: bool) -> None:
     for outcome in outcomes:
         member = outcome.member
         err_warnings(member.path, warnings_of(member.reading) if outcome.resolution else ())
         for file in outcome.settled:
             print_status(file)
-        sys.stdout.write(lock_diff(outcome.settled))
+        out_text(lock_diff(outcome.settled))
         if outcome.success:
+            if outcome.resolution:
+                err_notes(outcome.resolution)
             continue
         if member.problem:
             err(f"✗ {safe(str(member.problem))}")
@@ -114,7 +117,7 @@ def _print_outcomes(outcomes: Sequence[Outcome]) -> None:
             err(f"✗ {safe(outcome.problem)}")
         elif not outcome.resolution.success:
             err(f"✗ {member.path}")
-            err_unresolved(outcome.resolution, member.reading.tree, member.path)
+            err_unresolved(outcome.resolution, member.reading.tree, member.path, shows_all=shows_all)
             err()
     _err_advice(outcomes)
     out()
@@ -153,6 +156,7 @@ def _outcome_document(outcome: Outcome) -> dict[str, object]:
         "servers": lockfile.servers if lockfile else (),
         "failed": outcome.failed,
         "diff": lock_diff(outcome.settled) or None,
+        "notes": notes_on(outcome.resolution) if outcome.resolution else [],
         "problem": str(member.problem) if member.problem else outcome.problem or None,
         "issues": list(map(issue_document, member.reading.issues)),
     }

@@ -20,7 +20,7 @@ from agent_resolver.cli.catalog.execution import open_catalog_of
 from agent_resolver.cli.errors import Refusal, Usage
 from agent_resolver.cli.input import AGENT_FILE, INDEX
 from agent_resolver.cli.option import folder_of, session_here, session_of
-from agent_resolver.cli.output import err
+from agent_resolver.cli.output import err, out_text
 from agent_resolver.core.loopback import is_loopback
 from agent_resolver.project.config_file import find_config
 from agent_resolver.registry.pipeline import Ports
@@ -230,7 +230,7 @@ def _print_config(options: argparse.Namespace) -> int:
         raise Usage("There are no agent files to serve", "name a folder with `--root`")
     command = ["agent", "serve", *(word for root in roots for word in ("--root", root)), *_options_for_client(options)]
     url = _mcp_url(*options.http) if options.http else None
-    sys.stdout.write(client_config(options.print_config, command, url))
+    out_text(client_config(options.print_config, command, url))
     return 0
 
 

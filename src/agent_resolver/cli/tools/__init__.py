@@ -12,6 +12,7 @@ from agent_resolver.cli.option import (
     add_json,
     add_project,
     add_trust,
+    output_path,
 )
 
 _EXAMPLES = """\
@@ -83,7 +84,9 @@ def add_to(commands: Commands) -> None:
 def _add_own(group: Commands) -> None:
     """The commands about the tools of the project's own code."""
     manifest = add_command(group, "manifest", "list what the tools of the code take, give and ask", _MANIFEST_EXAMPLES)
-    manifest.add_argument("--out", metavar="PATH", help="write it to this file, unless it is there already")
+    manifest.add_argument(
+        "--out", metavar="PATH", type=output_path, help="write it to this file, unless it is there already"
+    )
     manifest.add_argument(
         "--check",
         action="store_true",
@@ -96,7 +99,7 @@ def _add_own(group: Commands) -> None:
     changes.add_argument("old", metavar="OLD", help=f"the old {a_manifest}")
     changes.add_argument("new", metavar="NEW", nargs="?", help=f"the new {a_manifest} (default: what the code offers)")
     certify = add_command(group, "certify", "check that the tools of the code are fit to be offered", _CERTIFY_EXAMPLES)
-    certify.add_argument("--out", metavar="REPORT", help="write the report to this file")
+    certify.add_argument("--out", metavar="REPORT", type=output_path, help="write the report to this file")
     for parser, module in ((manifest, "manifest"), (changes, "diff"), (certify, "certify")):
         add_agents(parser)
         add_project(parser)

@@ -20,6 +20,7 @@ def add_to(commands: Commands) -> None:
     add_index(parser)
     parser.add_argument("--strict", action="store_true", help="treat warnings, such as unknown keys, as errors")
     parser.add_argument("-v", "--verbose", action="store_true", help="show the line of each finding, and what was read")
+    parser.add_argument("--all", action="store_true", help="show every finding, also where many are alike")
     report = parser.add_mutually_exclusive_group()
     report.add_argument(
         "--format",
@@ -37,5 +38,5 @@ def run(options: argparse.Namespace) -> int:
     if options.strict:
         checked = [file.strict() for file in checked]
     report = REPORTS["json" if options.json else options.format]
-    report(checked, verbose=options.verbose)
+    report(checked, options)
     return max(file.exit_code for file in checked)

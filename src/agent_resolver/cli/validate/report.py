@@ -1,65 +1,80 @@
 """How `agent validate` reports: for a person, for a program, for code scanning, for a pull request."""
 
+import argparse
 from collections.abc import Callable, Sequence
 from typing import Final
 from urllib.parse import quote
 
 from agent_resolver._version import __version__
 from agent_resolver.cli.file_check import Checked
-from agent_resolver.cli.output import err, issue_document, out, out_json, place, safe, shown
+from agent_resolver.cli.output import condense_issues, err, issue_document, out, out_json, place, safe, shown
 from agent_resolver.schema.issue import Issue, IssueCode, Severity
 from agent_resolver.storage.errors import UnreadableFile
 
 
-def _report_text(files: Sequence[Checked], *, verbose: bool) -> None:
+def _report_text(files: Sequence[Checked], options: argparse.Namespace) -> None:
     for file in files:
         if not file.is_absent:
             out(f"Validating {file.path}...")
-        _text_of(file, verbose=verbose)
+        _text_of(file, options)
     if all(file.exit_code == 0 for file in files):
         out()
         out("Validation complete.")
 
 
-def _text_of(file: Checked, *, verbose: bool) -> None:
+def _text_of(file: Checked, options: argparse.Namespace) -> None:
     if file.is_absent:
         out(f"ℹ {file.path} not found, skipping")  # noqa: RUF001 - the sign is meant
     elif file.problem:
-        err(f"✗ {file.label} validation failed:")
+        err(f"✗ {file.name} validation failed:")
         err(f"  - {safe(str(file.problem))}")
         if isinstance(file.problem, UnreadableFile) and file.problem.missing:
             err("    hint: check the path")
     elif file.errors:
-        err(f"✗ {file.label} validation failed:")
-        for issue in file.errors:
-            _err_issue(f"  - {safe(str(issue))}", file, issue, verbose=verbose)
+        err(f"✗ {file.name} validation failed:")
+        _err_issues(file, file.errors, options, "  ")
     else:
-        out(f"✓ {file.valid}")
-        if verbose:
+        out(f"✓ {' '.join(filter(None, (file.name, file.part)))} is valid")
+        if options.verbose:
             out(f"  {file.summary}")
-    for issue in file.notices:
-        _err_issue(f"{issue.severity}: {safe(str(issue))}", file, issue, verbose=verbose)
+    _err_issues(file, file.notices, options, "")
 
 
-def _err_issue(line: str, file: Checked, issue: Issue, *, verbose: bool) -> None:
+def _err_issues(file: Checked, issues: Sequence[Issue], options: argparse.Namespace, indent: str) -> None:
+    shown, left_out = (issues, []) if options.all else condense_issues(issues)
+    excerpt = _Excerpt(file) if options.verbose else None
+    for issue in shown:
+        sign = "-" if issue.severity is Severity.ERROR else f"{issue.severity}:"
+        _err_issue(f"{indent}{sign} {safe(str(issue))}", file, issue, excerpt)
+    for line in left_out:
+        err(f"{indent}{line}")
+
+
+class _Excerpt:
+    """Lines of a file, split once for all that was found in it."""
+
+    def __init__(self, file: Checked) -> None:
+        self._lines = (file.content or b"").decode(errors="replace").splitlines()
+
+    def err(self, issue: Issue, indent: str) -> None:
+        """Print the line of an issue, with a sign below its place."""
+        if issue.line <= len(self._lines):
+            number = str(issue.line)
+            err(f"{indent}{number} | {safe(self._lines[issue.line - 1])}")
+            err(f"{indent}{' ' * len(number)} | {' ' * (issue.column - 1)}^")
+
+
+def _err_issue(line: str, file: Checked, issue: Issue, excerpt: _Excerpt | None) -> None:
     is_hint = issue.severity is Severity.HINT and issue.hint
     err(f"{line}; {safe(issue.hint)} ({place(file.path, issue)})" if is_hint else f"{line} ({place(file.path, issue)})")
     indent = " " * (len(line) - len(line.lstrip())) + "  "
-    if verbose:
-        _err_excerpt(file, issue, indent)
+    if excerpt:
+        excerpt.err(issue, indent)
     if issue.hint and not is_hint:
         err(f"{indent}hint: {safe(issue.hint)}")
 
 
-def _err_excerpt(file: Checked, issue: Issue, indent: str) -> None:
-    lines = (file.content or b"").decode(errors="replace").splitlines()
-    if issue.line <= len(lines):
-        number = str(issue.line)
-        err(f"{indent}{number} | {safe(lines[issue.line - 1])}")
-        err(f"{indent}{' ' * len(number)} | {' ' * (issue.column - 1)}^")
-
-
-def _report_json(files: Sequence[Checked], *, verbose: bool) -> None:  # noqa: ARG001 - one signature for all reports
+def _report_json(files: Sequence[Checked], _options: argparse.Namespace) -> None:
     out_json(
         {
             "success": all(file.exit_code == 0 for file in files),
@@ -86,7 +101,7 @@ def _status_of(file: Checked) -> str:
 _SARIF_LEVEL: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.HINT: "note"}
 
 
-def _report_sarif(files: Sequence[Checked], *, verbose: bool) -> None:  # noqa: ARG001 - one signature for all reports
+def _report_sarif(files: Sequence[Checked], _options: argparse.Namespace) -> None:
     """SARIF 2.1.0, as code scanning services read it."""
     driver = {"name": "agent-resolver", "version": __version__, "rules": [{"id": code.value} for code in IssueCode]}
     results = [_sarif_result(file, issue) for file in files for issue in file.issues]
@@ -121,7 +136,7 @@ def _sarif_problem(file: Checked) -> dict[str, object]:
 _GITHUB_LEVEL: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.HINT: "notice"}
 
 
-def _report_github(files: Sequence[Checked], *, verbose: bool) -> None:  # noqa: ARG001 - one signature for all reports
+def _report_github(files: Sequence[Checked], _options: argparse.Namespace) -> None:
     """Workflow commands, which GitHub shows beside the lines of a pull request."""
     for file in files:
         path = _github_property(shown(file.path))
