@@ -11,7 +11,7 @@ from typing import Final
 
 from agent_resolver._version import __version__
 from agent_resolver.cli.errors import InvalidFile, InvalidFiles, Refusal, Usage
-from agent_resolver.cli.input import AGENT_FILE_LABEL, INDEX, INDEX_LABEL
+from agent_resolver.cli.input import AGENT_FILE, AGENT_FILE_LABEL, INDEX, INDEX_LABEL, default_agent_file
 from agent_resolver.cli.output import err, err_faults, flush_out, issue_document, out_json, safe, use_utf8
 from agent_resolver.schema.errors import InvalidAgentFile, InvalidIndex, ResolverError
 from agent_resolver.storage.errors import UnreadableFile
@@ -64,8 +64,8 @@ COMMANDS: Final = (
 
 def build_parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     """The command line with these commands; each is a module or folder here, imported only when it is asked for."""
-    parser = argparse.ArgumentParser(
-        prog="agent",
+    parser = CommandParser(
+        prog=_called_as(),
         description="Resolve what an AI agent needs against the MCP servers that exist.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -83,6 +83,8 @@ def run(arguments: Sequence[str]) -> int:
     use_utf8()
     asked = [name for name in COMMANDS if name in arguments[:1]]
     options = build_parser(asked or COMMANDS).parse_args(arguments)
+    if getattr(options, "agents", None) == AGENT_FILE and not getattr(options, "workspace", None):
+        options.agents = default_agent_file()
     try:
         code: int = options.run(options)
         with suppress(ValueError):  # Code of the project has closed it.
@@ -108,6 +110,27 @@ def run(arguments: Sequence[str]) -> int:
         err("Interrupted")
         return 130
     return code
+
+
+def _called_as() -> str:
+    """The name by which the command was called, where it is one of its own."""
+    name = os.path.basename(sys.argv[0])
+    return name if name == "agent-resolver" else "agent"
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Reads a command line, and names the nearest command where there is none like the one that was written."""
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        # The library has no public place to say more than "invalid choice".
+        choices = list(action.choices or ())
+        if action.choices is None or value in choices:
+            return
+        from difflib import get_close_matches
+
+        near = get_close_matches(str(value), map(str, choices), n=1)
+        meant = f"; did you mean `{near[0]}`?" if near else f" (choose from {', '.join(map(repr, choices))})"
+        raise argparse.ArgumentError(action, f"invalid choice: {value!r}{meant}")
 
 
 def _report_error(error: ResolverError, options: argparse.Namespace) -> int:
