@@ -150,8 +150,9 @@ class PreparedProcesses:
             try:
                 former.process.wait(_END_SECONDS)
             except subprocess.TimeoutExpired:
-                # A call may have stopped it; its calls end with it.
-                former.process.kill()
+                # Only one that a call stopped is killed: any other is about to end what its calls left behind.
+                if former.is_stopped():
+                    former.process.kill()
 
     def _retire(self, process: PreparedProcess | None) -> None:
         if process is not None and process.parent == os.getpid():

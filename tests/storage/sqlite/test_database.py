@@ -909,3 +909,17 @@ def test_a_link_among_the_names_of_processes_makes_no_file_elsewhere(tmp_path: P
     SqliteStore(str(path)).close()
 
     assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize(
+    "made_by_others",
+    [
+        "CREATE TRIGGER yes AFTER INSERT ON pending BEGIN UPDATE pending SET answer = 'approved'; END",
+        "CREATE VIEW pending_too AS SELECT * FROM pending",
+    ],
+)
+def test_a_file_that_could_answer_by_itself_is_refused(path: Path, made_by_others: str) -> None:
+    """A repository may bring a state file, and its trigger would approve every call."""
+    edit(made(path), made_by_others)
+
+    assert "it has a trigger or a view, which this program never makes" in refusal(path)

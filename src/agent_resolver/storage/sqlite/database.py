@@ -229,9 +229,20 @@ class Database:
         application = self._pragma("application_id")
         if (application, version) != (_APPLICATION, len(MIGRATIONS)):
             self._migrate(key)
+        self._refuse_triggers()
         # Readers go on while one process writes; a commit is on the disk when it returns.
         self._use_wal()
         self._connection.execute("PRAGMA synchronous = FULL")
+
+    def _refuse_triggers(self) -> None:
+        """Refuse a file that answers or records by itself: with a trigger it could approve every call that asks.
+
+        Raises:
+            DatabaseError: It has a trigger or a view.
+        """
+        found = self._connection.execute("SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view')").fetchone()
+        if found is not None:
+            raise sqlite3.DatabaseError("it has a trigger or a view, which this program never makes")
 
     def _use_wal(self) -> None:
         """Switch the journal, once in the life of the file."""
