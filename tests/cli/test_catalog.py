@@ -265,7 +265,7 @@ def test_a_repair_keeps_every_key_a_key(empty: Path, run: Run) -> None:
     write(
         empty / "agents",
         {
-            "a.md": '---\nname: a\n"description": Reviews code: all of it\nhouse rules: x: y\n---\n',
+            "a.md": '---\nname: a\nhouse rules: x: y\n"description": Reviews code: all of it\n---\n',
             "b.md": '---\n name: b\ndescription: "c" and "d"\nmodel:opus\n---\n',
         },
     )
@@ -273,7 +273,7 @@ def test_a_repair_keeps_every_key_a_key(empty: Path, run: Run) -> None:
 
     assert run("catalog", "check", "--fix", "--strict").code == 0
     assert contents(empty / "agents") == {
-        "a.md": b'---\nname: a\n"description": "Reviews code: all of it"\nhouse rules: "x: y"\n---\n',
+        "a.md": b'---\nname: a\nhouse rules: "x: y"\n"description": "Reviews code: all of it"\n---\n',
         "b.md": b'---\nname: b\ndescription: "\\"c\\" and \\"d\\""\nmodel: opus\n---\n',
     }
     after = document(run("catalog", "list", "--json"))
@@ -284,6 +284,27 @@ def test_a_repair_keeps_every_key_a_key(empty: Path, run: Run) -> None:
     about_the_bytes = {"digest", "size", "tokens"}
     for old, new in zip(before, after, strict=True):
         assert {key for key in old if old[key] != new[key]} <= about_the_bytes
+
+
+def test_a_repair_keeps_the_dialogue_of_a_description(empty: Path, run: Run) -> None:
+    dialogue = 'user: "Book"\nassistant: "Booked"\nuser: "Again"\n'
+    text = f"---\nname: a\ndescription: Plans trips. Examples:\n{dialogue}model: opus\n---\nBody\n"
+    write(empty / "agents", {"a.md": text})
+
+    assert run("catalog", "check", "--fix", "--strict").code == 0
+    shown = document(run("catalog", "show", "a", "--json"))
+    assert shown["description"] == f"Plans trips. Examples: {' '.join(dialogue.split())}"
+    assert list(shown["frontMatter"]) == ["name", "description", "model"]
+
+
+def test_a_repair_that_would_repeat_a_key_is_not_written(empty: Path, run: Run) -> None:
+    text = "---\nname: a\nat: @x\nmodel: opus\nmodel: haiku\n---\n"
+    write(empty / "agents", {"a.md": text})
+
+    ran = run("catalog", "check", "--fix")
+
+    assert (ran.code, ran.stderr) == (1, "")
+    assert contents(empty / "agents") == {"a.md": text.encode()}
 
 
 def test_a_file_without_a_name_is_repaired_too(empty: Path, run: Run) -> None:
