@@ -24,8 +24,6 @@ from agent_resolver.catalog.listing import (
     Verdict,
     digests,
     listed,
-    match_all,
-    match_any,
     remove_agents,
     told,
     write_agent,
@@ -34,6 +32,7 @@ from agent_resolver.catalog.naming import Named, addresses
 from agent_resolver.catalog.query import EVERYTHING, Changes, Finding, Judge, Page, Query, View
 from agent_resolver.catalog.reader import read_entry
 from agent_resolver.catalog.role import ROLES_FILE, Role, parse_roles, with_role
+from agent_resolver.catalog.search_text import match_any, search_terms
 from agent_resolver.catalog.uri import SCHEME, AgentUri, agent_uri
 from agent_resolver.schema.issue import Issue, IssueCode, Severity
 from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES
@@ -53,6 +52,11 @@ _PATHS: Final = (
 )
 """Every address without its scheme."""
 _CACHED_BYTES: Final = 8 * 1024 * 1024
+_WEIGHTS: Final = "8, 5, 4, 3, 1"
+"""How much a word counts in the name, the capabilities, the tags, `useWhen` and the description."""
+_COMMON: Final = 500
+"""A word that more agents have than this is common: to rank all of them would take too long."""
+_SPARE: Final = 20
 _TRIES: Final = 3
 """How often a file is looked for that changes whenever it is."""
 _DAMAGE: Final = (sqlite3.DatabaseError, msgspec.DecodeError)
@@ -375,16 +379,40 @@ class Catalog:
         if not text.strip():
             sql = f"SELECT {COLUMNS} FROM agent WHERE {where} ORDER BY name, uri LIMIT ?"  # noqa: S608 - fixed words
             return tuple(map(listed, self._index.rows(sql, [*values, limit])))
+        terms = search_terms(text)
+        if not terms:
+            return ()
+        rare = [term for term in terms if self._is_rare(term)] if len(terms) > 1 else []
+        if not rare and len(terms) > 1 and limit > 0:
+            # Words that very many agents have: those that have all of them suffice, if they fill the answer.
+            best = self._ranked(" AND ".join(terms), where, values, limit)
+            if len(best) == limit:
+                return best
+        return self._ranked(match_any(terms, rare), where, values, limit)
+
+    def _is_rare(self, term: str) -> bool:
+        question = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
+        return int(self._index.rows(question, [term, _COMMON + 1])[0][0]) <= _COMMON
+
+    def _ranked(self, question: str, where: str, values: list[str], limit: int) -> tuple[Listed, ...]:
+        """The best fits for a question of the index."""
         columns = ", ".join(f"agent.{column}" for column in COLUMNS.split(", "))
+        order = "ORDER BY score, agent.name, agent.uri LIMIT ?"
+        if limit > 0 and where == "1":
+            # Few of many rows are looked up in full. Ties go by name, so that all of them must be among those.
+            most = limit + _SPARE
+            sql = (
+                f"SELECT {columns}, score FROM (SELECT rowid AS file, rank AS score FROM words WHERE words MATCH ?"  # noqa: S608
+                f" AND rank MATCH 'bm25({_WEIGHTS})' ORDER BY rank LIMIT ?) JOIN agent USING (file) {order}"
+            )
+            rows = self._index.rows(sql, [question, most, most])
+            if len(rows) < most or rows[limit - 1][-1] != rows[-1][-1]:
+                return tuple(listed(row[:-1]) for row in rows[:limit])
         sql = (
-            f"SELECT {columns} FROM words JOIN agent ON agent.file = words.rowid WHERE words MATCH ? AND {where}"  # noqa: S608
-            " ORDER BY bm25(words, 8, 5, 4, 3, 1), agent.name, agent.uri LIMIT ?"
+            f"SELECT {columns}, bm25(words, {_WEIGHTS}) AS score"  # noqa: S608
+            f" FROM words JOIN agent ON agent.file = words.rowid WHERE words MATCH ? AND {where} {order}"
         )
-        for question in (match_all(text), match_any(text)):
-            rows = self._index.rows(sql, [question, *values, limit]) if question else []
-            if rows:
-                return tuple(map(listed, rows))
-        return ()
+        return tuple(listed(row[:-1]) for row in self._index.rows(sql, [question, *values, limit]))
 
     def has(self, uri: str) -> bool:
         """Whether an agent has this address."""
