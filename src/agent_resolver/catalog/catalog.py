@@ -30,7 +30,7 @@ from agent_resolver.catalog.listing import (
 )
 from agent_resolver.catalog.naming import Named, addresses
 from agent_resolver.catalog.query import EVERYTHING, Changes, Finding, Judge, Page, Query, View
-from agent_resolver.catalog.reader import read_entry
+from agent_resolver.catalog.reader import left_out, read_entry
 from agent_resolver.catalog.role import ROLES_FILE, Role, parse_roles, with_role
 from agent_resolver.catalog.search_text import match_any, search_terms
 from agent_resolver.catalog.uri import SCHEME, AgentUri, agent_uri
@@ -57,6 +57,7 @@ _WEIGHTS: Final = "8, 5, 4, 3, 1"
 _COMMON: Final = 500
 """A word that more agents have than this is common: to rank all of them would take too long."""
 _SPARE: Final = 20
+_MARKDOWN: Final = (".md", ".mdx", ".markdown")
 _TRIES: Final = 3
 """How often a file is looked for that changes whenever it is."""
 _DAMAGE: Final = (sqlite3.DatabaseError, msgspec.DecodeError)
@@ -88,6 +89,8 @@ class Catalog:
         self._role_issues: list[Finding] = []
         self._left_out: list[Finding] = []
         """What the last look at the disk could not take in."""
+        self._passed_over: list[Finding] = []
+        """Markdown that the last look at the disk did not take for agent files."""
 
     # Keeping up with the disk -----------------------------------------------------------------------------------------
 
@@ -170,7 +173,7 @@ class Catalog:
 
     def _scan(self) -> list[dict[str, Identity]]:
         """The agent files of each root, as they are on the disk now; a file that two roots share is the first one's."""
-        self._left_out = []
+        self._left_out, self._passed_over = [], []
         found: list[dict[str, Identity]] = []
         taken: set[str] = set()
         for root in self.roots:
@@ -202,16 +205,18 @@ class Catalog:
 
     def _files(self, root: str) -> dict[str, Identity]:
         unreadable: list[OSError] = []
+        others: list[str] = []
         try:
             if os.path.isfile(root):
                 files = {os.path.basename(root): identity(os.stat(root))}
             else:
-                files = files_below(root, ".md", unreadable)
+                files = files_below(root, ".md", unreadable, others)
         except OSError as error:
             raise UnusableRoot(root, error.strerror or str(error)) from error
         if not _is_unicode(root):
             raise UnusableRoot(root, "its path is not UTF-8")
         self._left_out += [Finding(error.filename, _left_out(str(error.strerror))) for error in unreadable]
+        self._passed_over += list(_passed_over(root, others, self.roots))
         odd = [] if _is_unicode("".join(files)) else sorted(path for path in files if not _is_unicode(path))
         self._left_out += [Finding(os.path.join(root, path), _left_out("its path is not UTF-8")) for path in odd]
         return {path: seen for path, seen in files.items() if path not in odd} if odd else files
@@ -494,7 +499,11 @@ class Catalog:
 
     def findings(self) -> list[Finding]:
         """Everything that was noticed about the agent files, by path."""
-        return [*self._left_out, *self._mended(lambda: [*self._role_findings(), *self._file_findings()])]
+        return [
+            *self._left_out,
+            *self._passed_over,
+            *self._mended(lambda: [*self._role_findings(), *self._file_findings()]),
+        ]
 
     def _file_findings(self) -> Iterator[Finding]:
         rows = self._index.rows("SELECT id, root, path, entry, issue FROM file ORDER BY root, path")
@@ -530,7 +539,20 @@ class Catalog:
     @property
     def refused(self) -> int:
         """How many agent files cannot be served; `findings` says why."""
-        return int(self._index.rows("SELECT count(*) FROM file WHERE issue IS NOT NULL")[0][0])
+        return sum(found.issue.severity is Severity.ERROR for found in self._issues())
+
+    @property
+    def left_out(self) -> list[Finding]:
+        """The Markdown files that are not taken for agents, such as a README, each with the reason."""
+        return sorted(
+            [*self._passed_over, *(found for found in self._issues() if found.issue.code is IssueCode.LEFT_OUT)],
+            key=lambda found: found.path,
+        )
+
+    def _issues(self) -> Iterator[Finding]:
+        """What keeps each file that was read from being served."""
+        rows = self._index.rows("SELECT root, path, issue FROM file WHERE issue IS NOT NULL ORDER BY root, path")
+        return (Finding(self._path((row[0], row[1])), _issue_decoder.decode(row[2])) for row in rows)
 
     @property
     def counters(self) -> Counters:
@@ -549,6 +571,24 @@ def _roles_of(path: str) -> tuple[dict[str, Role], list[Issue]]:
         return parse_roles(read_bounded(path, MAX_AGENT_FILE_BYTES))
     except FileError as error:
         return {}, [Issue(at=(), code=IssueCode.LIMIT, message=str(error), severity=Severity.WARNING)]
+
+
+def _passed_over(root: str, others: list[str], roots: Sequence[str]) -> Iterator[Finding]:
+    """Hints for what looks like Markdown, or may hold it, and is not a regular file that ends in `.md`."""
+    for path in sorted(filter(_is_unicode, others)):
+        place = os.path.join(root, *path.split("/"))
+        is_markdown = path.lower().endswith(_MARKDOWN)
+        if os.path.islink(place):
+            if (is_markdown or os.path.isdir(place)) and not _is_below(place, roots):
+                yield Finding(place, left_out("a symbolic link", "name its target with `--root`"))
+        elif is_markdown:
+            yield Finding(place, left_out("its name does not end in `.md`", "rename it"))
+
+
+def _is_below(link: str, roots: Sequence[str]) -> bool:
+    """True if a link leads to what a root has anyway."""
+    target = os.path.realpath(link)
+    return any(f"{target}/".startswith(f"{os.path.realpath(root)}/") for root in roots)
 
 
 def _left_out(reason: str) -> Issue:
