@@ -188,7 +188,7 @@ def library(tmp_path: Path, make: Make) -> Catalog:
         ("reviewer", ["reviewer", "other", "writer"]),
         ("REVIEWERS", ["reviewer", "other", "writer"]),
         ("revie", ["reviewer", "other", "writer"]),
-        ("writes reviewer", ["writer"]),
+        ("writes reviewer", ["writer", "reviewer", "other"]),
         ("doubt", ["other"]),
         ("naive", ["naïve-日本"]),
         ("日本", ["naïve-日本"]),

@@ -143,13 +143,14 @@ def test_agents_in_folders_that_no_address_can_hold_are_served(tmp_path: Path, m
     assert all(uri.isascii() and uri.isprintable() for uri in found)
 
 
-def test_a_name_that_is_refused_is_reported_and_the_rest_is_served(tmp_path: Path, make: Make) -> None:
+def test_a_name_that_is_refused_is_reported_and_the_name_of_the_file_serves(tmp_path: Path, make: Make) -> None:
     agent(tmp_path / "a.md", name="../../etc/passwd")
     agent(tmp_path / "b.md")
     catalog = make(tmp_path)
 
-    assert uris(catalog) == ["agent://b"]
+    assert uris(catalog) == ["agent://a", "agent://b"]
     assert codes(catalog) == [IssueCode.NAME_REFUSED]
+    assert catalog.refused == 0
 
 
 def test_the_clash_names_the_other_file(tmp_path: Path, make: Make) -> None:

@@ -81,11 +81,18 @@ def test_without_a_name_the_agent_goes_by_the_name_of_its_file(said: str) -> Non
     "name",
     [".", "..", "a/b", "../a", "/etc/passwd", r"a\b", "a\x07", "a\x1b[31m", "a\u200bb", "a\u202eb", "x" * 201, "a\nb"],
 )
-def test_a_name_that_no_address_can_hold_is_refused_whether_the_file_or_its_name_says_it(name: str) -> None:
+def test_a_name_that_no_address_can_hold_gives_way_to_that_of_the_file_if_it_can(name: str) -> None:
     escaped = "".join(f"\\U{ord(character):08x}" for character in name)
+    raw = f'---\nmodel: x\nname: "{escaped}"\n---\n'.encode()
 
-    assert refusal(f'---\nmodel: x\nname: "{escaped}"\n---\n'.encode()).code is IssueCode.NAME_REFUSED
-    assert refusal(f'---\nmodel: x\nname: "{escaped}"\n---\n'.encode()).line == 3
+    served = read_entry(raw, "stem")
+
+    assert isinstance(served, Entry)
+    assert served.name == "stem"
+    assert [(issue.code, issue.severity, issue.line) for issue in served.issues] == [
+        (IssueCode.NAME_REFUSED, Severity.WARNING, 3)
+    ]
+    assert (refusal(raw, name).code, refusal(raw, name).line) == (IssueCode.NAME_REFUSED, 3)
     assert refusal(b"---\nmodel: x\n---\n", name).code is IssueCode.NAME_REFUSED
 
 
@@ -94,10 +101,26 @@ def test_any_other_name_is_taken(name: str) -> None:
     assert entry(f"name: '{name}'\n").name == name
 
 
-def test_a_file_without_front_matter_is_no_agent() -> None:
-    assert read_entry(b"# Readme\n", "readme") is None
-    assert read_entry(b"", "empty") is None
-    assert read_entry(b"\xef\xbb\xbf# Readme\n", "readme") is None
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (b"# Readme\n", "no front matter"),
+        (b"", "no front matter"),
+        (b"\xef\xbb\xbf# Readme\n", "no front matter"),
+        (b"# Title\n\ntext\n---\nname: a\n---\n", "no front matter"),
+        (b"<!-- a -->\ntext\n<!-- b -->\n", "no front matter"),
+        (b'+++\nname = "a"\n+++\n', "its front matter is TOML"),
+        (b"<!-- by hand -->\n---\nname: a\n---\n", "a comment is before the front matter"),
+        (b"<!--\nlong\n-->\n\n---\nname: a\n---\n", "a comment is before the front matter"),
+        (b"# by hand\n---\nname: a\n---\n", "a comment is before the front matter"),
+    ],
+)
+def test_a_file_without_front_matter_is_left_out_with_the_reason(raw: bytes, reason: str) -> None:
+    found = read_entry(raw, "readme")
+
+    assert isinstance(found, Issue)
+    assert (found.code, found.severity) == (IssueCode.LEFT_OUT, Severity.HINT)
+    assert found.message == f"Left out: {reason}"
 
 
 def test_front_matter_after_a_blank_line_is_not_passed_over_in_silence() -> None:

@@ -116,7 +116,7 @@ def test_files_that_are_no_agents_are_not_read_again(root: Path, tmp_path: Path,
     (root / "notes.txt").write_text("---\nname: no\n---\n")
     catalog = make(root)
     assert uris(catalog) == ["agent://a", "agent://b", "agent://c"]
-    assert codes(catalog) == [IssueCode.ENCODING]
+    assert codes(catalog) == [IssueCode.LEFT_OUT, IssueCode.ENCODING]
 
     agent(root / "d.md")
     with reads() as found:

@@ -5,6 +5,7 @@ import time
 from collections import Counter
 
 import pytest
+import yaml
 from hypothesis import example, given, strategies as st
 
 from agent_resolver.catalog import Entry, read_entry, repaired
@@ -190,6 +191,91 @@ def test_no_word_is_lost(text: str) -> None:
 
 
 @given(FRONT_MATTER)
+def test_a_strict_parser_takes_every_repair(text: str) -> None:
+    mended = repaired(text)
+
+    assert mended == text or is_strict(mended)
+
+
+def is_strict(text: str) -> bool:
+    """True if each key is given once and only indented lines go on with a value, as YAML 1.2 asks."""
+    document = yaml.compose(text, Loader=yaml.SafeLoader)
+    nodes = [document]
+    for node in nodes:
+        if isinstance(node, yaml.MappingNode):
+            keys = [key.value for key, _ in node.value]
+            if len(set(keys)) < len(keys):
+                return False
+            nodes += [value for _, value in node.value]
+        elif isinstance(node, yaml.SequenceNode):
+            nodes += node.value
+    values = [value for _, value in document.value]
+    lines = text.splitlines()
+    return all(
+        line.startswith(" ")
+        for value in values
+        if getattr(value, "flow_style", None) or getattr(value, "style", None) in {'"', "'"}
+        for line in lines[value.start_mark.line + 1 : value.end_mark.line + 1]
+        if line.strip()
+    )
+
+
+OPENINGS = [
+    "description: Use this agent to plan trips. Examples:",
+    "description: Use when: the traveller asks",
+    "description: |\n  Use this agent to plan trips.\nTrains only.",
+    'description: "Use this "agent" to plan trips',
+]
+DIALOGUES = [
+    'user: "Book a train"\nassistant: "I start the planner"\n',
+    'user: "Book"\nassistant: "Yes"\nuser: "Two seats"\nassistant: "Done: two"\n',
+    "<example>\nContext: A trip to Rome.\nuser: 'Book it'\nassistant: 'Booked'\n</example>\n",
+    "<example>\nname: Ann\nmodel: old\n</example>\n\n<example>\nname: Bob\n</example>\n",
+    "- user: Book\n- assistant: Booked\nNote: never guess\nTwo words: here\n",
+    '  user: "Book a train"\n  assistant: "Booked"\n',
+    "\n# Examples\nuser: Book\n<commentary>\nIt asks, so: plan\nreason: clear\n</commentary>\n",
+    "Examples follow\nfirst: Book\nfirst: Ask\nlast: Book\n",
+]
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+@pytest.mark.parametrize("dialogue", DIALOGUES)
+@pytest.mark.parametrize("opening", OPENINGS)
+def test_dialogue_in_a_description_stays_in_the_description(opening: str, dialogue: str, ending: str) -> None:
+    text = f"name: planner\n{opening}\n{dialogue}model: sonnet\ntools: [Read]\n".replace("\n", ending)
+    assert read(text) is None
+
+    mended = repaired(text)
+
+    found = read(mended)
+    assert isinstance(found, dict)
+    assert list(found) == ["name", "description", "model", "tools"]
+    assert words(found["description"]) == words(f"{opening}\n{dialogue}".partition(":")[2])
+    assert (found["name"], found["model"], found["tools"]) == ("planner", "sonnet", ["Read"])
+    assert is_strict(mended)
+
+
+@pytest.mark.parametrize("key", ["constraints", "constrains", "permissions", "disallowedTools", "disalowedTools"])
+def test_a_key_that_limits_the_agent_is_never_taken_for_prose(key: str) -> None:
+    found = read(repaired(f"name: a\ndescription: Examples:\nuser: hi\nand so on\n{key}: [Bash]\n"))
+
+    assert found == {"name": "a", "description": "Examples: user: hi and so on", key: ["Bash"]}
+
+
+@pytest.mark.parametrize(
+    "ambiguous", ["name: a\nname: b\nat: @x\n", "m:\n  a: x: y\n  a: z\n", "description: x: y\nmodel: a\nmodel: b\n"]
+)
+def test_a_repair_with_a_repeated_key_is_not_offered(ambiguous: str) -> None:
+    assert repaired(ambiguous) == ambiguous
+
+
+def test_brackets_and_quotes_at_the_margin_are_pushed_in() -> None:
+    mended = repaired('at: @x\ntools: [\n"a",\n]\nsaid: "one\ntwo"\n')
+
+    assert mended == 'at: "@x"\ntools: [\n  "a",\n  ]\nsaid: "one\n  two"\n'
+
+
+@given(FRONT_MATTER)
 def test_a_repaired_file_reads_as_the_broken_one_was_served(text: str) -> None:
     def known(front_matter: str) -> dict[str, object] | None:
         found = read_entry(f"---\n{front_matter}---\nBody\n".encode(), "stem")
@@ -218,22 +304,25 @@ FINE = st.lists(
             "name: a\n",
             "# aside\n",
             "\n",
-            "tools: [a,\n  b: c]\n",
-            "tools: {\n  b: 1\n}\n",
+            "allowed: [a,\n  b: c]\n",
+            "tools: {\n  b: 1\n }\n",
             'said: "one\n  b: two"\n',
             "text: |\n  b: c: d\n\n  e\n",
             "list:\n- a\n- b: c\n",
-            "list:\r\n    - a\r\n",
+            "items:\r\n    - a\r\n",
             "map:\n   a: {b: c}\n   d:   # why\n     - e\n",
             "long: plain\n  goes on\n",
         ]
     ),
-    max_size=4,
-).map("".join)
+    max_size=8,
+    unique=True,
+)
 
 
-@given(before=FINE, after=FINE)
-def test_a_broken_line_between_fine_parts_touches_none(before: str, after: str) -> None:
+@given(parts=FINE, place=st.integers(0, 8))
+def test_a_broken_line_between_fine_parts_touches_none(parts: list[str], place: int) -> None:
+    before, after = "".join(parts[:place]), "".join(parts[place:])
+
     assert repaired(f"{before}broken: x: y\n{after}") == f'{before}broken: "x: y"\n{after}'
 
 

@@ -265,7 +265,7 @@ def test_a_repair_keeps_every_key_a_key(empty: Path, run: Run) -> None:
     write(
         empty / "agents",
         {
-            "a.md": '---\nname: a\n"description": Reviews code: all of it\nhouse rules: x: y\n---\n',
+            "a.md": '---\nname: a\nhouse rules: x: y\n"description": Reviews code: all of it\n---\n',
             "b.md": '---\n name: b\ndescription: "c" and "d"\nmodel:opus\n---\n',
         },
     )
@@ -273,7 +273,7 @@ def test_a_repair_keeps_every_key_a_key(empty: Path, run: Run) -> None:
 
     assert run("catalog", "check", "--fix", "--strict").code == 0
     assert contents(empty / "agents") == {
-        "a.md": b'---\nname: a\n"description": "Reviews code: all of it"\nhouse rules: "x: y"\n---\n',
+        "a.md": b'---\nname: a\nhouse rules: "x: y"\n"description": "Reviews code: all of it"\n---\n',
         "b.md": b'---\nname: b\ndescription: "\\"c\\" and \\"d\\""\nmodel: opus\n---\n',
     }
     after = document(run("catalog", "list", "--json"))
@@ -284,6 +284,27 @@ def test_a_repair_keeps_every_key_a_key(empty: Path, run: Run) -> None:
     about_the_bytes = {"digest", "size", "tokens"}
     for old, new in zip(before, after, strict=True):
         assert {key for key in old if old[key] != new[key]} <= about_the_bytes
+
+
+def test_a_repair_keeps_the_dialogue_of_a_description(empty: Path, run: Run) -> None:
+    dialogue = 'user: "Book"\nassistant: "Booked"\nuser: "Again"\n'
+    text = f"---\nname: a\ndescription: Plans trips. Examples:\n{dialogue}model: opus\n---\nBody\n"
+    write(empty / "agents", {"a.md": text})
+
+    assert run("catalog", "check", "--fix", "--strict").code == 0
+    shown = document(run("catalog", "show", "a", "--json"))
+    assert shown["description"] == f"Plans trips. Examples: {' '.join(dialogue.split())}"
+    assert list(shown["frontMatter"]) == ["name", "description", "model"]
+
+
+def test_a_repair_that_would_repeat_a_key_is_not_written(empty: Path, run: Run) -> None:
+    text = "---\nname: a\nat: @x\nmodel: opus\nmodel: haiku\n---\n"
+    write(empty / "agents", {"a.md": text})
+
+    ran = run("catalog", "check", "--fix")
+
+    assert (ran.code, ran.stderr) == (1, "")
+    assert contents(empty / "agents") == {"a.md": text.encode()}
 
 
 def test_a_file_without_a_name_is_repaired_too(empty: Path, run: Run) -> None:
@@ -304,7 +325,7 @@ def test_without_fix_nothing_is_written(empty: Path, run: Run) -> None:
 
 
 def test_what_cannot_be_repaired_is_left_alone_and_is_the_answer_no(empty: Path, run: Run) -> None:
-    hopeless = {"a.md": "---\n{\n---\n", "b.md": "---\nname: x/y\n---\n", "c.md": "\n---\nname: c\n---\n"}
+    hopeless = {"a.md": "---\n{\n---\n", "b.md": "---\n- a\n---\n", "c.md": "\n---\nname: c\n---\n"}
     write(empty / "agents", hopeless)
     ran = run("catalog", "check", "--fix")
 
@@ -312,6 +333,58 @@ def test_what_cannot_be_repaired_is_left_alone_and_is_the_answer_no(empty: Path,
     assert ran.stdout.count("✗") == 3
     assert ran.stdout.endswith("0 agent(s) served, 3 file(s) refused, 0 warning(s)\n")
     assert contents(empty / "agents") == {name: text.encode() for name, text in hopeless.items()}
+
+
+def test_markdown_that_is_left_out_is_counted_and_named(empty: Path, run: Run) -> None:
+    fine = "---\nname: a\n---\n"
+    files = {
+        "a.md": fine,
+        "README.md": "# Text\n",
+        "b.mdx": fine,
+        "c.MD": fine,
+        "d.md": '+++\nname = "d"\n+++\n',
+        "e.md": f"<!-- why -->\n{fine}",
+        "notes.txt": "text",
+    }
+    write(empty / "agents", files)
+    write(empty / "elsewhere", {"f.md": fine})
+    (empty / "agents" / "f.md").symlink_to("../elsewhere/f.md")
+    (empty / "agents" / "more").symlink_to("../elsewhere")
+    (empty / "agents" / "again.md").symlink_to("a.md")
+
+    checked = run("catalog", "check", "--strict")
+    listed = run("catalog", "list")
+
+    assert checked.code == 0
+    assert checked.stdout.splitlines() == [
+        "hint: (file): Left out: its name does not end in `.md`; rename it (agents/b.mdx:1:1)",
+        "hint: (file): Left out: its name does not end in `.md`; rename it (agents/c.MD:1:1)",
+        "hint: (file): Left out: a symbolic link; name its target with `--root` (agents/f.md:1:1)",
+        "hint: (file): Left out: a symbolic link; name its target with `--root` (agents/more:1:1)",
+        "hint: (file): Left out: no front matter (agents/README.md:1:1)",
+        "hint: (file): Left out: its front matter is TOML; write it as YAML, between two lines `---` (agents/d.md:1:1)",
+        (
+            "hint: (file): Left out: a comment is before the front matter; move the comment below the second `---`"
+            " (agents/e.md:1:1)"
+        ),
+        "1 agent(s) served, 0 file(s) refused, 0 warning(s), 7 left out",
+    ]
+    assert listed.stdout == "agent://a\n1 agent(s)\n"
+    assert listed.stderr == (
+        "hint: 7 Markdown files left out: agents/README.md (no front matter), agents/b.mdx (its name does not end in"
+        " `.md`), agents/c.MD (its name does not end in `.md`), agents/d.md (its front matter is TOML), agents/e.md (a"
+        " comment is before the front matter), 2 more, which `agent catalog check` names\n"
+    )
+
+
+def test_a_name_with_a_slash_gives_way_to_the_name_of_the_file(empty: Path, run: Run) -> None:
+    write(empty / "agents", {"good.md": "---\nname: a/b\n---\n"})
+
+    ran = run("catalog", "check")
+
+    assert ran.code == 0
+    assert "`a/b` would be a path, so the agent goes by the name of its file, `good`" in ran.stdout
+    assert run("catalog", "show", "good").code == 0
 
 
 def test_a_repaired_file_keeps_its_permissions(empty: Path, run: Run) -> None:

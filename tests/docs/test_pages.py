@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import agent_resolver
-from agent_resolver.catalog import catalog, client_folder as eager, listing, reader, role, uri
+from agent_resolver.catalog import catalog, client_folder as eager, reader, role, search_text, uri
 from agent_resolver.schema import AuditKind, limit
 from agent_resolver.server import CLIENTS
 from tests.docs.page import PAGES, ROOT, blocks, code_spans
@@ -72,7 +72,7 @@ def test_every_limit_of_a_catalog_is_in_its_table() -> None:
         "address": uri.MAX_LENGTH,
         "fallbacks": role.MAX_FALLBACKS,
         "page": catalog.MAX_PAGE,
-        "words": listing._MOST_WORDS,
+        "words": search_text._MOST_WORDS,
         "definitions": catalog.CACHED_DEFINITIONS,
         "MiB of definitions": catalog._CACHED_BYTES // 2**20,
     }

@@ -160,6 +160,44 @@ def test_what_is_no_request_is_refused(address: Address) -> None:
     }
 
 
+@pytest.mark.parametrize("body", ["[]", "{", "1", '{"jsonrpc": "1.0"}', '{"jsonrpc": "2.0", "id": 1, "method": 5}'])
+def test_a_body_that_is_no_message_is_refused_without_words_of_a_library(address: Address, body: str) -> None:
+    for headers in (MODERN, session_of(address)):
+        found = call(address, body=body, headers=headers)
+
+        error = json.loads(found.text)["error"]
+        assert (found.status, int(found.headers["content-length"])) == (400, len(found.text))
+        assert error["code"] in {-32600, -32700}
+        assert "pydantic" not in found.text
+        assert "\n" not in error["message"]
+
+
+INTERRUPTING = """
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "uvicorn":
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+"""
+"""Interrupts the server while it starts, always at the same place."""
+
+
+def test_an_interrupt_while_it_starts_prints_no_traceback(agents: Path, tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(INTERRUPTING)
+    line = command("--root", "agents", "--http", "127.0.0.1:0")
+    variables = {**environment(tmp_path), "PYTHONPATH": str(tmp_path / "site")}
+
+    ran = subprocess.run(line, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False, timeout=60)
+
+    assert ran.returncode == 130
+    assert ran.stderr.splitlines()[1:] == ["Interrupted"]
+
+
 def test_a_session_lives_until_it_is_deleted(address: Address) -> None:
     legacy = {"MCP-Protocol-Version": "2025-11-25", "Mcp-Method": None}
     session = session_of(address)

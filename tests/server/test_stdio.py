@@ -63,6 +63,31 @@ def test_a_message_without_an_id_is_never_answered(start: Start, agents: Path) -
     assert process.end()[1] == b""
 
 
+def test_params_may_be_null(start: Start, agents: Path) -> None:
+    process = start("--root", "agents")
+    process.initialize()
+    process.send({"jsonrpc": "2.0", "id": 5, "method": "tools/list", "params": None})
+
+    assert process.receive()["result"]["tools"]
+
+
+def test_a_stream_is_promised_only_what_can_be_sent(start: Start, agents: Path) -> None:
+    process = start("--root", "agents")
+    asked = {
+        "promptsListChanged": True,
+        "toolsListChanged": True,
+        "resourceSubscriptions": ["agent://ready", "file:///etc/passwd", "agent://"],
+        "taskIds": ["a"],
+    }
+    listen = {"notifications": asked, "_meta": META}
+    process.send({"jsonrpc": "2.0", "id": 2, "method": "subscriptions/listen", "params": listen})
+
+    assert process.receive()["params"]["notifications"] == {
+        "toolsListChanged": True,
+        "resourceSubscriptions": ["agent://ready"],
+    }
+
+
 def test_a_limit_that_is_none_is_refused_on_the_wire(start: Start, agents: Path) -> None:
     """Null too, which the SDK's client does not send."""
     process = start("--root", "agents")

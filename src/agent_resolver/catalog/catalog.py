@@ -24,16 +24,15 @@ from agent_resolver.catalog.listing import (
     Verdict,
     digests,
     listed,
-    match_all,
-    match_any,
     remove_agents,
     told,
     write_agent,
 )
 from agent_resolver.catalog.naming import Named, addresses
 from agent_resolver.catalog.query import EVERYTHING, Changes, Finding, Judge, Page, Query, View
-from agent_resolver.catalog.reader import read_entry
+from agent_resolver.catalog.reader import left_out, read_entry
 from agent_resolver.catalog.role import ROLES_FILE, Role, parse_roles, with_role
+from agent_resolver.catalog.search_text import match_any, search_terms
 from agent_resolver.catalog.uri import SCHEME, AgentUri, agent_uri
 from agent_resolver.schema.issue import Issue, IssueCode, Severity
 from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES
@@ -53,6 +52,12 @@ _PATHS: Final = (
 )
 """Every address without its scheme."""
 _CACHED_BYTES: Final = 8 * 1024 * 1024
+_WEIGHTS: Final = "8, 5, 4, 3, 1"
+"""How much a word counts in the name, the capabilities, the tags, `useWhen` and the description."""
+_COMMON: Final = 500
+"""A word that more agents have than this is common: to rank all of them would take too long."""
+_SPARE: Final = 20
+_MARKDOWN: Final = (".md", ".mdx", ".markdown")
 _TRIES: Final = 3
 """How often a file is looked for that changes whenever it is."""
 _DAMAGE: Final = (sqlite3.DatabaseError, msgspec.DecodeError)
@@ -84,6 +89,8 @@ class Catalog:
         self._role_issues: list[Finding] = []
         self._left_out: list[Finding] = []
         """What the last look at the disk could not take in."""
+        self._passed_over: list[Finding] = []
+        """Markdown that the last look at the disk did not take for agent files."""
 
     # Keeping up with the disk -----------------------------------------------------------------------------------------
 
@@ -166,7 +173,7 @@ class Catalog:
 
     def _scan(self) -> list[dict[str, Identity]]:
         """The agent files of each root, as they are on the disk now; a file that two roots share is the first one's."""
-        self._left_out = []
+        self._left_out, self._passed_over = [], []
         found: list[dict[str, Identity]] = []
         taken: set[str] = set()
         for root in self.roots:
@@ -198,16 +205,18 @@ class Catalog:
 
     def _files(self, root: str) -> dict[str, Identity]:
         unreadable: list[OSError] = []
+        others: list[str] = []
         try:
             if os.path.isfile(root):
                 files = {os.path.basename(root): identity(os.stat(root))}
             else:
-                files = files_below(root, ".md", unreadable)
+                files = files_below(root, ".md", unreadable, others)
         except OSError as error:
             raise UnusableRoot(root, error.strerror or str(error)) from error
         if not _is_unicode(root):
             raise UnusableRoot(root, "its path is not UTF-8")
         self._left_out += [Finding(error.filename, _left_out(str(error.strerror))) for error in unreadable]
+        self._passed_over += list(_passed_over(root, others, self.roots))
         odd = [] if _is_unicode("".join(files)) else sorted(path for path in files if not _is_unicode(path))
         self._left_out += [Finding(os.path.join(root, path), _left_out("its path is not UTF-8")) for path in odd]
         return {path: seen for path, seen in files.items() if path not in odd} if odd else files
@@ -375,16 +384,40 @@ class Catalog:
         if not text.strip():
             sql = f"SELECT {COLUMNS} FROM agent WHERE {where} ORDER BY name, uri LIMIT ?"  # noqa: S608 - fixed words
             return tuple(map(listed, self._index.rows(sql, [*values, limit])))
+        terms = search_terms(text)
+        if not terms:
+            return ()
+        rare = [term for term in terms if self._is_rare(term)] if len(terms) > 1 else []
+        if not rare and len(terms) > 1 and limit > 0:
+            # Words that very many agents have: those that have all of them suffice, if they fill the answer.
+            best = self._ranked(" AND ".join(terms), where, values, limit)
+            if len(best) == limit:
+                return best
+        return self._ranked(match_any(terms, rare), where, values, limit)
+
+    def _is_rare(self, term: str) -> bool:
+        question = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
+        return int(self._index.rows(question, [term, _COMMON + 1])[0][0]) <= _COMMON
+
+    def _ranked(self, question: str, where: str, values: list[str], limit: int) -> tuple[Listed, ...]:
+        """The best fits for a question of the index."""
         columns = ", ".join(f"agent.{column}" for column in COLUMNS.split(", "))
+        order = "ORDER BY score, agent.name, agent.uri LIMIT ?"
+        if limit > 0 and where == "1":
+            # Few of many rows are looked up in full. Ties go by name, so that all of them must be among those.
+            most = limit + _SPARE
+            sql = (
+                f"SELECT {columns}, score FROM (SELECT rowid AS file, rank AS score FROM words WHERE words MATCH ?"  # noqa: S608
+                f" AND rank MATCH 'bm25({_WEIGHTS})' ORDER BY rank LIMIT ?) JOIN agent USING (file) {order}"
+            )
+            rows = self._index.rows(sql, [question, most, most])
+            if len(rows) < most or rows[limit - 1][-1] != rows[-1][-1]:
+                return tuple(listed(row[:-1]) for row in rows[:limit])
         sql = (
-            f"SELECT {columns} FROM words JOIN agent ON agent.file = words.rowid WHERE words MATCH ? AND {where}"  # noqa: S608
-            " ORDER BY bm25(words, 8, 5, 4, 3, 1), agent.name, agent.uri LIMIT ?"
+            f"SELECT {columns}, bm25(words, {_WEIGHTS}) AS score"  # noqa: S608
+            f" FROM words JOIN agent ON agent.file = words.rowid WHERE words MATCH ? AND {where} {order}"
         )
-        for question in (match_all(text), match_any(text)):
-            rows = self._index.rows(sql, [question, *values, limit]) if question else []
-            if rows:
-                return tuple(map(listed, rows))
-        return ()
+        return tuple(listed(row[:-1]) for row in self._index.rows(sql, [question, *values, limit]))
 
     def has(self, uri: str) -> bool:
         """Whether an agent has this address."""
@@ -466,7 +499,11 @@ class Catalog:
 
     def findings(self) -> list[Finding]:
         """Everything that was noticed about the agent files, by path."""
-        return [*self._left_out, *self._mended(lambda: [*self._role_findings(), *self._file_findings()])]
+        return [
+            *self._left_out,
+            *self._passed_over,
+            *self._mended(lambda: [*self._role_findings(), *self._file_findings()]),
+        ]
 
     def _file_findings(self) -> Iterator[Finding]:
         rows = self._index.rows("SELECT id, root, path, entry, issue FROM file ORDER BY root, path")
@@ -502,7 +539,20 @@ class Catalog:
     @property
     def refused(self) -> int:
         """How many agent files cannot be served; `findings` says why."""
-        return int(self._index.rows("SELECT count(*) FROM file WHERE issue IS NOT NULL")[0][0])
+        return sum(found.issue.severity is Severity.ERROR for found in self._issues())
+
+    @property
+    def left_out(self) -> list[Finding]:
+        """The Markdown files that are not taken for agents, such as a README, each with the reason."""
+        return sorted(
+            [*self._passed_over, *(found for found in self._issues() if found.issue.code is IssueCode.LEFT_OUT)],
+            key=lambda found: found.path,
+        )
+
+    def _issues(self) -> Iterator[Finding]:
+        """What keeps each file that was read from being served."""
+        rows = self._index.rows("SELECT root, path, issue FROM file WHERE issue IS NOT NULL ORDER BY root, path")
+        return (Finding(self._path((row[0], row[1])), _issue_decoder.decode(row[2])) for row in rows)
 
     @property
     def counters(self) -> Counters:
@@ -521,6 +571,24 @@ def _roles_of(path: str) -> tuple[dict[str, Role], list[Issue]]:
         return parse_roles(read_bounded(path, MAX_AGENT_FILE_BYTES))
     except FileError as error:
         return {}, [Issue(at=(), code=IssueCode.LIMIT, message=str(error), severity=Severity.WARNING)]
+
+
+def _passed_over(root: str, others: list[str], roots: Sequence[str]) -> Iterator[Finding]:
+    """Hints for what looks like Markdown, or may hold it, and is not a regular file that ends in `.md`."""
+    for path in sorted(filter(_is_unicode, others)):
+        place = os.path.join(root, *path.split("/"))
+        is_markdown = path.lower().endswith(_MARKDOWN)
+        if os.path.islink(place):
+            if (is_markdown or os.path.isdir(place)) and not _is_below(place, roots):
+                yield Finding(place, left_out("a symbolic link", "name its target with `--root`"))
+        elif is_markdown:
+            yield Finding(place, left_out("its name does not end in `.md`", "rename it"))
+
+
+def _is_below(link: str, roots: Sequence[str]) -> bool:
+    """True if a link leads to what a root has anyway."""
+    target = os.path.realpath(link)
+    return any(f"{target}/".startswith(f"{os.path.realpath(root)}/") for root in roots)
 
 
 def _left_out(reason: str) -> Issue:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from agent_resolver.storage.sqlite.database import written_at_once
 
-_SCHEMA: Final = 3
+_SCHEMA: Final = 4
 _APPLICATION: Final = 0x41_47_52_43
 """Marks a database as an index of ours; any other is somebody else's, and stays as it is."""
 _WAIT_SECONDS: Final = 30

@@ -1,6 +1,5 @@
 """What listings show of an agent, and how the rows of the index are written and asked for."""
 
-import re
 import sqlite3
 from collections.abc import Iterable
 from hashlib import sha256
@@ -11,6 +10,7 @@ from msgspec import Struct, structs
 
 from agent_resolver.catalog.entry import Entry
 from agent_resolver.catalog.naming import Address
+from agent_resolver.catalog.search_text import searchable
 from agent_resolver.schema.classification import CLASSIFICATION_RANK
 
 Status = Literal["resolved", "unresolved", "not-required"]
@@ -19,8 +19,6 @@ COLUMNS: Final = "uri, name, description, model, role, digest, size, tokens, sta
 RESOLVES: Final = "status <> 'unresolved'"
 """Holds for the agents of a strict listing."""
 ADDRESSES: Final = f"SELECT uri, also, shown, {RESOLVES}, clearance FROM agent ORDER BY uri"  # noqa: S608 - fixed words
-_WORD = re.compile(r"\w+")
-_MOST_WORDS: Final = 16
 _words = msgspec.json.Decoder(tuple[str, ...])
 
 
@@ -117,7 +115,7 @@ def write_agent(connection: sqlite3.Connection, address: Address, path: str, ent
     said = (entry.name, " ".join(entry.capabilities), " ".join(entry.tags), entry.use_when, entry.description)
     connection.execute(
         "INSERT INTO words (rowid, name, capabilities, tags, use_when, description) VALUES (?,?,?,?,?,?)",
-        (address.file, *said),
+        (address.file, *map(searchable, said)),
     )
 
 
@@ -168,19 +166,3 @@ def told(rows: Iterable[tuple[str, str | None, int, int, int]]) -> Told:
         if row[4]:
             ranks.update(dict.fromkeys(found, row[4]))
     return Told(digest.hexdigest(), shown, frozenset(hidden), ranks)
-
-
-def match_all(text: str) -> str:
-    """The question for agents that have every word of a text, of the last at least its start; empty without words."""
-    return " AND ".join(_search_terms(text))
-
-
-def match_any(text: str) -> str:
-    """The question for agents that have one of the words."""
-    return " OR ".join(_search_terms(text))
-
-
-def _search_terms(text: str) -> list[str]:
-    # In quotes a word is a word, whatever it may mean to the query language. The last may not be whole yet.
-    words = [f'"{word}"' for word in _WORD.findall(text)[:_MOST_WORDS]]
-    return [*words[:-1], *(f"{word}*" for word in words[-1:])]

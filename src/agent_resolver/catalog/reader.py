@@ -1,5 +1,6 @@
 """The bytes of an agent file to what the catalog knows of it; what can be served is served, with a warning."""
 
+import re
 from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any, Final
@@ -21,15 +22,17 @@ from agent_resolver.schema.tree import Mapping, Node, Scalar, Sequence, located
 from agent_resolver.schema.yaml_tree import parse_yaml
 
 _MAX_NAME: Final = 200
+_COMMENT_BEFORE = re.compile(r"(?:<!--(?:(?!-->).)*-->|#[^\r\n]*|//[^\r\n]*)\s*---[ \t]*[\r\n]", re.DOTALL)
+"""A comment of HTML, or one line of another kind, right before front matter."""
 
 
-def read_entry(raw: bytes, stem: str) -> Entry | Issue | None:
-    """What an agent file says; the issue that keeps it from being served; None for a file without front matter."""
+def read_entry(raw: bytes, stem: str) -> Entry | Issue:
+    """What an agent file says, or the issue that keeps it from being served: a hint for a file without front matter."""
     try:
         text = decode(raw)
         document = split(text)
         if isinstance(document, Issue):
-            return document if _opens_late(text) else None
+            return document if _opens_late(text) else left_out(*_why_no_front_matter(text))
         tree, issues = _parse_or_repair(document.front_matter)
         name, noticed = _read_name(tree, stem)
     except Unreadable as stop:
@@ -86,6 +89,22 @@ def front_matter_tree(raw: bytes) -> Mapping:
     return _parse_or_repair(document.front_matter)[0]
 
 
+def left_out(reason: str, hint: str = "") -> Issue:
+    """The hint that a file is not taken for an agent."""
+    message = f"Left out: {reason}"
+    return Issue(at=(), code=IssueCode.LEFT_OUT, message=message, severity=Severity.HINT, hint=hint)
+
+
+def _why_no_front_matter(text: str) -> tuple[str, str]:
+    """The reason, and what to do if the file is meant to be an agent."""
+    start = text.lstrip("\ufeff \t\r\n")
+    if start.startswith("+++"):
+        return "its front matter is TOML", "write it as YAML, between two lines `---`"
+    if _COMMENT_BEFORE.match(start):
+        return "a comment is before the front matter", "move the comment below the second `---`"
+    return "no front matter", ""
+
+
 def _opens_late(text: str) -> bool:
     """Whether a file has front matter, but something blank before it."""
     return text.lstrip("\ufeff \t\r\n").startswith("---")
@@ -132,19 +151,22 @@ def _read_name(tree: Mapping, stem: str) -> tuple[str, list[Issue]]:
     item = next((item for item in reversed(tree.items) if item.key == "name"), None)
     name = _scalar_text(item.value) if item else ""
     place = (item.line, item.column) if item else (1, 1)
-    if reason := refused_name(name or stem):
-        raise unreadable(IssueCode.NAME_REFUSED, f"`{(name or stem)[:_MAX_NAME]}` {reason}", place, at=("name",))
-    if name:
+    reason = refused_name(name) if name else ""
+    if name and not reason:
         return name, []
-    absent = Issue(
+    fault = f"`{name[:_MAX_NAME]}` {reason}" if name else "Absent"
+    if refusal := refused_name(stem):
+        message = fault if name else f"`{stem[:_MAX_NAME]}` {refusal}"
+        raise unreadable(IssueCode.NAME_REFUSED, message, place, at=("name",))
+    by_file = Issue(
         at=("name",),
-        code=IssueCode.NAME_ABSENT,
-        message=f"Absent, so the agent goes by the name of its file, `{stem}`",
+        code=IssueCode.NAME_REFUSED if name else IssueCode.NAME_ABSENT,
+        message=f"{fault}, so the agent goes by the name of its file, `{stem}`",
         severity=Severity.WARNING,
         line=place[0],
         column=place[1],
     )
-    return stem, [absent]
+    return stem, [by_file]
 
 
 def _repeated_keys(tree: Mapping) -> Iterator[Issue]:

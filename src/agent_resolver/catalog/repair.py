@@ -2,8 +2,11 @@
 
 import json
 import re
+from collections import Counter
 from typing import Final
 
+from agent_resolver.catalog.prose import TEXT_KEYS, is_usual, keys_in_text
+from agent_resolver.catalog.strict_yaml import is_indented, is_strict_mapping
 from agent_resolver.schema.source import Unreadable
 from agent_resolver.schema.tree import Mapping, Node
 from agent_resolver.schema.yaml_tree import parse_yaml
@@ -16,44 +19,57 @@ _ITEM = re.compile(r"([ \t]*)-(?![^ \t\r\n])")
 _MARGIN = re.compile(r"[ \t]*")
 _LINE_SEPARATORS = re.compile("[\x85\u2028\u2029]")
 _BLOCK_SCALARS: Final = ("|", ">")
-_USUAL_KEYS: Final = frozenset(
-    "name description model version capabilities tools tags color role fallbacks useWhen use_when requires".split()  # noqa: SIM905
+_TIGHT_KEYS: Final = (
+    *("name", "description", "model", "version", "capabilities", "tools", "tags", "color", "role", "fallbacks"),
+    *("useWhen", "use_when", "requires"),
 )
-_TIGHT_KEY = re.compile(rf"({'|'.join(sorted(_USUAL_KEYS))}):(?=[^ \t\r\n])")
+_TIGHT_KEY = re.compile(rf"({'|'.join(_TIGHT_KEYS)}):(?=[^ \t\r\n])")
 """A usual key with no blank behind its colon; any other may be a text such as `http://`."""
+_TIGHT_KEY_AT_START = re.compile(rf"\A{_TIGHT_KEY.pattern}")
 _SLIP: Final = 3
 """So many spaces before a key are a slip; more of them, or tabs, may be prose, so that only usual keys count there."""
 _MOST_LINES: Final = 2000
 """Longer front matter is no slip of a person, and each line takes a look of its own."""
 _ONLY_IN_JSON = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _MOST_LEVELS: Final = 4
+_WORD = re.compile(r"\w+")
 
 
 def repaired(front_matter: str) -> str:
     """The same front matter as YAML with keys that says what was meant, as far as that is plain.
 
     1. If the first key is pushed in, it goes to the margin, with all lines before the first key there.
-    2. All is cut where a key starts a line; no line that does is ever part of the value before.
-    3. A part that is YAML by itself stays as it is.
+    2. All is cut where a key starts a line; below a key for prose, `keys_in_text` tells keys from dialogue.
+    3. A part that is YAML by itself stays as it is, but for lines that must not be at the margin.
     4. Any other is cut again where a key is pushed in by mistake, below one that has its value on its own line.
     5. In what is no YAML even so, the value becomes one quoted string, or a list whose items stand below each other,
        or a text whose lines are pushed in; below a key without a value, and in an item, all this happens again.
 
-    A line that no rule fits stays, so that the parser can say where it is. No word is ever left out.
+    Where no rule fits, a YAML 1.2 parser would refuse the result, or a word would be lost, all of it stays as it is, so
+    that the parser can say where the fault is.
     """
-    return front_matter if _has_keys(front_matter) else _repair_level(front_matter, 1)
+    if _has_keys(front_matter):
+        return front_matter
+    mended = _repair_level(front_matter, 1)
+    return mended if is_strict_mapping(mended) and _words_of(mended) == _words_of(front_matter) else front_matter
+
+
+def _words_of(text: str) -> Counter[str]:
+    return Counter(_WORD.findall(_LINE_SEPARATORS.sub(" ", text)))
 
 
 def _repair_level(front_matter: str, level: int) -> str:
     lines = _LINE.findall(_LINE_SEPARATORS.sub(" ", front_matter))
     if len(lines) > _MOST_LINES:
         return front_matter
+    spaced = [
+        _TIGHT_KEY.sub(r"\1: ", line, count=1) if _TIGHT_KEY.match(line) else line for line in _from_margin(lines)
+    ]
     blocks: list[list[str]] = []
-    for line in _from_margin(lines):
-        spaced = _TIGHT_KEY.sub(r"\1: ", line, count=1) if _TIGHT_KEY.match(line) else line
-        if not blocks or _starts_at_margin(spaced):
+    for line, is_key in zip(spaced, keys_in_text(spaced, _key_at_margin), strict=True):
+        if not blocks or is_key:
             blocks.append([])
-        blocks[-1].append(spaced)
+        blocks[-1].append(line)
     return "".join(_mend_block(block, level) for block in blocks)
 
 
@@ -68,32 +84,45 @@ def _from_margin(lines: list[str]) -> list[str]:
 
 
 def _starts_at_margin(line: str) -> bool:
-    return _margin_of(line) == "" and _match_key(line) is not None
+    return _key_at_margin(line) is not None
+
+
+def _key_at_margin(line: str) -> str | None:
+    return None if _margin_of(line) else _name_of_key(line)
+
+
+def _name_of_key(line: str) -> str | None:
+    key = _match_key(line)
+    return key.group(2).strip("\"'") if key else None
 
 
 def _mend_block(block: list[str], level: int) -> str:
     whole = "".join(block)
-    if not _match_key(block[0]) or _is_yaml(whole):
+    if not _match_key(block[0]):
         return whole
+    if _is_yaml(whole):
+        return whole if is_indented(whole) else block[0] + "".join(_pushed_in("".join(block[1:]), "  "))
     return "".join(_mended_part(part, level) for part in _split_blocks(block))
 
 
 def _split_blocks(block: list[str]) -> list[list[str]]:
     parts = [block[:1]]
     for line in block[1:]:
-        if _value_beside_key(parts[-1][0]) and not _has_block_scalar(parts[-1][0]) and _is_pushed_in(line):
+        above = parts[-1][0]
+        if _value_beside_key(above) and not _has_block_scalar(above) and _is_pushed_in(line, above):
             parts.append([line.lstrip(" \t")])
         else:
             parts[-1].append(line)
     return parts
 
 
-def _is_pushed_in(line: str) -> bool:
+def _is_pushed_in(line: str, above: str) -> bool:
     key = _KEY.match(line)
-    if key is None:
-        return False
+    if key is None or not key.group(1):
+        return False  # A line at the margin is here because it is prose.
     margin = key.group(1)
-    return key.group(2).strip("\"'") in _USUAL_KEYS or ("\t" not in margin and len(margin) <= _SLIP)
+    is_slip = "\t" not in margin and len(margin) <= _SLIP and _name_of_key(above) not in TEXT_KEYS
+    return is_slip or is_usual(key.group(2).strip("\"'"))
 
 
 def _mended_part(part: list[str], level: int) -> str:
@@ -113,8 +142,9 @@ def _mended_key(part: list[str], level: int) -> str:
     lines = [line for line in below if not _is_aside(line)]
     if _has_block_scalar(part[0]):
         return part[0] + _text_below(below)
-    if value:
-        text = " ".join([value, *(line.strip() for line in below if line.strip())])
+    is_prose = bool(lines) and _name_of_key(part[0]) in TEXT_KEYS and not _ITEM.match(lines[0])
+    if value or is_prose:
+        text = " ".join(filter(None, [value, *map(str.strip, below)]))
         return f"{key.group()} {_quote_for_yaml(text)}{_line_break(part[-1])}"
     if lines and all(map(_ITEM.match, lines)):
         return part[0] + _repair_list(below)

@@ -25,6 +25,9 @@ def entry() -> NoReturn:
         code = main()
     except SystemExit as stop:  # argparse ends `--help` and usage errors like this.
         code = int(stop.code or 0)
+    except KeyboardInterrupt:  # While the command was being imported.
+        sys.stderr.write("Interrupted\n")
+        code = 130
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -34,6 +34,7 @@ class IssueCode(StrEnum):
     INVALID_ENUM = "invalid-enum"
     INVALID_TYPE = "invalid-type"
     INVISIBLE_CHARACTER = "invisible-character"
+    LEFT_OUT = "left-out"
     LIMIT = "limit"
     MERGE_CONFLICT = "merge-conflict"
     MISPLACED_KEY = "misplaced-key"

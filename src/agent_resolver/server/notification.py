@@ -49,8 +49,10 @@ class Listening(ListenHandler):
             raise _too_many()
         stream = object()
         self._spellings[stream] = list(_spelled_otherwise(asked))
+        # What is acknowledged is what the client may rely on, so the rest is taken out before.
+        honored = params.model_copy(update={"notifications": _sendable(params.notifications)})
         try:
-            return await super().__call__(ctx, params)
+            return await super().__call__(ctx, honored)
         finally:
             del self._spellings[stream]
 
@@ -182,6 +184,24 @@ def _spelled_otherwise(uris: Iterable[str]) -> Iterator[tuple[str, str]]:
         with suppress(MalformedUri):
             if (name := parse_uri(uri).name) != uri:
                 yield name, uri
+
+
+def _sendable(asked: types.SubscriptionFilter) -> types.SubscriptionFilter:
+    """The part of what a stream asks for that this server can send."""
+    uris = [uri for uri in asked.resource_subscriptions or () if _is_agent_uri(uri)]
+    return types.SubscriptionFilter(
+        tools_list_changed=asked.tools_list_changed,
+        resources_list_changed=asked.resources_list_changed,
+        resource_subscriptions=uris or None,
+    )
+
+
+def _is_agent_uri(uri: str) -> bool:
+    try:
+        parse_uri(uri)
+    except MalformedUri:
+        return False
+    return True
 
 
 def _too_many() -> MCPError:

@@ -32,7 +32,7 @@ class _Message(Struct, frozen=True):
     jsonrpc: Literal["2.0"]
     id: int | str | UnsetType = UNSET
     method: str | UnsetType = UNSET
-    params: dict[str, Any] | UnsetType = UNSET
+    params: dict[str, Any] | UnsetType | None = UNSET
     result: Any = UNSET
     error: Any = UNSET
 

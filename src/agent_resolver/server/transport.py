@@ -8,10 +8,12 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
+from anyio.abc import TaskStatus
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 
 from agent_resolver.core.loopback import is_loopback
+from agent_resolver.server.http_error import plain_errors
 from agent_resolver.server.mcp_server import AgentServer
 from agent_resolver.server.notification import Notices
 from agent_resolver.server.stdio import PATIENCE_SECONDS, Input, Output
@@ -35,8 +37,8 @@ async def serve_stdio(server: AgentServer, beside: Beside, wire: tuple[Input, Ou
     """
     try:
         async with anyio.create_task_group() as group, stdio_server(*wire) as (read, write):
+            await group.start(_when_interrupted, group.cancel_scope.cancel)
             group.start_soon(beside)
-            group.start_soon(_when_interrupted, group.cancel_scope.cancel)
             await server.run(read, write, server.create_initialization_options())
             group.cancel_scope.cancel()
     except ExceptionGroup as group:
@@ -109,8 +111,9 @@ async def serve_http(  # noqa: PLR0913 - each is one part of the server
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
 
     async with anyio.create_task_group() as group:
+        # First of all: cancelled while it starts, uvicorn would print where it was.
+        await group.start(_when_interrupted, end)
         group.start_soon(beside)
-        group.start_soon(_when_interrupted, end)
         await running.serve([listening])
         group.cancel_scope.cancel()
 
@@ -130,16 +133,18 @@ def _make_application(
     server: AgentServer, security: TransportSecuritySettings, authentication: "Authentication | None"
 ) -> "ASGIApp":
     if authentication is None:
-        return server.streamable_http_app(transport_security=security)
+        return plain_errors(server.streamable_http_app(transport_security=security))
     from agent_resolver.server.auth import authenticated, metadata_routes
 
     routes = metadata_routes(authentication)
     app = server.streamable_http_app(transport_security=security, custom_starlette_routes=routes)
-    return authenticated(app, authentication, security)
+    return authenticated(plain_errors(app), authentication, security)
 
 
-async def _when_interrupted(end: Callable[[], None]) -> None:
+async def _when_interrupted(end: Callable[[], None], *, task_status: TaskStatus[None]) -> None:
     # Windows has no such signals.
     with suppress(NotImplementedError), anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
         async for _ in signals:
             end()
+    task_status.started()

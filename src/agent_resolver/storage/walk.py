@@ -9,7 +9,9 @@ Identity = tuple[int, int, int]
 _NOT_SEARCHED = {"node_modules", "__pycache__"}
 
 
-def files_below(folder: str, suffix: str, unreadable: list[OSError] | None = None) -> dict[str, Identity]:
+def files_below(
+    folder: str, suffix: str, unreadable: list[OSError] | None = None, others: list[str] | None = None
+) -> dict[str, Identity]:
     """The regular files below `folder` whose name ends like this, by their path below it, with `/` between the parts.
 
     Hidden folders, folders of installed packages and symbolic links are left alone, and what goes away meanwhile is
@@ -17,6 +19,7 @@ def files_below(folder: str, suffix: str, unreadable: list[OSError] | None = Non
 
     Args:
         unreadable: Takes the folders below that cannot be read, with the reasons.
+        others: Takes the paths of everything else but folders: symbolic links, and files with other names.
 
     Raises:
         OSError: The folder cannot be read, or one below it and nobody takes that.
@@ -27,7 +30,7 @@ def files_below(folder: str, suffix: str, unreadable: list[OSError] | None = Non
         place, prefix = folders.pop()
         try:
             with os.scandir(place) as entries:
-                folders += _look_into(entries, prefix, suffix, found)
+                folders += _look_into(entries, prefix, suffix, found, others)
         except OSError as error:
             if prefix and isinstance(error, FileNotFoundError | NotADirectoryError):
                 continue
@@ -38,7 +41,11 @@ def files_below(folder: str, suffix: str, unreadable: list[OSError] | None = Non
 
 
 def _look_into(
-    entries: Iterable["os.DirEntry[str]"], prefix: str, suffix: str, found: dict[str, Identity]
+    entries: Iterable["os.DirEntry[str]"],
+    prefix: str,
+    suffix: str,
+    found: dict[str, Identity],
+    others: list[str] | None,
 ) -> Iterator[tuple[str, str]]:
     """The folders to look into next; the files go to `found`."""
     for entry in entries:
@@ -48,8 +55,11 @@ def _look_into(
                 found[prefix + name] = identity(entry.stat(follow_symlinks=False))
             except FileNotFoundError:
                 continue  # Gone since it was listed.
-        elif entry.is_dir(follow_symlinks=False) and not name.startswith(".") and name not in _NOT_SEARCHED:
-            yield entry.path, f"{prefix}{name}/"
+        elif entry.is_dir(follow_symlinks=False):
+            if not name.startswith(".") and name not in _NOT_SEARCHED:
+                yield entry.path, f"{prefix}{name}/"
+        elif others is not None:
+            others.append(prefix + name)
 
 
 def identity(found: os.stat_result) -> Identity:

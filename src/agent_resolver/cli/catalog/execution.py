@@ -4,7 +4,7 @@ import argparse
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from agent_resolver.catalog.catalog import MAX_PAGE, Catalog
 from agent_resolver.catalog.client_folder import eager_folders
@@ -26,6 +26,9 @@ from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES
 from agent_resolver.schema.source import Unreadable, decode
 from agent_resolver.schema.walker import suggestion
 from agent_resolver.storage.file import read_bounded, write_atomic
+
+_MOST_LEFT_OUT: Final = 5
+"""How many files that are left out `list` names."""
 
 if TYPE_CHECKING:
     from agent_resolver.project.session import Session
@@ -83,9 +86,22 @@ def _list_agents(catalog: Catalog, options: argparse.Namespace) -> int:
     if options.json:
         out_json(list(map(listed_document, agents)))
         return 0
+    if passed_over := catalog.left_out:
+        err(f"hint: {_left_out_line(passed_over)}")
     _print_agents(agents)
     out(f"{len(agents)} agent(s)")
     return 0
+
+
+def _left_out_line(found: Sequence[Finding]) -> str:
+    """How many Markdown files are left out, and the first of them with the reasons."""
+    shown = [
+        f"{safe(_relative_path(each.path))} ({safe(each.issue.message.removeprefix('Left out: '))})"
+        for each in found[:_MOST_LEFT_OUT]
+    ]
+    rest = len(found) - len(shown)
+    more = [f"{rest} more, which `agent catalog check` names"] if rest else []
+    return f"{len(found)} Markdown file{'s' if len(found) > 1 else ''} left out: {', '.join([*shown, *more])}"
 
 
 def _query_of(options: argparse.Namespace, text: str = "") -> Query:
@@ -137,17 +153,23 @@ def _check_files(catalog: Catalog, options: argparse.Namespace) -> int:
         out_json({"success": not _exit_code_of(findings, options), "total": catalog.total, "findings": documents})
         return _exit_code_of(findings, options)
     for found in findings:
-        word = "✗" if found.issue.severity is Severity.ERROR else "warning:"
+        word = "✗" if found.issue.severity is Severity.ERROR else f"{found.issue.severity.value}:"
         hint = f"; {safe(found.issue.hint)}" if found.issue.hint else ""
         out(f"{word} {safe(str(found.issue))}{hint} ({place(_relative_path(found.path), found.issue)})")
     refused = sum(found.issue.severity is Severity.ERROR for found in findings)
-    out(f"{catalog.total} agent(s) served, {refused} file(s) refused, {len(findings) - refused} warning(s)")
+    warnings = sum(found.issue.severity is Severity.WARNING for found in findings)
+    left_out = len(catalog.left_out)
+    out(
+        f"{catalog.total} agent(s) served, {refused} file(s) refused, {warnings} warning(s)"
+        f"{f', {left_out} left out' if left_out else ''}"
+    )
     return _exit_code_of(findings, options)
 
 
 def _exit_code_of(findings: Sequence[Finding], options: argparse.Namespace) -> int:
     """1 where a file is refused, or where warnings count and there is one."""
-    return int(any(options.strict or found.issue.severity is Severity.ERROR for found in findings))
+    counted = {Severity.ERROR, Severity.WARNING} if options.strict else {Severity.ERROR}
+    return int(any(found.issue.severity in counted for found in findings))
 
 
 def _repair_file(found: Finding) -> bool:

@@ -1,0 +1,64 @@
+"""The rules of YAML 1.2 that libyaml does not hold a text to, so that other tools can read what this one writes."""
+
+from collections.abc import Iterator
+
+import yaml
+
+from agent_resolver.schema.source import Unreadable
+from agent_resolver.schema.tree import Mapping, Node, Sequence
+from agent_resolver.schema.yaml_tree import parse_yaml
+
+
+def is_strict_mapping(text: str) -> bool:
+    """True if every YAML 1.2 parser reads the text as a mapping, with each key once."""
+    try:
+        tree = parse_yaml(text)
+    except Unreadable:
+        return False
+    return isinstance(tree, Mapping) and not _has_repeated_key(tree) and is_indented(text)
+
+
+def _has_repeated_key(node: Node) -> bool:
+    match node:
+        case Mapping():
+            keys = [item.key for item in node.items]
+            return len(set(keys)) < len(keys) or any(_has_repeated_key(item.value) for item in node.items)
+        case Sequence():
+            return any(map(_has_repeated_key, node.items))
+    return False
+
+
+def is_indented(text: str) -> bool:
+    """True if each line of a quoted text or a flow collection is further to the right than the block that holds it.
+
+    The text must be YAML.
+    """
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return all(_indent_of(lines[number]) > column for number, column in _continued_lines(text) if lines[number].strip())
+
+
+def _indent_of(line: str) -> int:
+    # Tabs separate; only spaces indent.
+    return len(line) - len(line.lstrip(" "))
+
+
+def _continued_lines(text: str) -> Iterator[tuple[int, int]]:
+    """The number of each line inside a quoted text or a flow collection, and the column of the block around it."""
+    blocks: list[int] = []
+    flow_starts: list[int] = []
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        first, last = event.start_mark, event.end_mark
+        match event:
+            case yaml.CollectionStartEvent() if event.flow_style:
+                flow_starts.append(first.line)
+            case yaml.CollectionStartEvent():
+                blocks.append(first.column)
+            case yaml.CollectionEndEvent() if flow_starts:
+                start = flow_starts.pop()
+                if not flow_starts:
+                    yield from ((number, blocks[-1] if blocks else -1) for number in range(start + 1, last.line + 1))
+            case yaml.CollectionEndEvent():
+                blocks.pop()
+            case yaml.ScalarEvent() if event.style in {"'", '"'} and not flow_starts:
+                column = blocks[-1] if blocks else -1
+                yield from ((number, column) for number in range(first.line + 1, last.line + 1))
