@@ -48,6 +48,7 @@ _PATIENCE_SECONDS: Final = 2.0
 """The time that a process may take to exit after its answer."""
 _DRAIN_SECONDS: Final = 1.0
 """The time in which an answer is read after its process has ended."""
+_LOOK_FOR_STOP_SECONDS: Final = 0.5
 _LOOK_SECONDS: Final = 0.002
 _ATTEMPTS: Final = 3
 """How often a call is handed to a prepared process that may end before it starts the call."""
@@ -180,9 +181,10 @@ class Isolated:
             raise ToolFailure(FailureCode.NOT_CONFIGURED, message, "run it on Linux or macOS, or with `isolated=False`")
         try:
             if can_fork():
-                return _CallProcess(*_processes.begin_call())
+                call, channel, prepared = _processes.begin_call()
+                return _CallProcess(call, channel, is_stopped=prepared.is_stopped)
             with closing(PreparedProcess(_code.preparation(), "once")) as fresh:
-                return _CallProcess(*fresh.begin_call(), fresh.process)
+                return _CallProcess(*fresh.begin_call(), fresh=fresh.process)
         except OSError as error:
             raise self._not_started(error.strerror or str(error)) from None
 
@@ -237,10 +239,17 @@ class _CallProcess:
     answers: asyncio.StreamReader
 
     def __init__(
-        self, call: socket.socket, channel: socket.socket, fresh: "subprocess.Popen[bytes] | None" = None
+        self,
+        call: socket.socket,
+        channel: socket.socket,
+        *,
+        fresh: "subprocess.Popen[bytes] | None" = None,
+        is_stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self._call = call
         self._channel = channel
+        self._is_stopped = is_stopped
+        """Tells whether a signal has stopped the process that is to start this one."""
         self._fresh = fresh
         """The process itself, where a fresh one runs the call and no prepared one watches it."""
         self._sockets: list[asyncio.StreamWriter] = []
@@ -257,13 +266,28 @@ class _CallProcess:
         self._sockets.append(request)
         said, channel = await asyncio.open_connection(sock=self._channel)
         self._sockets.append(channel)
-        first = await _read_line(said)
+        first = await self._read_first_line(said)
         self.is_started = first == b"started\n"
         if self.is_started:
             request.write(line)
         if first.startswith(b"failed "):
             self.failure = first.decode().removeprefix("failed ").strip()
         self._exit = asyncio.create_task(self._read_exit(said, request))
+
+    async def _read_first_line(self, said: asyncio.StreamReader) -> bytes:
+        """Whether the process was started; empty if it never will be.
+
+        A signal that stops the prepared process may reach it after it was given the call, so it is looked at again.
+        """
+        reading = asyncio.ensure_future(_read_line(said))
+        try:
+            while not reading.done():
+                await asyncio.wait([reading], timeout=_LOOK_FOR_STOP_SECONDS)
+                if not reading.done() and self._is_stopped():
+                    return b""
+            return reading.result()
+        finally:
+            reading.cancel()
 
     async def _read_exit(self, said: asyncio.StreamReader, request: asyncio.StreamWriter) -> None:
         word, _, code = (await _read_line(said)).partition(b" ")

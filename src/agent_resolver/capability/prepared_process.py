@@ -106,8 +106,11 @@ class PreparedProcesses:
         """Processes that may not have ended yet; looking at each collects it."""
         atexit.register(self.close)
 
-    def begin_call(self) -> tuple[socket.socket, socket.socket]:
+    def begin_call(self) -> tuple[socket.socket, socket.socket, PreparedProcess]:
         """Hand a call to the prepared process, which is started if there is none for the present code.
+
+        Returns:
+            Our ends of the call socket and the channel, and the process that was given the call.
 
         Raises:
             OSError: No process can be started.
@@ -115,11 +118,12 @@ class PreparedProcesses:
         with self._lock:
             present = self._current_process()
             try:
-                return present.begin_call()
+                return *present.begin_call(), present
             except OSError:
                 # It is gone.
                 self._retire(present)
-            return self._current_process().begin_call()
+            present = self._current_process()
+            return *present.begin_call(), present
 
     def prepare(self) -> None:
         """Start the prepared process now, so that the first call need not wait for it.
