@@ -74,7 +74,6 @@ def test_params_may_be_null(start: Start, agents: Path) -> None:
 def test_a_stream_is_promised_only_what_can_be_sent(start: Start, agents: Path) -> None:
     process = start("--root", "agents")
     asked = {
-        "promptsListChanged": True,
         "toolsListChanged": True,
         "resourceSubscriptions": ["agent://ready", "file:///etc/passwd", "agent://"],
         "taskIds": ["a"],

@@ -11,6 +11,7 @@ from mcp.shared.exceptions import MCPError
 
 from agent_resolver._version import __version__
 from agent_resolver.server.notification import Notices
+from agent_resolver.server.prompt import AgentPrompts
 from agent_resolver.server.resource import TTL_MS, AgentResources, Context
 from agent_resolver.server.tool import RegistryTools
 
@@ -42,11 +43,13 @@ class AgentServer(Server[Any]):
         """What the server can do; over HTTP the SDK asks without saying that lists change."""
         del notification_options
         return super().get_capabilities(
-            NotificationOptions(resources_changed=True, tools_changed=True), *rest, **options
+            NotificationOptions(resources_changed=True, tools_changed=True, prompts_changed=True), *rest, **options
         )
 
 
-def agent_server(resources: AgentResources, tools: RegistryTools, notices: Notices) -> AgentServer:
+def agent_server(
+    resources: AgentResources, tools: RegistryTools, prompts: AgentPrompts, notices: Notices
+) -> AgentServer:
     """The server over these parts."""
     notices.is_strict = resources.is_strict
     notices.clearance_of = resources.clearance_of
@@ -57,12 +60,15 @@ def agent_server(resources: AgentResources, tools: RegistryTools, notices: Notic
         instructions=_INSTRUCTIONS,
         cache_hints={
             "server/discover": hint,
+            "prompts/list": hint,
             "resources/list": hint,
             "resources/read": hint,
             "resources/templates/list": hint,
             "tools/list": hint,
         },
         get_tool_input_schema=tools.input_schema,
+        on_list_prompts=_guard_handler(prompts.list),
+        on_get_prompt=_guard_handler(prompts.get),
         on_list_resources=_guard_handler(resources.list),
         on_list_resource_templates=resources.templates,
         on_read_resource=_guard_handler(resources.read),

@@ -66,6 +66,7 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
     from agent_resolver.project.catalog import resolve_against
     from agent_resolver.server.mcp_server import agent_server
     from agent_resolver.server.notification import Notices
+    from agent_resolver.server.prompt import AgentPrompts
     from agent_resolver.server.resource import AgentResources
     from agent_resolver.server.resource_tool import ResourceTools
     from agent_resolver.server.stdio import own_wire
@@ -95,7 +96,7 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
             is_strict=options.strict,
             clearance_of=lambda ctx: tools.caller_of(ctx).clearance,
         )
-        server = agent_server(resources, tools, notices)
+        server = agent_server(resources, tools, AgentPrompts(catalog, resources), notices)
         folders, files = catalog.watched
         keep_agents = partial(keep_up, partial(_refresh_catalog, catalog, index), folders, [*files, index], notices)
 
