@@ -22,11 +22,10 @@ from tests.server.test_resource_tool import TWINS
 LIST = {"jsonrpc": "2.0", "method": "resources/list"}
 
 
-def agent(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+def agent(folder: Path, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "agent_resolver", *command]
-    return subprocess.run(
-        line, cwd=folder, env=environment(folder), capture_output=True, text=True, check=False, timeout=60
-    )
+    known = {**environment(folder), **variables}
+    return subprocess.run(line, cwd=folder, env=known, capture_output=True, text=True, check=False, timeout=60)
 
 
 def test_nothing_but_messages_is_on_stdout(start: Start, agents: Path, tmp_path: Path) -> None:
@@ -340,7 +339,7 @@ def test_what_a_client_is_told_to_start_answers_wherever_it_is_started(
 ) -> None:
     ran = agent(tmp_path, "serve", "--root", "agents", "--strict", "--page-size", "7", "--print-config", client)
     entry = entry_of(client, ran.stdout)
-    assert entry["command"] == "agent"
+    assert Path(entry["command"]).is_absolute()
     assert (ran.returncode, ran.stderr) == (0, "")
 
     elsewhere = tmp_path / "elsewhere"
@@ -352,6 +351,20 @@ def test_what_a_client_is_told_to_start_answers_wherever_it_is_started(
     assert listed["_meta"]["agent-resolver/total"] == 44
     resolved = process.ask("tools/call", name="resolve_agent", arguments={"agent": "ready"})["result"]
     assert resolved["structuredContent"]["status"] == "resolved"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_settings_name_the_project_and_its_variables_and_no_value(
+    agents: Path, tmp_path: Path, client: str
+) -> None:
+    (tmp_path / "agent.toml").write_text('[state]\nkey_env = "AUDIT_KEY"\n[secrets.crm]\nenv = "CRM_TOKEN"\n')
+    variables = {"AUDIT_KEY": "hidden-value", "CRM_TOKEN": "hidden-value", "AGENT_CATALOG_PAGE_SIZE": "7"}
+    ran = agent(tmp_path, "serve", "--root", "agents", "--print-config", client, **variables)
+
+    entry = entry_of(client, ran.stdout)
+    assert entry["args"][entry["args"].index("--project") + 1] == str(tmp_path)
+    assert sorted(entry["env_vars"] if client == "codex" else entry["env"]) == sorted(variables)
+    assert "hidden-value" not in ran.stdout
 
 
 @pytest.mark.parametrize("client", CLIENTS)

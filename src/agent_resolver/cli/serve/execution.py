@@ -22,6 +22,7 @@ from agent_resolver.cli.input import AGENT_FILE, INDEX
 from agent_resolver.cli.option import folder_of, session_here, session_of
 from agent_resolver.cli.output import err
 from agent_resolver.core.loopback import is_loopback
+from agent_resolver.project.config import variables_of
 from agent_resolver.project.config_file import find_config
 from agent_resolver.registry.pipeline import Ports
 from agent_resolver.registry.registry import ToolRegistry
@@ -227,18 +228,26 @@ def _print_config(options: argparse.Namespace) -> int:
 
     with session_here(options) as session:
         roots = list(map(os.path.abspath, session.catalog_roots(options.roots)))
+        variables = variables_of(session.config, session.environment)
     if not roots and not find_config("."):
         raise Usage("There are no agent files to serve", "name a folder with `--root`")
-    command = ["agent", "serve", *(word for root in roots for word in ("--root", root)), *_options_for_client(options)]
+    named_roots = [word for root in roots for word in ("--root", root)]
+    command = [*_own_command(), "serve", *named_roots, *_options_for_client(options)]
     url = _mcp_url(*options.http) if options.http else None
-    sys.stdout.write(client_config(options.print_config, command, url))
+    sys.stdout.write(client_config(options.print_config, command, url, variables))
     return 0
+
+
+def _own_command() -> list[str]:
+    """The command line of this very program: clients may have another `PATH`."""
+    script = os.path.join(os.path.dirname(sys.executable), "agent")
+    return [script] if os.path.isfile(script) else [sys.executable, "-m", "agent_resolver"]
 
 
 def _options_for_client(options: argparse.Namespace) -> Iterator[str]:
     """The options that a client has to start the server with, wherever it does so."""
-    if settings := find_config("."):
-        yield from ("--project", os.path.dirname(settings))
+    settings = find_config(".")
+    yield from ("--project", os.path.dirname(settings) if settings else os.getcwd())
     paths = {
         "--index": options.index or (INDEX if os.path.exists(INDEX) else None),
         "--tools-of": options.tools_of,
