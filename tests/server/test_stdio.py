@@ -8,11 +8,13 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent_resolver.project import open_catalog
 from agent_resolver.server import CLIENTS, client_config
 from tests.cli.conftest import AGENT, server
 from tests.process import assert_none_is_left, eventually, is_running, started
@@ -60,6 +62,19 @@ def test_a_message_without_an_id_is_never_answered(start: Start, agents: Path) -
 
     assert process.receive()["id"] == 7
     assert process.end()[1] == b""
+
+
+def test_the_first_answer_does_not_wait_until_every_agent_was_read(start: Start, agents: Path, tmp_path: Path) -> None:
+    roots, servers = [str(agents)], str(tmp_path / "mcp.index.json")
+    catalog = open_catalog(roots, environment(tmp_path), index_path=servers)
+    with closing(catalog), catalog._index.transaction():
+        # While another process writes, no file can be indexed.
+        process = start("--root", "agents")
+        assert process.initialize()["serverInfo"]["name"] == "agent-resolver"
+        process.send({**LIST, "id": 6, "method": "tools/list"}, {**LIST, "id": 7})
+        assert process.answer(6)["result"]["tools"]
+    assert process.answer(7)["result"]["_meta"]["agent-resolver/total"] == 45
+    assert process.end()[0] == 0
 
 
 def test_params_may_be_null(start: Start, agents: Path) -> None:

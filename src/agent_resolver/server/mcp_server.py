@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import mcp_types as types
@@ -17,6 +18,9 @@ from agent_resolver.server.tool import RegistryTools
 
 Params = TypeVar("Params")
 Answer = TypeVar("Answer")
+
+Ready = Callable[[], Awaitable[object]]
+"""Returns once the agents are known."""
 
 NAME: Final = "agent-resolver"
 _log = logging.getLogger(__name__)
@@ -48,9 +52,17 @@ class AgentServer(Server[Any]):
 
 
 def agent_server(
-    resources: AgentResources, tools: RegistryTools, prompts: AgentPrompts, notices: Notices
+    resources: AgentResources,
+    tools: RegistryTools,
+    prompts: AgentPrompts,
+    notices: Notices,
+    ready: Ready | None = None,
 ) -> AgentServer:
-    """The server over these parts."""
+    """The server over these parts.
+
+    What there is to offer is said at once. Answers that may need the agents wait for `ready`, where it is given.
+    """
+    guard = partial(_guard_handler, ready=ready)
     notices.is_strict = resources.is_strict
     notices.clearance_of = resources.clearance_of
     hint = CacheHint(ttl_ms=TTL_MS, scope="private")
@@ -67,29 +79,31 @@ def agent_server(
             "tools/list": hint,
         },
         get_tool_input_schema=tools.input_schema,
-        on_list_prompts=_guard_handler(prompts.list),
-        on_get_prompt=_guard_handler(prompts.get),
-        on_list_resources=_guard_handler(resources.list),
+        on_list_prompts=guard(prompts.list),
+        on_get_prompt=guard(prompts.get),
+        on_list_resources=guard(resources.list),
         on_list_resource_templates=resources.templates,
-        on_read_resource=_guard_handler(resources.read),
+        on_read_resource=guard(resources.read),
         on_subscribe_resource=notices.subscribe,
         on_unsubscribe_resource=notices.unsubscribe,
         on_subscriptions_listen=notices.listen,
-        on_completion=_guard_handler(resources.complete),
+        on_completion=guard(resources.complete),
         on_list_tools=_guard_handler(tools.list),
-        on_call_tool=_guard_handler(tools.call),
+        on_call_tool=guard(tools.call),
     )
     server.add_notification_handler("notifications/initialized", types.NotificationParams, notices.initialized)
     return server
 
 
 def _guard_handler(
-    handler: Callable[[Context, Params], Awaitable[Answer]],
+    handler: Callable[[Context, Params], Awaitable[Answer]], ready: Ready | None = None
 ) -> Callable[[Context, Params], Awaitable[Answer]]:
     """The handler, whose failures clients are not shown: the SDK would send their text, with paths of this machine."""
 
     async def guarded(ctx: Context, params: Params) -> Answer:
         try:
+            if ready:
+                await ready()
             return await handler(ctx, params)
         except MCPError:
             raise
