@@ -42,6 +42,7 @@ ENTRY = (
 CATALOG = {
     "broken.md": "---\nname: broken\ndescription: one: two\n---\n",
     "unnamed.md": "---\ndescription: x\n---\n",
+    "README.md": "# Text\n",
     "path.md": "---\nname: a/b\n---\n",
     "long.md": f"---\nname: {'x' * 201}\n---\n",
     "unseen.md": '---\nname: "a\\u200bb"\n---\n',
@@ -51,6 +52,7 @@ CATALOG = {
 }
 CATALOG_CODES = {
     IssueCode.FRONT_MATTER_REPAIRED,
+    IssueCode.LEFT_OUT,
     IssueCode.NAME_ABSENT,
     IssueCode.NAME_CLASH,
     IssueCode.NAME_REFUSED,

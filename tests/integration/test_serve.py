@@ -158,7 +158,7 @@ def test_the_inspector_sees_all_of_them_page_by_page(folder: Path, address: Addr
 
 
 # Scenarios of the standard's own tests that need no resource, tool or prompt of theirs, and what of each we do not
-# offer: prompts, and tools that need a client's abilities, stream or log.
+# offer: tools that need a client's abilities, stream or log.
 CONFORMANCE: dict[tuple[str, str], set[str]] = {
     ("2026-07-28", "tools-list"): set(),
     ("2026-07-28", "resources-list"): set(),
@@ -166,7 +166,7 @@ CONFORMANCE: dict[tuple[str, str], set[str]] = {
     ("2026-07-28", "dns-rebinding-protection"): set(),
     ("2026-07-28", "http-header-validation"): set(),
     ("2026-07-28", "server-sse-multiple-streams"): set(),
-    ("2026-07-28", "caching"): {"PromptsListCachingHints"},
+    ("2026-07-28", "caching"): set(),
     ("2026-07-28", "server-stateless"): {
         "HttpServerNoIndependentRequestsOnStream",
         "MissingCapabilityHttp400",

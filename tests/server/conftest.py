@@ -19,7 +19,15 @@ from agent_resolver.catalog import Catalog
 from agent_resolver.project import judge_of, open_catalog, resolve_against
 from agent_resolver.registry import CallContext, Ports, Tool, ToolRegistry
 from agent_resolver.schema import local_caller
-from agent_resolver.server import AgentResources, AgentServer, Notices, RegistryTools, ResourceTools, agent_server
+from agent_resolver.server import (
+    AgentPrompts,
+    AgentResources,
+    AgentServer,
+    Notices,
+    RegistryTools,
+    ResourceTools,
+    agent_server,
+)
 
 LEGACY = "legacy"
 MODERN = "2026-07-28"
@@ -138,7 +146,7 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
             is_strict=strict,
             clearance_of=lambda ctx: registry_tools.caller_of(ctx).clearance,
         )
-        server = agent_server(resources, registry_tools, notices)
+        server = agent_server(resources, registry_tools, AgentPrompts(catalog, resources), notices)
         return Served(server, catalog, notices, registry)
 
     yield make

@@ -61,7 +61,7 @@ async def test_the_server_says_who_it_is_and_what_it_can_do(
         assert (offered.resources.list_changed, offered.resources.subscribe) == (True, True)
         assert offered.tools is not None
         assert offered.completions is not None
-        assert offered.prompts is None
+        assert offered.prompts == types.PromptsCapability(list_changed=True)
         assert "list_agents" in (client.instructions or "")
 
 

@@ -8,11 +8,13 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent_resolver.project import open_catalog
 from agent_resolver.server import CLIENTS, client_config
 from tests.cli.conftest import AGENT, server
 from tests.process import assert_none_is_left, eventually, is_running, started
@@ -22,11 +24,10 @@ from tests.server.test_resource_tool import TWINS
 LIST = {"jsonrpc": "2.0", "method": "resources/list"}
 
 
-def agent(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+def agent(folder: Path, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "agent_resolver", *command]
-    return subprocess.run(
-        line, cwd=folder, env=environment(folder), capture_output=True, text=True, check=False, timeout=60
-    )
+    known = {**environment(folder), **variables}
+    return subprocess.run(line, cwd=folder, env=known, capture_output=True, text=True, check=False, timeout=60)
 
 
 def test_nothing_but_messages_is_on_stdout(start: Start, agents: Path, tmp_path: Path) -> None:
@@ -63,6 +64,19 @@ def test_a_message_without_an_id_is_never_answered(start: Start, agents: Path) -
     assert process.end()[1] == b""
 
 
+def test_the_first_answer_does_not_wait_until_every_agent_was_read(start: Start, agents: Path, tmp_path: Path) -> None:
+    roots, servers = [str(agents)], str(tmp_path / "mcp.index.json")
+    catalog = open_catalog(roots, environment(tmp_path), index_path=servers)
+    with closing(catalog), catalog._index.transaction():
+        # While another process writes, no file can be indexed.
+        process = start("--root", "agents")
+        assert process.initialize()["serverInfo"]["name"] == "agent-resolver"
+        process.send({**LIST, "id": 6, "method": "tools/list"}, {**LIST, "id": 7})
+        assert process.answer(6)["result"]["tools"]
+    assert process.answer(7)["result"]["_meta"]["agent-resolver/total"] == 45
+    assert process.end()[0] == 0
+
+
 def test_params_may_be_null(start: Start, agents: Path) -> None:
     process = start("--root", "agents")
     process.initialize()
@@ -74,7 +88,6 @@ def test_params_may_be_null(start: Start, agents: Path) -> None:
 def test_a_stream_is_promised_only_what_can_be_sent(start: Start, agents: Path) -> None:
     process = start("--root", "agents")
     asked = {
-        "promptsListChanged": True,
         "toolsListChanged": True,
         "resourceSubscriptions": ["agent://ready", "file:///etc/passwd", "agent://"],
         "taskIds": ["a"],
@@ -341,7 +354,7 @@ def test_what_a_client_is_told_to_start_answers_wherever_it_is_started(
 ) -> None:
     ran = agent(tmp_path, "serve", "--root", "agents", "--strict", "--page-size", "7", "--print-config", client)
     entry = entry_of(client, ran.stdout)
-    assert entry["command"] == "agent"
+    assert Path(entry["command"]).is_absolute()
     assert (ran.returncode, ran.stderr) == (0, "")
 
     elsewhere = tmp_path / "elsewhere"
@@ -353,6 +366,20 @@ def test_what_a_client_is_told_to_start_answers_wherever_it_is_started(
     assert listed["_meta"]["agent-resolver/total"] == 44
     resolved = process.ask("tools/call", name="resolve_agent", arguments={"agent": "ready"})["result"]
     assert resolved["structuredContent"]["status"] == "resolved"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_settings_name_the_project_and_its_variables_and_no_value(
+    agents: Path, tmp_path: Path, client: str
+) -> None:
+    (tmp_path / "agent.toml").write_text('[state]\nkey_env = "AUDIT_KEY"\n[secrets.crm]\nenv = "CRM_TOKEN"\n')
+    variables = {"AUDIT_KEY": "hidden-value", "CRM_TOKEN": "hidden-value", "AGENT_CATALOG_PAGE_SIZE": "7"}
+    ran = agent(tmp_path, "serve", "--root", "agents", "--print-config", client, **variables)
+
+    entry = entry_of(client, ran.stdout)
+    assert entry["args"][entry["args"].index("--project") + 1] == str(tmp_path)
+    assert sorted(entry["env_vars"] if client == "codex" else entry["env"]) == sorted(variables)
+    assert "hidden-value" not in ran.stdout
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -13,7 +13,7 @@ from agent_resolver._version import __version__
 from agent_resolver.catalog.cache import Cache, Counters
 from agent_resolver.catalog.cursor import decode_cursor, encode_cursor
 from agent_resolver.catalog.entry import Definition, Entry
-from agent_resolver.catalog.errors import BadCursor, BadLimit, UnknownAgent, UnusableRoot
+from agent_resolver.catalog.errors import BadCursor, BadLimit, Stopped, UnknownAgent, UnusableRoot
 from agent_resolver.catalog.index import CatalogIndex
 from agent_resolver.catalog.listing import (
     ADDRESSES,
@@ -82,6 +82,7 @@ class Catalog:
         """The same, address by address, once somebody may want to know what changed."""
         self._gone: set[str] = set()
         """The roots that cannot be used any more."""
+        self._is_stopped = False
         self._known_roles: dict[str, Role] = {}
         self._roles_seen: list[Identity | None] = []
         self._role_files: dict[str, str] = {}
@@ -99,6 +100,23 @@ class Catalog:
         """The folders and the single files that agents come from."""
         files = [root for root in self.roots if os.path.isfile(root)]
         return [root for root in self.roots if root not in files], files
+
+    @property
+    def is_indexed(self) -> bool:
+        """False if the index is new: the first `refresh` then reads every file, which takes a while for many."""
+        return bool(self._mended(lambda: self._index.meta("state")))
+
+    def check_roots(self) -> None:
+        """Look at the folders without reading a file.
+
+        Raises:
+            UnusableRoot: A folder cannot be read.
+        """
+        self._scan()
+
+    def stop(self) -> None:
+        """Make a `refresh` that runs in another thread end early, with `Stopped`."""
+        self._is_stopped = True
 
     def refresh(self, judge: Judge | Literal["same"] | None = "same") -> Changes:
         """Bring the index up to date with the disk: what changed is read, what did not is only looked at.
@@ -222,6 +240,8 @@ class Catalog:
         return {path: seen for path, seen in files.items() if path not in odd} if odd else files
 
     def _read(self, key: Key) -> Entry | Issue | None:
+        if self._is_stopped:
+            raise Stopped
         if not self._is_inside(self._path(key), key[0]):
             return None  # A link since it was found; the next look leaves it out.
         try:
@@ -291,6 +311,8 @@ class Catalog:
         remove_agents(connection, [row[0] for row in rows])
         entries = {row[0]: ((row[1], row[2]), row[4]) for row in rows}
         for address in addresses([Named(*row[:4]) for row in rows], self.roots):
+            if self._is_stopped:
+                raise Stopped
             key, encoded = entries[address.file]
             entry = with_role(_entry_decoder.decode(encoded), roles)
             write_agent(connection, address, key[1], entry, self._verdict(key, entry))

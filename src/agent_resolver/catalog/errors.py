@@ -5,7 +5,8 @@ ResolverError
 ├── UnknownAgent     an address that no agent has, or not at that version
 ├── BadCursor        a cursor that this listing did not give, or gave before it changed
 ├── BadLimit         a page of a size that is not served
-└── UnusableRoot     a folder of agent files cannot be read
+├── UnusableRoot     a folder of agent files cannot be read
+└── Stopped          the catalog was stopped while it looked at the disk
 """
 
 from agent_resolver.schema.errors import ResolverError
@@ -47,3 +48,10 @@ class UnusableRoot(ResolverError):
     def __init__(self, root: str, reason: str) -> None:
         super().__init__(f"`{root}` cannot be served: {reason}")
         self.hint = "name a folder of agent files with `--root`"
+
+
+class Stopped(ResolverError):
+    """The catalog was stopped while it looked at the disk."""
+
+    def __init__(self) -> None:
+        super().__init__("The catalog was stopped")

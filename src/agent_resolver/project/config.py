@@ -296,6 +296,23 @@ def _keys_of_tables() -> Iterator[tuple[str, str, Any]]:
                 yield table.encode_name, field.encode_name, field.type
 
 
+def variables_of(config: Config, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The environment variables that a project reads: those that its settings name, and those that override them."""
+    named = _named_variables(msgspec.to_builtins(config))
+    return tuple(sorted({*named, *(name for name in _keys_by_variable() if environment.get(name))}))
+
+
+def _named_variables(node: object) -> Iterator[str]:
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if isinstance(value, str) and (key == "env" or key.endswith("_env")):
+                yield from filter(None, [value])
+            yield from _named_variables(value)
+    elif isinstance(node, list | tuple):
+        for item in node:
+            yield from _named_variables(item)
+
+
 def _keys_by_variable() -> dict[str, tuple[str, str, Any]]:
     """The environment variable that overrides each of those keys."""
     return {f"AGENT_{table}_{key}".upper(): (table, key, kind) for table, key, kind in _keys_of_tables()}

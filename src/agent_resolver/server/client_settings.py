@@ -6,13 +6,31 @@ from typing import Final
 
 CLIENTS: Final = ("claude-code", "claude-desktop", "vscode", "cursor", "codex")
 _NAME: Final = "agent-resolver"
+_REFERENCES: Final = {
+    "claude-code": "${{{}}}",
+    # It fills nothing in: a person has to.
+    "claude-desktop": "",
+    "vscode": "${{env:{}}}",
+    "cursor": "${{env:{}}}",
+}
+"""How each client writes that a variable has the value that it has for the client itself."""
 
 
-def client_config(client: str, command: Sequence[str], url: str | None) -> str:
-    """The settings for one client: a server that it starts, or one at an address."""
+def client_config(client: str, command: Sequence[str], url: str | None, variables: Sequence[str] = ()) -> str:
+    """The settings for one client: a server that it starts, or one at an address.
+
+    Args:
+        client: The client, one of `CLIENTS`.
+        command: The command line of the server, for a client that starts it.
+        url: The address of the server, for a client that does not.
+        variables: The environment variables that the server reads. The settings name them and never hold their values.
+    """
     if client == "codex":
-        return _toml_settings(command, url)
+        return _toml_settings(command, url, variables)
     entry: dict[str, object] = {"command": command[0], "args": list(command[1:])}
+    if variables:
+        reference = _REFERENCES[client]
+        entry["env"] = {name: reference.format(name) for name in variables}
     if url:
         # Claude Desktop only starts servers, so a small program has to stand in between.
         entry = {"command": "npx", "args": ["mcp-remote", url]} if client == "claude-desktop" else {"url": url}
@@ -23,12 +41,13 @@ def client_config(client: str, command: Sequence[str], url: str | None) -> str:
     return json.dumps({"servers" if client == "vscode" else "mcpServers": {_NAME: entry}}, indent=2) + "\n"
 
 
-def _toml_settings(command: Sequence[str], url: str | None) -> str:
-    lines = (
-        [f"url = {_toml_value(url)}"]
-        if url
-        else [f"command = {_toml_value(command[0])}", f"args = {_toml_value(list(command[1:]))}"]
-    )
+def _toml_settings(command: Sequence[str], url: str | None, variables: Sequence[str]) -> str:
+    if url:
+        lines = [f"url = {_toml_value(url)}"]
+    else:
+        lines = [f"command = {_toml_value(command[0])}", f"args = {_toml_value(list(command[1:]))}"]
+        if variables:
+            lines.append(f"env_vars = {_toml_value(list(variables))}")
     return "\n".join([f"[mcp_servers.{_NAME}]", *lines, ""])
 
 

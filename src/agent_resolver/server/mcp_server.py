@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import mcp_types as types
@@ -11,11 +12,15 @@ from mcp.shared.exceptions import MCPError
 
 from agent_resolver._version import __version__
 from agent_resolver.server.notification import Notices
+from agent_resolver.server.prompt import AgentPrompts
 from agent_resolver.server.resource import TTL_MS, AgentResources, Context
 from agent_resolver.server.tool import RegistryTools
 
 Params = TypeVar("Params")
 Answer = TypeVar("Answer")
+
+Ready = Callable[[], Awaitable[object]]
+"""Returns once the agents are known."""
 
 NAME: Final = "agent-resolver"
 _log = logging.getLogger(__name__)
@@ -42,12 +47,22 @@ class AgentServer(Server[Any]):
         """What the server can do; over HTTP the SDK asks without saying that lists change."""
         del notification_options
         return super().get_capabilities(
-            NotificationOptions(resources_changed=True, tools_changed=True), *rest, **options
+            NotificationOptions(resources_changed=True, tools_changed=True, prompts_changed=True), *rest, **options
         )
 
 
-def agent_server(resources: AgentResources, tools: RegistryTools, notices: Notices) -> AgentServer:
-    """The server over these parts."""
+def agent_server(
+    resources: AgentResources,
+    tools: RegistryTools,
+    prompts: AgentPrompts,
+    notices: Notices,
+    ready: Ready | None = None,
+) -> AgentServer:
+    """The server over these parts.
+
+    What there is to offer is said at once. Answers that may need the agents wait for `ready`, where it is given.
+    """
+    guard = partial(_guard_handler, ready=ready)
     notices.is_strict = resources.is_strict
     notices.clearance_of = resources.clearance_of
     hint = CacheHint(ttl_ms=TTL_MS, scope="private")
@@ -57,33 +72,38 @@ def agent_server(resources: AgentResources, tools: RegistryTools, notices: Notic
         instructions=_INSTRUCTIONS,
         cache_hints={
             "server/discover": hint,
+            "prompts/list": hint,
             "resources/list": hint,
             "resources/read": hint,
             "resources/templates/list": hint,
             "tools/list": hint,
         },
         get_tool_input_schema=tools.input_schema,
-        on_list_resources=_guard_handler(resources.list),
+        on_list_prompts=guard(prompts.list),
+        on_get_prompt=guard(prompts.get),
+        on_list_resources=guard(resources.list),
         on_list_resource_templates=resources.templates,
-        on_read_resource=_guard_handler(resources.read),
+        on_read_resource=guard(resources.read),
         on_subscribe_resource=notices.subscribe,
         on_unsubscribe_resource=notices.unsubscribe,
         on_subscriptions_listen=notices.listen,
-        on_completion=_guard_handler(resources.complete),
+        on_completion=guard(resources.complete),
         on_list_tools=_guard_handler(tools.list),
-        on_call_tool=_guard_handler(tools.call),
+        on_call_tool=guard(tools.call),
     )
     server.add_notification_handler("notifications/initialized", types.NotificationParams, notices.initialized)
     return server
 
 
 def _guard_handler(
-    handler: Callable[[Context, Params], Awaitable[Answer]],
+    handler: Callable[[Context, Params], Awaitable[Answer]], ready: Ready | None = None
 ) -> Callable[[Context, Params], Awaitable[Answer]]:
     """The handler, whose failures clients are not shown: the SDK would send their text, with paths of this machine."""
 
     async def guarded(ctx: Context, params: Params) -> Answer:
         try:
+            if ready:
+                await ready()
             return await handler(ctx, params)
         except MCPError:
             raise

@@ -12,6 +12,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
     ListenHandler,
+    PromptsListChanged,
     ResourcesListChanged,
     ResourceUpdated,
     SubscriptionBus,
@@ -137,6 +138,7 @@ class Notices:
                 for uri in self._listening[level].spellings(visible):
                     await bus.publish(ResourceUpdated(uri=uri))
                 await bus.publish(ResourcesListChanged())
+                await bus.publish(PromptsListChanged())
         async with anyio.create_task_group() as group:
             for subscriber in list(self._connections.values()):
                 if visible := _seen_at(changed, subscriber.rank):
@@ -177,6 +179,7 @@ async def _notify_client(connection: Connection, uris: Sequence[str]) -> None:
         for uri in uris:
             await connection.send_resource_updated(uri)
         await connection.send_resource_list_changed()
+        await connection.send_prompt_list_changed()
 
 
 def _spelled_otherwise(uris: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -191,6 +194,7 @@ def _sendable(asked: types.SubscriptionFilter) -> types.SubscriptionFilter:
     uris = [uri for uri in asked.resource_subscriptions or () if _is_agent_uri(uri)]
     return types.SubscriptionFilter(
         tools_list_changed=asked.tools_list_changed,
+        prompts_list_changed=asked.prompts_list_changed,
         resources_list_changed=asked.resources_list_changed,
         resource_subscriptions=uris or None,
     )

@@ -55,7 +55,7 @@ class AgentResources:
             clearance_of: Finds the clearance of a request's caller.
         """
         self._catalog = catalog
-        self._page_size = page_size
+        self.page_size = page_size
         self.is_strict = is_strict
         self.clearance_of = clearance_of
         # A page or definition that has not changed need not be made again.
@@ -67,9 +67,9 @@ class AgentResources:
 
     async def list(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         """A page of agents, by name."""
-        limit = limit_of(ctx, self._page_size)
+        limit = limit_of(ctx, self.page_size)
         cursor = params.cursor if params else None
-        view = self._view_of(ctx)
+        view = self.view_of(ctx)
         key = (self._catalog.listing, cursor, limit, view)
         if known := self._pages.get(key):
             return known
@@ -91,7 +91,7 @@ class AgentResources:
         """One agent, whole: as JSON, or the file itself with `?format=markdown`."""
         try:
             uri = parse_uri(params.uri)
-            definition = self._catalog.definition(uri, view=self._view_of(ctx))
+            definition = self._catalog.definition(uri, view=self.view_of(ctx))
         except MalformedUri as error:
             raise MCPError(types.INVALID_PARAMS, str(error), {"uri": params.uri}) from None
         except UnknownAgent:
@@ -136,14 +136,12 @@ class AgentResources:
             raise MCPError(types.INVALID_PARAMS, "There is nothing to complete there")
         if argument.name in {"name", "path"}:
             is_path = argument.name == "path"
-            values, total = self._catalog.completions(
-                argument.value, MAX_PAGE, is_path=is_path, view=self._view_of(ctx)
-            )
+            values, total = self._catalog.completions(argument.value, MAX_PAGE, is_path=is_path, view=self.view_of(ctx))
         elif argument.name == "format":
             values = tuple(word for word in ("json", "markdown") if word.startswith(argument.value.lower()))
             total = len(values)
         elif argument.name == "version":
-            versions = self._versions(params.context, self._view_of(ctx))
+            versions = self._versions(params.context, self.view_of(ctx))
             values = tuple(word for word in versions if word.startswith(argument.value))
             total = len(values)
         else:
@@ -151,7 +149,8 @@ class AgentResources:
         completion = types.Completion(values=list(values), total=total, has_more=total > len(values))
         return types.CompleteResult(completion=completion)
 
-    def _view_of(self, ctx: Context) -> View:
+    def view_of(self, ctx: Context) -> View:
+        """The part of the catalog that the caller of a request sees."""
         return View(is_strict=self.is_strict, clearance=self.clearance_of(ctx))
 
     def _versions(self, context: types.CompletionContext | None, view: View) -> tuple[str, ...]:

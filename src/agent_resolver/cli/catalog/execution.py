@@ -48,8 +48,17 @@ def run(options: argparse.Namespace) -> int:
         }[options.action](catalog, options)
 
 
-def open_catalog_of(session: "Session", options: argparse.Namespace, *, may_be_empty: bool = False) -> Catalog:
-    """The catalog that the options name, up to date with the disk; without any folder only where it may be empty."""
+def open_catalog_of(
+    session: "Session", options: argparse.Namespace, *, may_be_empty: bool = False, may_be_late: bool = False
+) -> Catalog:
+    """The catalog that the options name, up to date with the disk.
+
+    Args:
+        session: The project.
+        options: The command line.
+        may_be_empty: True if there need not be any folder.
+        may_be_late: True to leave the first look at all files to the caller, where there is no index of them yet.
+    """
     roots = session.catalog_roots(options.roots)
     if not (roots or may_be_empty):
         raise Usage(
@@ -63,12 +72,21 @@ def open_catalog_of(session: "Session", options: argparse.Namespace, *, may_be_e
         raise Usage(f"`{index}` does not exist", "check the path, or leave `--index` out")
     catalog = session.catalog(options.roots, index_path=index, judge=judge_in(session))
     try:
+        if may_be_late and not catalog.is_indexed:
+            catalog.check_roots()
+            return catalog
         catalog.refresh()
     except UnusableRoot as error:
         raise Usage(str(error), error.hint) from error
-    if catalog.refused and getattr(options, "action", "") != "check":
-        err(f"warning: {catalog.refused} agent file(s) cannot be served; `agent catalog check` says why")
+    if getattr(options, "action", "") != "check":
+        warn_of_refused(catalog)
     return catalog
+
+
+def warn_of_refused(catalog: Catalog) -> None:
+    """Say how many agent files cannot be served, if there are any."""
+    if catalog.refused:
+        err(f"warning: {catalog.refused} agent file(s) cannot be served; `agent catalog check` says why")
 
 
 def agent_of(text: str) -> AgentUri:

@@ -14,21 +14,23 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from agent_resolver.catalog.catalog import Catalog
+from agent_resolver.catalog.errors import Stopped
 from agent_resolver.catalog.listing import Verdict
 from agent_resolver.catalog.query import Changes, Judge
-from agent_resolver.cli.catalog.execution import open_catalog_of
+from agent_resolver.cli.catalog.execution import open_catalog_of, warn_of_refused
 from agent_resolver.cli.errors import Refusal, Usage
 from agent_resolver.cli.input import AGENT_FILE, INDEX
 from agent_resolver.cli.option import folder_of, session_here, session_of
 from agent_resolver.cli.output import err, out_text
 from agent_resolver.core.loopback import is_loopback
+from agent_resolver.project.config import variables_of
 from agent_resolver.project.config_file import find_config
 from agent_resolver.registry.pipeline import Ports
 from agent_resolver.registry.registry import ToolRegistry
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.caller import ANONYMOUS, Caller
 from agent_resolver.schema.descriptor import Descriptor
-from agent_resolver.schema.errors import InvalidInput
+from agent_resolver.schema.errors import InvalidInput, ResolverError
 
 if TYPE_CHECKING:
     from agent_resolver.project.session import Session
@@ -66,6 +68,7 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
     from agent_resolver.project.catalog import resolve_against
     from agent_resolver.server.mcp_server import agent_server
     from agent_resolver.server.notification import Notices
+    from agent_resolver.server.prompt import AgentPrompts
     from agent_resolver.server.resource import AgentResources
     from agent_resolver.server.resource_tool import ResourceTools
     from agent_resolver.server.stdio import own_wire
@@ -81,7 +84,11 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
         # The agents are those of this folder, also where the tools are those of an agent file elsewhere.
         here = session if session.folder == os.getcwd() else stack.enter_context(session_here(options))
         page_size = options.page_size or here.config.catalog.page_size
-        catalog = open_catalog_of(here, options, may_be_empty=bool(session.config.tools.modules))
+        # A client that starts the server waits for its first answer; an operator waits for the address.
+        catalog = open_catalog_of(
+            here, options, may_be_empty=bool(session.config.tools.modules), may_be_late=not options.http
+        )
+        is_ready = anyio.Event()
         offer = await _open_offer(session, options, stack)
         for tool in ResourceTools(
             catalog, partial(resolve_against, index), page_size, is_strict=options.strict
@@ -95,11 +102,14 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
             is_strict=options.strict,
             clearance_of=lambda ctx: tools.caller_of(ctx).clearance,
         )
-        server = agent_server(resources, tools, notices)
+        server = agent_server(resources, tools, AgentPrompts(catalog, resources), notices, is_ready.wait)
         folders, files = catalog.watched
         keep_agents = partial(keep_up, partial(_refresh_catalog, catalog, index), folders, [*files, index], notices)
 
         async def beside() -> None:
+            if not catalog.is_indexed:
+                await _index_catalog(catalog)
+            is_ready.set()
             async with anyio.create_task_group() as group:
                 group.start_soon(keep_agents)
                 group.start_soon(tell_of_tools, offer.registry, notices)
@@ -115,6 +125,37 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
             await serve_http(server, listening, options.allow_host, notices, beside, authentication=authentication)
         else:
             await serve_stdio(server, beside, wire)
+
+
+async def _index_catalog(catalog: Catalog) -> None:
+    """Read every agent file for the first time, in a thread, so that the client is answered meanwhile."""
+    import anyio
+    from anyio import to_thread
+
+    is_read = False
+
+    async def stop_if_cancelled() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            if not is_read:
+                catalog.stop()  # A thread cannot be cancelled.
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(stop_if_cancelled)
+        await to_thread.run_sync(_read_agents, catalog)
+        is_read = True
+        group.cancel_scope.cancel()
+
+
+def _read_agents(catalog: Catalog) -> None:
+    try:
+        catalog.refresh()
+        warn_of_refused(catalog)
+    except Stopped:
+        pass  # The server ends.
+    except ResolverError as error:
+        logging.getLogger(__name__).warning("%s", error)
 
 
 def _refresh_catalog(catalog: Catalog, index: str) -> Changes:
@@ -226,18 +267,26 @@ def _print_config(options: argparse.Namespace) -> int:
 
     with session_here(options) as session:
         roots = list(map(os.path.abspath, session.catalog_roots(options.roots)))
+        variables = variables_of(session.config, session.environment)
     if not roots and not find_config("."):
         raise Usage("There are no agent files to serve", "name a folder with `--root`")
-    command = ["agent", "serve", *(word for root in roots for word in ("--root", root)), *_options_for_client(options)]
+    named_roots = [word for root in roots for word in ("--root", root)]
+    command = [*_own_command(), "serve", *named_roots, *_options_for_client(options)]
     url = _mcp_url(*options.http) if options.http else None
-    out_text(client_config(options.print_config, command, url))
+    out_text(client_config(options.print_config, command, url, variables))
     return 0
+
+
+def _own_command() -> list[str]:
+    """The command line of this very program: clients may have another `PATH`."""
+    script = os.path.join(os.path.dirname(sys.executable), "agent")
+    return [script] if os.path.isfile(script) else [sys.executable, "-m", "agent_resolver"]
 
 
 def _options_for_client(options: argparse.Namespace) -> Iterator[str]:
     """The options that a client has to start the server with, wherever it does so."""
-    if settings := find_config("."):
-        yield from ("--project", os.path.dirname(settings))
+    settings = find_config(".")
+    yield from ("--project", os.path.dirname(settings) if settings else os.getcwd())
     paths = {
         "--index": options.index or (INDEX if os.path.exists(INDEX) else None),
         "--tools-of": options.tools_of,
