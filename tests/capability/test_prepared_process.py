@@ -29,6 +29,10 @@ def invoke(tool: Capability[..., Any], context: CallContext = CONTEXT, **argumen
     return asyncio.run(tool.invoke(arguments, context))
 
 
+def is_stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
 def parent_of_calls() -> int:
     """The prepared process."""
     pid: int = json.loads(invoke(tools.process)["words"])[0]
@@ -108,6 +112,7 @@ def test_a_prepared_process_that_was_killed_is_replaced() -> None:
 def test_a_prepared_process_that_a_call_stopped_is_replaced() -> None:
     before = parent_of_calls()
     os.kill(before, signal.SIGSTOP)
+    assert eventually(lambda: is_stopped(before))
 
     assert parent_of_calls() != before
     assert eventually(lambda: not is_running(before))
