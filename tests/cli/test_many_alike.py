@@ -111,6 +111,7 @@ def count_calls(work: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("category", ["c{}", "c"])
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

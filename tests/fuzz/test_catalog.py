@@ -21,7 +21,7 @@ from agent_resolver.catalog import (
     read_entry,
     repaired,
 )
-from agent_resolver.schema import Issue, Severity, Unreadable, decode, parse_yaml, plain, split
+from agent_resolver.schema import Issue, IssueCode, Severity, Unreadable, decode, parse_yaml, plain, split
 from tests.catalog.conftest import agent
 from tests.fuzz.test_parsers import DEEP, FRONT_MATTER, FUZZ, NOISE, check_places
 from tests.strategies import agent_texts, edited
@@ -44,7 +44,9 @@ def test_an_agent_file_is_served_refused_or_none_and_always_the_same_way(raw: by
 
     assert repr(found) == repr(read_entry(raw, "stem"))
     if isinstance(found, Issue):
-        assert found.severity is Severity.ERROR
+        # Markdown that is not meant as an agent file is left out with a hint.
+        expected = Severity.HINT if found.code is IssueCode.LEFT_OUT else Severity.ERROR
+        assert found.severity is expected
         check_places(raw, (found,))
     elif isinstance(found, Entry):
         check_places(raw, found.issues)
