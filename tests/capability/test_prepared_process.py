@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each 
 
 
 def invoke(tool: Capability[..., Any], context: CallContext = CONTEXT, **arguments: Any) -> Any:
-    return asyncio.run(tool.invoke(arguments, context))
+    return asyncio.run(asyncio.wait_for(tool.invoke(arguments, context), 60))
 
 
 def is_stopped(pid: int) -> bool:
@@ -116,6 +116,15 @@ def test_a_prepared_process_that_a_call_stopped_is_replaced() -> None:
 
     assert parent_of_calls() != before
     assert eventually(lambda: not is_running(before))
+
+
+@pytest.mark.slow
+def test_a_call_that_a_stopped_process_was_given_goes_to_another() -> None:
+    """The signal may take effect before the call is given, after it, or after the call's process was started."""
+    for _ in range(30):
+        before = parent_of_calls()
+        os.kill(before, signal.SIGSTOP)
+        parent_of_calls()
 
 
 @pytest.mark.slow

@@ -195,6 +195,9 @@ class Isolated:
     async def _exchange_messages(self, process: "_CallProcess", line: bytes, context: CallContext) -> Ending | None:
         """Send the request, pass progress on, and wait for the exit. Returns None if the process did not answer."""
         await process.open(line)
+        if not process.is_started:
+            # Nothing will answer: the other end of the socket may stay open in a prepared process that was stopped.
+            return None
         ending: Ending | None = None
         try:
             while ending is None and (said := await _read_line(process.answers)):
