@@ -93,7 +93,7 @@ def _duplicate_scopes(agent: AgentFile) -> Iterator[Issue]:
 
 
 def _entry_notices(entry: IndexEntry) -> Iterator[Issue]:
-    if not _SEMANTIC_VERSION.fullmatch(entry.version):
+    if entry.version and not _SEMANTIC_VERSION.fullmatch(entry.version):
         yield _version_hint(entry.version)
     if not entry.launch and not _URL.fullmatch(entry.endpoint or ""):
         yield Issue(
@@ -104,7 +104,7 @@ def _entry_notices(entry: IndexEntry) -> Iterator[Issue]:
         )
     for tool, scopes in (entry.tool_scopes or {}).items():
         for scope in scopes:
-            if scope not in entry.scopes:
+            if scope not in (entry.scopes or ()):
                 yield Issue(
                     at=("toolScopes", tool),
                     code=IssueCode.UNKNOWN_SCOPE,

@@ -25,6 +25,7 @@ from agent_resolver.cli.output import err, out_text
 from agent_resolver.core.loopback import is_loopback
 from agent_resolver.project.config import variables_of
 from agent_resolver.project.config_file import find_config
+from agent_resolver.project.index import overlay_path
 from agent_resolver.registry.pipeline import Ports
 from agent_resolver.registry.registry import ToolRegistry
 from agent_resolver.registry.tool import CallContext
@@ -104,7 +105,9 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
         )
         server = agent_server(resources, tools, AgentPrompts(catalog, resources), notices, is_ready.wait)
         folders, files = catalog.watched
-        keep_agents = partial(keep_up, partial(_refresh_catalog, catalog, index), folders, [*files, index], notices)
+        keep_agents = partial(
+            keep_up, partial(_refresh_catalog, catalog, index), folders, [*files, index, overlay_path(index)], notices
+        )
 
         async def beside() -> None:
             if not catalog.is_indexed:
