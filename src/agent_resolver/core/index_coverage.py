@@ -55,8 +55,8 @@ class Unresolved(Struct, frozen=True):
 
 
 def unknown_facts(server: Server) -> list[Fact]:
-    """The facts of a server that are not known; one without a category counts as one of which it is not known."""
-    return [fact for fact in FILLABLE if fact.value(server) is None or fact.value(server) == ()]
+    """The facts of a server that are not known: an entry must list categories, so an empty list says nothing."""
+    return [fact for fact in FILLABLE if fact.value(server) is None or (fact is FILLABLE[0] and not server.categories)]
 
 
 def coverage_of(servers: Sequence[Server]) -> Coverage:

@@ -7,6 +7,7 @@ from agent_resolver.exchange.imported import (
     Source as Source,
 )
 from agent_resolver.exchange.jsonc import strict_json as strict_json
+from agent_resolver.exchange.launch_record import command_version as command_version, image_version as image_version
 from agent_resolver.exchange.merge import (
     Batch as Batch,
     MergeConflict as MergeConflict,

@@ -45,6 +45,8 @@ _NOT_CARRIED: Final = (
     "auth",
 )
 """Keys that change what a server may do or how it starts, and that an entry of an index does not have."""
+_USUAL: Final = {"disabled": False, "enabled": True}
+"""Values of these keys that go without saying."""
 _OWN_COMMANDS: Final = frozenset({"agent", "agent-resolver"})
 
 
@@ -62,12 +64,12 @@ def matches_vscode(content: object) -> bool:
         case {"mcp": {"servers": dict(servers)}}:
             return _are_configs(servers)
         case {"servers": dict(servers), **others}:
-            return _are_configs(servers) and (bool(servers) or "inputs" in others)
+            return _are_configs(servers) or "inputs" in others
     return False
 
 
 def _are_configs(servers: dict[str, object]) -> bool:
-    return all(isinstance(server, dict) and ("command" in server or "url" in server) for server in servers.values())
+    return any(isinstance(server, dict) and ("command" in server or "url" in server) for server in servers.values())
 
 
 def read(source: Source) -> Imported:
@@ -85,10 +87,9 @@ def read_vscode(source: Source) -> Imported:
 
 def read_config(kind: str, name: str, part: Part, notes: list[Note]) -> IndexEntry:
     """The entry for a server of a client. The name that the client has for it is the word for what it is for."""
-    if type(part.value) is not dict:
-        raise part.refuse_entry(IssueCode.INVALID_TYPE, "Expected object, received another value")
     reach = _launch_of(name, part, notes) if part.member("command") else _remote_of(name, part, notes)
-    lost = tuple(key for key in _NOT_CARRIED if part.member(key))
+    stated = ((key, part.member(key).value) for key in _NOT_CARRIED)
+    lost = tuple(key for key, value in stated if value is not None and value is not _USUAL.get(key))
     if lost:
         listed = ", ".join(f"`{key}`" for key in lost)
         notes.append(Note(NoteKind.NOT_CARRIED, name, f"{listed} is not carried over", lost))

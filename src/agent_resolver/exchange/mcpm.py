@@ -27,7 +27,7 @@ def matches(content: object) -> bool:
     """True if the content is a server of the catalogue, or several by name."""
     if _is_server(content):
         return True
-    return isinstance(content, dict) and bool(content) and all(map(_is_server, content.values()))
+    return isinstance(content, dict) and any(map(_is_server, content.values()))
 
 
 def _is_server(value: object) -> bool:

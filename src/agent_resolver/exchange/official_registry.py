@@ -44,8 +44,7 @@ _TRANSPORTS: Final[dict[str, Transport]] = {"stdio": "stdio", "streamable-http":
 
 def matches(content: object) -> bool:
     """True if the content is one server of the official registry, or several."""
-    found = list(_server_values(content))
-    return bool(found) and all(_is_server(value) for value, _ in found[:3])
+    return any(_is_server(value) for value, _ in _server_values(content))
 
 
 def read(source: Source) -> Imported:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 from agent_resolver.exchange.imported import Imported, Note
@@ -67,9 +68,11 @@ class Part:
     def required_text(self) -> str:
         """A text that an entry cannot do without."""
         text = self.text()
-        if text is None:
-            raise self.refuse_entry(IssueCode.REQUIRED, "Required")
-        return text
+        if text is not None:
+            return text
+        if self.value is None or (isinstance(self.value, str) and not self.value.strip()):
+            self.refuse(IssueCode.REQUIRED, "Required")
+        raise EntryRefused
 
     def prose(self) -> str | None:
         """A text of any number of lines, as one line that is not long."""
@@ -87,6 +90,11 @@ class Part:
     def flag(self) -> bool:
         """True if the value is true; an absent one is not."""
         return self._expect(bool) and bool(self.value)
+
+    def require_object(self) -> None:
+        """Refuse an entry that is not an object."""
+        if not self._expect(dict):
+            raise EntryRefused
 
     def refuse(self, code: IssueCode, message: str, hint: str = "") -> None:
         """Record a fault here, and go on to find others."""
@@ -126,12 +134,13 @@ def import_each(named: Iterable[tuple[str, Part]], read: ReadEntry) -> Imported:
     for name, part in named:
         part.faults = []
         own_notes: list[Note] = []
-        try:
-            found = [read(name, part, own_notes)]
-        except EntryRefused:
-            found = []
+        found: list[IndexEntry] = []
+        with suppress(EntryRefused):
+            part.require_object()
+            found.append(read(name, part, own_notes))
         if part.faults:
-            faults += part.faults
+            # The same part may be looked at several times.
+            faults += dict.fromkeys(part.faults)
             continue
         entries += found
         notes += own_notes

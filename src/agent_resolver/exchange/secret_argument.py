@@ -26,6 +26,8 @@ _KNOWN_KEY: Final = re.compile(
 _REFERENCE: Final = re.compile(r"\$\{[^}]*\}|\$[A-Za-z_]\w*|\{\{[^}]*\}\}|\{[A-Za-z_][\w.-]*\}|<[^<>]*>|%[A-Za-z_]\w*%")
 _SCHEME_WORD: Final = re.compile(r"^(?:bearer|basic|token)\b", re.IGNORECASE)
 _HEADER: Final = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9-]*)\s*:\s*(?P<value>.+)")
+_RANDOM_SEGMENT: Final = re.compile(r"(?=.*[0-9])(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9_=-]{24,}")
+"""A part of the path of an address that no person would choose, which some services use as a password."""
 _RANDOM: Final = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_+/=.-]{20,}")
 
 
@@ -41,7 +43,7 @@ def masked_arguments(arguments: Sequence[str]) -> list[str]:
 
 
 def has_secret(address: str) -> bool:
-    """True if an address names a password, or has a secret in its query."""
+    """True if an address names a password, or has a secret in its path or query."""
     try:
         parts = urlsplit(address)
         password = parts.password
@@ -50,13 +52,15 @@ def has_secret(address: str) -> bool:
     if password and _is_literal(password):
         return True
     pairs = (pair.partition("=") for pair in re.split("[&;]", parts.query))
+    if any(_RANDOM_SEGMENT.fullmatch(segment) for segment in parts.path.split("/")):
+        return True
     has_pair = any(_is_secret(name, value) for name, _, value in pairs)
     return has_pair or _KNOWN_KEY.search(address) is not None
 
 
 def references_in(text: str) -> tuple[str, ...]:
     """The names of the variables that a text refers to, such as `${NAME}` or `${NAME:-default}`."""
-    return tuple(dict.fromkeys(re.findall(r"\$\{(?:env:|input:)?([A-Za-z_][\w-]*)(?::-[^}]*)?\}", text)))
+    return tuple(dict.fromkeys(re.findall(r"\$\{(?:env:)?([A-Za-z_]\w*)(?::-[^}]*)?\}", text)))
 
 
 def _named_values(arguments: Sequence[str]) -> Iterator[tuple[int, str, str]]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Final
+from unicodedata import normalize
 
 _MAX_LENGTH: Final = 80
 _REFUSED: Final = re.compile(r"[^A-Za-z0-9._-]+")
@@ -15,7 +16,9 @@ def mapped_id(name: str) -> str:
 
     The characters of an id are letters and digits of ASCII, dots, dashes and underscores; runs of others become a dash.
     """
-    readable = _REFUSED.sub("-", name).strip("-._")
+    # Decomposed, a letter with an accent is the letter and the accent.
+    plain = normalize("NFKD", name).encode("ascii", "ignore").decode() if name.isprintable() else name
+    readable = _REFUSED.sub("-", plain).strip("-._")
     if not readable:
         return f"server-{_digest_of(name)}"
     if len(readable) > _MAX_LENGTH:

@@ -145,8 +145,8 @@ def _read_file(path: str, forced: str | None, *, is_named: bool) -> SourceReadin
         return SourceReading(path, imported=Imported(faults=(stop.issue,)))
     content = plain(tree)
     chosen = BY_NAME[forced] if forced else recognise(content)
-    if chosen is None or (forced and not is_named and not chosen.matches(content)):
-        return _unrecognised(path) if is_named else None
+    if chosen is None or not chosen.matches(content):
+        return _unrecognised(path, forced) if is_named else None
     imported = chosen.read(_source_of(path, content))
     return SourceReading(path, chosen.name, _placed(imported, tree))
 
@@ -163,10 +163,10 @@ def _source_of(path: str, content: object) -> Source:
         return Source(content, name)  # Only names of tools are read from it, for a note.
 
 
-def _unrecognised(path: str) -> SourceReading:
+def _unrecognised(path: str, forced: str | None) -> SourceReading:
     known = "; ".join(f"{each.name} ({each.title})" for each in FORMATS)
-    hint = f"the formats are {known}; `--format` names one"
-    return _only_fault(path, IssueCode.UNKNOWN_FORMAT, "Not of a format that an index is imported from", hint)
+    what = f"the format `{forced}`" if forced else "a format that an index is imported from"
+    return _only_fault(path, IssueCode.UNKNOWN_FORMAT, f"Not of {what}", f"the formats are: {known}")
 
 
 def _only_fault(path: str, code: IssueCode, message: str, hint: str = "") -> SourceReading:

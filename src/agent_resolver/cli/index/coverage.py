@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from agent_resolver.cli.index.template import template_line
-from agent_resolver.cli.input import INDEX, default_agent_file, load, load_servers
+from agent_resolver.cli.input import AGENT_FILE, INDEX, OTHER_AGENT_FILE, load, load_servers
 from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json
 from agent_resolver.cli.output import err, out, out_json, shown
 from agent_resolver.core.index_coverage import CategoryCoverage, Coverage, Unresolved, coverage_of, unresolved
@@ -38,8 +38,9 @@ def add_to(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Count what is known, and say what to write where."""
     path = options.index or INDEX
-    agent_path = options.agents if os.path.lexists(options.agents) else default_agent_file()
-    has_agent = os.path.lexists(agent_path)
+    agent_path = options.agents
+    # Only the default path may be absent.
+    has_agent = agent_path not in {AGENT_FILE, OTHER_AGENT_FILE} or os.path.lexists(agent_path)
     servers, failed = _look_at(agent_path, path) if has_agent else (load_servers(path), ())
     coverage = coverage_of(servers)
     if options.json:

@@ -91,6 +91,9 @@ def _as_in_index(path: str, found: Sequence[Listed]) -> Iterator[tuple[Listed, F
 def _facts_of(listed: Listed, places: FactPlaces) -> Iterator[ShownFact]:
     entry, server = listed.entry, listed.server
     stated: dict[str, Any] = msgspec.to_builtins(entry)
+    if entry.launch:
+        # A hand-written entry may have a secret among its arguments.
+        stated["launch"]["args"] = masked_arguments(entry.launch.args)
     for key in _ENTRY_KEYS:
         if key in stated:
             yield ShownFact(key, stated[key], places.in_index(server, (key,)))
@@ -141,8 +144,7 @@ def _print_server(listed: Listed, facts: Sequence[ShownFact]) -> None:
 def _render_fact(value: object) -> str:
     match value:
         case dict():
-            # A hand-written entry may have a secret among its arguments.
-            command = [str(value.get("command")), *masked_arguments(value.get("args", ()))]
+            command = [str(value.get("command")), *map(str, value.get("args", ()))]
             names = ", ".join(map(str, value.get("env", ())))
             return f"{' '.join(command)}" + (f"; reads {names}" if names else "")
         case list() | tuple():
