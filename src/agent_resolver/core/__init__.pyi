@@ -43,6 +43,7 @@ from agent_resolver.core.catalog_pattern import (
     parts_of as parts_of,
 )
 from agent_resolver.core.choice import rejections as rejections
+from agent_resolver.core.chosen_notice import chosen_notices as chosen_notices
 from agent_resolver.core.constraint import (
     RunLimits as RunLimits,
     limits_of as limits_of,
@@ -89,6 +90,17 @@ from agent_resolver.core.overlay import (
     apply_overlay as apply_overlay,
     stated_facts as stated_facts,
     unused_patterns as unused_patterns,
+)
+from agent_resolver.core.package import (
+    Floating as Floating,
+    FloatingKind as FloatingKind,
+    Package as Package,
+    floating_reason as floating_reason,
+    package_of as package_of,
+    package_url as package_url,
+    packages_of as packages_of,
+    pinned_form as pinned_form,
+    read_package as read_package,
 )
 from agent_resolver.core.pattern import matches as matches
 from agent_resolver.core.rate import (

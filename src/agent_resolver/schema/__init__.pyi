@@ -105,6 +105,7 @@ from agent_resolver.schema.issue import (
     IssueCode as IssueCode,
     Severity as Severity,
     only_errors as only_errors,
+    only_warnings as only_warnings,
 )
 from agent_resolver.schema.json_reader import read_json as read_json
 from agent_resolver.schema.json_tree import parse_json as parse_json, parse_json_at as parse_json_at
