@@ -50,6 +50,11 @@ from agent_resolver.core.constraint import (
     positions_of as positions_of,
     requirements_of as requirements_of,
 )
+from agent_resolver.core.drafted_scope import (
+    draft_scopes as draft_scopes,
+    scope_subject as scope_subject,
+    with_pins as with_pins,
+)
 from agent_resolver.core.explanation_writer import explanation_json as explanation_json
 from agent_resolver.core.lease import (
     MAX_LEASE_SECONDS as MAX_LEASE_SECONDS,
@@ -167,9 +172,13 @@ from agent_resolver.core.star_match import (
 )
 from agent_resolver.core.suggested_edit import apply_edits as apply_edits, edited as edited
 from agent_resolver.core.tool_definition import (
+    MAX_DEFINITION_BYTES as MAX_DEFINITION_BYTES,
     DefinitionChange as DefinitionChange,
     definition_changes as definition_changes,
+    definition_diff as definition_diff,
     definition_digest as definition_digest,
+    definition_parts as definition_parts,
+    is_reviewable as is_reviewable,
 )
 from agent_resolver.core.unknown_scope import UnknownScope as UnknownScope, unknown_scopes as unknown_scopes
 from agent_resolver.core.verification import (
