@@ -6,11 +6,15 @@ from typing import Self
 
 from msgspec import Struct, structs
 
+from agent_resolver.cli.chosen import chosen_issues
 from agent_resolver.cli.input import AGENT_FILE_LABEL, INDEX, INDEX_LABEL, read_agent_bytes, read_index_bytes
 from agent_resolver.core.notice import agent_file_notices, index_notices
-from agent_resolver.schema.agent_file import read_agent_file
-from agent_resolver.schema.index import Index
-from agent_resolver.schema.index_reader import read_index, unremarkable_index
+from agent_resolver.core.resolution import resolve
+from agent_resolver.project.index import overlaid_servers, read_overlay_bytes
+from agent_resolver.schema.agent_file import parse_agent_file, read_agent_file
+from agent_resolver.schema.errors import InvalidOverlay
+from agent_resolver.schema.index import OVERLAY_NAME, Index
+from agent_resolver.schema.index_reader import parse_index, read_index, unremarkable_index
 from agent_resolver.schema.issue import Issue, Severity
 from agent_resolver.schema.tree import EMPTY
 from agent_resolver.storage.errors import FileError, OversizeFile, UnreadableFile
@@ -59,6 +63,11 @@ class Checked(Struct, frozen=True, kw_only=True):
     def is_absent(self) -> bool:
         """Whether the file is not there and need not be."""
         return self.content is None and self.problem is None
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the file was read, and has no error."""
+        return self.content is not None and not self.errors
 
     @property
     def errors(self) -> list[Issue]:
@@ -115,6 +124,23 @@ def check_index(path: str | None) -> Checked:
         return checked.found(raw, reading.issues)
     issues = (*reading.issues, *index_notices(reading.value, reading.tree))
     return checked.found(raw, issues, _summarize_index(reading.value))
+
+
+def with_chosen(agent: Checked, index: Checked) -> list[Checked]:
+    """Both files, with what is to be said about the servers that the agent file chooses; and an overlay with faults."""
+    if not (agent.is_usable and index.is_usable):
+        return [agent, index]
+    overlay = None
+    try:
+        overlay = read_overlay_bytes(index.path)
+        servers = overlaid_servers(parse_index(index.content or b""), overlay, index.path)
+    except FileError as error:
+        return [agent, index, Checked(label=OVERLAY_NAME, path=error.path).unreadable(error)]
+    except InvalidOverlay as error:
+        return [agent, index, Checked(label=OVERLAY_NAME, path=error.source).found(overlay or b"", error.issues)]
+    resolution = resolve(parse_agent_file(agent.content or b""), servers)
+    chosen = chosen_issues(index.content or b"", servers, [resolution])
+    return [agent, index.found(index.content or b"", (*index.issues, *chosen), index.summary)]
 
 
 def _summarize_index(index: Index) -> str:

@@ -11,6 +11,12 @@ Value = TypeVar("Value")
 _SECONDS_BETWEEN = 0.1
 
 
+def progress_line(line: str) -> None:
+    """Show a line in place of the last one, to a person who watches; an empty one takes it away."""
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        _show_line(line)
+
+
 def shown_progress(values: Iterable[Value], what: str, total: int | None = None) -> Iterator[Value]:
     """The same values, while a line on the terminal says how many there were; it is gone when they end."""
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":

@@ -369,8 +369,13 @@ class Session:
     @property
     def files_of_lock(self) -> tuple[str, ...]:
         """What decides about locked servers besides the settings and the agent file."""
+        return (*self.files_of_index, self.lock_path)
+
+    @property
+    def files_of_index(self) -> tuple[str, ...]:
+        """What says which servers there are."""
         overlay = () if self.overlay_content is None else (overlay_path(self.index_path),)
-        return (self.index_path, *overlay, self.lock_path)
+        return (self.index_path, *overlay)
 
     @property
     def why_trust_is_needed(self) -> str | None:

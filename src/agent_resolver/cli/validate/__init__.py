@@ -2,7 +2,7 @@
 
 import argparse
 
-from agent_resolver.cli.file_check import check_agent_file, check_index
+from agent_resolver.cli.file_check import check_agent_file, check_index, with_chosen
 from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json
 from agent_resolver.cli.validate.report import REPORTS
 
@@ -34,7 +34,7 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Check both files to the end, then report."""
-    checked = [check_agent_file(options.agents), check_index(options.index)]
+    checked = with_chosen(check_agent_file(options.agents), check_index(options.index))
     if options.strict:
         checked = [file.strict() for file in checked]
     report = REPORTS["json" if options.json else options.format]
