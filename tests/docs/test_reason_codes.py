@@ -116,6 +116,7 @@ INDEXES = (
     "[01]",
     "[NaN]",
     "{}",
+    "1",
     f"[{ENTRY}, {ENTRY}]",
     f"[{ENTRY}]".replace("https://a.example", "a.example"),
     f"[{ENTRY}]".replace("https://a.example", "a|b"),
@@ -194,6 +195,8 @@ def rejections() -> Iterator[Rejection]:
     unknown = [
         *(structs.replace(server, residency=None) for server in servers),
         *(structs.replace(server, max_sensitivity=None) for server in servers),
+        *(structs.replace(server, scopes=None) for server in servers),
+        *(structs.replace(server, status="deleted") for server in servers),
     ]
     for name in ("agents.md", "mailer.md"):
         for offered in (servers, unknown):
