@@ -26,7 +26,8 @@ lookalikes = ids | ids.map(to_wire_name) | ids.map(to_wire_name).map(to_wire_nam
         ("list_agents", "list_agents"),
         ("github.create_issue", "github__create_issue"),
         ("golden.crm.find-customer", "golden__crm__find-customer"),
-        ("a..b", "a____b"),
+        ("team/reviewer", "team____reviewer"),
+        ("a..b", "a____b___"),
         ("a__b", "a__b___mps4drcv2aovzpf23uqfiq5frk"),
         ("a_.b", "a___b___"),
         ("a._b", "a___b___"),
@@ -55,6 +56,8 @@ def test_every_name_fits_what_clients_take(tool_id: str) -> None:
 @example("a_.b", "a._b")
 @example("a___b", "a_.b")
 @example("a.b.", "a.b_")
+@example("a/b", "a..b")
+@example("a./b", "a/.b")
 @example(LONG, to_wire_name(LONG))
 @example(f"{LONG}1", f"{LONG}2")
 @example("a b", "a/b")
