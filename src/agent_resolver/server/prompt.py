@@ -73,6 +73,6 @@ def _make_prompt(agent: Listed) -> types.Prompt:
     return types.Prompt(
         name=to_wire_name(agent.uri.removeprefix(SCHEME)),
         title=agent.name,
-        description=agent.description or None,
+        description=agent.summary or None,
         arguments=_ARGUMENTS,
     )
