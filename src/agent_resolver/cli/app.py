@@ -40,6 +40,7 @@ _EXTRA_MODULES: Final = {"anyio", "cryptography", "httpx2", "joserfc", "jsonsche
 COMMANDS: Final = (
     "validate",
     "discover",
+    "index",
     "resolve",
     "verify",
     "why",
