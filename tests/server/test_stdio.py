@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from agent_resolver.exchange import CLIENTS, ClientEntry, write_entries
 from agent_resolver.project import open_catalog
-from agent_resolver.server import CLIENTS, client_config
 from tests.cli.conftest import AGENT, server
 from tests.process import assert_none_is_left, eventually, is_running, started
 from tests.server.conftest import META, Start, environment, write_agent
@@ -388,15 +388,20 @@ def test_a_client_can_be_told_an_address(agents: Path, tmp_path: Path, client: s
     ran = agent(tmp_path, "serve", "--root", "agents", "--http", address, "--print-config", client)
 
     entry = entry_of(client, ran.stdout)
-    assert entry.get("url", entry.get("args", [""])[-1]) == f"http://{address}/mcp"
+    assert entry.get("url", entry.get("httpUrl", entry.get("args", [""])[-1])) == f"http://{address}/mcp"
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize("root", ['a "quoted" one', "back\\slash", "\U0001f916", "\x7f\x01", "two\nlines", "caf\u00e9"])
+@pytest.mark.parametrize(
+    "root", ['a "quoted" one', "back\\slash", "\U0001f916", "\x7f\x01", "\x9b2J\U000e0041", "two\nlines", "caf\u00e9"]
+)
 def test_any_folder_can_stand_in_the_settings(client: str, root: str) -> None:
-    text = client_config(client, ["agent", "serve", "--root", root], None)
+    entry = ClientEntry(name="agent-resolver", command=("agent", "serve", "--root", root))
+
+    text = write_entries(CLIENTS[client], "", [entry], "")
 
     assert entry_of(client, text)["args"] == ["serve", "--root", root]
+    assert all(line.isprintable() for line in text.splitlines())
 
 
 @pytest.mark.skipif(not os.path.isdir("../shared/data/agents"), reason="the agents of others are not here")  # noqa: PTH112
