@@ -10,8 +10,8 @@ import pytest
 
 import agent_resolver
 from agent_resolver.catalog import catalog, client_folder as eager, reader, role, search_text, uri
+from agent_resolver.exchange import CLIENTS
 from agent_resolver.schema import AuditKind, limit
-from agent_resolver.server import CLIENTS
 from tests.docs.page import PAGES, ROOT, blocks, code_spans
 
 DOCS = ROOT / "docs"

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from agent_resolver.exchange import CLIENTS, ClientEntry, write_entries
 from agent_resolver.project import open_catalog
-from agent_resolver.server import CLIENTS, client_config
 from tests.cli.conftest import AGENT, server
 from tests.process import assert_none_is_left, eventually, is_running, started
 from tests.server.conftest import META, Start, environment, write_agent
@@ -199,7 +199,7 @@ def test_a_project_may_have_tools_and_no_agents(start: Start, tmp_path: Path) ->
     process = start("--trust")
 
     listed = process.ask("tools/list", meta={"agent-resolver/tag": "plain"})["result"]
-    assert [tool["name"] for tool in listed["tools"]] == ["notes.echo"]
+    assert [tool["name"] for tool in listed["tools"]] == ["notes__echo"]
     assert set(listed["_meta"]["agent-resolver/manifest"]) == {"version", "digest"}
     echoed = process.ask("tools/call", name="notes.echo", arguments={"text": "hello"})["result"]
     assert echoed["structuredContent"] == {"text": "hello"}
@@ -266,9 +266,9 @@ def test_the_tools_of_a_lock_stand_beside_the_twins(governed: Path, start: Start
 
     tools = [tool["name"] for tool in process.ask("tools/list")["result"]["tools"]]
     assert tools == sorted(tools)
-    assert {"raw.echo", "list_agents", "resolve_agent"} <= set(tools)
-    assert "raw.process" not in tools
-    echoed = process.ask("tools/call", name="raw.echo", arguments={"text": "hello"})["result"]
+    assert {"raw__echo", "list_agents", "resolve_agent"} <= set(tools)
+    assert "raw__process" not in tools
+    echoed = process.ask("tools/call", name="raw__echo", arguments={"text": "hello"})["result"]
     assert echoed["structuredContent"] == {"text": "hello"}
     refused = process.ask("tools/call", name="raw.echo", arguments={})["result"]
     assert refused["isError"]
@@ -388,15 +388,20 @@ def test_a_client_can_be_told_an_address(agents: Path, tmp_path: Path, client: s
     ran = agent(tmp_path, "serve", "--root", "agents", "--http", address, "--print-config", client)
 
     entry = entry_of(client, ran.stdout)
-    assert entry.get("url", entry.get("args", [""])[-1]) == f"http://{address}/mcp"
+    assert entry.get("url", entry.get("httpUrl", entry.get("args", [""])[-1])) == f"http://{address}/mcp"
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize("root", ['a "quoted" one', "back\\slash", "\U0001f916", "\x7f\x01", "two\nlines", "caf\u00e9"])
+@pytest.mark.parametrize(
+    "root", ['a "quoted" one', "back\\slash", "\U0001f916", "\x7f\x01", "\x9b2J\U000e0041", "two\nlines", "caf\u00e9"]
+)
 def test_any_folder_can_stand_in_the_settings(client: str, root: str) -> None:
-    text = client_config(client, ["agent", "serve", "--root", root], None)
+    entry = ClientEntry(name="agent-resolver", command=("agent", "serve", "--root", root))
+
+    text = write_entries(CLIENTS[client], "", [entry], "")
 
     assert entry_of(client, text)["args"] == ["serve", "--root", root]
+    assert all(line.isprintable() for line in text.splitlines())
 
 
 @pytest.mark.skipif(not os.path.isdir("../shared/data/agents"), reason="the agents of others are not here")  # noqa: PTH112
@@ -439,7 +444,7 @@ def test_what_the_project_s_agent_file_forbids_is_closed_without_tools_of_too(
     tools = [tool["name"] for tool in process.ask("tools/list")["result"]["tools"]]
     refused = process.ask("tools/call", name="notes.echo", arguments={"text": "x"})["result"]
     assert "inbox_list" in tools  # It has found the project.
-    assert "notes.echo" not in tools
+    assert "notes__echo" not in tools
     assert refused["structuredContent"]["code"] == "FORBIDDEN_ACTION"
 
 
@@ -461,6 +466,6 @@ def test_a_server_of_the_lock_that_is_not_there_is_named_and_looked_for_again(go
     assert "list_agents" in [tool["name"] for tool in process.ask("tools/list")["result"]["tools"]]
     (governed / "open").touch()
     assert eventually(lambda: call() == {"text": "x"}, 30)
-    assert "raw.echo" in [tool["name"] for tool in process.ask("tools/list")["result"]["tools"]]
+    assert "raw__echo" in [tool["name"] for tool in process.ask("tools/list")["result"]["tools"]]
     _, _, errors = process.end()
     assert errors.startswith("warning: raw@1.0.0 is not there: ")

@@ -8,14 +8,17 @@ from msgspec import Struct, structs
 
 from agent_resolver.cli.chosen import chosen_issues
 from agent_resolver.cli.input import AGENT_FILE_LABEL, INDEX, INDEX_LABEL, read_agent_bytes, read_index_bytes
-from agent_resolver.core.notice import agent_file_notices, index_notices
+from agent_resolver.core.notice import agent_file_notices, index_notices, overlay_notices
+from agent_resolver.core.overlay import apply_overlay
 from agent_resolver.core.resolution import resolve
-from agent_resolver.project.index import overlaid_servers, read_overlay_bytes
+from agent_resolver.core.server import servers_of
+from agent_resolver.project.index import overlaid_servers, overlay_path, read_overlay_bytes
 from agent_resolver.schema.agent_file import parse_agent_file, read_agent_file
-from agent_resolver.schema.errors import InvalidOverlay
+from agent_resolver.schema.errors import InvalidIndex, InvalidOverlay
 from agent_resolver.schema.index import OVERLAY_NAME, Index
 from agent_resolver.schema.index_reader import parse_index, read_index, unremarkable_index
 from agent_resolver.schema.issue import Issue, Severity
+from agent_resolver.schema.overlay import read_overlay
 from agent_resolver.schema.tree import EMPTY
 from agent_resolver.storage.errors import FileError, OversizeFile, UnreadableFile
 
@@ -127,20 +130,44 @@ def check_index(path: str | None) -> Checked:
 
 
 def with_chosen(agent: Checked, index: Checked) -> list[Checked]:
-    """Both files, with what is to be said about the servers that the agent file chooses; and an overlay with faults."""
+    """Both files, with what is to be said about the servers that the agent file chooses."""
     if not (agent.is_usable and index.is_usable):
         return [agent, index]
-    overlay = None
     try:
-        overlay = read_overlay_bytes(index.path)
-        servers = overlaid_servers(parse_index(index.content or b""), overlay, index.path)
-    except FileError as error:
-        return [agent, index, Checked(label=OVERLAY_NAME, path=error.path).unreadable(error)]
-    except InvalidOverlay as error:
-        return [agent, index, Checked(label=OVERLAY_NAME, path=error.source).found(overlay or b"", error.issues)]
+        servers = overlaid_servers(parse_index(index.content or b""), read_overlay_bytes(index.path), index.path)
+    except (FileError, InvalidOverlay):
+        return [agent, index]  # The check of the overlay says so.
     resolution = resolve(parse_agent_file(agent.content or b""), servers)
     chosen = chosen_issues(index.content or b"", servers, [resolution])
     return [agent, index.found(index.content or b"", (*index.issues, *chosen), index.summary)]
+
+
+def check_overlay(index_path: str | None) -> Checked | None:
+    """The overlay of the index at `index_path`, or at the default path; None if there is no overlay.
+
+    It is held against the index where that is valid: patterns that fit no server are likely slips.
+    """
+    path = index_path or INDEX
+    checked = Checked(label=OVERLAY_NAME, path=overlay_path(path))
+    try:
+        raw = read_overlay_bytes(path)
+    except FileError as error:
+        return checked.unreadable(error)
+    if raw is None:
+        return None
+    reading = read_overlay(raw)
+    if reading.overlay is None:
+        return checked.found(raw, reading.issues)
+    issues = list(reading.issues)
+    try:
+        servers = servers_of(parse_index(read_index_bytes(path)))
+        apply_overlay(servers, reading.overlay, reading.tree)
+        issues += overlay_notices(reading.overlay, servers, reading.tree)
+    except InvalidOverlay as error:
+        issues += error.issues
+    except (FileError, InvalidIndex):
+        pass  # The check of the index says so.
+    return checked.found(raw, issues, f"{len(reading.overlay.servers)} pattern(s)")
 
 
 def _summarize_index(index: Index) -> str:

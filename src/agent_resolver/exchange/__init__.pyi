@@ -1,4 +1,26 @@
 from agent_resolver.exchange.category import categories_of as categories_of, category_aliases as category_aliases
+from agent_resolver.exchange.client.check import (
+    ClientFinding as ClientFinding,
+    ClientProblem as ClientProblem,
+    Governing as Governing,
+    check_clients as check_clients,
+    judge_entry as judge_entry,
+)
+from agent_resolver.exchange.client.direct import (
+    Access as Access,
+    Direct as Direct,
+    LockedUse as LockedUse,
+    Loss as Loss,
+    direct_entries as direct_entries,
+    uses_of as uses_of,
+)
+from agent_resolver.exchange.client.entry import Client as Client, ClientEntry as ClientEntry
+from agent_resolver.exchange.client.known import CLIENTS as CLIENTS
+from agent_resolver.exchange.client.settings import (
+    UnusableSettings as UnusableSettings,
+    read_entries as read_entries,
+    write_entries as write_entries,
+)
 from agent_resolver.exchange.format import FORMATS as FORMATS, Format as Format, recognise as recognise
 from agent_resolver.exchange.imported import (
     Imported as Imported,
@@ -7,6 +29,13 @@ from agent_resolver.exchange.imported import (
     Source as Source,
 )
 from agent_resolver.exchange.jsonc import strict_json as strict_json
+from agent_resolver.exchange.jsonc_edit import (
+    CannotEdit as CannotEdit,
+    JsonNode as JsonNode,
+    NotJsonc as NotJsonc,
+    scan_jsonc as scan_jsonc,
+    with_json_value as with_json_value,
+)
 from agent_resolver.exchange.launch_record import command_version as command_version, image_version as image_version
 from agent_resolver.exchange.merge import (
     Batch as Batch,
@@ -26,3 +55,4 @@ from agent_resolver.exchange.source_file import (
     SourcesReading as SourcesReading,
     read_sources as read_sources,
 )
+from agent_resolver.exchange.toml_edit import NotToml as NotToml, with_toml_table as with_toml_table

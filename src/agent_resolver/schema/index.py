@@ -139,7 +139,7 @@ def server_of(entry: IndexEntry) -> Server:
         entry.endpoint or entry.launch.endpoint,  # type: ignore[union-attr]  # an entry has one of the two
         entry.categories,
         # An empty list says that there are none, which is not the same as not knowing.
-        None if entry.scopes is UNSET else entry.scopes,
+        _scopes_of_tools(entry) if entry.scopes is UNSET else entry.scopes,
         None if data.residency is UNSET else data.residency,
         data.max_sensitivity or None,
         None if trust.signed is UNSET else trust.signed,
@@ -152,6 +152,13 @@ def server_of(entry: IndexEntry) -> Server:
         None if entry.tools is UNSET else entry.tools,
         entry.drafted or (),
     )
+
+
+def _scopes_of_tools(entry: IndexEntry) -> tuple[str, ...] | None:
+    """The scopes that open a tool of a server, which it must offer; None if that is not known either."""
+    if entry.tool_scopes is UNSET:
+        return None
+    return tuple(sorted({scope for scopes in entry.tool_scopes.values() for scope in scopes}))
 
 
 _NO_DATA: Final = ServerData()

@@ -55,6 +55,7 @@ class IssueCode(StrEnum):
     UNKNOWN_FORMAT = "unknown-format"
     UNKNOWN_KEY = "unknown-key"
     UNKNOWN_SCOPE = "unknown-scope"
+    UNUSED_PATTERN = "unused-pattern"
     VERSION_NOT_SEMANTIC = "version-not-semantic"
 
 

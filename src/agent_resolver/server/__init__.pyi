@@ -4,7 +4,6 @@ from agent_resolver.server.auth import (
     metadata_routes as metadata_routes,
     resource_of as resource_of,
 )
-from agent_resolver.server.client_settings import CLIENTS as CLIENTS, client_config as client_config
 from agent_resolver.server.inbox import inbox_tools as inbox_tools
 from agent_resolver.server.mcp_server import NAME as NAME, AgentServer as AgentServer, agent_server as agent_server
 from agent_resolver.server.notification import Notices as Notices

@@ -8,7 +8,7 @@ from agent_resolver.cli.catalog import add_root
 from agent_resolver.cli.errors import Usage
 from agent_resolver.cli.option import Commands, add_command, add_index, add_project, add_token
 
-_CLIENTS = ("claude-code", "claude-desktop", "vscode", "cursor", "codex")
+_CLIENTS = ("claude-code", "claude-desktop", "vscode", "cursor", "codex", "gemini")
 _ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^:\[\]\s]+):(?P<port>\d{1,5})")
 _EXAMPLES = """\
   agent serve --root agents                        over stdio, for a client that starts it

@@ -6,7 +6,7 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from agent_resolver.catalog.errors import Stopped
 from agent_resolver.catalog.listing import Verdict
 from agent_resolver.catalog.query import Changes, Judge
 from agent_resolver.cli.catalog.execution import open_catalog_of, warn_of_refused
+from agent_resolver.cli.client_command import ServeCommand
 from agent_resolver.cli.errors import Refusal, Usage
 from agent_resolver.cli.input import AGENT_FILE, INDEX
 from agent_resolver.cli.option import folder_of, session_here, session_of
@@ -266,41 +267,31 @@ def _checked_manifest(session: "Session", capabilities: Sequence[Descriptor]) ->
 
 
 def _print_config(options: argparse.Namespace) -> int:
-    from agent_resolver.server.client_settings import client_config
+    from agent_resolver.exchange.client.entry import NAME, ClientEntry
+    from agent_resolver.exchange.client.known import CLIENTS
+    from agent_resolver.exchange.client.settings import write_entries
 
     with session_here(options) as session:
-        roots = list(map(os.path.abspath, session.catalog_roots(options.roots)))
+        roots = session.catalog_roots(options.roots)
         variables = variables_of(session.config, session.environment)
     if not roots and not find_config("."):
         raise Usage("There are no agent files to serve", "name a folder with `--root`")
-    named_roots = [word for root in roots for word in ("--root", root)]
-    command = [*_own_command(), "serve", *named_roots, *_options_for_client(options)]
-    url = _mcp_url(*options.http) if options.http else None
-    out_text(client_config(options.print_config, command, url, variables))
+    if options.http:
+        entry = ClientEntry(name=NAME, url=_mcp_url(*options.http), wire="http")
+    else:
+        entry = ClientEntry(name=NAME, command=_command_for_client(options, roots), variables=variables)
+    out_text(write_entries(CLIENTS[options.print_config], "", [entry], ""))
     return 0
 
 
-def _own_command() -> list[str]:
-    """The command line of this very program: clients may have another `PATH`."""
-    script = os.path.join(os.path.dirname(sys.executable), "agent")
-    return [script] if os.path.isfile(script) else [sys.executable, "-m", "agent_resolver"]
-
-
-def _options_for_client(options: argparse.Namespace) -> Iterator[str]:
-    """The options that a client has to start the server with, wherever it does so."""
-    settings = find_config(".")
-    yield from ("--project", os.path.dirname(settings) if settings else os.getcwd())
-    paths = {
-        "--index": options.index or (INDEX if os.path.exists(INDEX) else None),
-        "--tools-of": options.tools_of,
-        "--lock": options.lock,
-        "--token-file": options.token_file,
-    }
-    for name, path in paths.items():
-        if path:
-            yield from (name, os.path.abspath(path))
-    if options.page_size:
-        yield from ("--page-size", str(options.page_size))
-    for setting in options.settings:
-        yield from ("--config", setting)
-    yield from (f"--{name}" for name in ("inbox", "strict", "trust") if getattr(options, name))
+def _command_for_client(options: argparse.Namespace, roots: Sequence[str]) -> tuple[str, ...]:
+    return ServeCommand(
+        roots=roots,
+        index=options.index,
+        tools_of=options.tools_of,
+        lock=options.lock,
+        token_file=options.token_file,
+        page_size=options.page_size,
+        settings=options.settings,
+        flags=[f"--{name}" for name in ("inbox", "strict", "trust") if getattr(options, name)],
+    ).words()

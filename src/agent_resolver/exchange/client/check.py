@@ -1,0 +1,214 @@
+"""Finds every server that the clients of a project start, and tells whether a lock covers it."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from agent_resolver.exchange.client.direct import LockedUse
+from agent_resolver.exchange.client.entry import Client
+from agent_resolver.exchange.client.known import CLIENTS
+from agent_resolver.exchange.client.settings import UnusableSettings, read_entries
+from agent_resolver.exchange.secret_argument import has_secret, masked_arguments
+from agent_resolver.schema.limit import MAX_CLIENT_SETTINGS_BYTES
+from agent_resolver.storage.errors import FileError, UnreadableFile
+from agent_resolver.storage.file import read_bounded
+
+Kind = Literal["governed", "direct", "outside"]
+
+_BARE_COMMANDS: Final = ("agent", "agent-resolver")
+"""The words by which a shell finds this program."""
+_UNTOUCHED: Final = frozenset({"type", "description", "enabled", "disabled", "required"})
+"""Keys of an entry that change neither what is started or called, nor with what."""
+_LIMITING: Final = frozenset(
+    {"timeout", "startup_timeout_sec", "tool_timeout_sec", "excludeTools", "disabled_tools", "default_tools_enabled"}
+)
+_READ: Final = frozenset(
+    {"command", "args", "env", "env_vars", "url", "httpUrl", "includeTools", "enabled_tools"}
+    | {"headers", "http_headers", "env_http_headers", "bearer_token_env_var"}
+)
+_REFERENCES: Final = ("${{{}}}", "${{env:{}}}", "${}")
+_OPTIONS_WITH_PATH: Final = frozenset({"--root", "--index", "--tools-of", "--lock"})
+_OPTIONS_WITH_WORD: Final = frozenset({"--project", "--page-size", "--token-file"})
+_OPTIONS_ALONE: Final = frozenset({"--strict", "--inbox"})
+
+
+class Governing(Struct, frozen=True, kw_only=True):
+    """What the entries of a project are held against."""
+
+    project: str
+    """The folder of the project."""
+    command: tuple[str, ...]
+    """The command line of this program, without arguments."""
+    uses: tuple[LockedUse, ...] = ()
+    """The servers of every lock that holds."""
+
+
+class ClientFinding(Struct, frozen=True, kw_only=True):
+    """A server that a client starts or calls."""
+
+    path: str
+    """The settings that have it, from the folder of the project."""
+    client: str
+    name: str
+    kind: Kind
+    starts: str
+    """The command or the address, without what looks like a secret."""
+    why: str = ""
+    """Why it is outside of the lock, or what a direct entry opens beyond the lock."""
+
+
+class ClientProblem(Struct, frozen=True, kw_only=True):
+    """Settings that cannot be read, so that they may start anything."""
+
+    path: str
+    client: str
+    problem: str
+
+
+def check_clients(governing: Governing) -> tuple[list[ClientFinding], list[ClientProblem]]:
+    """Every server in the settings of every client of the project, and the settings that cannot be read."""
+    findings: list[ClientFinding] = []
+    problems: list[ClientProblem] = []
+    for client in CLIENTS.values():
+        if not client.path:
+            continue
+        try:
+            findings.extend(_check_client(client, governing))
+        except (FileError, UnusableSettings) as error:
+            problems.append(ClientProblem(path=client.path, client=client.name, problem=str(error)))
+    return findings, problems
+
+
+def _check_client(client: Client, governing: Governing) -> Iterator[ClientFinding]:
+    try:
+        raw = read_bounded(os.path.join(governing.project, client.path), MAX_CLIENT_SETTINGS_BYTES)
+    except UnreadableFile as error:
+        if error.missing:
+            return
+        raise
+    text = decode_settings(raw, client.path)
+    for name, values in read_entries(client, text, client.path):
+        yield judge_entry(client, name, values, governing)
+
+
+def decode_settings(raw: bytes, path: str) -> str:
+    """The text of a client's settings.
+
+    Raises:
+        UnusableSettings: It is not UTF-8.
+    """
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise UnusableSettings(path, "it is not UTF-8") from error
+
+
+def judge_entry(client: Client, name: str, values: object, governing: Governing) -> ClientFinding:
+    """Whether an entry serves the project under its lock, starts a locked server itself, or neither."""
+    entry = _Entry(values) if isinstance(values, Mapping) else _Entry({})
+    kind, why = _judge(entry, governing)
+    starts = entry.shown() or "nothing that can be read"
+    return ClientFinding(path=client.path, client=client.name, name=name, kind=kind, starts=starts, why=why)
+
+
+def _judge(entry: "_Entry", governing: Governing) -> tuple[Kind, str]:
+    if unusual := sorted(set(entry.values) - _READ - _UNTOUCHED - _LIMITING):
+        return "outside", f"`{unusual[0]}` may change what is started, and the lock knows nothing of it"
+    if not entry.is_clear:
+        return "outside", "it does not say in the usual form what is started"
+    if arguments := _arguments_of_ours(entry.command, governing.command):
+        why = _why_not_governed(entry, arguments[1:], governing.project)
+        return ("outside", why) if why else ("governed", "")
+    use = next((use for use in governing.uses if entry.is_locked(use)), None)
+    if use is None:
+        return "outside", "no lock of the project has it"
+    if foreign := sorted(set(entry.variables) - set(use.entry.launch.env if use.entry.launch else ())):
+        return "outside", f"it sets `{foreign[0]}`, which the lock does not name"
+    return "direct", _render_wider(entry, use)
+
+
+class _Entry:
+    """An entry of a client, in the terms that all of them share."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = values
+        arguments = values.get("args", [])
+        self.command = (values["command"], *arguments) if "command" in values and _is_texts(arguments) else ()
+        self.url = values.get("url") or values.get("httpUrl")
+        environment, names = values.get("env", {}), values.get("env_vars", [])
+        self.is_clear = (
+            (bool(self.command) != bool(self.url))
+            and all(isinstance(word, str) for word in (*self.command, self.url or ""))
+            and _is_texts(names)
+            and isinstance(environment, Mapping)
+        )
+        self.variables: dict[str, Any] = {}
+        if self.is_clear:
+            self.variables = {**dict.fromkeys(names, ""), **environment}
+
+    def is_locked(self, use: LockedUse) -> bool:
+        """True if this is the command line or the address of a locked server."""
+        launch = use.entry.launch
+        if launch:
+            return self.command == (launch.command, *launch.args)
+        return bool(self.url) and self.url == use.entry.endpoint
+
+    def shown(self) -> str:
+        """What is started or called, for people: no value of a variable or header, and nothing like a secret."""
+        if self.command:
+            return " ".join(masked_arguments([str(word) for word in self.command]))
+        url = self.url if isinstance(self.url, str) else ""
+        return re.sub(r"^(\w+://)(?:[^/@]*@)?([^/?#]*).*", r"\1\2/…", url) if has_secret(url) else url
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _arguments_of_ours(command: Sequence[str], own: Sequence[str]) -> Sequence[str]:
+    """The arguments that an entry starts this program with; empty if it starts something else, or does not serve."""
+    if not command:
+        return ()
+    size = len(own) if tuple(command[: len(own)]) == tuple(own) else 0
+    if command[0] in _BARE_COMMANDS:
+        size = 1
+    arguments = command[size:] if size else ()
+    return arguments if arguments[:1] == ("serve",) else ()
+
+
+def _why_not_governed(entry: _Entry, arguments: Sequence[str], project: str) -> str:
+    """Why an entry that starts `agent serve` is not held to the lock of this project; empty if it is."""
+    for name, value in sorted(entry.variables.items()):
+        if value and value not in {reference.format(name) for reference in _REFERENCES}:
+            return f"it sets `{name}`, which may change what this program does"
+    given = list(arguments)
+    folder = None
+    while given:
+        option = given.pop(0)
+        if option in _OPTIONS_ALONE:
+            continue
+        if option not in _OPTIONS_WITH_PATH | _OPTIONS_WITH_WORD or not given:
+            return f"it passes `{masked_arguments([option])[0]}` to `agent serve`"
+        word = given.pop(0)
+        if option == "--project":
+            folder = word
+        if option in _OPTIONS_WITH_PATH and not _is_within(os.path.join(folder or project, word), project):
+            return f"`{option}` names a file outside of the project"
+    if folder is None or os.path.realpath(folder) != os.path.realpath(project):
+        return "it serves another folder" if folder else "it does not name the folder that it serves"
+    return ""
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return os.path.commonpath([os.path.realpath(path), os.path.realpath(folder)]) == os.path.realpath(folder)
+
+
+def _render_wider(entry: _Entry, use: LockedUse) -> str:
+    named = entry.values.get("includeTools", entry.values.get("enabled_tools"))
+    if not isinstance(named, list):
+        return "" if use.opens_all else "the client offers every tool of it, and the lock does not open all"
+    wider = [str(tool) for tool in named if tool not in use.tools]
+    return f"the client offers {wider[0]}, which the lock does not open" if wider else ""
