@@ -16,6 +16,10 @@ from agent_resolver.exchange.client.direct import (
 )
 from agent_resolver.exchange.client.entry import Client as Client, ClientEntry as ClientEntry
 from agent_resolver.exchange.client.known import CLIENTS as CLIENTS
+from agent_resolver.exchange.client.removal import (
+    shown_entries as shown_entries,
+    without_entries as without_entries,
+)
 from agent_resolver.exchange.client.settings import (
     UnusableSettings as UnusableSettings,
     read_entries as read_entries,
@@ -43,6 +47,15 @@ from agent_resolver.exchange.merge import (
     Merged as Merged,
     Update as Update,
     merge_entries as merge_entries,
+)
+from agent_resolver.exchange.proposed_requirement import (
+    Certainty as Certainty,
+    ProposedRequirement as ProposedRequirement,
+    Wish as Wish,
+    agent_file_text as agent_file_text,
+    missing_lines as missing_lines,
+    propose_requirements as propose_requirements,
+    with_own_categories as with_own_categories,
 )
 from agent_resolver.exchange.secret_argument import (
     has_secret as has_secret,

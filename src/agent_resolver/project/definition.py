@@ -59,8 +59,10 @@ def confirmed_tools(overlay: bytes | None, server_id: str) -> frozenset[str]:
     return frozenset(path[1] for path in stated_facts(server_id, stated) if path[0] == "toolScopes")
 
 
-def write_pins(index_path: str, index: bytes, changed: Mapping[str, Mapping[str, dict[str, Any]]]) -> list[str]:
-    """Write an index and the definitions that its digests were made of, both or neither; the files that changed.
+def pinned_files(
+    index_path: str, index: bytes, changed: Mapping[str, Mapping[str, dict[str, Any]]]
+) -> dict[str, bytes]:
+    """The content of an index and of the definitions that its digests were made of, by path, in the order of writing.
 
     Args:
         index_path: The index.
@@ -69,7 +71,7 @@ def write_pins(index_path: str, index: bytes, changed: Mapping[str, Mapping[str,
 
     Raises:
         InvalidDefinitions: The file that is there is not one of this kind.
-        FileError: A file cannot be read or written.
+        FileError: A file cannot be read, or would be too large.
     """
     path = definitions_path(index_path)
     kept = {**read_definitions(index_path), **changed}
@@ -77,7 +79,17 @@ def write_pins(index_path: str, index: bytes, changed: Mapping[str, Mapping[str,
     definitions = to_json(ordered)
     if len(definitions) > MAX_DEFINITIONS_BYTES:
         raise OversizeFile(path, f"would be larger than {MAX_DEFINITIONS_BYTES:,} bytes, the most that is kept")
+    # The texts come first: digests without their texts would be pins that no person can compare.
+    return {path: definitions, index_path: index} if ordered else {index_path: index}
+
+
+def write_pins(index_path: str, index: bytes, changed: Mapping[str, Mapping[str, dict[str, Any]]]) -> list[str]:
+    """Write the files of `pinned_files`, all or none; those that changed.
+
+    Raises:
+        InvalidDefinitions: The file that is there is not one of this kind.
+        FileError: A file cannot be read or written.
+    """
     with Batch() as batch:
-        # The texts come first: digests without their texts would be pins that no person can compare.
-        contents = {path: definitions, index_path: index} if ordered else {index_path: index}
+        contents = pinned_files(index_path, index, changed)
         return [each for each, content in contents.items() if batch.write(each, [content])]

@@ -61,11 +61,14 @@ class Session:
         flags: tuple[str, ...] = (),
         trusts: bool = False,
         is_agent_named: bool = False,
+        index: bytes | None = None,
     ) -> None:
         """The session of the agent file at `agent_path`; `trusts` lets the code of its project run this once.
 
         An agent file that the operator named must be there: without it, nothing would govern what it should.
+        `index` is the content of an index that is not written yet.
         """
+        self._index = index
         self.agent_path = agent_path
         self.index_path = index_path
         self.lock_path = lock_path or lock_path_of(agent_path)
@@ -153,7 +156,7 @@ class Session:
     @cached_property
     def index_content(self) -> bytes:
         """The bytes of the index."""
-        return read_bounded(self.index_path, MAX_INDEX_BYTES)
+        return read_bounded(self.index_path, MAX_INDEX_BYTES) if self._index is None else self._index
 
     @cached_property
     def overlay_content(self) -> bytes | None:

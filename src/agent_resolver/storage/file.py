@@ -95,8 +95,11 @@ class Batch:
         """Of each target what to call it, and the temporary file that holds its content."""
         self._folders: dict[str, str] = {}
 
-    def write(self, path: str, content: Iterable[bytes]) -> bool:
-        """Write one file; whether that will change anything. Of two writes to one file the later counts."""
+    def write(self, path: str, content: Iterable[bytes], new_mode: int = 0o666) -> bool:
+        """Write one file; whether that will change anything. Of two writes to one file the later counts.
+
+        A file that is there keeps its mode; one that is not gets `new_mode`, less what the user's mask takes away.
+        """
         with _in_our_words(path):
             target = self._target(path)
             mode = _mode_of_target(path, target)
@@ -104,7 +107,7 @@ class Batch:
             # Content that is at hand is compared before a temporary file is made; the rest, which may be long, after.
             if mode is not None and isinstance(content, list) and same_content(target, content):
                 return False
-            file = create_beside(target)
+            file = create_beside(target, new_mode)
             try:
                 with file:
                     for piece in content:

@@ -1,0 +1,96 @@
+"""What `agent adopt` says."""
+
+import argparse
+from collections.abc import Sequence
+
+from agent_resolver.cli.output import err, out, out_json, out_text, safe, shown
+from agent_resolver.project.adopted_config import ConfigFile, Missing
+from agent_resolver.project.adoption import BACKUP_SUFFIX, Adoption
+from agent_resolver.project.file_change import FileChange, render_change
+
+
+def print_adoption(options: argparse.Namespace, configs: Sequence[ConfigFile], adoption: Adoption) -> None:
+    """Print what was written or would be, or everything that is missing."""
+    changes = [change for change in adoption.changes if change.action != "keep"]
+    if options.json:
+        out_json(_adoption_document(options, configs, adoption, changes))
+        return
+    for config in configs:
+        for name in config.left:
+            out(f"- {name} is switched off in {shown(config.path)}, and stays there")
+    if adoption.missing:
+        _err_missing(adoption.missing)
+        return
+    if not changes:
+        out("Nothing to adopt: every server is governed already")
+        return
+    print_changes(changes, is_dry_run=options.dry_run)
+    _print_servers(adoption)
+    _err_next_steps(configs, adoption, changes, options)
+
+
+def _err_missing(missing: Sequence[Missing]) -> None:
+    err("error: Nothing was written, because something is missing")
+    for each in missing:
+        err(f"  ✗ {each.server}: {each.message}")
+        if each.hint:
+            err(f"    hint: {each.hint}")
+
+
+def print_changes(changes: Sequence[FileChange], *, is_dry_run: bool) -> None:
+    """One line for each file that was written, or the diff of each that would be."""
+    for change in changes:
+        if is_dry_run:
+            # A diff has lines; each of them is made safe, and none may pass for another.
+            out_text("".join(f"{safe(line)}\n" for line in render_change(change).splitlines()))
+        else:
+            word = {"create": "Wrote", "change": "Changed", "remove": "Removed"}[change.action]
+            out(f"✓ {word} {shown(change.path)}")
+    if is_dry_run:
+        out("Nothing was written")
+
+
+def _print_servers(adoption: Adoption) -> None:
+    for requirement in adoption.requirements:
+        out(f"  {requirement.category}: {', '.join(requirement.permissions)} ({requirement.certainty})")
+
+
+def _err_next_steps(
+    configs: Sequence[ConfigFile], adoption: Adoption, changes: Sequence[FileChange], options: argparse.Namespace
+) -> None:
+    if adoption.variables:
+        named = ", ".join(adoption.variables)
+        err(f"note: set these variables where the client starts, since no value is carried over: {named}")
+    copies = [change.path for change in changes if BACKUP_SUFFIX in change.path]
+    if copies:
+        err(f"note: {', '.join(map(shown, copies))} may hold secrets: keep it out of version control")
+    fillable = [config.client.title for config in configs if not config.client.reads_variables]
+    if fillable and adoption.variables:
+        err(f"note: {', '.join(fillable)} reads no variables: fill in their values there yourself")
+    if not options.dry_run:
+        err("hint: look at the drafted scopes with `agent validate`, then trust the folder with `agent trust-folder`")
+
+
+def _adoption_document(
+    options: argparse.Namespace, configs: Sequence[ConfigFile], adoption: Adoption, changes: Sequence[FileChange]
+) -> dict[str, object]:
+    return {
+        "success": not adoption.missing,
+        "configs": [
+            {"path": config.path, "client": config.client.name, "servers": config.names, "left": config.left}
+            for config in configs
+        ],
+        "requirements": adoption.requirements,
+        "missing": adoption.missing,
+        "files": change_documents(changes, is_dry_run=options.dry_run),
+        "variables": adoption.variables,
+    }
+
+
+def change_documents(changes: Sequence[FileChange], *, is_dry_run: bool) -> list[dict[str, object]]:
+    """The files of a report; a dry run has their diffs."""
+    documents: list[dict[str, object]] = []
+    for change in changes:
+        difference = {"diff": render_change(change)} if is_dry_run else {}
+        documents.append({"path": change.path, "action": change.action, **difference})
+    return documents

@@ -1,0 +1,71 @@
+"""Files that a command changes together: shown as a diff first, then written all or none."""
+
+import os
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from agent_resolver.storage.errors import UnwritableFile
+from agent_resolver.storage.file import Batch
+
+Action = Literal["create", "change", "remove", "keep"]
+
+
+class FileChange(Struct, frozen=True, kw_only=True):
+    """The content of one file before and after."""
+
+    path: str
+    before: bytes | None = None
+    """None if there is no such file."""
+    after: bytes | None = None
+    """None if the file is removed."""
+    shown: tuple[str, str] | None = None
+    """What a diff shows of both, where the content itself may hold secrets."""
+    mode: int = 0o666
+    """The mode of a new file, less what the user's mask takes away."""
+
+    @property
+    def action(self) -> Action:
+        """What happens to the file."""
+        if self.before == self.after:
+            return "keep"
+        if self.after is None:
+            return "remove"
+        return "create" if self.before is None else "change"
+
+
+def render_change(change: FileChange) -> str:
+    """A unified diff."""
+    from difflib import unified_diff
+
+    old, new = change.shown or (_text_of(change.before), _text_of(change.after))
+    before, after = (text.splitlines(keepends=True) for text in (old, new))
+    source = "/dev/null" if change.before is None else change.path
+    target = "/dev/null" if change.after is None else change.path
+    lines = unified_diff(before, after, fromfile=source, tofile=target)
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+
+
+def _text_of(content: bytes | None) -> str:
+    return (content or b"").decode(errors="replace")
+
+
+def write_changes(changes: Sequence[FileChange]) -> None:
+    """Write every file, in order, each whole or not at all; a file is removed only when all others are written.
+
+    Raises:
+        UnwritableFile: The disk or its permissions do not allow it, or a new file would be behind a symbolic link.
+            Then no file is removed.
+    """
+    for change in changes:
+        if change.before is None and os.path.lexists(change.path):
+            # A symbolic link that leads nowhere: to follow it would make a file wherever its author likes.
+            raise UnwritableFile(change.path, "is there already, and is not a file")
+    with Batch() as batch:
+        for change in changes:
+            if change.after is not None and change.action != "keep":
+                batch.write(change.path, [change.after], change.mode)
+    for change in changes:
+        if change.after is None:
+            os.unlink(change.path)

@@ -1,0 +1,389 @@
+"""From a client configuration to a lock and a governed configuration."""
+
+import json
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import RAW, contents
+from tests.conftest import Run
+from tests.process import assert_none_is_left
+
+SECRET = "canary-value-of-a-variable"
+
+Config = dict[str, Any]
+
+
+def raw(*arguments: str, **more: Any) -> Config:
+    """A server of a client that starts `raw.py`."""
+    return {"command": sys.executable, "args": ["-I", str(RAW), *arguments], **more}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty project as the current folder."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setattr("agent_resolver.connection.launch._PATIENCE_SECONDS", 0.4)
+    project = tmp_path / "project"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    yield project
+    assert_none_is_left(tmp_path)
+
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def configure(folder: Path) -> Write:
+    """Writes the configuration of a client."""
+
+    def write_config(path: str = ".mcp.json", root: str = "mcpServers", **servers: Config) -> Path:
+        place = folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(json.dumps({root: servers}, indent=2))
+        return place
+
+    return write_config
+
+
+def entries(config: Path, root: str = "mcpServers") -> Config:
+    """The entries of a configuration."""
+    found: Config = json.loads(config.read_text())[root]
+    return found
+
+
+def without_pids(folder: Path) -> dict[str, bytes]:
+    """Every file but the one that the fake servers write."""
+    return {path: content for path, content in contents(folder).items() if path != "pids"}
+
+
+def test_one_command_makes_index_agent_file_lock_and_governed_config(folder: Path, configure: Write, run: Run) -> None:
+    config = configure(one=raw(), two=raw())
+
+    adopted = run("adopt", "--trust")
+
+    assert adopted.code == 0, str(adopted)
+    governed = entries(config)
+    assert list(governed) == ["agent-resolver"]
+    assert governed["agent-resolver"]["args"][0] == "serve"
+    assert run("verify").code == 0
+    locked = json.loads((folder / "agents.lock").read_text())["servers"]
+    assert [server["serverId"] for server in locked] == ["one", "two"]
+    assert all(server["tools"] for server in locked)
+
+
+def test_a_governed_call_works_after_adopting_and_trusting(configure: Write, run: Run) -> None:
+    configure(one=raw())
+
+    assert run("adopt", "--trust").code == 0
+    assert run("trust-folder").code == 0
+    called = run("tools", "call", "one.echo", '{"text": "hello"}')
+
+    assert called.code == 0, str(called)
+    assert "hello" in called.stdout
+
+
+def test_adopting_again_changes_nothing(folder: Path, configure: Write, run: Run) -> None:
+    configure(one=raw())
+    assert run("adopt", "--trust").code == 0
+    before = without_pids(folder)
+
+    again = run("adopt", "--trust")
+
+    assert (again.code, again.stdout) == (0, "Nothing to adopt: every server is governed already\n")
+    assert without_pids(folder) == before
+
+
+def test_a_dry_run_shows_every_change_and_writes_nothing(folder: Path, configure: Write, run: Run) -> None:
+    configure(one=raw(env={"TOKEN_OF_ONE": SECRET}))
+    before = without_pids(folder)
+    os.environ["TOKEN_OF_ONE"] = "set"
+
+    shown = run("adopt", "--trust", "--dry-run")
+
+    del os.environ["TOKEN_OF_ONE"]
+    assert shown.code == 0, str(shown)
+    for name in ("mcp.index.json", "mcp.tools.json", "agents.md", "agents.lock", ".mcp.json"):
+        assert f"+++ {name}" in shown.stdout.replace("./", "")
+    assert "+++ .mcp.json.before-agent-resolver" in shown.stdout
+    assert SECRET not in shown.stdout + shown.stderr
+    assert without_pids(folder) == before
+
+
+def test_nothing_is_started_in_a_folder_that_no_person_trusts(folder: Path, configure: Write, run: Run) -> None:
+    configure(one=raw())
+    before = contents(folder)
+
+    refused = run("adopt")
+
+    assert refused.code == 1
+    assert "is not trusted, and its client configuration starts commands" in refused.stderr
+    assert contents(folder) == before
+
+
+def test_a_missing_variable_is_named_and_nothing_is_started_or_written(
+    folder: Path, configure: Write, run: Run
+) -> None:
+    configure(one=raw(env={"TOKEN_OF_ONE": SECRET}), two=raw())
+    before = contents(folder)
+
+    refused = run("adopt", "--trust")
+
+    assert refused.code == 1
+    assert "✗ one: set `TOKEN_OF_ONE` in the environment" in refused.stderr
+    assert SECRET not in refused.stdout + refused.stderr
+    assert contents(folder) == before
+
+
+def test_a_server_that_does_not_start_is_named_and_nothing_is_written(folder: Path, configure: Write, run: Run) -> None:
+    configure(one=raw(), broken={"command": "no-such-program-here"})
+    before = without_pids(folder)
+
+    refused = run("adopt", "--trust", "--json")
+
+    report = json.loads(refused.stdout)
+    assert (refused.code, report["success"]) == (1, False)
+    assert [missing["server"] for missing in report["missing"]] == ["broken"]
+    assert report["files"] == []
+    assert without_pids(folder) == before
+
+
+def test_values_of_variables_stay_in_the_copy_that_only_the_owner_reads(
+    folder: Path, configure: Write, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = configure(one=raw(env={"TOKEN_OF_ONE": SECRET}))
+    config.chmod(0o644)
+    original = config.read_bytes()
+    monkeypatch.setenv("TOKEN_OF_ONE", "another-value")
+
+    adopted = run("adopt", "--trust")
+
+    assert adopted.code == 0, str(adopted)
+    copy = folder / ".mcp.json.before-agent-resolver"
+    assert copy.read_bytes() == original
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    assert stat.S_IMODE(config.stat().st_mode) == 0o644
+    holding = [path for path, content in contents(folder).items() if SECRET.encode() in content]
+    assert holding == [copy.name]
+    assert entries(config)["agent-resolver"]["env"] == {"TOKEN_OF_ONE": "${TOKEN_OF_ONE}"}
+    assert "set these variables where the client starts" in adopted.stderr
+    assert "another-value" not in adopted.stdout + adopted.stderr
+    assert all(b"another-value" not in content for content in contents(folder).values())
+
+
+def test_an_older_copy_is_never_overwritten(folder: Path, configure: Write, run: Run) -> None:
+    config = configure(one=raw())
+    older = folder / ".mcp.json.before-agent-resolver"
+    older.write_text("the only copy of something")
+
+    assert run("adopt", "--trust").code == 0
+
+    assert older.read_text() == "the only copy of something"
+    assert entries(folder / ".mcp.json.before-agent-resolver-2") != entries(config)
+
+
+def test_a_planted_link_is_not_followed_out_of_the_folder(
+    folder: Path, tmp_path: Path, configure: Write, run: Run
+) -> None:
+    configure(one=raw())
+    outside = tmp_path / "outside"
+    (folder / ".mcp.json.before-agent-resolver").symlink_to(outside)
+    (folder / "agents.md").symlink_to(tmp_path / "elsewhere")
+
+    refused = run("adopt", "--trust")
+
+    assert refused.code != 0
+    assert not outside.exists()
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_configuration_that_leads_out_of_the_folder_must_be_named(
+    folder: Path, tmp_path: Path, configure: Write, run: Run
+) -> None:
+    configure("other.json", one=raw()).rename(tmp_path / "shared.json")
+    (folder / ".mcp.json").symlink_to(tmp_path / "shared.json")
+    before = (tmp_path / "shared.json").read_bytes()
+
+    refused = run("adopt", "--trust")
+
+    assert (refused.code, "leads out of this folder" in refused.stderr) == (1, True)
+    assert (tmp_path / "shared.json").read_bytes() == before
+
+
+def test_only_scopes_like_those_allowed_are_asked_for(folder: Path, configure: Write, run: Run) -> None:
+    configure(one=raw())
+
+    refused = run("adopt", "--trust", "--allow", "read:*")
+    allowed = run("adopt", "--trust", "--allow", "network:*", "--allow", "delete:*")
+
+    assert refused.code == 1
+    assert "none of its scopes is allowed: delete:one, network:one" in refused.stderr
+    assert allowed.code == 0, str(allowed)
+    locked = json.loads((folder / "agents.lock").read_text())["servers"]
+    assert locked[0]["scopes"] == ["delete:one", "network:one"]
+
+
+@pytest.mark.parametrize(
+    "setting", [{"excludeTools": ["die"]}, {"includeTools": ["echo"]}, {"cwd": "/"}, {"envFile": ".env"}]
+)
+def test_a_setting_that_holds_a_server_back_is_not_lost_silently(
+    folder: Path, configure: Write, run: Run, setting: Config
+) -> None:
+    configure(one=raw(**setting))
+    before = contents(folder)
+
+    refused = run("adopt", "--trust")
+
+    assert (refused.code, "cannot be carried over" in refused.stderr) == (1, True)
+    assert contents(folder) == before
+
+
+def test_a_server_that_is_switched_off_stays_off(configure: Write, run: Run) -> None:
+    off = {"command": "no-such-program-here", "disabled": True}
+    config = configure(one=raw(), off=off)
+
+    adopted = run("adopt", "--trust")
+
+    assert adopted.code == 0, str(adopted)
+    assert "off is switched off in .mcp.json, and stays there" in adopted.stdout
+    assert entries(config)["off"] == off
+
+
+def test_an_agent_file_that_is_there_is_used_and_not_edited(folder: Path, configure: Write, run: Run) -> None:
+    configure(one=raw())
+    (folder / "agents.md").write_text("---\nname: mine\nversion: 1.0.0\n---\n")
+    before = without_pids(folder)
+
+    refused = run("adopt", "--trust")
+
+    assert refused.code == 1
+    assert "`./agents.md` does not require it" in refused.stderr
+    line = '- {"category": "one", "permissions": ["delete:one", "network:one"]}'
+    assert f"add below `requires: mcp:`  {line}" in refused.stderr
+    assert without_pids(folder) == before
+
+    text = f"---\nname: mine\nversion: 1.0.0\nrequires:\n  mcp:\n    {line}\n---\n"
+    (folder / "agents.md").write_text(text)
+
+    assert run("adopt", "--trust").code == 0
+    assert (folder / "agents.md").read_text() == text
+
+
+def test_a_constraint_on_unknown_facts_is_reported_with_the_line_to_write(
+    folder: Path, configure: Write, run: Run
+) -> None:
+    configure(one=raw())
+    requires = 'requires: {mcp: [{"category": "one", "permissions": ["delete:one"]}]}'
+    constraints = "constraints: {data: {residency: eu-only}}"
+    (folder / "agents.md").write_text(f"---\nname: mine\nversion: 1.0.0\n{requires}\n{constraints}\n---\n")
+
+    refused = run("adopt", "--trust")
+
+    assert refused.code == 1
+    assert "residency" in refused.stderr
+    assert "mcp.overlay.yaml" in refused.stderr
+    assert not (folder / "agents.lock").exists()
+
+
+def test_an_entry_of_our_name_that_serves_something_else_is_kept(folder: Path, configure: Write, run: Run) -> None:
+    other = {"command": "agent", "args": ["serve", "--project", "/somewhere/else"]}
+    config = configure(one=raw(), **{"agent-resolver": other})
+    before = without_pids(folder)
+
+    refused = run("adopt", "--trust")
+
+    assert (refused.code, "serves something else" in refused.stderr) == (1, True)
+    assert without_pids(folder) == before
+    assert entries(config)["agent-resolver"] == other
+
+
+def test_a_lock_of_another_tool_is_not_overwritten(folder: Path, configure: Write, run: Run) -> None:
+    configure(one=raw())
+    (folder / "agents.lock").write_text("not ours")
+    before = without_pids(folder)
+
+    refused = run("adopt", "--trust")
+
+    assert (refused.code, "was not written by `agent resolve`" in refused.stderr) == (1, True)
+    assert without_pids(folder) == before
+
+
+def test_without_probing_the_scopes_must_be_stated(folder: Path, configure: Write, run: Run) -> None:
+    configure(one=raw())
+
+    refused = run("adopt", "--no-probe")
+    overlay = "servers:\n  one:\n    scopes: [use]\n    toolScopes: {echo: [use]}\n"
+    (folder / "mcp.overlay.yaml").write_text(overlay)
+    adopted = run("adopt", "--no-probe")
+
+    assert (refused.code, "which scopes it has is not known" in refused.stderr) == (1, True)
+    assert adopted.code == 0, str(adopted)
+    assert not (folder / "pids").exists()
+    locked = json.loads((folder / "agents.lock").read_text())["servers"]
+    assert (locked[0]["scopes"], locked[0]["toolScopes"]) == (["use"], {"echo": ["use"]})
+
+
+def test_every_configuration_of_the_folder_is_adopted(folder: Path, configure: Write, run: Run) -> None:
+    code = configure(".vscode/mcp.json", "servers", one=raw())
+    cursor = configure(".cursor/mcp.json", two=raw())
+    codex = folder / ".codex" / "config.toml"
+    codex.parent.mkdir()
+    arguments = json.dumps(raw()["args"])
+    codex.write_text(f'# Mine.\nmodel = "m"\n\n[mcp_servers.three]\ncommand = "{sys.executable}"\nargs = {arguments}\n')
+
+    adopted = run("adopt", "--trust")
+
+    assert adopted.code == 0, str(adopted)
+    assert list(entries(code, "servers")) == list(entries(cursor)) == ["agent-resolver"]
+    assert codex.read_text().startswith('# Mine.\nmodel = "m"\n')
+    assert "[mcp_servers.agent-resolver]" in codex.read_text()
+    assert "three" not in codex.read_text()
+    locked = json.loads((folder / "agents.lock").read_text())["servers"]
+    assert [server["serverId"] for server in locked] == ["one", "three", "two"]
+
+
+def test_two_servers_of_one_name_are_a_conflict(folder: Path, configure: Write, run: Run) -> None:
+    configure(one=raw())
+    configure(".cursor/mcp.json", one=raw("deaf"))
+    before = contents(folder)
+
+    refused = run("adopt", "--trust")
+
+    assert (refused.code, "give one of the two another name" in refused.stderr) == (1, True)
+    assert contents(folder) == before
+
+
+def test_a_secret_among_arguments_is_refused_without_showing_it(folder: Path, configure: Write, run: Run) -> None:
+    configure(one=raw("--token", "sk-canary-0123456789abcdef"))
+
+    refused = run("adopt", "--trust")
+
+    assert (refused.code, "looks like a secret" in refused.stderr) == (1, True)
+    assert "canary" not in refused.stdout + refused.stderr
+    assert list(contents(folder)) == [".mcp.json"]
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [("{", 1), ("[]", 1), ('{"mcpServers": 3}', 1), ('{"mcpServers": {"x": 3}}', 1), ("{}", 0), ("", 0)],
+)
+def test_a_configuration_that_is_none_gets_an_error(folder: Path, run: Run, content: str, code: int) -> None:
+    (folder / ".mcp.json").write_text(content)
+
+    assert run("adopt", "--trust").code == code
+    assert (folder / ".mcp.json").read_text() == content
+
+
+def test_where_there_is_no_configuration_the_places_are_named(folder: Path, run: Run) -> None:
+    refused = run("adopt")
+    unknown = run("adopt", "settings.json")
+
+    assert (refused.code, "`.mcp.json`" in refused.stderr) == (2, True)
+    assert (unknown.code, "--client" in unknown.stderr) == (2, True)
+    assert contents(folder) == {}

@@ -1,0 +1,115 @@
+"""What an agent file is proposed to require."""
+
+import json
+
+from agent_resolver.exchange import (
+    CLIENTS,
+    ProposedRequirement,
+    Wish,
+    agent_file_text,
+    propose_requirements,
+    shown_entries,
+    with_own_categories,
+    without_entries,
+)
+from agent_resolver.schema import IndexEntry, Server, parse_agent_file
+
+
+def server(server_id: str, *categories: str, **more: object) -> Server:
+    """A server with two scopes."""
+    values = {"scopes": ("read:x", "write:x"), "tool_scopes": {"get": ("read:x",), "put": ("write:x",)}, **more}
+    return Server(server_id, "1", "https://x.example", categories, **values)  # type: ignore[arg-type]
+
+
+def entry(server_id: str, *categories: str) -> IndexEntry:
+    """An entry that states nothing else."""
+    return IndexEntry(id=server_id, endpoint="https://x.example", categories=categories)
+
+
+def test_a_server_without_a_category_of_its_own_gets_its_id() -> None:
+    entries = [entry("a", "code"), entry("b", "code"), entry("c", "chat")]
+
+    found = with_own_categories(entries, ["a", "c"])
+
+    assert [item.categories for item in found] == [("code", "a"), ("code",), ("chat",)]
+
+
+def test_the_category_that_is_the_id_comes_before_others() -> None:
+    servers = [server("Git_Hub", "code", "git-hub"), server("b", "b", "chat")]
+
+    found = propose_requirements(servers, [Wish("Git_Hub", "x"), Wish("b", "x")])
+
+    assert [item.category for item in found] == ["git-hub", "b"]
+
+
+def test_only_the_scopes_of_named_tools_are_asked_for() -> None:
+    (named,) = propose_requirements([server("a", "a")], [Wish("a", "x.md", ("get",))])
+    (whole,) = propose_requirements([server("a", "a")], [Wish("a", "x.md", ("get",)), Wish("a", "y.md")])
+
+    assert (named.permissions, named.certainty) == (("read:x",), "stated")
+    assert whole.permissions == ("read:x", "write:x")
+    assert whole.why.startswith("x.md, y.md names it")
+
+
+def test_drafted_scopes_are_derived_and_unknown_ones_are_not_guessed() -> None:
+    (drafted,) = propose_requirements([server("a", "a", drafted=("get",))], [Wish("a", "x")])
+    (unknown,) = propose_requirements([server("a", "a", scopes=None)], [Wish("a", "x")])
+    (tool,) = propose_requirements([server("a", "a")], [Wish("a", "x", ("other",))])
+
+    assert drafted.certainty == "derived"
+    assert (unknown.permissions, tool.permissions) == ((), ())
+    assert "which scopes open `other` is not known" in tool.why
+
+
+def test_scopes_that_are_not_allowed_are_not_asked_for() -> None:
+    (some,) = propose_requirements([server("a", "a")], [Wish("a", "x")], ["read:*"])
+    (none,) = propose_requirements([server("a", "a")], [Wish("a", "x")], ["delete:*"])
+
+    assert some.permissions == ("read:x",)
+    assert (none.permissions, none.why) == ((), "none of its scopes is allowed: read:x, write:x")
+
+
+def test_a_line_break_in_a_name_adds_no_line_to_the_agent_file() -> None:
+    attack = 'x"\n    - category: stolen\n      permissions: [all]\n#'
+    requirement = ProposedRequirement(
+        server="a", category=attack, permissions=(attack,), certainty="derived", why=f"{attack} names it"
+    )
+
+    agent = parse_agent_file(agent_file_text("n", "agent init", [requirement]).replace("\\n", " ").encode())
+
+    assert len(agent.requires.mcp) == 1
+    assert agent.requires.mcp[0].category.startswith('x"')
+
+
+def test_entries_are_taken_out_and_the_rest_of_the_text_stays() -> None:
+    text = '{\n  // Mine.\n  "other": 1,\n  "mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}\n}\n'
+    toml = '# Mine.\n[mcp_servers.a]\ncommand = "x"\n\n[mcp_servers.b]\ncommand = "y"\n\n[other]\nkey = 1 # Stays.\n'
+
+    found = without_entries(CLIENTS["claude-code"], text, ["a"], "f")
+    table = without_entries(CLIENTS["codex"], toml, ["a"], "f")
+    empty = without_entries(CLIENTS["codex"], toml, ["a", "b"], "f")
+
+    assert found.startswith('{\n  // Mine.\n  "other": 1,\n')
+    assert '"a"' not in found
+    assert '"b"' in found
+    assert "mcp_servers.a" not in table
+    assert table.endswith('[mcp_servers.b]\ncommand = "y"\n\n[other]\nkey = 1 # Stays.\n')
+    assert "mcp_servers" not in empty
+    assert "key = 1 # Stays." in empty
+
+
+def test_shown_entries_hold_no_value_of_a_variable_header_or_unknown_key() -> None:
+    entry_values = {
+        "command": "x",
+        "args": ["--token", "canary"],
+        "env": {"NAME": "canary"},
+        "headers": {"Authorization": "canary"},
+        "oauth": {"clientSecret": "canary"},
+        "note": "canary",
+    }
+    text = json.dumps({"mcpServers": {"a": entry_values, "b": "canary", "c": {"url": "https://u:canary@x.example"}}})
+
+    shown = shown_entries(CLIENTS["claude-code"], text, "f")
+
+    assert "canary" not in json.dumps(shown)
+    assert shown["a"]["env"] == {"NAME": "…"}
