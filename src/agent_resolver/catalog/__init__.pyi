@@ -5,7 +5,7 @@ from agent_resolver.catalog.capability import (
     derived_capabilities as derived_capabilities,
 )
 from agent_resolver.catalog.catalog import MAX_PAGE as MAX_PAGE, Catalog as Catalog
-from agent_resolver.catalog.client_folder import eager_folders as eager_folders
+from agent_resolver.catalog.client_folder import client_folders as client_folders, eager_folders as eager_folders
 from agent_resolver.catalog.cursor import decode_cursor as decode_cursor, encode_cursor as encode_cursor
 from agent_resolver.catalog.entry import Definition as Definition, Entry as Entry
 from agent_resolver.catalog.errors import (

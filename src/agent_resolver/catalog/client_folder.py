@@ -26,3 +26,14 @@ def eager_folders(root: str) -> Iterator[tuple[str, str]]:
         # No folder whose name begins with a dot is searched, unless it is the root itself.
         elif place.endswith(f"/{above}/") and os.path.isdir(inner) and not os.path.islink(inner):
             yield inner, client
+
+
+def client_folders(project: str) -> list[tuple[str, str]]:
+    """Each folder of a project that a client loads whole by itself, with the client; symbolic links are left alone."""
+    top = os.path.realpath(project)
+    found = ((os.path.normpath(os.path.join(project, folder)), client) for folder, client in _EAGER.items())
+    return [(path, client) for path, client in found if os.path.isdir(path) and _is_itself(path, project, top)]
+
+
+def _is_itself(path: str, project: str, top: str) -> bool:
+    return os.path.realpath(path) == os.path.join(top, os.path.relpath(path, project))

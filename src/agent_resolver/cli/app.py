@@ -38,6 +38,7 @@ exit codes:
 _EXTRA_MODULES: Final = {"anyio", "cryptography", "httpx2", "joserfc", "jsonschema_rs", "mcp", "mcp_types"}
 
 COMMANDS: Final = (
+    "init",
     "adopt",
     "validate",
     "discover",

@@ -1,3 +1,9 @@
+from agent_resolver.exchange.agent_use import (
+    KnownNames as KnownNames,
+    ServerMention as ServerMention,
+    inline_servers as inline_servers,
+    server_mentions as server_mentions,
+)
 from agent_resolver.exchange.category import categories_of as categories_of, category_aliases as category_aliases
 from agent_resolver.exchange.client.check import (
     ClientFinding as ClientFinding,

@@ -24,6 +24,7 @@ class Wish(Struct, frozen=True):
     """The file, or files, for people."""
     tools: tuple[str, ...] = ()
     """The only tools that it names; empty for all."""
+    certainty: Certainty = "stated"
 
 
 class ProposedRequirement(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -80,7 +81,8 @@ def _joined(wishes: Iterable[Wish]) -> dict[str, Wish]:
         places = dict.fromkeys((*other.where.split(", "), *wish.where.split(", ")))
         # A file that names no tools wants all of them.
         tools = tuple(dict.fromkeys((*other.tools, *wish.tools))) if other.tools and wish.tools else ()
-        found[wish.server_id] = Wish(wish.server_id, ", ".join(places), tools)
+        is_stated = "stated" in {other.certainty, wish.certainty}
+        found[wish.server_id] = Wish(wish.server_id, ", ".join(places), tools, "stated" if is_stated else "derived")
     return found
 
 
@@ -97,17 +99,17 @@ def _propose(server: Server, category: str, wish: Wish, allowed: Sequence[str]) 
 def _scopes_for(server: Server, wish: Wish) -> tuple[set[str], Certainty, str]:
     named = f"{wish.where} names it"
     if not server.scopes:
-        return set(), "stated", f"{named}; which scopes it has is not known"
+        return set(), wish.certainty, f"{named}; which scopes it has is not known"
     needs = server.tool_scopes or {}
     unknown = [tool for tool in wish.tools if tool not in needs]
     if unknown:
-        return set(), "stated", f"{named}; which scopes open `{unknown[0]}` is not known"
+        return set(), wish.certainty, f"{named}; which scopes open `{unknown[0]}` is not known"
     tools = wish.tools or tuple(needs)
     scopes = {scope for tool in wish.tools for scope in needs[tool]} or set(server.scopes)
     which = "the tools that it names" if wish.tools else "every tool"
     if any(tool in server.drafted for tool in tools):
         return scopes, "derived", f"{named}; the scopes of {which} are drafted from what the server says"
-    return scopes, "stated", f"{named}; the index states the scopes of {which}"
+    return scopes, wish.certainty, f"{named}; the index states the scopes of {which}"
 
 
 def _own_category(server_id: str, pairs: Iterable[tuple[str, Sequence[str]]]) -> str:
