@@ -18,6 +18,13 @@ from agent_resolver.catalog.errors import (
 from agent_resolver.catalog.index import CatalogIndex as CatalogIndex
 from agent_resolver.catalog.listing import Verdict as Verdict
 from agent_resolver.catalog.mention import Dangling as Dangling, dangling_mentions as dangling_mentions
+from agent_resolver.catalog.mention_rewrite import (
+    LeftMention as LeftMention,
+    Moved as Moved,
+    Rewriting as Rewriting,
+    moved_agents as moved_agents,
+    rewrite_mentions as rewrite_mentions,
+)
 from agent_resolver.catalog.naming import Named as Named, addresses as addresses
 from agent_resolver.catalog.query import Changes as Changes, Judge as Judge, Query as Query, View as View
 from agent_resolver.catalog.reader import read_entry as read_entry, refused_name as refused_name

@@ -74,4 +74,8 @@ from agent_resolver.exchange.source_file import (
     SourcesReading as SourcesReading,
     read_sources as read_sources,
 )
-from agent_resolver.exchange.toml_edit import NotToml as NotToml, with_toml_table as with_toml_table
+from agent_resolver.exchange.toml_edit import (
+    NotToml as NotToml,
+    with_toml_item as with_toml_item,
+    with_toml_table as with_toml_table,
+)

@@ -95,3 +95,34 @@ def _value(value: str | list[str]) -> str:
 def _one_escape(pair: re.Match[str]) -> str:
     character: str = json.loads(f'"{pair[0]}"')
     return f"\\U{ord(character):08x}"
+
+
+def with_toml_item(text: str, table: str, key: str, item: str) -> str:
+    """The text with one more text in the list `key` of `[table]`; both are made where they are missing.
+
+    Raises:
+        NotToml: The text is not TOML.
+        CannotEdit: It cannot be added without touching something else.
+    """
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    before = read_toml(text)
+    values = before.get(table, {})
+    listed = values.get(key, []) if isinstance(values, dict) else None
+    if not isinstance(listed, list):
+        raise CannotEdit(f"`{table}.{key}` is not a list")
+    mark = "\ufeff" if text.startswith("\ufeff") else ""
+    try:
+        document: Any = tomlkit.parse(text.removeprefix(mark))
+        if table not in document:
+            document.add(table, tomlkit.table())
+        if key not in document[table]:
+            document[table].add(key, [])
+        document[table][key].append(item)
+        edited = mark + tomlkit.dumps(document)
+    except (TOMLKitError, RecursionError) as error:
+        raise CannotEdit(f"`{table}.{key}` cannot be added to: {error}") from error
+    if read_toml(edited) != {**before, table: {**values, key: [*listed, item]}}:
+        raise CannotEdit(f"`{table}.{key}` is written in a way that nothing can be added to")
+    return edited

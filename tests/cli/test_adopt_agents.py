@@ -1,0 +1,141 @@
+"""Agent files move out of folders that a client loads whole into a served catalog."""
+
+import json
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import contents
+from tests.conftest import Run
+
+REVIEWER = "---\nname: reviewer\ndescription: Reviews\n---\nHands over to @writer, and to the writer agent.\n"
+WRITER = "---\nname: writer\ndescription: Writes\n---\nWrites.\n"
+CLAUDE = "Ask @reviewer or @agent-writer. In code: `@reviewer`.\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with two agents of a client and a text that mentions them."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    project = tmp_path / "project"
+    (project / ".claude" / "agents" / "team").mkdir(parents=True)
+    (project / ".claude" / "agents" / "reviewer.md").write_text(REVIEWER)
+    (project / ".claude" / "agents" / "team" / "writer.md").write_text(WRITER)
+    (project / ".claude" / "agents" / "README.md").write_text("No agent.\n")
+    (project / "CLAUDE.md").write_text(CLAUDE)
+    monkeypatch.chdir(project)
+    return project
+
+
+def test_agents_move_into_the_served_catalog_with_their_mentions(folder: Path, run: Run) -> None:
+    moved = run("adopt", "--agents")
+
+    assert moved.code == 0, str(moved)
+    served = "@agent-resolver:agent://"
+    assert (folder / "agents" / "reviewer.md").read_text() == REVIEWER.replace("@writer", f"{served}writer")
+    assert (folder / "agents" / "team" / "writer.md").read_text() == WRITER
+    expected = f"Ask {served}reviewer or {served}writer. In code: `@reviewer`.\n"
+    assert (folder / "CLAUDE.md").read_text() == expected
+    assert not (folder / ".claude" / "agents" / "reviewer.md").exists()
+    assert (folder / ".claude" / "agents" / "README.md").exists()
+    assert "README.md stays" in moved.stdout
+    assert "left as it is: @reviewer (CLAUDE.md:1:" in moved.stdout
+    assert "left as it is: the writer agent (agents/reviewer.md:5:" in moved.stdout
+    names = [agent["name"] for agent in json.loads(run("catalog", "list", "--json").stdout)]
+    assert names == ["reviewer", "writer"]
+    assert run("catalog", "lint", "CLAUDE.md", "agents/reviewer.md").code == 0
+
+
+def test_a_dry_run_shows_a_diff_and_moves_nothing(folder: Path, run: Run) -> None:
+    before = contents(folder)
+
+    shown = run("adopt", "--agents", "--dry-run")
+
+    assert shown.code == 0
+    assert "-Ask @reviewer or @agent-writer." in shown.stdout
+    assert "+++ agents/reviewer.md" in shown.stdout
+    assert "--- .claude/agents/reviewer.md" in shown.stdout
+    assert contents(folder) == before
+
+
+def test_the_commands_that_undo_it_restore_every_byte(folder: Path, run: Run) -> None:
+    before = contents(folder)
+
+    moved = json.loads(run("adopt", "--agents", "--json").stdout)
+    for command in moved["undo"]:
+        subprocess.run(shlex.split(command), check=True)
+
+    assert contents(folder) == before
+
+
+def test_moving_again_changes_nothing(folder: Path, run: Run) -> None:
+    assert run("adopt", "--agents").code == 0
+    before = contents(folder)
+
+    again = run("adopt", "--agents")
+
+    assert (again.code, "Nothing to move" in again.stdout) == (0, True)
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("path", ["agents/reviewer.md", "CLAUDE.md.before-agent-resolver"])
+def test_a_file_in_the_way_stops_all_of_it(folder: Path, run: Run, path: str) -> None:
+    (folder / path).parent.mkdir(exist_ok=True)
+    (folder / path).write_text("mine")
+    before = contents(folder)
+
+    refused = run("adopt", "--agents")
+
+    assert (refused.code, f"✗ {path} is there already" in refused.stderr) == (1, True)
+    assert contents(folder) == before
+
+
+def test_two_agents_that_would_share_a_file_are_refused(folder: Path, run: Run) -> None:
+    (folder / ".github" / "agents").mkdir(parents=True)
+    (folder / ".github" / "agents" / "reviewer.md").write_text(REVIEWER)
+    before = contents(folder)
+
+    assert run("adopt", "--agents").code == 1
+    assert contents(folder) == before
+    assert run("adopt", "--agents", ".github/agents").code == 0
+
+
+def test_the_catalog_of_the_settings_learns_of_the_folder(folder: Path, run: Run) -> None:
+    (folder / "agent.toml").write_text('# Mine.\n[catalog]\nroots = ["shared"] # Stays.\n')
+    (folder / "shared").mkdir()
+
+    assert run("adopt", "--agents").code == 0
+
+    assert (folder / "agent.toml").read_text() == '# Mine.\n[catalog]\nroots = ["shared", "agents"] # Stays.\n'
+    names = [agent["name"] for agent in json.loads(run("catalog", "list", "--json").stdout)]
+    assert names == ["reviewer", "writer"]
+
+
+def test_links_are_neither_moved_nor_followed(folder: Path, tmp_path: Path, run: Run) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.md").write_text(WRITER)
+    (folder / ".claude" / "agents" / "linked.md").symlink_to(outside / "secret.md")
+    (folder / ".github").mkdir()
+    (folder / ".github" / "agents").symlink_to(outside)
+    (folder / "AGENTS.md").symlink_to(outside / "secret.md")
+
+    assert run("adopt", "--agents").code == 0
+
+    assert (outside / "secret.md").read_text() == WRITER
+    assert sorted(path.name for path in (folder / "agents").rglob("*.md")) == ["reviewer.md", "writer.md"]
+
+
+@pytest.mark.parametrize("named", [".", "agents", "agents/below"])
+def test_the_served_folder_is_not_moved_into_itself(folder: Path, run: Run, named: str) -> None:
+    (folder / "agents" / "below").mkdir(parents=True)
+
+    assert run("adopt", "--agents", named).code == 1
+
+
+def test_options_for_servers_have_no_place_beside_agents(folder: Path, run: Run) -> None:
+    assert run("adopt", "--client", "vscode", "--agents").code == 2
+    assert run("adopt", "--agents", "no-such-folder").code == 2
+    assert (folder / ".claude" / "agents" / "reviewer.md").exists()
