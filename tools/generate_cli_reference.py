@@ -52,6 +52,23 @@ Files are written whole or not at all, so `-` is refused as the name of one.
 """
 
 NOTES = {
+    "init": """\
+In an empty folder, writes `agents.md` and `mcp.index.json`, which resolve at once. Beside a client configuration or agent
+files, [proposes](adopt.md#begin-with-a-proposal) an index from the configuration, and an agent file that requires what
+the agent files name, and says of each line whether it is stated, derived or guessed. At a terminal it asks before it
+writes a proposal. Starts no server. Files that are there are used and never overwritten.
+
+Exits 0 if a file was written or would be; 1 if both files are there already, or nothing can be proposed; 2 if a file
+cannot be read.""",
+    "adopt": """\
+Takes the servers of [client configurations](adopt.md) into the index, asks each for its tools, drafts scopes, writes an
+agent file that requires them and its lock, and replaces them in the configuration by one entry that serves the agent
+under the lock. The configuration as it was is kept beside it. Everything is planned first: if anything is missing, each
+server is named with what to do, and no file changes. To adopt again changes nothing. With `--no-probe` no server is
+started or called. With `--agents`, [agent files move](adopt.md#serve-the-agents-of-a-client) into `agents` instead.
+
+Exits 0; 1 if something is missing, if the folder is not trusted, or a file is in the way; 2 if there is no configuration
+or a file cannot be read.""",
     "validate": """\
 Reads both files to the end and reports [every fault](reason-codes.md#what-validate-reports) with its place. If
 `--index` is not given and `./mcp.index.json` does not exist, only the agent file is checked. Writes nothing. If both
@@ -73,6 +90,37 @@ that use the network, and calls no tool. What a person stated is never replaced,
 
 Exits 0; 1 if a server could not be asked or is not what is pinned, if the folder is not trusted, or if the index is
 invalid; 2 if it names no server or the index cannot be read.""",
+    "index import": """\
+Reads local files and folders of [seven formats](index-import.md#formats), merges them into the index by
+[one rule](index-import.md#how-sources-are-merged), and reports what an entry cannot say: variables to set, values to
+fill in, access that is not granted, conflicts. Of many notes of one kind the text shows how many there are; `--all`
+shows each. Opens no connection. An index that says all of it already is left untouched.
+
+Exits 0 if a server was imported; 1 if none was, if the index is invalid, or with `--strict` if any entry was refused; 2
+if a source cannot be read.""",
+    "index list": """\
+A line for each server with its categories and the facts that are not known, of the index with its
+[overlay](index-import.md#what-is-not-known). Shows the first 50; `--all` shows each. Writes nothing.
+
+Exits 0, also if no server is left; 1 if the index or the overlay is invalid, 2 if the index cannot be read.""",
+    "index show": """\
+Every fact with the file and line that states it, the index or the overlay, and for what is not known the overlay line
+to write. The name that a server has in its source is understood as well. What looks like a secret among the arguments
+is masked. Writes nothing.
+
+Exits 0; 1 if there is no such server, or the index or the overlay is invalid, 2 if the index cannot be read.""",
+    "index search": """\
+Looks for the words in id, name, categories and description, in this order of weight, and lists the servers that have
+the most of them, the best first. The same index gives the same order. Shows the first 20; `--all` shows each. Writes
+nothing.
+
+Exits 0; 1 if no server is found, or the index or the overlay is invalid, 2 if the index cannot be read.""",
+    "index coverage": """\
+Counts the servers of which every fact is known, and those that lack each fact. With an agent file, for each requirement
+that fails, it lists the servers that only unknown facts keep from serving it, with the overlay line to write if it is
+so; without one, the categories with the most incomplete servers. Writes nothing.
+
+Exits 0, whatever is missing; 1 if a file is invalid, 2 if one cannot be read.""",
     "resolve": """\
 Chooses by [fixed rules](resolution.md) and writes [the lock](file-formats.md#agentslock), with `--explain` also
 [the explanation](file-formats.md#agentsresolutionjson). A failed resolution writes no lock, but does write the
