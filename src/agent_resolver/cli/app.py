@@ -48,6 +48,7 @@ COMMANDS: Final = (
     "diff",
     "workspace",
     "report",
+    "export",
     "catalog",
     "plan",
     "serve",

@@ -61,7 +61,7 @@ class LockedUse(Struct, frozen=True, kw_only=True):
         return self.is_listed and not self.refused
 
 
-class Loss(Struct, frozen=True):
+class Loss(Struct, frozen=True, rename={"is_permission": "permission"}):
     """Something that a client cannot express."""
 
     server: str
