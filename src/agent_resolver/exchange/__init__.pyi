@@ -1,3 +1,5 @@
+from agent_resolver.exchange.allowlist import AllowList as AllowList, allow_list as allow_list
+from agent_resolver.exchange.bill import Bill as Bill, BillServer as BillServer, bill_of as bill_of
 from agent_resolver.exchange.category import categories_of as categories_of, category_aliases as category_aliases
 from agent_resolver.exchange.client.check import (
     ClientFinding as ClientFinding,
@@ -21,6 +23,7 @@ from agent_resolver.exchange.client.settings import (
     read_entries as read_entries,
     write_entries as write_entries,
 )
+from agent_resolver.exchange.cyclonedx_bill import cyclonedx_text as cyclonedx_text
 from agent_resolver.exchange.format import FORMATS as FORMATS, Format as Format, recognise as recognise
 from agent_resolver.exchange.imported import (
     Imported as Imported,
@@ -44,6 +47,7 @@ from agent_resolver.exchange.merge import (
     Update as Update,
     merge_entries as merge_entries,
 )
+from agent_resolver.exchange.purl import package_url_of as package_url_of
 from agent_resolver.exchange.secret_argument import (
     has_secret as has_secret,
     masked_arguments as masked_arguments,
@@ -55,4 +59,5 @@ from agent_resolver.exchange.source_file import (
     SourcesReading as SourcesReading,
     read_sources as read_sources,
 )
+from agent_resolver.exchange.spdx_bill import spdx_document as spdx_document, spdx_text as spdx_text
 from agent_resolver.exchange.toml_edit import NotToml as NotToml, with_toml_table as with_toml_table

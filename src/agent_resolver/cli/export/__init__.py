@@ -61,12 +61,7 @@ def add_to(commands: Commands) -> None:
 
 def _import_and_run(options: argparse.Namespace) -> int:
     _check_options(options)
-    if options.format is None:
-        module = "settings"
-    elif options.format == "allowlist":
-        module = "allow"
-    else:
-        module = "bill"
+    module = {None: "settings", "allowlist": "allow"}.get(options.format, "bill")
     code: int = import_module(f"agent_resolver.cli.export.{module}").run(options)
     return code
 
