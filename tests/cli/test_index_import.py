@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from agent_resolver.cli.index.importing import FORMAT_NAMES
+from agent_resolver.exchange import FORMATS
 from tests.cli.conftest import Snapshot, contents
 from tests.conftest import Run
 
@@ -164,6 +166,11 @@ def test_a_wrong_question_is_exit_2(folder: Path, run: Run, arguments: tuple[str
 
     assert ran.code == 2
     assert message in ran.stderr
+
+
+def test_every_format_can_be_asked_for() -> None:
+    """The command names them itself, so that its help does not load them."""
+    assert sorted(each.name for each in FORMATS) == list(FORMAT_NAMES)
 
 
 def test_a_file_that_is_not_an_index_is_not_overwritten(folder: Path, run: Run) -> None:

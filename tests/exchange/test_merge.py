@@ -50,6 +50,14 @@ def test_the_way_to_reach_a_server_is_one_fact() -> None:
     assert conflicts(*merged.conflicts) == [("reach", "one", "two")]
 
 
+def test_a_secret_in_a_hand_written_address_is_not_reported() -> None:
+    mine = IndexEntry(id="w", version="1.0.0", categories=("x",), endpoint="https://w.example?token=hunter2")
+
+    merged = merge_entries([mine], [Batch("one", (entry(),))])
+
+    assert "hunter2" not in str(merged.conflicts)
+
+
 def test_a_hand_written_entry_wins_over_an_imported_one() -> None:
     mine = IndexEntry(
         id="w", version="1.0.0", categories=("mine",), endpoint="https://w.example", scopes=("read",),

@@ -83,12 +83,16 @@ def test_a_required_argument_without_a_value_is_a_place_to_fill_in() -> None:
 
 
 def test_options_of_a_container_are_not_granted() -> None:
-    arguments = [{"type": "named", "name": "-v", "value": "/:/host"}]
+    arguments = [
+        {"type": "named", "name": "-v", "value": "/:/host"},
+        {"type": "named", "name": "-e", "value": "KEY_TOKEN=hunter2"},
+    ]
     package = {"registryType": "oci", "identifier": "acme/w:1.0", "runtimeArguments": arguments}
     result = imported({**SERVER, "packages": [package]})
 
     assert "/:/host" not in started(result.entries[0])
-    assert noted(result, NoteKind.GRANT) == [("-v", "/:/host")]
+    assert noted(result, NoteKind.GRANT) == [("-v", "/:/host", "-e", "***")]
+    assert "hunter2" not in str(result)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -151,7 +152,7 @@ def test_arbitrary_bytes_never_get_past_the_readers(tmp_path: Path) -> None:
     read_sources([str(tmp_path)])
 
 
-VALUES = [None, True, 5, "x", "", [], ["x"], [5], {}, {"x": 5}, {"name": "x"}, [{"name": "x"}], [{}]]
+VALUES: list[Any] = [None, True, 5, "x", "", [], ["x"], [5], {}, {"x": 5}, {"name": "x"}, [{"name": "x"}], [{}]]
 KEYS = [
     "name", "type", "image", "meta", "about", "remote", "run", "config", "packages", "remotes", "version", "_meta",
     "transport", "tier", "tools", "tags", "env_vars", "args", "permissions", "installations", "command", "env", "url",

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Struct, structs
 
 from agent_resolver.exchange.imported import Note, NoteKind
-from agent_resolver.exchange.secret_argument import masked_arguments
+from agent_resolver.exchange.secret_argument import has_secret, masked_arguments
 from agent_resolver.exchange.server_id import assign_ids, mapped_id
 from agent_resolver.schema.index import UNVERSIONED, IndexEntry, ServerData, ServerTrust
 
@@ -222,7 +222,7 @@ def _render_value(fact: str, value: Any) -> str:  # noqa: ANN401 - any fact
         shown = " ".join([launch.command, *masked_arguments(launch.args)])
         return f"`{shown}`"
     if fact == "reach":
-        return f"`{value['endpoint']}`"
+        return "`***`" if has_secret(value["endpoint"]) else f"`{value['endpoint']}`"
     return f"`{msgspec.json.encode(value).decode()}`"
 
 

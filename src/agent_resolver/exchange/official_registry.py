@@ -29,6 +29,7 @@ from agent_resolver.exchange.launch_record import (
     pypi_launch,
 )
 from agent_resolver.exchange.part import Part, import_each
+from agent_resolver.exchange.secret_argument import masked_arguments
 from agent_resolver.schema.index import IndexEntry, Launch
 from agent_resolver.schema.issue import IssueCode
 from agent_resolver.schema.vocabulary import Status, Transport
@@ -181,8 +182,9 @@ def _launch_of(package: Part, name: str, notes: list[Note]) -> Launch:
         launch = _LAUNCHERS[kind](identifier, version, before, after)
         return structs.replace(launch, env=required, transport=transport)
     if before:
-        message = f"asks for `docker run {' '.join(before)}`, which the entry leaves out; add what you mean to grant"
-        notes.append(Note(NoteKind.GRANT, name, message, before))
+        shown = tuple(masked_arguments(before))
+        message = f"asks for `docker run {' '.join(shown)}`, which the entry leaves out; add what you mean to grant"
+        notes.append(Note(NoteKind.GRANT, name, message, shown))
     host = (package.member("registryBaseUrl", "registry_base_url").text() or "").removeprefix("https://").rstrip("/")
     return container_launch(_image_name(identifier, version, host), required, after, transport=transport)
 

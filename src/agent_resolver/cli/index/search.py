@@ -11,7 +11,8 @@ from agent_resolver.core.server_search import search_servers
 _MOST = 20
 _EXAMPLES = """\
   agent index search github
-  agent index search issue tracker --json | jq -r '.servers[].id'
+  agent index search issue tracker
+  agent index search reporting --json | jq -r '.servers[].id'
 """
 
 

@@ -20,7 +20,8 @@ from agent_resolver.schema.index import OVERLAY_NAME
 
 _EXAMPLES = """\
   agent index show github
-  agent index show github@0.13.0 --json | jq '.servers[].facts'
+  agent index show github@2.1.0
+  agent index show github --json | jq -r '.servers[].facts[].name'
 """
 _ENTRY_KEYS: Final = ("name", "description", "source", "status", "version", "endpoint", "transport", "launch")
 _WIDTH: Final = 15
