@@ -107,6 +107,23 @@ def test_an_entry_that_only_looks_like_ours_is_outside(untrusted: Path, run: Run
     assert kinds(run) == (1, ["outside"])
 
 
+def test_an_entry_that_is_the_same_on_every_machine_is_governed(untrusted: Path, run: Run) -> None:
+    line = ["serve", "--project", ".", "--index", "mcp.index.json", "--tools-of", "agents.md"]
+    put(untrusted, "claude-code", ours={"command": "agent", "args": line})
+
+    assert kinds(run) == (0, ["governed"])
+
+
+def test_the_doctor_asks_nothing_of_clients_where_nothing_governs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "agent.toml").write_text("")
+    put(tmp_path, "claude-code", any={"command": "x"})
+
+    assert "client" not in run("doctor").stdout
+
+
 DIRECT_ATTACKS: dict[str, dict[str, Any]] = {
     "one more argument": {"more": ["--unsafe"]},
     "another program": {"command": "/other/python"},

@@ -79,7 +79,8 @@ def _run_checks(session: "Session", options: argparse.Namespace) -> Iterator[Che
     if config.tools.modules:
         yield from _look_if_installed(tools, "capabilities", lambda: [_check_capabilities(session)])
     yield from _check_governing_files(session, options)
-    yield from _check_clients(session)
+    if _is_governed(session, options):
+        yield from _check_clients(session)
     yield _check_by_trying("state", lambda: _verify_state(session), "run `agent audit verify`")
     if config.models or config.pools:
         yield from _look_if_installed(tools, "references", lambda: _check_references(session))

@@ -213,9 +213,11 @@ def _why_not_governed(entry: _Entry, arguments: Sequence[str], project: str) -> 
         if option not in _OPTIONS_WITH_PATH | _OPTIONS_WITH_WORD or not given:
             return f"it passes `{masked_arguments([option])[0]}` to `agent serve`"
         word = given.pop(0)
+        # A client starts it in the folder of the project, so that is what relative paths begin at.
+        path = os.path.join(project, word)
         if option == "--project":
-            folder = word
-        if option in _OPTIONS_WITH_PATH and not _is_within(os.path.join(folder or project, word), project):
+            folder = path
+        if option in _OPTIONS_WITH_PATH and not _is_within(path, project):
             return f"`{option}` names a file outside of the project"
     if folder is None or os.path.realpath(folder) != os.path.realpath(project):
         return "it serves another folder" if folder else "it does not name the folder that it serves"
