@@ -146,6 +146,9 @@ index](after-the-lock.md#does-the-lock-still-hold). Each difference is named by 
 [kind](reason-codes.md#why-a-lock-does-not-hold). It does not resolve: a better server in the index is no difference.
 Writes nothing.
 
+With `--clients` it also reads the settings of clients in the project and names every server that they [start outside of
+the locks](export.md#what-clients-start-outside-of-the-lock); one of them is a no.
+
 With `--workspace` an agent file whose lock is missing, or that is invalid itself, counts as one that does not hold, and
 a folder without any agent file that has `requires` is refused.
 
@@ -184,6 +187,15 @@ server. A file that `agent report` did not write is never overwritten.
 
 Exits 0 if every requirement has a server, 1 if not, or if an input is invalid; 2 if a file cannot be read or
 written.""",
+    "export": """\
+Writes a lock, once it was [verified](governed-tools.md#what-is-verified-first), for [other programs](export.md). With
+`--client` it edits the settings of that client in place: only the entries that it names change. It says what the client
+cannot express, and refuses where the agent could do more than its lock lets it do; `code` is then `PERMISSION_LOST` with
+`--json`. With `--format` it prints an allow list or a bill of materials, or writes it to a file of its own. It uses no
+network and starts nothing.
+
+Exits 0 if it is written or unchanged; 1 if the lock does not hold, a permission would be lost, or the file cannot be
+edited; 2 if an input is missing or an extra is not installed.""",
     "catalog list": """\
 Lists the agents of the [catalog](catalog.md) by name. With `--json` each has its address, digest, size and estimated
 tokens, and [whether its requirements resolve](catalog.md#whether-its-requirements-resolve).

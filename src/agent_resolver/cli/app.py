@@ -50,6 +50,7 @@ COMMANDS: Final = (
     "diff",
     "workspace",
     "report",
+    "export",
     "catalog",
     "plan",
     "serve",

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from agent_resolver._version import __version__
+from agent_resolver.cli.client_check import HINT, access_of, check_project_clients
+from agent_resolver.cli.client_command import project_folder
 from agent_resolver.cli.input import AGENT_FILE
 from agent_resolver.cli.option import Commands, add_command, add_governed, add_json, session_of
 from agent_resolver.cli.output import out, out_json, safe
@@ -77,6 +79,8 @@ def _run_checks(session: "Session", options: argparse.Namespace) -> Iterator[Che
     if config.tools.modules:
         yield from _look_if_installed(tools, "capabilities", lambda: [_check_capabilities(session)])
     yield from _check_governing_files(session, options)
+    if _is_governed(session, options):
+        yield from _check_clients(session)
     yield _check_by_trying("state", lambda: _verify_state(session), "run `agent audit verify`")
     if config.models or config.pools:
         yield from _look_if_installed(tools, "references", lambda: _check_references(session))
@@ -85,6 +89,25 @@ def _run_checks(session: "Session", options: argparse.Namespace) -> Iterator[Che
         yield trust
         if trust.ok:
             yield from _look_if_installed(tools, "servers", lambda: _check_servers(session))
+
+
+def _check_clients(session: "Session") -> Iterator[Check]:
+    """Every server that a client of the project starts outside of the lock."""
+    from agent_resolver.exchange.client.direct import Access
+
+    try:
+        locks = [(session.lockfile, session.limits)]
+        access = access_of(session)
+    except ResolverError:  # It has a line of its own; nothing is covered by it.
+        locks, access = [], Access()
+    findings, problems = check_project_clients(project_folder(), locks, access)
+    for finding in findings:
+        outside = f"starts `{finding.name}` outside of the lock ({finding.starts}): {finding.why}"
+        is_covered = finding.kind != "outside"
+        text = f"`{finding.name}` is {finding.kind}" if is_covered else outside
+        yield Check(f"client {finding.path}", ok=is_covered, finding=text, hint="" if is_covered else HINT)
+    for problem in problems:
+        yield Check(f"client {problem.path}", ok=False, finding=problem.problem, hint="correct the file")
 
 
 def _config_or_defaults(session: "Session") -> "Config":

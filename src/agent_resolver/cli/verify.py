@@ -1,10 +1,14 @@
 """`agent verify`: whether a lock still holds."""
 
 import argparse
+import os
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from agent_resolver.cli.client_check import access_of, check_project_clients, print_clients
+from agent_resolver.cli.client_command import project_folder
 from agent_resolver.cli.input import INDEX, load, load_servers, warnings_of
 from agent_resolver.cli.option import (
     Commands,
@@ -17,19 +21,25 @@ from agent_resolver.cli.option import (
     workspace_of,
 )
 from agent_resolver.cli.output import err, err_warnings, out, out_json, safe
+from agent_resolver.core.constraint import limits_of
 from agent_resolver.core.lock_difference import Difference, DifferenceKind, remedy
-from agent_resolver.core.verification import KnownServers, examine, known_servers
+from agent_resolver.core.verification import Examined, KnownServers, examine, known_servers
 from agent_resolver.schema.agent_file import AgentFile
 from agent_resolver.schema.artifact_path import lock_path_of
 from agent_resolver.schema.issue import only_errors
 from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
+from agent_resolver.schema.lockfile import Lockfile
 from agent_resolver.storage.errors import FileError, UnreadableFile
 from agent_resolver.storage.file import read_bounded
+
+if TYPE_CHECKING:
+    from agent_resolver.exchange.client.check import ClientFinding, ClientProblem
 
 _EXAMPLES = """\
   agent verify                       is ./agents.lock what ./agents.md and ./mcp.index.json say?
   agent verify -a agents/crm.md      the lock is agents/crm.lock
   agent verify --workspace           every lock below this folder
+  agent verify --clients             and does a client of this project start servers outside of the lock?
   agent verify --json | jq '.locks[].differences[].kind'
 """
 
@@ -44,6 +54,8 @@ class Verified(Struct, frozen=True):
     """Why the lock or its agent file cannot be read."""
     is_missing: bool = False
     """Whether there is no lock."""
+    lockfile: Lockfile | None = None
+    agent: AgentFile | None = None
 
     @property
     def holds(self) -> bool:
@@ -58,6 +70,11 @@ def add_to(commands: Commands) -> None:
     add_index(parser)
     add_lock(parser)
     add_workspace(parser, "verify")
+    parser.add_argument(
+        "--clients",
+        action="store_true",
+        help="also report every server that a client of the project starts outside of the locks",
+    )
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -65,11 +82,31 @@ def add_to(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Verify what was asked for, and name each difference."""
     verified = list(_verify_workspace(options)) if options.workspace is not None else [_verify_one(options)]
+    findings, problems = _check_clients(options, verified) if options.clients else ((), ())
+    is_covered = not problems and all(finding.kind != "outside" for finding in findings)
+    success = all(lock.holds for lock in verified) and is_covered
     if options.json:
-        out_json({"success": all(lock.holds for lock in verified), "locks": list(map(_lock_document, verified))})
+        document: dict[str, object] = {"success": success, "locks": list(map(_lock_document, verified))}
+        if options.clients:
+            document["clients"] = {"servers": findings, "problems": problems}
+        out_json(document)
     else:
         _print_verified(verified)
-    return 0 if all(lock.holds for lock in verified) else 1
+        print_clients(findings, problems)
+    return 0 if success else 1
+
+
+def _check_clients(
+    options: argparse.Namespace, verified: Sequence[Verified]
+) -> tuple[Sequence["ClientFinding"], Sequence["ClientProblem"]]:
+    """The servers of clients, held against the locks that hold."""
+    from agent_resolver.project.session import Session
+
+    folder = project_folder() if options.workspace is None else os.path.abspath(options.workspace)
+    locks = [(lock.lockfile, limits_of(lock.agent)) for lock in verified if lock.holds and lock.lockfile and lock.agent]
+    with Session(verified[0].agent_path, options.index or INDEX, environment=os.environ) as session:
+        access = access_of(session)
+    return check_project_clients(folder, locks, access)
 
 
 def _verify_one(options: argparse.Namespace) -> Verified:
@@ -78,7 +115,11 @@ def _verify_one(options: argparse.Namespace) -> Verified:
     raw = read_bounded(path, MAX_LOCKFILE_BYTES)
     if not options.json:
         err_warnings(options.agents, inputs.warnings)
-    return Verified(path, options.agents, examine(raw, inputs.agent, inputs.servers).differences)
+    return _verify_content(path, options.agents, inputs.agent, examine(raw, inputs.agent, inputs.servers))
+
+
+def _verify_content(path: str, agent_path: str, agent: AgentFile, examined: Examined) -> Verified:
+    return Verified(path, agent_path, examined.differences, lockfile=examined.lockfile, agent=agent)
 
 
 def _verify_workspace(options: argparse.Namespace) -> Iterator[Verified]:
@@ -106,7 +147,7 @@ def _verify_beside(path: str, agent_path: str, agent: AgentFile, known: KnownSer
     except FileError as error:
         is_missing = isinstance(error, UnreadableFile) and error.missing
         return Verified(path, agent_path, problem=str(error), is_missing=is_missing)
-    return Verified(path, agent_path, examine(raw, agent, known).differences)
+    return _verify_content(path, agent_path, agent, examine(raw, agent, known))
 
 
 def _lock_document(lock: Verified) -> dict[str, object]:

@@ -4,6 +4,8 @@ from agent_resolver.exchange.agent_use import (
     inline_servers as inline_servers,
     server_mentions as server_mentions,
 )
+from agent_resolver.exchange.allowlist import AllowList as AllowList, allow_list as allow_list
+from agent_resolver.exchange.bill import Bill as Bill, BillServer as BillServer, bill_of as bill_of
 from agent_resolver.exchange.category import categories_of as categories_of, category_aliases as category_aliases
 from agent_resolver.exchange.client.check import (
     ClientFinding as ClientFinding,
@@ -31,6 +33,7 @@ from agent_resolver.exchange.client.settings import (
     read_entries as read_entries,
     write_entries as write_entries,
 )
+from agent_resolver.exchange.cyclonedx_bill import cyclonedx_text as cyclonedx_text
 from agent_resolver.exchange.format import FORMATS as FORMATS, Format as Format, recognise as recognise
 from agent_resolver.exchange.imported import (
     Imported as Imported,
@@ -63,6 +66,7 @@ from agent_resolver.exchange.proposed_requirement import (
     propose_requirements as propose_requirements,
     with_own_categories as with_own_categories,
 )
+from agent_resolver.exchange.purl import package_url_of as package_url_of
 from agent_resolver.exchange.secret_argument import (
     has_secret as has_secret,
     masked_arguments as masked_arguments,
@@ -74,6 +78,7 @@ from agent_resolver.exchange.source_file import (
     SourcesReading as SourcesReading,
     read_sources as read_sources,
 )
+from agent_resolver.exchange.spdx_bill import spdx_document as spdx_document, spdx_text as spdx_text
 from agent_resolver.exchange.toml_edit import (
     NotToml as NotToml,
     with_toml_item as with_toml_item,

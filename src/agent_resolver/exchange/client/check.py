@@ -114,6 +114,27 @@ def judge_entry(client: Client, name: str, values: object, governing: Governing)
     return ClientFinding(path=client.path, client=client.name, name=name, kind=kind, starts=starts, why=why)
 
 
+def command_of(values: object) -> tuple[Any, ...]:
+    """The program and the arguments of an entry; empty if it has none in the usual form."""
+    if not isinstance(values, Mapping) or "command" not in values:
+        return ()
+    arguments = values.get("args", [])
+    return (values["command"], *arguments) if _is_texts(arguments) else ()
+
+
+def served_agent(command: Sequence[object]) -> str | None:
+    """The agent file whose tools a command line serves, empty for none; None if it does not start `agent serve`.
+
+    Where the program is installed does not matter here: an entry that another installation wrote is ours too.
+    """
+    words = [str(word) for word in command]
+    own = words[:1] if os.path.basename(words[0] if words else "") in _BARE_COMMANDS else words[:3]
+    is_ours = len(own) == 1 or own[1:] == ["-m", "agent_resolver"]
+    if not is_ours or words[len(own) : len(own) + 1] != ["serve"]:
+        return None
+    return words[words.index("--tools-of") + 1] if "--tools-of" in words[:-1] else ""
+
+
 def _judge(entry: "_Entry", governing: Governing) -> tuple[Kind, str]:
     if unusual := sorted(set(entry.values) - _READ - _UNTOUCHED - _LIMITING):
         return "outside", f"`{unusual[0]}` may change what is started, and the lock knows nothing of it"
@@ -135,8 +156,7 @@ class _Entry:
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values = values
-        arguments = values.get("args", [])
-        self.command = (values["command"], *arguments) if "command" in values and _is_texts(arguments) else ()
+        self.command = command_of(values)
         self.url = values.get("url") or values.get("httpUrl")
         environment, names = values.get("env", {}), values.get("env_vars", [])
         self.is_clear = (
@@ -193,9 +213,11 @@ def _why_not_governed(entry: _Entry, arguments: Sequence[str], project: str) -> 
         if option not in _OPTIONS_WITH_PATH | _OPTIONS_WITH_WORD or not given:
             return f"it passes `{masked_arguments([option])[0]}` to `agent serve`"
         word = given.pop(0)
+        # A client starts it in the folder of the project, so that is what relative paths begin at.
+        path = os.path.join(project, word)
         if option == "--project":
-            folder = word
-        if option in _OPTIONS_WITH_PATH and not _is_within(os.path.join(folder or project, word), project):
+            folder = path
+        if option in _OPTIONS_WITH_PATH and not _is_within(path, project):
             return f"`{option}` names a file outside of the project"
     if folder is None or os.path.realpath(folder) != os.path.realpath(project):
         return "it serves another folder" if folder else "it does not name the folder that it serves"

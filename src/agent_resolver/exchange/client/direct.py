@@ -61,7 +61,7 @@ class LockedUse(Struct, frozen=True, kw_only=True):
         return self.is_listed and not self.refused
 
 
-class Loss(Struct, frozen=True):
+class Loss(Struct, frozen=True, rename={"is_permission": "permission"}):
     """Something that a client cannot express."""
 
     server: str
@@ -121,17 +121,17 @@ def direct_entries(uses: Sequence[LockedUse], client: Client, limits: Limits) ->
     return Direct(tuple(entries), tuple(losses))
 
 
-def wire_of(use: LockedUse) -> Wire | None:
+def wire_of_entry(entry: LockedServer) -> Wire | None:
     """How a client would talk to a locked server; None if no client can."""
-    if use.entry.launch:
-        return "stdio" if use.entry.launch.transport == "stdio" else None
+    if entry.launch:
+        return "stdio" if entry.launch.transport == "stdio" else None
     try:
-        parts = urlsplit(use.entry.endpoint)
+        parts = urlsplit(entry.endpoint)
     except ValueError:
         return None
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         return None
-    return "sse" if use.entry.transport == "sse" else "http"
+    return "sse" if entry.transport == "sse" else "http"
 
 
 def _names_for(uses: Sequence[LockedUse]) -> list[str]:
@@ -149,12 +149,12 @@ def _entry_for(use: LockedUse, name: str, client: Client) -> ClientEntry:
     if launch:
         command = (launch.command, *launch.args)
         return ClientEntry(name=name, command=command, variables=tuple(sorted(launch.env)), tools=tools)
-    entry = ClientEntry(name=name, url=use.entry.endpoint, wire=wire_of(use) or "http", tools=tools)
+    entry = ClientEntry(name=name, url=use.entry.endpoint, wire=wire_of_entry(use.entry) or "http", tools=tools)
     return structs.replace(entry, token_variable=use.token_variable)
 
 
 def _why_left_out(use: LockedUse, client: Client) -> Loss | None:
-    server, wire = str(use.entry.server_id), wire_of(use)
+    server, wire = str(use.entry.server_id), wire_of_entry(use.entry)
     if wire is None and use.entry.launch:
         return Loss(server, "server", "left out: no client starts a server and then calls it over HTTP")
     if wire is None:

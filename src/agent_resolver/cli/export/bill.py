@@ -1,0 +1,31 @@
+"""`agent export --format cyclonedx|spdx`: a bill of materials of one lock."""
+
+import argparse
+from datetime import datetime
+from importlib import import_module
+
+from agent_resolver.cli.errors import Usage
+from agent_resolver.cli.export.printed import print_or_write
+from agent_resolver.cli.option import session_of
+from agent_resolver.cli.resolved_at import resolved_at
+from agent_resolver.exchange.bill import Bill, bill_of
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print or write the bill; its time is `SOURCE_DATE_EPOCH`, else the epoch."""
+    time = datetime.fromisoformat(resolved_at(None))
+    with session_of(options) as session:
+        bill = bill_of(session.lockfile, session.lock_digest, session.servers, time)
+    print_or_write(options, _render(bill, options.format))
+    return 0
+
+
+def _render(bill: Bill, name: str) -> str:
+    try:
+        module = import_module(f"agent_resolver.exchange.{name}_bill")
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("agent_resolver"):
+            raise
+        raise Usage(f"A bill of materials needs `{error.name}`", "pip install 'agent-resolver[bom]'") from error
+    text: str = getattr(module, f"{name}_text")(bill)
+    return text

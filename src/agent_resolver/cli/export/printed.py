@@ -1,0 +1,21 @@
+"""A document that goes to stdout, or to a file of its own."""
+
+import argparse
+import os
+
+from agent_resolver.cli.output import out, out_json, out_text
+from agent_resolver.storage.file import write_atomic
+from agent_resolver.storage.ownership import believed_users, require_own
+
+
+def print_or_write(options: argparse.Namespace, text: str) -> None:
+    """Print a document, or write it to the file that the operator named, whole or not at all."""
+    if not options.output:
+        out_text(text)
+        return
+    require_own(options.output, believed_users(os.environ))
+    is_changed = write_atomic(options.output, [text.encode()])
+    if options.json:
+        out_json({"success": True, "path": options.output, "changed": is_changed})
+    else:
+        out(f"✓ {options.output}: {'written' if is_changed else 'unchanged'}")
