@@ -53,10 +53,10 @@ Files are written whole or not at all, so `-` is refused as the name of one.
 
 NOTES = {
     "init": """\
-In an empty folder, writes `agents.md` and `mcp.index.json`, which resolve at once. Beside a client configuration or agent
-files, [proposes](adopt.md#begin-with-a-proposal) an index from the configuration, and an agent file that requires what
-the agent files name, and says of each line whether it is stated, derived or guessed. At a terminal it asks before it
-writes a proposal. Starts no server. Files that are there are used and never overwritten.
+In an empty folder, writes `agents.md` and `mcp.index.json`, which resolve at once. Beside a client configuration or
+agent files, [proposes](adopt.md#begin-with-a-proposal) an index from the configuration, and an agent file that requires
+what the agent files name, and says of each line whether it is stated, derived or guessed. At a terminal it asks before
+it writes a proposal. Starts no server. Files that are there are used and never overwritten.
 
 Exits 0 if a file was written or would be; 1 if both files are there already, or nothing can be proposed; 2 if a file
 cannot be read.""",
@@ -67,8 +67,8 @@ under the lock. The configuration as it was is kept beside it. Everything is pla
 server is named with what to do, and no file changes. To adopt again changes nothing. With `--no-probe` no server is
 started or called. With `--agents`, [agent files move](adopt.md#serve-the-agents-of-a-client) into `agents` instead.
 
-Exits 0; 1 if something is missing, if the folder is not trusted, or a file is in the way; 2 if there is no configuration
-or a file cannot be read.""",
+Exits 0; 1 if something is missing, if the folder is not trusted, or if a file is in the way; 2 if there is no
+configuration or a file cannot be read.""",
     "validate": """\
 Reads both files to the end and reports [every fault](reason-codes.md#what-validate-reports) with its place. If
 `--index` is not given and `./mcp.index.json` does not exist, only the agent file is checked. Writes nothing. If both

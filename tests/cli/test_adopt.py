@@ -212,7 +212,7 @@ def test_a_configuration_that_leads_out_of_the_folder_must_be_named(
 
     refused = run("adopt", "--trust")
 
-    assert (refused.code, "leads out of this folder" in refused.stderr) == (1, True)
+    assert (refused.code, "a link leads out of the project" in refused.stderr) == (1, True)
     assert (tmp_path / "shared.json").read_bytes() == before
 
 

@@ -20,10 +20,10 @@ _FORMATS: Final = {"vscode": "vscode", "codex": "codex"}
 _OTHER_FORMAT: Final = "client-config"
 _DESKTOP: Final = "claude_desktop_config.json"
 _SWITCHES: Final = frozenset({"disabled", "enabled"})
-_LIMITS: Final = frozenset(
-    {"cwd", "envFile", "enabled_tools", "disabled_tools", "disabledTools", "includeTools", "excludeTools"}
-    | {"allowedTools", "headersHelper"}
+_TOOL_LISTS: Final = frozenset(
+    {"enabled_tools", "disabled_tools", "disabledTools", "includeTools", "excludeTools", "allowedTools"}
 )
+_LIMITS: Final = _TOOL_LISTS | {"cwd", "envFile", "headersHelper"}
 """Settings without which a server would do something else, or more, than the client let it do."""
 
 
@@ -112,7 +112,11 @@ def _missing_in(config: ConfigFile, is_set: frozenset[str]) -> Iterator[Missing]
             hint = f"nothing fills it in when the server starts: write the value itself into `{config.path}`"
             yield Missing(note.server, f"its command or address has {_listed(note.names)}", hint)
         if note.kind is NoteKind.NOT_CARRIED and (lost := [name for name in note.names if name in _LIMITS]):
-            hint = f"take it out of `{config.path}`; tools are kept from an agent by `constraints.actions.forbid`"
+            hint = f"take it out of `{config.path}`, and start the server in a way that does not need it"
+            if _TOOL_LISTS.intersection(lost):
+                hint = (
+                    f"take it out of `{config.path}`, and forbid tools with `constraints.actions.forbid` in agents.md"
+                )
             yield Missing(note.server, f"{_listed(lost)} cannot be carried over", hint)
 
 

@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct
 
 from agent_resolver.core.resolution import Resolution, resolve
 from agent_resolver.core.rule import judge
+from agent_resolver.exchange.client.check import command_of, served_agent
 from agent_resolver.exchange.client.entry import NAME, ClientEntry, filled_in
 from agent_resolver.exchange.client.removal import shown_entries, without_entries
 from agent_resolver.exchange.client.settings import read_entries, write_entries
@@ -282,16 +283,10 @@ def _not_exported(config: ConfigFile, entry: ClientEntry) -> Iterator[Missing]:
         message = f"{config.client.title} fills in part of `{word}`, so it would start something else"
         yield Missing(NAME, message, "move the project to another folder")
     for name, values in read_entries(config.client, config.text, config.path):
-        if name == NAME and name not in config.names and not _serves_the_same(values, entry.command):
+        is_other = served_agent(command_of(values)) != served_agent(entry.command)
+        if name == NAME and name not in config.names and is_other:
             message = f"`{config.path}` has an entry of this name that serves something else"
             yield Missing(NAME, message, "give that entry another name, or remove it")
-
-
-def _serves_the_same(values: object, command: Sequence[str]) -> bool:
-    """True if an entry serves the same agent of the same project, wherever this program was when it was written."""
-    words = values.get("args") if isinstance(values, dict) else None
-    options = command[command.index("serve") :]
-    return isinstance(words, list) and words[-len(options) :] == list(options)
 
 
 def _index_changes(session: Session, pinned: Pinned) -> list[FileChange]:

@@ -15,6 +15,7 @@ from agent_resolver.cli.progress import progress_line
 from agent_resolver.cli.resolved_at import resolved_at
 from agent_resolver.cli.tools.execution import end_on_sigterm
 from agent_resolver.exchange.client.known import CLIENTS
+from agent_resolver.exchange.client.settings_file import require_safe_target
 from agent_resolver.exchange.server_id import mapped_id
 from agent_resolver.project.adopted_config import ConfigFile, client_at, config_paths, missing_in, read_client_config
 from agent_resolver.project.adoption import (
@@ -63,10 +64,9 @@ def _read_configs(options: argparse.Namespace) -> list[ConfigFile]:
     if not paths:
         places = ", ".join(f"`{client.path}`" for client in CLIENTS.values() if client.path)
         raise Usage("There is no client configuration to adopt", f"name one; looked for {places}")
-    for path in () if options.configs else paths:
-        if os.path.commonpath([os.path.realpath(path), os.getcwd()]) != os.getcwd():
-            raise Refusal(f"`{path}` leads out of this folder", "name the file itself to adopt it")
     users = believed_users(os.environ)
+    for path in paths:
+        require_safe_target(path, os.getcwd(), users, is_named=bool(options.configs))
     found: dict[str, ConfigFile] = {}
     for path in paths:
         client = CLIENTS[options.client] if options.client else client_at(path)
