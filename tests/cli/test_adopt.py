@@ -387,3 +387,112 @@ def test_where_there_is_no_configuration_the_places_are_named(folder: Path, run:
     assert (refused.code, "`.mcp.json`" in refused.stderr) == (2, True)
     assert (unknown.code, "--client" in unknown.stderr) == (2, True)
     assert contents(folder) == {}
+
+
+def test_a_server_that_is_added_later_joins_the_lock(folder: Path, configure: Write, run: Run) -> None:
+    config = configure(one=raw())
+    assert run("adopt", "--trust").code == 0
+    governed = entries(config)["agent-resolver"]
+    configure(two=raw(), **{"agent-resolver": governed})
+
+    refused = json.loads(run("adopt", "--trust", "--json").stdout)
+    (missing,) = refused["missing"]
+    line = missing["hint"].partition("  ")[2]
+    text = (folder / "agents.md").read_text()
+    (folder / "agents.md").write_text(text.replace("  mcp:\n", f"  mcp:\n    {line}\n"))
+    adopted = run("adopt", "--trust")
+
+    assert missing["server"] == "two"
+    assert adopted.code == 0, str(adopted)
+    assert entries(config) == {"agent-resolver": governed}
+    locked = json.loads((folder / "agents.lock").read_text())["servers"]
+    assert [server["serverId"] for server in locked] == ["one", "two"]
+    assert entries(folder / ".mcp.json.before-agent-resolver-2").keys() == {"two", "agent-resolver"}
+
+
+def test_a_bearer_token_needs_a_line_in_the_settings(
+    folder: Path, configure: Write, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN_OF_ONE", SECRET)
+    headers = {"Authorization": "Bearer ${TOKEN_OF_ONE}"}
+    configure(one={"type": "http", "url": "https://127.0.0.1:9/mcp", "headers": headers})
+
+    refused = run("adopt", "--trust")
+    (folder / "agent.toml").write_text('[servers."one"]\ntoken_env = "TOKEN_OF_ONE"\n')
+    (folder / "mcp.overlay.yaml").write_text("servers:\n  one:\n    scopes: [use]\n    toolScopes: {echo: [use]}\n")
+    adopted = run("adopt", "--no-probe")
+
+    assert refused.code == 1
+    assert 'write into agent.toml: [servers."one"] and below it token_env = "TOKEN_OF_ONE"' in refused.stderr
+    assert adopted.code == 0, str(adopted)
+    assert entries(folder / ".mcp.json")["agent-resolver"]["env"] == {"TOKEN_OF_ONE": "${TOKEN_OF_ONE}"}
+    assert SECRET not in refused.stderr + adopted.stdout + adopted.stderr
+
+
+def test_the_configuration_of_the_desktop_is_adopted_where_it_is(
+    folder: Path, tmp_path: Path, configure: Write, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN_OF_ONE", "set")
+    config = configure("claude_desktop_config.json", one=raw(env={"TOKEN_OF_ONE": SECRET}))
+    config = config.rename(tmp_path / config.name)
+
+    adopted = run("adopt", str(config), "--trust")
+
+    assert adopted.code == 0, str(adopted)
+    assert entries(config)["agent-resolver"]["env"] == {"TOKEN_OF_ONE": ""}
+    assert "Claude Desktop reads no variables: fill in their values there yourself" in adopted.stderr
+    assert (tmp_path / "claude_desktop_config.json.before-agent-resolver").exists()
+    assert (folder / "agents.lock").exists()
+
+
+def test_trust_in_the_project_does_not_cover_a_configuration_elsewhere(
+    folder: Path, tmp_path: Path, configure: Write, run: Run
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    config = configure(one=raw()).rename(elsewhere / "settings.json")
+    assert run("trust-folder").code == 0
+
+    refused = run("adopt", str(config), "--client", "claude-code")
+
+    assert (refused.code, f"`{elsewhere}` is not trusted" in refused.stderr) == (1, True)
+    assert not (folder / "pids").exists()
+
+
+def test_a_key_of_the_index_that_is_not_known_is_not_lost(folder: Path, configure: Write, run: Run) -> None:
+    configure(one=raw())
+    server = {"id": "old", "endpoint": "https://old.example", "categories": ["old"], "newer": 1}
+    (folder / "mcp.index.json").write_text(json.dumps([server]))
+    before = contents(folder)
+
+    refused = run("adopt", "--trust")
+
+    assert (refused.code, "is not known and would be lost" in refused.stderr) == (1, True)
+    assert contents(folder) == before
+
+
+def test_servers_that_the_index_has_already_stay_in_it(folder: Path, configure: Write, run: Run) -> None:
+    configure(one=raw())
+    server = {"id": "old", "endpoint": "https://old.example", "categories": ["one"], "scopes": ["read:one"]}
+    (folder / "mcp.index.json").write_text(json.dumps({"servers": [server]}))
+
+    adopted = run("adopt", "--trust")
+
+    assert adopted.code == 0, str(adopted)
+    index = json.loads((folder / "mcp.index.json").read_text())["servers"]
+    assert [entry["id"] for entry in index] == ["old", "one"]
+    locked = json.loads((folder / "agents.lock").read_text())["servers"]
+    assert [(entry["serverId"], entry["category"]) for entry in locked] == [("one", "server-one")]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+@pytest.mark.parametrize("name", [".mcp.json", "mcp.index.json"])
+def test_a_file_of_another_user_starts_nothing(folder: Path, configure: Write, run: Run, name: str) -> None:
+    configure(one=raw())
+    (folder / "mcp.index.json").write_text("[]")
+    os.chown(folder / name, 12345, -1)
+
+    refused = run("adopt", "--trust")
+
+    assert (refused.code != 0, "belongs to" in refused.stderr) == (True, True)
+    assert not (folder / "pids").exists()

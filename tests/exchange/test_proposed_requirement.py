@@ -34,6 +34,21 @@ def test_a_server_without_a_category_of_its_own_gets_its_id() -> None:
     assert [item.categories for item in found] == [("code", "a"), ("code",), ("chat",)]
 
 
+def test_an_id_that_is_a_category_of_another_server_is_told_apart() -> None:
+    entries = [entry("a", "a"), entry("b", "a")]
+
+    found = with_own_categories(entries, ["a"])
+
+    assert [item.categories for item in found] == [("a", "server-a"), ("a",)]
+
+
+def test_a_category_that_others_have_too_is_guessed() -> None:
+    (found,) = propose_requirements([server("a", "code"), server("b", "code")], [Wish("a", "x")])
+
+    assert (found.category, found.certainty) == ("code", "guessed")
+    assert found.why.endswith("other servers have the category too")
+
+
 def test_the_category_that_is_the_id_comes_before_others() -> None:
     servers = [server("Git_Hub", "code", "git-hub"), server("b", "b", "chat")]
 

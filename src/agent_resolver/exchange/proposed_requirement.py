@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 from msgspec import Struct, structs
@@ -39,17 +39,19 @@ class ProposedRequirement(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def with_own_categories(entries: Sequence[IndexEntry], server_ids: Iterable[str]) -> tuple[IndexEntry, ...]:
-    """The same entries; a server without a category of its own gets its id as one: a requirement must mean it alone."""
+    """The same entries; a server without a category of its own gets one: a requirement must mean it alone."""
     named = set(server_ids)
     pairs = [(entry.id, entry.categories) for entry in entries]
+    taken = {category for _, categories in pairs for category in categories}
     return tuple(
-        _with_category(entry) if entry.id in named and not _own_category(entry.id, pairs) else entry
+        _with_category(entry, taken) if entry.id in named and not _own_category(entry.id, pairs) else entry
         for entry in entries
     )
 
 
-def _with_category(entry: IndexEntry) -> IndexEntry:
-    return structs.replace(entry, categories=(*entry.categories, entry.id))
+def _with_category(entry: IndexEntry, taken: Collection[str]) -> IndexEntry:
+    own = entry.id if entry.id not in taken else f"server-{entry.id}"
+    return structs.replace(entry, categories=(*entry.categories, own))
 
 
 def propose_requirements(
@@ -65,7 +67,7 @@ def propose_requirements(
     pairs = [(server.id, server.categories) for server in servers]
     by_id = {server.id: server for server in reversed(servers)}
     return [
-        _propose(by_id[server_id], _own_category(server_id, pairs) or server_id, wish, allowed)
+        _propose(by_id[server_id], _own_category(server_id, pairs), wish, allowed)
         for server_id, wish in sorted(_joined(wishes).items())
         if server_id in by_id
     ]
@@ -86,8 +88,11 @@ def _joined(wishes: Iterable[Wish]) -> dict[str, Wish]:
     return found
 
 
-def _propose(server: Server, category: str, wish: Wish, allowed: Sequence[str]) -> ProposedRequirement:
+def _propose(server: Server, own_category: str, wish: Wish, allowed: Sequence[str]) -> ProposedRequirement:
     scopes, certainty, why = _scopes_for(server, wish)
+    category = own_category or next(iter(server.categories), server.id)
+    if not own_category:
+        certainty, why = "guessed", f"{why}; other servers have the category too"
     permissions = tuple(sorted(scope for scope in scopes if any(matches(pattern, scope) for pattern in allowed)))
     if scopes and not permissions:
         why = f"none of its scopes is allowed: {', '.join(sorted(scopes))}"

@@ -161,8 +161,9 @@ def require_adopting(session: Session, configs: Sequence[ConfigFile]) -> None:
         ForeignFile: A file or folder belongs to another user.
         UntrustedFolder: No person trusts one of the folders.
     """
-    for config in configs:
-        require_own(config.path, session.users)
+    decisive = (*session.files_of_index, session.agent_path, session.lock_path)
+    for path in (*(config.path for config in configs), *decisive):
+        require_own(path, session.users)
     outside = [config.path for config in configs if not _is_below(config.path, session.root)]
     known = [path for path in session.files_of_index if os.path.lexists(path)]
     session.require_trust("its client configuration starts commands and names addresses", files=[*outside, *known])
