@@ -166,8 +166,8 @@ written.""",
 Writes a lock, once it was [verified](governed-tools.md#what-is-verified-first), for [other programs](export.md). With
 `--client` it edits the settings of that client in place: only the entries that it names change. It says what the client
 cannot express, and refuses where the agent could do more than its lock lets it do; in `--json`, `code` is then
-`PERMISSION_LOST`. With `--format` it prints an allow list or a bill of materials, or writes it to a file of its own. It uses no
-network and starts nothing.
+`PERMISSION_LOST`. With `--format` it prints an allow list or a bill of materials, or writes it to a file of its own. It
+uses no network and starts nothing.
 
 Exits 0 if it is written or unchanged; 1 if the lock does not hold, a permission would be lost, or the file cannot be
 edited; 2 if an input is missing or an extra is not installed.""",
