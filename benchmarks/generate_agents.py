@@ -56,6 +56,17 @@ def catalog(folder: Path, *, agents: int) -> Path:
     return folder
 
 
+def talkative_catalog(folder: Path, *, agents: int) -> Path:
+    """A folder of short agent files, about 1 kB each without their descriptions, which have 2 kB of conversations."""
+    folder.mkdir(parents=True, exist_ok=True)
+    dice = Dice(SEED)
+    for number in range(agents):
+        talk = " ".join(f'user: "{text(dice, 12)}" assistant: "{text(dice, 12)}"' for _ in range(10))
+        head = f"---\nname: agent-{number:05d}\ndescription: {json.dumps(f'{text(dice, 12)}. {talk}')}\n"
+        (folder / f"agent-{number:05d}.md").write_text(f"{head}---\n\n{_BODY * 12}")
+    return folder
+
+
 def queries(count: int) -> Sequence[str]:
     """What somebody might look for: one to four words, drawn as descriptions are; one in ten is a name."""
     dice = Dice(SEED + 1)

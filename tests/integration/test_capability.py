@@ -26,7 +26,7 @@ from tests.process import eventually
 from tests.server.conftest import ERAS, Address, command, environment, over_http, over_stdio
 
 SECRETS = {"TICKETS_ADMIN_TOKEN": "canary-admin-7d31", "TICKETS_EXPORT_KEY": "canary-export-19ce"}
-TICKETS = ["tickets.create", "tickets.export", "tickets.purge", "tickets.search"]
+TICKETS = ["tickets__create", "tickets__export", "tickets__purge", "tickets__search"]
 INBOX = ["inbox_answer", "inbox_approve", "inbox_list", "inbox_reject", "inbox_show"]
 TWINS = ["get_agent", "list_agents", "resolve_agent", "search_agents"]
 TOOLS = sorted([*TICKETS, *INBOX, *TWINS])
@@ -162,11 +162,11 @@ async def test_the_python_sdk_lists_calls_hears_and_is_told_to_wait(
     async with connected(server, mode) as client:
         listed = await client.list_tools()
         connectors = await client.list_tools(meta={"agent-resolver/tag": "connector"})  # type: ignore[arg-type]
-        found = await told(client, "tickets.search", text="login")
+        found = await told(client, "tickets__search", text="login")
         created = await client.call_tool("tickets.create", {"title": "Seen"}, progress_callback=hear)
         seen.append("result")
         asked = await told(client, "tickets.purge", is_error=True, ids=[2])
-        again = await told(client, "tickets.purge", is_error=True, ids=[2])
+        again = await told(client, "tickets__purge", is_error=True, ids=[2])
         waiting = (await told(client, "inbox_list"))["actions"]
         refused = await told(client, "inbox_approve", is_error=True, id=asked["id"])
         shown = await told(client, "inbox_show", id=asked["id"])
@@ -177,7 +177,7 @@ async def test_the_python_sdk_lists_calls_hears_and_is_told_to_wait(
     assert [tool.name for tool in listed.tools] == TOOLS
     assert listed.meta is not None
     assert listed.meta["agent-resolver/manifest"]["digest"].startswith("sha256-")
-    assert [tool.name for tool in connectors.tools] == ["tickets.export"]
+    assert [tool.name for tool in connectors.tools] == ["tickets__export"]
     assert found == {"tickets": [{"id": 1, "title": "Login fails on Mondays", "status": "open"}]}
     assert created.structured_content is not None
     assert created.structured_content["title"] == "Seen"
@@ -240,7 +240,7 @@ def test_the_typescript_sdks_do_so_too(  # noqa: PLR0913, PLR0917 - each is need
     said = json.loads(ran.stdout)
 
     assert said["tools"] == TOOLS
-    assert said["connectors"] == ["tickets.export"]
+    assert said["connectors"] == ["tickets__export"]
     assert said["search"]["tickets"][0]["id"] == 1
     assert (said["create"]["isError"], said["create"]["structuredContent"]["title"]) == (False, "Seen")
     assert said["wire"] == ["notifications/progress", "notifications/progress", "result"]

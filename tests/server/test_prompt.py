@@ -41,7 +41,7 @@ async def test_every_agent_is_a_prompt_with_its_instructions(serve: Serve, folde
         listed = (await client.list_prompts()).prompts
         found = {prompt.name: text_of(await client.get_prompt(prompt.name)) for prompt in listed}
 
-        assert found == {"planner": "You plan trips.", "reviewer": "Read slowly.", "team/reviewer": "Reads code"}
+        assert found == {"planner": "You plan trips.", "reviewer": "Read slowly.", "team____reviewer": "Reads code"}
         assert [prompt.description for prompt in listed] == ["Plans trips", "Reads contracts", "Reads code"]
 
 

@@ -99,19 +99,21 @@ async def test_every_result_follows_the_schema_of_its_tool_and_is_told_as_text_t
 @pytest.mark.parametrize("mode", ERAS)
 async def test_the_size_of_an_agent_is_that_of_its_file(serve: Serve, agents: Path, mode: str) -> None:
     file = write_agent(agents, "sized", body="ä" * 1000)
-    async with Client(serve(agents).server, mode=mode) as client:
-        [found] = (await ask(client, "search_agents", query="sized"))["agents"]
+    async with Client(serve(agents, page_size=100).server, mode=mode) as client:
+        [found] = [agent for agent in (await client.list_resources()).resources if agent.name == "sized"]
 
-    assert found["size"] == len(file.read_bytes())
+    assert found.size == len(file.read_bytes())
 
 
 @pytest.mark.parametrize("mode", ERAS)
 async def test_derived_capabilities_are_marked(serve: Serve, agents: Path, mode: str) -> None:
     write_agent(agents, "stated", "capabilities: [python]")
+    write_agent(agents, "python-pro")
     async with Client(serve(agents).server, mode=mode) as client:
         found = (await ask(client, "list_agents", limit=100))["agents"]
 
-    assert [each["name"] for each in found if not each["capabilitiesDerived"]] == ["stated"]
+    marked = {each["name"]: each.get("capabilitiesDerived", False) for each in found if "capabilities" in each}
+    assert marked == {"python-pro": True, "stated": False}
 
 
 @pytest.mark.parametrize("mode", ERAS)

@@ -199,7 +199,7 @@ def test_a_project_may_have_tools_and_no_agents(start: Start, tmp_path: Path) ->
     process = start("--trust")
 
     listed = process.ask("tools/list", meta={"agent-resolver/tag": "plain"})["result"]
-    assert [tool["name"] for tool in listed["tools"]] == ["notes.echo"]
+    assert [tool["name"] for tool in listed["tools"]] == ["notes__echo"]
     assert set(listed["_meta"]["agent-resolver/manifest"]) == {"version", "digest"}
     echoed = process.ask("tools/call", name="notes.echo", arguments={"text": "hello"})["result"]
     assert echoed["structuredContent"] == {"text": "hello"}
@@ -266,9 +266,9 @@ def test_the_tools_of_a_lock_stand_beside_the_twins(governed: Path, start: Start
 
     tools = [tool["name"] for tool in process.ask("tools/list")["result"]["tools"]]
     assert tools == sorted(tools)
-    assert {"raw.echo", "list_agents", "resolve_agent"} <= set(tools)
-    assert "raw.process" not in tools
-    echoed = process.ask("tools/call", name="raw.echo", arguments={"text": "hello"})["result"]
+    assert {"raw__echo", "list_agents", "resolve_agent"} <= set(tools)
+    assert "raw__process" not in tools
+    echoed = process.ask("tools/call", name="raw__echo", arguments={"text": "hello"})["result"]
     assert echoed["structuredContent"] == {"text": "hello"}
     refused = process.ask("tools/call", name="raw.echo", arguments={})["result"]
     assert refused["isError"]
@@ -439,7 +439,7 @@ def test_what_the_project_s_agent_file_forbids_is_closed_without_tools_of_too(
     tools = [tool["name"] for tool in process.ask("tools/list")["result"]["tools"]]
     refused = process.ask("tools/call", name="notes.echo", arguments={"text": "x"})["result"]
     assert "inbox_list" in tools  # It has found the project.
-    assert "notes.echo" not in tools
+    assert "notes__echo" not in tools
     assert refused["structuredContent"]["code"] == "FORBIDDEN_ACTION"
 
 
@@ -461,6 +461,6 @@ def test_a_server_of_the_lock_that_is_not_there_is_named_and_looked_for_again(go
     assert "list_agents" in [tool["name"] for tool in process.ask("tools/list")["result"]["tools"]]
     (governed / "open").touch()
     assert eventually(lambda: call() == {"text": "x"}, 30)
-    assert "raw.echo" in [tool["name"] for tool in process.ask("tools/list")["result"]["tools"]]
+    assert "raw__echo" in [tool["name"] for tool in process.ask("tools/list")["result"]["tools"]]
     _, _, errors = process.end()
     assert errors.startswith("warning: raw@1.0.0 is not there: ")

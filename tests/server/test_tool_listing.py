@@ -20,14 +20,15 @@ CLOSED: dict[str, Any] = {
 }
 
 
-NAMES = [f"memory.tool-{number:03}" for number in range(250)]
+IDS = [f"memory.tool-{number:03}" for number in range(250)]
+NAMES = [f"memory__tool-{number:03}" for number in range(250)]
 
 
 def many(*, seed: int = 0) -> list[MemoryTool]:
     """Tools in any order; every fifth is a connector."""
     tools = [
-        MemoryTool(name, labels=Labels(tags=("memory", "connector") if place % 5 == 0 else ("memory",)))
-        for place, name in enumerate(NAMES)
+        MemoryTool(tool_id, labels=Labels(tags=("memory", "connector") if place % 5 == 0 else ("memory",)))
+        for place, tool_id in enumerate(IDS)
     ]
     random.Random(seed).shuffle(tools)
     return tools
@@ -59,10 +60,7 @@ async def test_a_caller_is_listed_only_the_tools_that_they_may_use(serve: Serve,
         caller = Caller(id="bob", is_verified=True, scopes=frozenset({"write"}), clearance="RESTRICTED")
         seen.append(names(await pages(client)))
 
-    assert [[name for name in each if name.startswith("memory.")] for each in seen] == [
-        ["memory.open"],
-        ["memory.open", "memory.scoped", "memory.secret"],
-    ]
+    assert seen == [["memory__open"], ["memory__open", "memory__scoped", "memory__secret"]]
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -148,8 +146,13 @@ async def test_a_tool_is_listed_with_what_a_person_wants_to_know_of_it(serve: Se
     async with Client(serve(tools=[tool, MemoryTool("memory.plain")]).server, mode=mode) as client:
         first, second = (await client.list_tools()).tools
 
-    assert (first.name, first.description, first.input_schema) == ("memory.echo", "For a test.", CLOSED)
+    assert (first.name, first.description, first.input_schema) == ("memory__echo", "For a test.", CLOSED)
     assert first.annotations is not None
     assert (first.annotations.read_only_hint, first.annotations.destructive_hint) == (True, None)
-    assert first.meta == {"agent-resolver/source": "module x", "agent-resolver/classification": "RESTRICTED"}
+    assert first.title == "memory.echo"
+    assert first.meta == {
+        "agent-resolver/id": "memory.echo",
+        "agent-resolver/source": "module x",
+        "agent-resolver/classification": "RESTRICTED",
+    }
     assert (second.annotations, second.output_schema) == (None, None)

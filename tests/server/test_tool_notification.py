@@ -97,19 +97,19 @@ async def test_a_client_hears_when_tools_come_change_and_go(serve: Serve, mode: 
     served = serve(tools=[MemoryTool("a.one", source="a")])
     registry = served.registry
     async with listening(served, mode) as listener:
-        assert await listener.listed() == ["a.one"]
+        assert await listener.listed() == ["a__one"]
         registry.replace("b", (MemoryTool("b.one", source="b"), MemoryTool("b.two", source="b")), {})
-        await listener.until("a.one", "b.one", "b.two")
+        await listener.until("a__one", "b__one", "b__two")
         registry.replace("b", (MemoryTool("b.two", source="b", description="Another."),), {})
-        await listener.until("a.one", "b.two")
+        await listener.until("a__one", "b__two")
         registry.replace("b", (), {})
-        await listener.until("a.one")
+        await listener.until("a__one")
         assert listener.words == 3
 
         registry.replace("b", (), {})
         registry.replace("a", (MemoryTool("a.one", source="a"),), {})
         registry.add(MemoryTool("c.one"))
-        await listener.until("a.one", "c.one")
+        await listener.until("a__one", "c__one")
         assert listener.words == 4
 
 
@@ -119,7 +119,7 @@ async def test_many_changes_at_once_are_told_in_few_words(serve: Serve, mode: st
     async with listening(served, mode) as listener:
         for number in range(100):
             served.registry.add(MemoryTool(f"a.{number:02}"))
-        await listener.until(*(f"a.{number:02}" for number in range(100)))
+        await listener.until(*(f"a__{number:02}" for number in range(100)))
 
         assert listener.words <= 2
 
@@ -144,7 +144,7 @@ async def test_a_client_that_has_stopped_to_read_keeps_no_other_from_hearing_of_
 
         for number in range(2):
             served.registry.add(MemoryTool(f"a.{number}"))
-            await listener.until(*(f"a.{known}" for known in range(number + 1)))
+            await listener.until(*(f"a__{known}" for known in range(number + 1)))
         group.cancel_scope.cancel()
 
 
@@ -173,16 +173,16 @@ async def test_the_tools_of_a_locked_server_come_and_go_with_it(
     await servers.connect("run-1")
     servers.keep_connected("run-1")
     async with listening(served, mode) as listener:
-        assert await listener.listed() == ["a.one"]
+        assert await listener.listed() == ["a__one"]
         (tmp_path / "up").touch()
-        await listener.until("a.one", "raw.echo", "raw.process")
+        await listener.until("a__one", "raw__echo", "raw__process")
 
         (tmp_path / "up").unlink()
         first = started(tmp_path)[-1]
         os.kill(first, signal.SIGKILL)
-        await listener.until("a.one")
+        await listener.until("a__one")
         (tmp_path / "up").touch()
-        await listener.until("a.one", "raw.echo", "raw.process")
+        await listener.until("a__one", "raw__echo", "raw__process")
 
         found = (await listener.client.call_tool("raw.process", {})).structured_content
         assert found["pid"] == started(tmp_path)[-1]
@@ -200,7 +200,7 @@ async def test_a_locked_server_that_changes_its_tools_is_heard_by_our_clients(
     servers = LockedServers(uses, served.registry, store, around)
     await servers.connect("run-1")
     async with listening(served, mode) as listener:
-        assert await listener.listed() == ["raw.change", "raw.echo"]
-        await listener.client.call_tool("raw.change", {"remove": ["echo"], "add": ["new-mapped", "new-unmapped"]})
-        await listener.until("raw.change", "raw.new-mapped")
+        assert await listener.listed() == ["raw__change", "raw__echo"]
+        await listener.client.call_tool("raw__change", {"remove": ["echo"], "add": ["new-mapped", "new-unmapped"]})
+        await listener.until("raw__change", "raw__new-mapped")
     await servers.close()

@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 from agent_resolver.catalog.entry import Entry
 from agent_resolver.catalog.naming import Address
 from agent_resolver.catalog.search_text import searchable
+from agent_resolver.core.shorten import shorten
 from agent_resolver.schema.classification import CLASSIFICATION_RANK
 
 Status = Literal["resolved", "unresolved", "not-required"]
@@ -19,6 +20,8 @@ COLUMNS: Final = "uri, name, description, model, role, digest, size, tokens, sta
 RESOLVES: Final = "status <> 'unresolved'"
 """Holds for the agents of a strict listing."""
 ADDRESSES: Final = f"SELECT uri, also, shown, {RESOLVES}, clearance FROM agent ORDER BY uri"  # noqa: S608 - fixed words
+MAX_SUMMARY: Final = 160
+"""Room for the whole first sentence of nineteen descriptions in twenty; docs/catalog.md has the measurements."""
 _words = msgspec.json.Decoder(tuple[str, ...])
 
 
@@ -40,6 +43,11 @@ class Listed(Struct, frozen=True):
     is_derived: bool
     """Whether the capabilities were read out of the description."""
     capabilities: tuple[str, ...]
+
+    @property
+    def summary(self) -> str:
+        """The beginning of the description, for listings: they must cost less than the definitions that they save."""
+        return shorten(self.description, MAX_SUMMARY)
 
 
 class Verdict(Struct, frozen=True):

@@ -157,3 +157,8 @@ from agent_resolver.core.verification import (
     verify as verify,
 )
 from agent_resolver.core.why_chosen import Answer as Answer, why as why
+from agent_resolver.core.wire_name import (
+    MAX_WIRE_NAME as MAX_WIRE_NAME,
+    from_wire_name as from_wire_name,
+    to_wire_name as to_wire_name,
+)

@@ -1,5 +1,7 @@
 """`prompts/*`: each agent as a prompt, so that clients offer it as a command."""
 
+import sys
+from collections.abc import Iterator
 from typing import Final
 
 import mcp_types as types
@@ -8,7 +10,9 @@ from mcp.shared.exceptions import MCPError
 from agent_resolver.catalog.catalog import Catalog
 from agent_resolver.catalog.errors import BadCursor, BadLimit, MalformedUri, UnknownAgent
 from agent_resolver.catalog.listing import Listed
+from agent_resolver.catalog.query import View
 from agent_resolver.catalog.uri import SCHEME, parse_uri
+from agent_resolver.core.wire_name import from_wire_name, to_wire_name
 from agent_resolver.server.resource import TTL_MS, AgentResources, Context, limit_of
 
 _TASK: Final = "task"
@@ -23,7 +27,7 @@ class AgentPrompts:
         self._resources = resources
 
     async def list(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
-        """A page of agents, by name; a prompt is called as the address of its agent goes on after `agent://`."""
+        """A page of agents, by name; the name of a prompt stands for what follows `agent://` in its agent's address."""
         limit = limit_of(ctx, self._resources.page_size)
         try:
             page = self._catalog.page(params.cursor if params else None, limit, view=self._resources.view_of(ctx))
@@ -42,9 +46,10 @@ class AgentPrompts:
         if unknown := sorted(arguments.keys() - {_TASK}):
             message = f"Unknown argument `{unknown[0]}`: a prompt takes `{_TASK}` alone"
             raise MCPError(types.INVALID_PARAMS, message, {"argument": unknown[0]})
+        view = self._resources.view_of(ctx)
         try:
-            uri = parse_uri(f"{SCHEME}{params.name}")
-            definition = self._catalog.definition(uri, view=self._resources.view_of(ctx))
+            uri = parse_uri(f"{SCHEME}{self._path_of(params.name, view)}")
+            definition = self._catalog.definition(uri, view=view)
         except (MalformedUri, UnknownAgent):
             raise MCPError(types.INVALID_PARAMS, "Prompt not found", {"name": params.name}) from None
         task = arguments.get(_TASK, "").strip()
@@ -55,11 +60,19 @@ class AgentPrompts:
             messages=[types.PromptMessage(role="user", content=content)],
         )
 
+    def _path_of(self, name: str, view: View) -> str:
+        """The path that a client means by the name of a prompt, or by the path itself; empty if there is none."""
+        return from_wire_name(name, self._known_paths(view)) or ""
+
+    def _known_paths(self, view: View) -> Iterator[str]:
+        # Asked for only when a name has a digest: there may be many agents.
+        yield from self._catalog.completions("", sys.maxsize, is_path=True, view=view)[0]
+
 
 def _make_prompt(agent: Listed) -> types.Prompt:
     return types.Prompt(
-        name=agent.uri.removeprefix(SCHEME),
+        name=to_wire_name(agent.uri.removeprefix(SCHEME)),
         title=agent.name,
-        description=agent.description or None,
+        description=agent.summary or None,
         arguments=_ARGUMENTS,
     )

@@ -176,7 +176,7 @@ def _make_resource(agent: Listed) -> types.Resource:
     return types.Resource(
         uri=agent.uri,
         name=agent.name,
-        description=agent.description or None,
+        description=agent.summary or None,
         mime_type=JSON_TYPE,
         size=agent.size,
         _meta=listed_meta(agent),

@@ -61,17 +61,15 @@ _AGENTS: Final = {
         "properties": {
             "name": {"type": "string", "description": "Its name"},
             "uri": {"type": "string", "description": "Its address, for get_agent and resources/read"},
-            "description": {"type": "string", "description": "What it is for"},
-            "model": {"type": ["string", "null"], "description": "The model it asks for"},
+            "description": {"type": "string", "description": "What it is for; after … get_agent has more"},
+            "model": {"type": "string", "description": "The model it asks for"},
             "capabilities": {"type": "array", "items": {"type": "string"}, "description": "What it can do"},
-            "capabilitiesDerived": {"type": "boolean", "description": "Whether its description alone says so"},
-            "size": {"type": "integer", "description": "How many bytes its file has"},
+            "capabilitiesDerived": {"const": True, "description": "Its description alone says what it can do"},
             "tokens": {"type": "integer", "description": "About how many tokens its definition takes"},
-            "digest": {"type": "string", "description": "Another one means another definition"},
             "status": {"type": "string", "description": "Whether its `requires` resolve"},
             "reason": {"type": "string", "description": "Why they do not"},
         },
-        "required": ["name", "uri", "description", "capabilitiesDerived", "size", "tokens", "digest", "status"],
+        "required": ["name", "uri", "description", "tokens", "status"],
     },
 }
 
@@ -239,19 +237,20 @@ def _make_tool(
 
 
 def _listing_document(agent: Listed) -> dict[str, object]:
-    shown: dict[str, object] = {
+    """An agent for a model to choose by; whatever else is known of it comes with its definition."""
+    document = {
         "name": agent.name,
         "uri": agent.uri,
-        "description": agent.description,
+        "description": agent.summary,
         "model": agent.model,
         "capabilities": agent.capabilities,
-        "capabilitiesDerived": agent.is_derived,
-        "size": agent.size,
+        "capabilitiesDerived": bool(agent.capabilities) and agent.is_derived,
         "tokens": agent.tokens,
-        "digest": agent.digest,
         "status": agent.status,
+        "reason": agent.reason,
     }
-    return {**shown, "reason": agent.reason} if agent.reason else shown
+    optional = {"model", "capabilities", "capabilitiesDerived", "reason"}
+    return {key: value for key, value in document.items() if value or key not in optional}
 
 
 def _requirement_documents(resolution: Resolution) -> list[dict[str, object]]:

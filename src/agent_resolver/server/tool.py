@@ -2,7 +2,7 @@
 
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import isfinite
 from typing import Any, Final
 
@@ -15,6 +15,8 @@ from msgspec import UNSET, structs
 
 from agent_resolver.catalog.cursor import decode_cursor, encode_cursor
 from agent_resolver.catalog.errors import BadCursor
+from agent_resolver.core.wire_name import from_wire_name, to_wire_name
+from agent_resolver.registry.call import MAX_ID
 from agent_resolver.registry.registry import ToolRegistry
 from agent_resolver.registry.tool import CallContext, Progress
 from agent_resolver.schema.caller import Caller
@@ -34,6 +36,7 @@ TRACE_KEY: Final = "agent-resolver/trace_id"
 CALL_KEY: Final = "agent-resolver/key"
 TAG_KEY: Final = "agent-resolver/tag"
 MANIFEST_KEY: Final = "agent-resolver/manifest"
+ID_KEY: Final = "agent-resolver/id"
 _PAGE: Final = 100
 _PATIENCE_SECONDS: Final = 1.0
 """How long a client may take to read how far a call is."""
@@ -75,7 +78,10 @@ class RegistryTools:
         return self._caller_in(ctx) or self._context.caller
 
     async def list(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        """A page of the tools that the caller may use, by id; `_meta["agent-resolver/tag"]` picks those with a tag."""
+        """A page of the tools that the caller may use, in the order of their ids.
+
+        `_meta["agent-resolver/tag"]` picks those with a tag.
+        """
         limit = limit_of(ctx, _PAGE)
         tag = _text_in_meta(ctx, TAG_KEY)
         tools = self._registry.list(tag, caller=self.caller_of(ctx))
@@ -101,9 +107,12 @@ class RegistryTools:
         )
 
     async def call(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        """Call a tool; what the pipeline refuses is a result that says so, for the model to read."""
+        """Call a tool by its served name or its id; a refusal is a result that says so, for the model to read."""
         caller = self.caller_of(ctx)
-        call = (caller.id, params.name, params.arguments or {})
+        tool_id = from_wire_name(params.name, self._known_ids())
+        if tool_id is None:
+            raise _unknown_tool(params.name, _trace_of(ctx, None)[1])
+        call = (caller.id, tool_id, params.arguments or {})
         parent, trace_id = _trace_of(ctx, self._waiting.trace_of(*call))
         context = structs.replace(
             self._context,
@@ -114,17 +123,31 @@ class RegistryTools:
             connection=_connection_of(ctx, self._context.run),
             progress=_progress_to_client(ctx),
         )
-        outcome = await self._registry.call(params.name, params.arguments or {}, context)
+        outcome = await self._registry.call(tool_id, params.arguments or {}, context)
         if _text_in_meta(ctx, TRACE_KEY) is None:
             self._waiting.note(*call, outcome)
         if isinstance(outcome, Failed) and outcome.code is FailureCode.UNKNOWN_TOOL:
-            raise MCPError(types.INVALID_PARAMS, outcome.message, {TRACE_KEY: outcome.trace_id})
+            raise _unknown_tool(params.name, outcome.trace_id)
+        if isinstance(outcome, Failed) and _is_about_arguments(outcome):
+            outcome = _for_a_model(outcome, tool_id, params.name)
         return _make_result(outcome, parent, _trace_state_of(ctx) if parent else "")
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
         """The schema of a tool's arguments, for the SDK."""
-        found = self._registry.get(name)
+        tool_id = from_wire_name(name, self._known_ids())
+        found = self._registry.get(tool_id) if tool_id is not None else None
         return found.input_schema if found else None
+
+    def _known_ids(self) -> Iterator[str]:
+        """The ids that a name with a digest may stand for: a call of a refused tool says why it is refused."""
+        for tool in self._registry.list():
+            yield tool.id
+        for refused in self._registry.refused():
+            yield refused.id
+
+
+def _unknown_tool(name: str, trace_id: str) -> MCPError:
+    return MCPError(types.INVALID_PARAMS, f"Unknown tool: {name[:MAX_ID]}", {TRACE_KEY: trace_id})
 
 
 def caller_of_request(ctx: Context) -> Caller | None:
@@ -202,13 +225,17 @@ def _progress_to_client(ctx: Context) -> Progress:
 def _make_mcp_tool(descriptor: Descriptor) -> types.Tool:
     hints = {} if descriptor.hints is UNSET else descriptor.hints
     meta: dict[str, Any] = {
+        ID_KEY: descriptor.id,
         "agent-resolver/source": descriptor.source,
         "agent-resolver/classification": descriptor.rules.classification,
     }
     if descriptor.labels.tags:
         meta["agent-resolver/tags"] = list(descriptor.labels.tags)
+    name = to_wire_name(descriptor.id)
     return types.Tool(
-        name=descriptor.id,
+        name=name,
+        # What people see in the client is then what the trail and the inbox call it.
+        title=descriptor.id if name != descriptor.id else None,
         description=descriptor.description,
         input_schema=descriptor.input_schema,
         output_schema=_output_schema(descriptor.output_schema),
@@ -248,6 +275,15 @@ def _is_about_arguments(outcome: Failed) -> bool:
     return outcome.code is FailureCode.INPUT_VALIDATION_FAILED and bool(outcome.details)
 
 
+def _for_a_model(outcome: Failed, tool_id: str, name: str) -> Failed:
+    """A failure over arguments, which a model mends: it knows the tool by its served name, and no command."""
+    return structs.replace(
+        outcome,
+        message=outcome.message.replace(tool_id, name),
+        remedy="`inputSchema` in tools/list says what it takes",
+    )
+
+
 def _make_result(outcome: Outcome, parent: str | None, state: str) -> types.CallToolResult:
     meta = {TRACE_KEY: outcome.trace_id}
     if traceparent := outcome.traceparent or parent:
@@ -262,8 +298,6 @@ def _make_result(outcome: Outcome, parent: str | None, state: str) -> types.Call
             structured_content=result if isinstance(result, dict) else None,
             _meta=meta,
         )
-    if isinstance(outcome, Failed) and _is_about_arguments(outcome):
-        outcome = structs.replace(outcome, remedy="`inputSchema` in tools/list says what it takes")
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=msgspec.json.encode(outcome).decode())],
         structured_content=msgspec.to_builtins(outcome),

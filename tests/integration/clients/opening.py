@@ -16,11 +16,11 @@ async def main() -> None:
     mode, url, title, *line = sys.argv[1:]
     server = stdio_client(StdioServerParameters(command=line[0], args=line[1:], env=dict(os.environ))) if line else url
     async with Client(server, mode=mode) as client:
-        await client.call_tool("tickets.search", {})
+        await client.call_tool("tickets__search", {})
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         await anyio.to_thread.run_sync(sys.stdin.readline)
-        await client.call_tool("tickets.create", {"title": title})
+        await client.call_tool("tickets__create", {"title": title})
         sys.stdout.write("done\n")
 
 

@@ -3,7 +3,7 @@
 export async function report(client, transport, callTool) {
   const { tools, _meta } = await client.listTools();
   const { tools: connectors } = await client.listTools({ cursor: "", _meta: { "agent-resolver/tag": "connector" } });
-  const search = await callTool({ name: "tickets.search", arguments: { text: "login" } });
+  const search = await callTool({ name: "tickets__search", arguments: { text: "login" } });
 
   // What comes in, in its order: the SDK hands on a notification only after it has looked at the next message.
   const wire = [];
@@ -13,16 +13,16 @@ export async function report(client, transport, callTool) {
     receive(message, extra);
   };
   const progress = [];
-  const create = await callTool({ name: "tickets.create", arguments: { title: "Seen" } }, {
+  const create = await callTool({ name: "tickets__create", arguments: { title: "Seen" } }, {
     onprogress: (each) => progress.push(each),
   });
   transport.onmessage = receive;
 
-  const purge = await callTool({ name: "tickets.purge", arguments: { ids: [2] } });
+  const purge = await callTool({ name: "tickets__purge", arguments: { ids: [2] } });
   const waiting = await callTool({ name: "inbox_list", arguments: {} });
   const approve = await callTool({ name: "inbox_approve", arguments: { id: purge.structuredContent.id } });
-  const bad = await callTool({ name: "tickets.search", arguments: { limit: 0, more: 1 } });
-  const unknown = await callTool({ name: "tickets.nothing", arguments: {} }).catch((error) => error.code);
+  const bad = await callTool({ name: "tickets__search", arguments: { limit: 0, more: 1 } });
+  const unknown = await callTool({ name: "tickets__nothing", arguments: {} }).catch((error) => error.code);
   const said = {
     tools: tools.map((tool) => tool.name),
     manifest: _meta["agent-resolver/manifest"],
