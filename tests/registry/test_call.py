@@ -249,7 +249,7 @@ def test_a_clock_that_was_once_ahead_does_not_lock_a_limited_tool(tmp_path: Path
         limited = stage.call("memory.echo", local_caller("ada"))
         stage.clock.forward(1)
 
-        assert failed(limited) == (FailureCode.RATE_LIMITED, "memory allows 1 calls a minute", "try again in 60 s")
+        assert failed(limited) == (FailureCode.RATE_LIMITED, "memory allows 1 call a minute", "try again in 60 s")
         assert isinstance(stage.call("memory.echo", local_caller("ada")), Done)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
+from agent_resolver.core.count import counted, plural
 from agent_resolver.schema.audit import AuditRecord, Head, Record, Seal
 
 _NO_RECORD: Final = Head(0, "")
@@ -123,7 +124,8 @@ def chain_faults(records: Iterable[AuditRecord], seal: Seal, key: bytes | None, 
         computed = sealed(computed, record, key)
         is_noted = is_noted or computed == noted
     if seen != seal.count:
-        yield f"{seal.count} records were sealed and {seen} are there: records were removed or added"
+        was_sealed = counted(seal.count, "record was", "records were")
+        yield f"{was_sealed} sealed and {seen} {plural(seen, 'is', 'are')} there: records were removed or added"
     if not is_noted:
         pruned = f", or it is older than record {seal.anchor}, up to which records were pruned" if seal.anchor else ""
         yield f"the trail never had the root {noted}: records before it were changed, removed or reordered{pruned}"

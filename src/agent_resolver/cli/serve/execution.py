@@ -22,6 +22,7 @@ from agent_resolver.cli.errors import Refusal, Usage
 from agent_resolver.cli.input import AGENT_FILE, INDEX
 from agent_resolver.cli.option import folder_of, session_here, session_of
 from agent_resolver.cli.output import err, out_text
+from agent_resolver.core.count import counted
 from agent_resolver.core.loopback import is_loopback
 from agent_resolver.project.config import variables_of
 from agent_resolver.project.config_file import find_config
@@ -120,8 +121,8 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
             listening = stack.enter_context(_open_listener(*options.http))
             url = _mcp_url(options.http[0], listening.getsockname()[1])
             authentication = _authentication_of(offer, url, options.allow_host)
-            tools_too = f" and {offer.count} tool(s)" if offer.count else ""
-            err(f"Serving {catalog.total} agent(s){tools_too} at {url}")
+            tools_too = f" and {counted(offer.count, 'tool')}" if offer.count else ""
+            err(f"Serving {counted(catalog.total, 'agent')}{tools_too} at {url}")
             await serve_http(server, listening, options.allow_host, notices, beside, authentication=authentication)
         else:
             await serve_stdio(server, beside, wire)

@@ -16,6 +16,8 @@ from msgspec import structs
 from agent_resolver.cli.errors import Refusal, Usage
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out, out_json, safe
+from agent_resolver.core.count import counted
+from agent_resolver.core.shorten import shorten
 from agent_resolver.project.identity import caller_of
 from agent_resolver.project.tools import OpenTools, open_tools
 from agent_resolver.registry.errors import ToolFailure
@@ -32,21 +34,20 @@ if TYPE_CHECKING:
     from agent_resolver.project.session import Session
 
 _MAX_ARGUMENT_BYTES = 4 * 1024 * 1024
+_MOST_CHARACTERS = 100
+"""Of the description of a tool in a listing."""
 
 Work = Callable[[OpenTools], Awaitable[int]]
 
 
 def run_list(options: argparse.Namespace) -> int:
-    """Print every tool that may be called; the refused ones only in JSON."""
+    """Print the tools that may be called, then those that are refused, with the code of each refusal."""
 
     async def work(tools: OpenTools) -> int:
         if options.json:
             out_json(_listing_document(tools, options.tag))
         else:
-            for descriptor in tools.registry.list(options.tag):
-                out(_render_descriptor_line(descriptor))
-            if refused := tools.registry.refused():
-                err(f"hint: {len(refused)} tool(s) are refused; `agent tools list --json` says why")
+            _print_listing(tools, options.tag)
         return _err_problems(tools)
 
     return _with_tools(options, work)
@@ -182,10 +183,25 @@ def _listing_document(tools: OpenTools, tag: str | None) -> dict[str, object]:
     }
 
 
+def _print_listing(tools: OpenTools, tag: str | None) -> None:
+    offered = tools.registry.list(tag)
+    tagged = "" if tag is None else f" with the tag `{tag}`"
+    out(f"{counted(len(offered), 'open tool')}{tagged}")
+    for descriptor in offered:
+        out(f"  {_render_descriptor_line(descriptor)}")
+    # A refused tool has no tags: what a server says of it is not used.
+    refused = tools.registry.refused() if tag is None else ()
+    if refused:
+        out(counted(len(refused), "refused tool"))
+        for tool in refused:
+            out(f"  {tool.id}: {tool.why.code}")
+        err("hint: `agent tools show ID` says why a tool is refused")
+
+
 def _render_descriptor_line(descriptor: Descriptor) -> str:
-    summary = safe(descriptor.description.strip().partition("\n")[0])
+    summary = shorten(descriptor.description.strip().partition("\n")[0], _MOST_CHARACTERS)
     scopes = f" [{', '.join(descriptor.scopes)}]" if descriptor.scopes else ""
-    return f"{safe(descriptor.id + scopes)}: {summary[:100]}"
+    return f"{safe(descriptor.id + scopes)}: {safe(summary)}"
 
 
 def _print_descriptor(descriptor: Descriptor) -> None:
