@@ -12,7 +12,9 @@ from tests.cli.conftest import Snapshot, agent_process, contents, edit, on_termi
 from tests.conftest import Ran, Run
 
 MAIN = "import sys; from agent_resolver.cli import main; sys.exit(main())"
-EAGER = f"import agent_resolver.cli.progress as progress; progress._SECONDS_BETWEEN = 0; {MAIN}"
+EAGER = (
+    f"import agent_resolver.cli.progress as progress; progress._SECONDS_BEFORE = progress._SECONDS_BETWEEN = 0; {MAIN}"
+)
 
 
 @pytest.fixture

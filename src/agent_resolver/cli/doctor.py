@@ -13,6 +13,7 @@ from agent_resolver._version import __version__
 from agent_resolver.cli.input import AGENT_FILE
 from agent_resolver.cli.option import Commands, add_command, add_governed, add_json, session_of
 from agent_resolver.cli.output import out, out_json, safe
+from agent_resolver.cli.progress import status_line
 from agent_resolver.core.count import counted, plural
 from agent_resolver.project.errors import UntrustedFolder
 from agent_resolver.schema.caller import ANONYMOUS
@@ -85,7 +86,9 @@ def _run_checks(session: "Session", options: argparse.Namespace) -> Iterator[Che
         trust = _check_trust(session)
         yield trust
         if trust.ok:
-            yield from _look_if_installed(tools, "servers", lambda: _check_servers(session))
+            yield from _look_if_installed(
+                tools, "servers", lambda: _check_servers(session, is_watched=not options.json)
+            )
 
 
 def _config_or_defaults(session: "Session") -> "Config":
@@ -243,7 +246,7 @@ def _check_trust(session: "Session") -> Check:
     return Check("trust", ok=True, finding=f"{' and '.join(folders)} {verb} trusted")
 
 
-def _check_servers(session: "Session") -> list[Check]:
+def _check_servers(session: "Session", *, is_watched: bool) -> list[Check]:
     """Connect every locked server for a moment."""
     import asyncio
 
@@ -254,7 +257,8 @@ def _check_servers(session: "Session") -> list[Check]:
             return [_check_server(tools, name) for name in tools.servers.names()]
 
     try:
-        return asyncio.run(look())
+        with status_line("Connecting the servers of the lock", is_shown=is_watched):
+            return asyncio.run(look())
     except ResolverError as error:
         return [Check("servers", ok=False, finding=str(error), hint=error.hint)]
 

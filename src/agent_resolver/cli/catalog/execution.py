@@ -19,6 +19,7 @@ from agent_resolver.catalog.uri import AgentUri, agent_uri, parse_uri
 from agent_resolver.cli.errors import Refusal, Usage
 from agent_resolver.cli.option import session_here
 from agent_resolver.cli.output import err, issue_document, out, out_json, out_text, place, safe
+from agent_resolver.cli.progress import status_line
 from agent_resolver.core.count import counted
 from agent_resolver.core.shorten import shorten
 from agent_resolver.project.catalog import judge_in
@@ -79,7 +80,8 @@ def open_catalog_of(
         if may_be_late and not catalog.is_indexed:
             catalog.check_roots()
             return catalog
-        catalog.refresh()
+        with status_line("Indexing the agent files", is_shown=not getattr(options, "json", False)):
+            catalog.refresh()
     except UnusableRoot as error:
         raise Usage(str(error), error.hint) from error
     if getattr(options, "action", "") != "check":

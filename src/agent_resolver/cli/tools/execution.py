@@ -7,7 +7,8 @@ import re
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import AsyncExitStack, redirect_stdout, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,6 +17,7 @@ from msgspec import structs
 from agent_resolver.cli.errors import Refusal, Usage
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out, out_json, safe
+from agent_resolver.cli.progress import StatusLine, status_line
 from agent_resolver.core.count import counted
 from agent_resolver.core.shorten import shorten
 from agent_resolver.project.identity import caller_of
@@ -57,7 +59,8 @@ def run_show(options: argparse.Namespace) -> int:
     """Print one descriptor."""
 
     async def work(tools: OpenTools) -> int:
-        found = await tools.registry.look_up(options.id, tools.context.run)
+        with status_line(f"Connecting the server of {options.id}", is_shown=_has_status(options)):
+            found = await tools.registry.look_up(options.id, tools.context.run)
         refused = next((tool.why for tool in tools.registry.refused() if tool.id == options.id), None)
         if found is None and refused is not None:
             raise Refusal(f"{options.id} is refused: {refused.code}: {refused.message}", refused.remedy)
@@ -84,10 +87,13 @@ def run_call(options: argparse.Namespace) -> int:
 
     async def work(tools: OpenTools) -> int:
         trace_id = options.trace_id or tools.context.trace_id
-        context = structs.replace(tools.context, trace_id=trace_id, key=options.key, progress=_show_progress)
-        # What a tool prints is not its result.
-        with redirect_stdout(sys.stderr):
-            outcome = await tools.registry.call(options.id, arguments, context)
+        with status_line(f"Calling {options.id}", is_shown=_has_status(options)) as status:
+            context = structs.replace(
+                tools.context, trace_id=trace_id, key=options.key, progress=partial(_show_progress, status, options.id)
+            )
+            # What a tool prints is not its result.
+            with redirect_stdout(sys.stderr):
+                outcome = await tools.registry.call(options.id, arguments, context)
         if isinstance(outcome, Failed) and outcome.code is FailureCode.UNKNOWN_TOOL:
             outcome = structs.replace(outcome, remedy=_hint_at_similar(tools, options.id) or outcome.remedy)
         if options.json:
@@ -116,7 +122,9 @@ def _with_tools(
         opening = open_tools(
             session, caller=caller, is_connected=is_connected, seconds=options.timeout, verbose=options.verbose
         )
-        async with opening as tools:
+        async with AsyncExitStack() as stack:
+            with status_line("Connecting the servers of the lock", is_shown=_has_status(options)):
+                tools = await stack.enter_async_context(opening)
             return await work(tools)
 
     with session_of(options) as session:
@@ -134,10 +142,18 @@ def _end_on_sigterm() -> None:
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
 
 
-async def _show_progress(done: float, total: float | None = None, message: str | None = None) -> None:
-    """Show how far a tool is, to a person who watches."""
-    if sys.stderr.isatty():
-        err(safe(f"{done:g}{'' if total is None else f' of {total:g}'}{f': {message}' if message else ''}"))
+async def _show_progress(
+    status: StatusLine, tool_id: str, done: float, total: float | None = None, message: str | None = None
+) -> None:
+    """Show how far a tool is, as it reports."""
+    of_total = "" if total is None else f" of {total:g}"
+    words = f": {message}" if message else ""
+    status.text = f"Calling {tool_id}: {done:g}{of_total}{words}"
+
+
+def _has_status(options: argparse.Namespace) -> bool:
+    """True if a status line may be shown: not beside data for a program, nor among what servers log."""
+    return not (options.json or options.verbose)
 
 
 def _hint_at_similar(tools: OpenTools, tool_id: str) -> str:
