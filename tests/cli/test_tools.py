@@ -304,7 +304,7 @@ def test_arguments_that_are_no_json_object_are_a_usage_error(governed: Path, run
     ran = run("tools", "call", "raw.echo", arguments)
 
     assert (ran.code, ran.stdout) == (2, "")
-    assert ran.stderr.startswith("error: The arguments are no JSON object: ")
+    assert ran.stderr.startswith("error: The arguments are not a JSON object: ")
     assert ran.stderr.endswith("""hint: write them as '{"name": "value"}'\n""")
     assert started(governed) == []
 

@@ -11,7 +11,14 @@ from typing import Final
 
 from agent_resolver._version import __version__
 from agent_resolver.cli.errors import InvalidFile, InvalidFiles, Refusal, Usage
-from agent_resolver.cli.input import AGENT_FILE, AGENT_FILE_LABEL, INDEX, INDEX_LABEL, default_agent_file
+from agent_resolver.cli.input import (
+    AGENT_FILE,
+    AGENT_FILE_LABEL,
+    INDEX,
+    INDEX_LABEL,
+    default_agent_file,
+    hint_at_missing,
+)
 from agent_resolver.cli.output import err, err_faults, flush_out, issue_document, out_json, safe, use_utf8
 from agent_resolver.cli.parser import CommandParser
 from agent_resolver.schema.errors import InvalidAgentFile, InvalidIndex, ResolverError
@@ -188,7 +195,7 @@ def _hint_for(error: ResolverError, options: argparse.Namespace) -> str:
         asked = {getattr(options, "agents", None): "--agents", getattr(options, "index", None) or INDEX: "--index"}
         is_index = os.path.basename(error.path) == os.path.basename(INDEX)
         option = asked.get(error.path) or ("--index" if is_index else None)
-        return f"check the path, or name another file with `{option}`" if option else "check the path"
+        return hint_at_missing(error.path, option) if option else "check the path"
     return ""
 
 

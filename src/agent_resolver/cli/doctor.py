@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from agent_resolver._version import __version__
-from agent_resolver.cli.input import AGENT_FILE
+from agent_resolver.cli.input import AGENT_FILE, hint_at_missing
 from agent_resolver.cli.option import Commands, add_command, add_governed, add_json, session_of
 from agent_resolver.cli.output import out, out_json, safe
 from agent_resolver.cli.progress import status_line
@@ -207,7 +207,7 @@ def _check_by_trying(name: str, look: Callable[[], str], hint: str = "run `agent
         # The message of a refused input is its issues and nothing else.
         lines = faults if isinstance(error, InvalidInput) else [str(error), *faults]
         if option and isinstance(error, UnreadableFile) and error.missing:
-            hint = f"check the path, or name another file with `{option}`"
+            hint = hint_at_missing(error.path, option)
         return Check(name, ok=False, finding="; ".join(lines), hint=error.hint or hint)
 
 

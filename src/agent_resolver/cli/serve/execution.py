@@ -78,6 +78,7 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
     from agent_resolver.server.watch import keep_up, tell_of_tools
 
     index = options.index or INDEX
+    is_typed = sys.stdin.isatty()  # By a person, who may expect something to happen.
     async with AsyncExitStack() as stack:
         # Before any code of the project runs, and until all of it has ended.
         wire = None if options.http else stack.enter_context(own_wire())
@@ -125,6 +126,9 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
             err(f"Serving {counted(catalog.total, 'agent')}{tools_too} at {url}")
             await serve_http(server, listening, options.allow_host, notices, beside, authentication=authentication)
         else:
+            if is_typed:
+                err("Waiting for messages of an MCP client on stdin; Ctrl-C ends it")
+                err("hint: `agent serve --print-config CLIENT` prints what a client needs to start this by itself")
             await serve_stdio(server, beside, wire)
 
 

@@ -176,8 +176,11 @@ def _parse_arguments(text: str) -> dict[str, Any]:
 
 
 def _bad_arguments(issues: Sequence[Issue]) -> Usage:
-    listed = "; ".join(f"{issue} ({issue.line}:{issue.column})" for issue in issues)
-    return Usage(f"The arguments are no JSON object: {listed}", """write them as '{"name": "value"}'""")
+    # The arguments are not a file: only a fault inside of them has a path.
+    named = [str(issue) if issue.at else issue.message for issue in issues]
+    places = [f"({issue.line}:{issue.column})" for issue in issues]
+    listed = "; ".join(f"{name} {place}" for name, place in zip(named, places, strict=True))
+    return Usage(f"The arguments are not a JSON object: {listed}", """write them as '{"name": "value"}'""")
 
 
 def _listing_document(tools: OpenTools, tag: str | None) -> dict[str, object]:
