@@ -37,7 +37,8 @@ HEAD = """\
 
 Results go to stdout, errors, warnings and hints to stderr. Output is UTF-8 whatever the locale is. Colour is used on a
 terminal only. There, connecting, indexing and calling that take longer than 0.3 seconds show one line on stderr, which
-is wiped afterwards; with `--json` they do not. The exit code does not depend on how much of the output is read: `agent discover | head -1` exits 0.
+is wiped afterwards; with `--json` they do not. The exit code does not depend on how much of the output is read: `agent
+discover | head -1` exits 0.
 Files are written whole or not at all, so `-` is refused as the name of one.
 
 | variable | effect |
