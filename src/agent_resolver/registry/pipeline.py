@@ -13,7 +13,6 @@ from msgspec import Struct, structs
 
 from agent_resolver.core.admission import Refused
 from agent_resolver.core.authorization import is_cleared, missing_scopes
-from agent_resolver.core.count import plural
 from agent_resolver.registry.call import MAX_ID, Call, Entry, place_of
 from agent_resolver.registry.compiled_schema import schema_faults
 from agent_resolver.registry.errors import NeedsAction, ToolFailure
@@ -307,7 +306,7 @@ class Pipeline:
         # A server has one limit for all its tools; a function of the project has its own.
         subject = descriptor.source if descriptor.labels.kind == "TOOL" else descriptor.id
         if limit is not None and (wait := await self._rates.take(subject, limit)):
-            message = f"{subject} allows {limit:g} {plural(limit, 'call')} a minute"
+            message = f"The rate limit of {subject} is {limit:g} a minute"
             return call.failed(FailureCode.RATE_LIMITED, message, f"try again in {ceil(wait)} s")
         return None
 
