@@ -5,6 +5,7 @@ VENV ?= .venv
 WORKERS ?= 2
 FUZZ_SECONDS ?= 60
 BENCH ?=
+JSON ?=
 UPGRADE ?=
 
 BIN := $(VENV)/bin
@@ -58,8 +59,8 @@ $(VENV)/.package: $(VENV)/.base pyproject.toml src/agent_resolver/_version.py
 
 # For users ------------------------------------------------------------------------------------------------------------
 
-demo: $(VENV)/.tools $(VENV)/.package ## Show the examples: a lock, what it opens, what it refuses, the audit
-	@$(BIN)/python tools/demo.py
+demo: $(VENV)/.tools $(VENV)/.package ## Show the examples: what a lock refuses and opens, the audit (JSON=1: also the files)
+	@$(BIN)/python tools/demo.py $(if $(JSON),--json)
 
 # Checks ---------------------------------------------------------------------------------------------------------------
 

@@ -36,7 +36,9 @@ HEAD = """\
 ## Streams and environment
 
 Results go to stdout, errors, warnings and hints to stderr. Output is UTF-8 whatever the locale is. Colour is used on a
-terminal only. The exit code does not depend on how much of the output is read: `agent discover | head -1` exits 0.
+terminal only. There, connecting, indexing and calling that take longer than 0.3 seconds show one line on stderr, which
+is wiped afterwards; with `--json` they do not. The exit code does not depend on how much of the output is read: `agent
+discover | head -1` exits 0.
 Files are written whole or not at all, so `-` is refused as the name of one.
 
 | variable | effect |
@@ -179,9 +181,10 @@ under which name.""",
     "tools list": """\
 [Verifies the lock](governed-tools.md#what-is-verified-first), connects every server in it, loads the
 [capabilities](capabilities.md) of the project, and prints the tools that may be called: those that
-[the lock opens](governed-tools.md#which-tools-are-open), and the capabilities. With `--json` also those that are
-refused, each with its [code](reason-codes.md#why-a-call-failed), and the servers that could not be reached. A project
-with capabilities needs no agent file; then there is no lock to look at. No token is needed.
+[the lock opens](governed-tools.md#which-tools-are-open), and the capabilities. Below them are those that are refused,
+each with its [code](reason-codes.md#why-a-call-failed); `--json` has the messages too, and the servers that could not
+be reached. With `--tag` no refused ones are printed. A project with capabilities needs no agent file; then there is no
+lock to look at. No token is needed.
 
 A lock that starts a command, settings that have credentials for its servers, and settings that name modules need a
 [trusted folder](governed-tools.md#trust-the-folder). `--timeout` is for each call of a server's tool and for each
@@ -205,7 +208,7 @@ prints the structured result, or the content if there is none. With `--json` the
 [token](identity.md#give-a-token).
 
 Exits 0 if the call is done; 1 if it failed or waits for something, with a [code](reason-codes.md#why-a-call-failed), or
-as `agent tools list`; 2 if the arguments are no JSON object.""",
+as `agent tools list`; 2 if the arguments are not a JSON object.""",
     "tools manifest": """\
 Lists the tools of [the project's own code](capabilities.md), sorted, as [a file to commit](manifest.md). It loads the
 modules, so the folder must be [trusted](threat-model.md#folder-trust). Without `--out` and `--check` it prints the
@@ -231,7 +234,7 @@ Prints [what waits](inbox.md) in the state of the project: its id, its state, it
 What waits for a secret that is there by now is [answered by that](inbox.md#answered-by-being-there). No token is
 needed.
 
-Exits 0, also if nothing waits; 2 if there is no state file.""",
+Exits 0, also if nothing waits; 2 if there is neither a state file nor a project.""",
     "inbox show": """\
 Prints all that is kept of one waiting thing. The arguments of a call are not kept: there is only
 [their digest](inbox.md#what-an-approver-sees).

@@ -5,6 +5,7 @@ import argparse
 from agent_resolver.cli.input import INDEX, load_servers
 from agent_resolver.cli.option import Commands, add_command, add_index, add_json
 from agent_resolver.cli.output import err, out, out_json
+from agent_resolver.core.count import counted
 from agent_resolver.core.server import by_category
 from agent_resolver.schema.index import Server
 
@@ -72,6 +73,6 @@ def _print_categories(grouped: dict[str, list[Server]], total: int) -> None:
             out(f"      Residency: {', '.join(server.residency or ()) or '(none)'}")
             out(f"      Max Sensitivity: {server.max_sensitivity}")
         out()
-    out(f"Total: {total} server(s) in {len(grouped)} category/categories")
+    out(f"Total: {counted(total, 'server')} in {counted(len(grouped), 'category', 'categories')}")
     if any(len({server.id for server in servers}) < len(servers) for servers in grouped.values()):
         err("hint: Of several versions of one server, `agent resolve` takes the smallest in string order")

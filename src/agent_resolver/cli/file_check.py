@@ -7,6 +7,7 @@ from typing import Self
 from msgspec import Struct, structs
 
 from agent_resolver.cli.input import AGENT_FILE_LABEL, INDEX, INDEX_LABEL, read_agent_bytes, read_index_bytes
+from agent_resolver.core.count import counted
 from agent_resolver.core.notice import agent_file_notices, index_notices
 from agent_resolver.schema.agent_file import read_agent_file
 from agent_resolver.schema.index import Index
@@ -89,10 +90,11 @@ def check_agent_file(path: str) -> Checked:
     if reading.agent is None:
         return checked.found(raw, reading.issues)
     needs = reading.agent.requires.mcp
+    permissions = sum(len(need.permissions) for need in needs)
     return checked.found(
         raw,
         (*reading.issues, *agent_file_notices(reading.agent, reading.tree)),
-        f"{len(needs)} requirement(s), {sum(len(need.permissions) for need in needs)} permission(s)",
+        f"{counted(len(needs), 'requirement')}, {counted(permissions, 'permission')}",
     )
 
 
@@ -119,4 +121,4 @@ def check_index(path: str | None) -> Checked:
 
 def _summarize_index(index: Index) -> str:
     categories = {category for entry in index for category in entry.categories}
-    return f"{len(index)} server(s), {len(categories)} category/categories"
+    return f"{counted(len(index), 'server')}, {counted(len(categories), 'category', 'categories')}"

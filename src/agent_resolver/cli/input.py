@@ -40,6 +40,14 @@ def default_agent_file() -> str:
     return AGENT_FILE
 
 
+def hint_at_missing(path: str, option: str) -> str:
+    """What to do about an input file that is not there, and which `option` names."""
+    if path in {AGENT_FILE, INDEX}:  # Nothing was named: a newcomer may not know yet that there should be one.
+        write_one = "docs/quick-start.md shows how to write one"
+        return f"change to the folder that has it, or name another file with `{option}`; {write_one}"
+    return f"check the path, or name another file with `{option}`"
+
+
 def _has_front_matter(path: str) -> bool:
     try:
         head = read_head(path, _FRONT_MATTER_HEAD)

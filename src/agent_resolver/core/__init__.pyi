@@ -49,6 +49,7 @@ from agent_resolver.core.constraint import (
     positions_of as positions_of,
     requirements_of as requirements_of,
 )
+from agent_resolver.core.count import counted as counted, plural as plural
 from agent_resolver.core.explanation_writer import explanation_json as explanation_json
 from agent_resolver.core.lease import (
     MAX_LEASE_SECONDS as MAX_LEASE_SECONDS,

@@ -306,7 +306,7 @@ class Pipeline:
         # A server has one limit for all its tools; a function of the project has its own.
         subject = descriptor.source if descriptor.labels.kind == "TOOL" else descriptor.id
         if limit is not None and (wait := await self._rates.take(subject, limit)):
-            message = f"{subject} allows {limit:g} calls a minute"
+            message = f"The rate limit of {subject} is {limit:g} a minute"
             return call.failed(FailureCode.RATE_LIMITED, message, f"try again in {ceil(wait)} s")
         return None
 

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Iterator
 from typing import Final
 
+from agent_resolver.core.count import counted
 from agent_resolver.runtime.default_plugin import DEFAULT_PLUGINS
 from agent_resolver.runtime.errors import InvalidPlugin
 from agent_resolver.runtime.plugin import ConfigSchema, Plugin
@@ -51,7 +52,7 @@ def _method_faults(plugin: object) -> Iterator[str]:
         elif not callable(method):
             yield f"`{name}` is no method"
         elif not _takes_arguments(method, takes):
-            yield f"`{name}` must take {takes} argument(s)"
+            yield f"`{name}` must take {counted(takes, 'argument')}"
         elif name in _AT_ONCE and inspect.iscoroutinefunction(method):
             yield f"`{name}` must not be asynchronous"
 

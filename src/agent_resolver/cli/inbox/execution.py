@@ -62,6 +62,15 @@ def run_list(options: argparse.Namespace) -> int:
         if not actions:
             err("Nothing waits")
 
+    with session_of(options) as session:
+        is_project = bool(session.config_path) or session.has_agent
+        # Where no call was made yet, there is no state, and nothing in it can wait.
+        if is_project and not session.has_state:
+            if options.json:
+                out_json([])
+            else:
+                err("Nothing waits")
+            return 0
     return _with_inbox(options, work)
 
 

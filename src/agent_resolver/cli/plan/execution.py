@@ -10,6 +10,7 @@ from agent_resolver.cli.input import AGENT_FILE
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out, out_json
 from agent_resolver.core.admission import AdmissionCode
+from agent_resolver.core.count import counted
 from agent_resolver.project.plan import runtime_of
 from agent_resolver.runtime.errors import (
     AgentNotFound,
@@ -164,7 +165,7 @@ def _print_delegate(agent_id: str, delegate: ResolvedRunPlan | ResolverError) ->
     if isinstance(found, ResolvedBackendAgent):
         out(f"    {agent_id} runs at {found.endpoint.base_url}")
         return
-    out(f"    {agent_id} with {len(found.tools)} {'tool' if len(found.tools) == 1 else 'tools'}")
+    out(f"    {agent_id} with {counted(len(found.tools), 'tool')}")
     for absent in found.absent:
         if absent.code == AdmissionCode.FORBIDDEN_ACTION:
             out(f"      not {absent.id}: {absent.reason}")

@@ -22,6 +22,7 @@ from agent_resolver.cli.errors import Refusal, Usage
 from agent_resolver.cli.input import AGENT_FILE, INDEX
 from agent_resolver.cli.option import folder_of, session_here, session_of
 from agent_resolver.cli.output import err, out_text
+from agent_resolver.core.count import counted
 from agent_resolver.core.loopback import is_loopback
 from agent_resolver.project.config import variables_of
 from agent_resolver.project.config_file import find_config
@@ -77,6 +78,7 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
     from agent_resolver.server.watch import keep_up, tell_of_tools
 
     index = options.index or INDEX
+    is_typed = sys.stdin.isatty()  # By a person, who may expect something to happen.
     async with AsyncExitStack() as stack:
         # Before any code of the project runs, and until all of it has ended.
         wire = None if options.http else stack.enter_context(own_wire())
@@ -120,10 +122,13 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
             listening = stack.enter_context(_open_listener(*options.http))
             url = _mcp_url(options.http[0], listening.getsockname()[1])
             authentication = _authentication_of(offer, url, options.allow_host)
-            tools_too = f" and {offer.count} tool(s)" if offer.count else ""
-            err(f"Serving {catalog.total} agent(s){tools_too} at {url}")
+            tools_too = f" and {counted(offer.count, 'tool')}" if offer.count else ""
+            err(f"Serving {counted(catalog.total, 'agent')}{tools_too} at {url}")
             await serve_http(server, listening, options.allow_host, notices, beside, authentication=authentication)
         else:
+            if is_typed:
+                err("Waiting for messages of an MCP client on stdin; Ctrl-C ends it")
+                err("hint: `agent serve --print-config CLIENT` prints what a client needs to start this by itself")
             await serve_stdio(server, beside, wire)
 
 
