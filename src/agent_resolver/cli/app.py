@@ -35,8 +35,6 @@ exit codes:
 """
 
 
-_EXTRA_MODULES: Final = {"anyio", "cryptography", "httpx2", "joserfc", "jsonschema_rs", "mcp", "mcp_types"}
-
 COMMANDS: Final = (
     "validate",
     "discover",
@@ -92,12 +90,12 @@ def run(arguments: Sequence[str]) -> int:
     except ResolverError as error:
         return _report_error(error, options)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _EXTRA_MODULES:
+        from agent_resolver._extra import install_hint, is_of_an_extra
+
+        if not is_of_an_extra(error):
             raise
         extra = "serve" if arguments[:1] == ["serve"] else "tools"
-        return _report_error(
-            Usage(f"This command needs `{error.name}`", f"pip install 'agent-resolver[{extra}]'"), options
-        )
+        return _report_error(Usage(f"This command needs `{error.name}`", install_hint(extra)), options)
     except OSError as error:
         # Closing the output again at exit must not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
