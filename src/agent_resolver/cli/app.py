@@ -43,8 +43,6 @@ exit codes:
 """
 
 
-_EXTRA_MODULES: Final = {"anyio", "cryptography", "httpx2", "joserfc", "jsonschema_rs", "mcp", "mcp_types"}
-
 COMMANDS: Final = (
     "validate",
     "discover",
@@ -97,11 +95,12 @@ def run(arguments: Sequence[str]) -> int:
     except ResolverError as error:
         return _report_error(error, options)
     except ModuleNotFoundError as error:
-        if not _is_of_an_extra(error):
+        from agent_resolver._extra import install_hint, is_of_an_extra
+
+        if not is_of_an_extra(error):
             raise
         extra = "serve" if arguments[:1] == ["serve"] else "tools"
-        needed = Usage(f"This command needs `{error.name}`", f"pip install 'agent-resolver[{extra}]'")
-        return _report_error(needed, options)
+        return _report_error(Usage(f"This command needs `{error.name}`", install_hint(extra)), options)
     except OSError as error:
         return _report_unwritable(error)
     except KeyboardInterrupt:
@@ -121,12 +120,6 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     if takes_one_agent_file and getattr(options, "agents", None) == AGENT_FILE:
         options.agents = default_agent_file()
     return options
-
-
-def _is_of_an_extra(error: ModuleNotFoundError) -> bool:
-    """True if the missing module comes with an extra; any other one is missing by a fault of ours."""
-    package = (error.name or "").partition(".")[0]
-    return package in _EXTRA_MODULES
 
 
 def _report_unwritable(error: OSError) -> int:

@@ -54,3 +54,8 @@ def _toml_settings(command: Sequence[str], url: str | None, variables: Sequence[
 def _toml_value(value: str | list[str]) -> str:
     """JSON is TOML here, but for pairs of surrogates and for the one control character that JSON leaves alone."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def mcp_url(host: str, port: int) -> str:
+    """Where MCP is served."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp"

@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import secrets
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -126,7 +125,7 @@ def _with_inbox(options: argparse.Namespace, work: Work) -> int:
 async def _work_on_inbox(session: Session, token_file: str | None, work: Work) -> None:
     caller = await caller_of(session, token_file, session.environment)
     inbox = inbox_of(session)
-    await work(inbox, CallContext(run=secrets.token_hex(16), trace_id=secrets.token_hex(16), caller=caller))
+    await work(inbox, CallContext.for_caller(caller))
 
 
 def _from_stdin() -> str:
