@@ -38,7 +38,7 @@ adapter = "scripted"
 url = "https://partner.example/a2a"
 """
 NOT_KNOWN = "Agent requires 'us-only' but the model's residency is not known"
-NOWHERE = "invalid remote endpoint config for backend `a2a` on delegate `partner`"
+NOWHERE = "invalid remote endpoint config for delegate `partner` backend `a2a`"
 KEEPER = """\
 ---
 name: keeper

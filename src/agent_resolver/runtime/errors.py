@@ -107,7 +107,7 @@ class InvalidRemoteEndpointConfig(ResolveError):
     """Where a remote agent is said to be, it cannot be."""
 
     def __init__(self, agent_id: str, backend: str, message: str) -> None:
-        super().__init__(f"invalid remote endpoint config for backend `{backend}` on delegate `{agent_id}` — {message}")
+        super().__init__(f"invalid remote endpoint config for delegate `{agent_id}` backend `{backend}` — {message}")
         self.agent_id = agent_id
         self.backend = backend
         self.message = message
