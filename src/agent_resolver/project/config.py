@@ -64,10 +64,20 @@ class Model(Struct, frozen=True, kw_only=True):
     aliases: Texts = ()
 
 
+class PoolMember(Struct, frozen=True, kw_only=True):
+    """A model in a pool, and how much of the work it takes."""
+
+    model: Text
+    weight: Annotated[int, Meta(ge=1)] = 1
+    role: Literal["member", "failover_only"] = "member"
+
+
 class Pool(Struct, frozen=True, kw_only=True):
     """Models that stand in for each other."""
 
-    models: Texts
+    models: Texts = ()
+    """Members of weight 1."""
+    members: tuple[PoolMember, ...] = ()
 
 
 class Provider(Struct, frozen=True, kw_only=True):

@@ -156,7 +156,9 @@ def _model_spec(name: str, model: Model) -> ModelSpec:
 
 
 def _model_pool(name: str, pool: Pool) -> ModelPool:
-    return ModelPool(id=name, members=tuple(PoolMember(model_id=member) for member in pool.models))
+    plain = [PoolMember(model_id=model) for model in pool.models]
+    others = [PoolMember(model_id=each.model, weight=each.weight, role=each.role) for each in pool.members]
+    return ModelPool(id=name, members=(*plain, *others))
 
 
 def _remote_spec(name: str, remote: Remote) -> AgentSpec:
