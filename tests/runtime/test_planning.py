@@ -92,7 +92,7 @@ def cases(draw: st.DrawFn) -> Case:
             ("with_model", MODEL),
             ("with_provider", "p", Provider(executor=Echo())),
             ("with_lock", "agent", HeldLock(path="agent.lock", servers=(ServerTools(server="s@1", tools=locked),))),
-            *(("with_tool", MemoryTool(name)) for name in draw(offered)),
+            *(("with_tool", name, MemoryTool(name)) for name in draw(offered)),
             *(("with_plugin", MemoryPlugin(name, tools=draw(offered), keys=draw(offered))) for name in "pqr"),
         ]
     )
@@ -196,8 +196,8 @@ def every_order() -> list[Any]:
             *(("with_agent_spec", AgentSpec(id=name, model_id="m")) for name in "cd"),
             ("with_plugin", MemoryPlugin("p", tools=["p.x", "p.y", "y"], keys=["p"], hooks=["run_start"])),
             ("with_plugin", MemoryPlugin("q", tools=["q.x", "q.y", "x"], keys=["q"], hooks=["run_start"])),
-            ("with_tool", MemoryTool(clash)),
-            ("with_tool", MemoryTool("z")),
+            ("with_tool", clash, MemoryTool(clash)),
+            ("with_tool", "z", MemoryTool("z")),
         ]
         shared = [("with_model", MODEL), ("with_provider", "p", Provider(executor=Echo()))]
         outcomes = [outcome([*order, *parts[:2], *shared]) for order in itertools.permutations(parts[2:])]

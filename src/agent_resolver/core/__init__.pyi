@@ -1,11 +1,9 @@
 from agent_resolver.core.admission import (
-    MAX_TOOL_NAME as MAX_TOOL_NAME,
     AdmissionCode as AdmissionCode,
     Grant as Grant,
     Refused as Refused,
     forbidden as forbidden,
     grants_of as grants_of,
-    is_usable_name as is_usable_name,
 )
 from agent_resolver.core.approval import (
     LIFETIME_MINUTES as LIFETIME_MINUTES,
@@ -149,6 +147,12 @@ from agent_resolver.core.star_match import (
     parts_match as parts_match,
 )
 from agent_resolver.core.suggested_edit import apply_edits as apply_edits, edited as edited
+from agent_resolver.core.tool_id import (
+    MAX_TOOL_ID as MAX_TOOL_ID,
+    MAX_TOOL_NAME as MAX_TOOL_NAME,
+    is_usable_name as is_usable_name,
+    tool_id_fault as tool_id_fault,
+)
 from agent_resolver.core.unknown_scope import UnknownScope as UnknownScope, unknown_scopes as unknown_scopes
 from agent_resolver.core.verification import (
     examine as examine,

@@ -115,7 +115,7 @@ def runtime_of(session: Session, catalog: Catalog) -> AgentRuntime:
     for name in config.providers:
         builder.with_provider(name, Provider(executor=_Unopened(name)))
     for capability in load_capabilities(session):
-        builder.with_tool(capability)
+        builder.with_tool(capability.descriptor.id, capability)
     plugins = InstalledPlugins(partial(_require_trust_in_agents, session, catalog))
     builder.with_agents(agents).with_plugins(plugins).with_locks(ProjectLocks(session, agents))
     return builder.build_unchecked()

@@ -37,6 +37,7 @@ from agent_resolver.runtime.errors import (
     ResolveError as ResolveError,
     SnapshotNotHeld as SnapshotNotHeld,
     UnsupportedRemoteBackend as UnsupportedRemoteBackend,
+    UnusableTool as UnusableTool,
     ValidationFailed as ValidationFailed,
 )
 from agent_resolver.runtime.executor import (

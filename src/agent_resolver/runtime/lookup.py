@@ -13,6 +13,7 @@ from agent_resolver.runtime.errors import (
     AmbiguousModelReference,
     ConstraintBroken,
     InvalidPluginConfig,
+    InvalidSpec,
     LockMissing,
     LockStale,
     ModelNotFound,
@@ -25,6 +26,9 @@ from agent_resolver.runtime.registry_set import HeldLock, MissingLock, ModelFact
 from agent_resolver.runtime.spec import AgentSpec, ContextPolicy
 from agent_resolver.runtime.spec_reader import refused
 from agent_resolver.schema.artifact_path import lock_path_of
+from agent_resolver.schema.errors import ResolverError
+from agent_resolver.schema.foreign_error import describe_exception
+from agent_resolver.schema.issue import Issue, IssueCode
 from agent_resolver.schema.source import Unreadable
 from agent_resolver.schema.toml_tree import tree_of
 from agent_resolver.schema.walker import suggestion, walk
@@ -73,11 +77,24 @@ def find_spec(registries: RegistrySet, agent_id: str) -> AgentSpec:
 
     Raises:
         AgentNotFound: There is none.
+        InvalidSpec: Whoever was asked for it gave something else.
     """
-    spec = registries.agents.get(agent_id)
+    try:
+        spec: object = registries.agents.get(agent_id)
+        known = registries.agents.ids() if spec is None else ()
+    except ResolverError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise _no_spec(agent_id, describe_exception(error)) from error
     if spec is None:
-        raise AgentNotFound(agent_id, suggestion(agent_id, registries.agents.ids()))
+        raise AgentNotFound(agent_id, suggestion(agent_id, known))
+    if not isinstance(spec, AgentSpec):
+        raise _no_spec(agent_id, f"it is a `{type(spec).__name__}`")
     return spec
+
+
+def _no_spec(agent_id: str, why: str) -> InvalidSpec:
+    return InvalidSpec([Issue(at=(), code=IssueCode.INVALID_TYPE, message=f"agent {agent_id} has no spec: {why}")])
 
 
 def look_up(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> Lookup:
@@ -147,6 +164,8 @@ def held_lock(registries: RegistrySet, spec: AgentSpec) -> HeldLock | None:
         raise LockMissing(spec.id, lock.path, lock.hint)
     if isinstance(lock, StaleLock):
         raise LockStale(spec.id, lock.path, lock.differences, lock.hint)
+    if not isinstance(lock, HeldLock):
+        raise LockMissing(spec.id, f"a `{type(lock).__name__}` is there, and the lock")
     return lock
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 
 from msgspec import Meta, Struct, field
 
+from agent_resolver.schema.frozen import freeze_fields
 from agent_resolver.schema.vocabulary import SENSITIVITY_RANK, Residency, Sensitivity, Text
 
 Modality = Literal["text", "image", "audio", "video", "pdf"]
@@ -92,6 +93,9 @@ class Switch(Struct, frozen=True, kw_only=True):
     on_quota: bool = True
     on_permanent: bool = True
     thresholds: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "thresholds")
 
 
 class ModelPool(Struct, frozen=True, kw_only=True):

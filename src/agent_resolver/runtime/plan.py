@@ -102,6 +102,7 @@ class ResolvedBackendAgent(Struct, frozen=True, kw_only=True):
     limits: RunLimits
     endpoint: RemoteEndpoint
     backend: Any
+    """What its backend factory built to run it; None in a dry run."""
     warnings: tuple[PlanWarning, ...] = ()
 
 

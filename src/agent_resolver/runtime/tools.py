@@ -11,9 +11,10 @@ from agent_resolver.core.admission import forbidden
 from agent_resolver.core.catalog_pattern import parts_of
 from agent_resolver.core.constraint import RunLimits
 from agent_resolver.core.star_match import matching_texts
+from agent_resolver.core.tool_id import tool_id_fault
 from agent_resolver.runtime.catalog_warning import catalog_warnings, orphan_warnings
 from agent_resolver.runtime.delegate_check import check_delegates
-from agent_resolver.runtime.errors import InvalidSpec, ToolIdConflict
+from agent_resolver.runtime.errors import InvalidSpec, ToolIdConflict, UnusableTool
 from agent_resolver.runtime.lookup import Lookup
 from agent_resolver.runtime.plan import AbsentTool, PlannedTool, PlanWarning, ToolSource, WarningCode
 from agent_resolver.runtime.plugin import ExecutionEnv
@@ -66,7 +67,7 @@ def collect_tools(registries: RegistrySet, found: Lookup, env: ExecutionEnv) -> 
 
 def _global_tools(registries: RegistrySet) -> dict[str, PlannedTool]:
     tools = registries.tools.items()
-    return {tool_id: PlannedTool(tool_id, "global", "", tool.descriptor, tool) for tool_id, tool in tools}
+    return {tool_id: PlannedTool(tool_id, "global", "", each.descriptor, each.tool) for tool_id, each in tools}
 
 
 def _delegate_tools(
@@ -89,6 +90,8 @@ def _not_bound(agent_id: str) -> PlanWarning:
 
 def _delegate_tool(agent_id: str, delegate: AgentSpec) -> PlannedTool:
     tool_id = f"{DELEGATE_PREFIX}{agent_id}"
+    if fault := tool_id_fault(tool_id):
+        raise UnusableTool(tool_id, fault)
     descriptor = Descriptor(
         id=tool_id, description=delegate.display, input_schema=_prompt_schema(), source=f"delegate {agent_id}"
     )
@@ -107,7 +110,7 @@ def _prompt_schema() -> dict[str, Any]:
 
 def _plugin_tools(env: ExecutionEnv) -> Iterator[PlannedTool]:
     for tagged in env.tools:
-        descriptor = tagged.tool.descriptor
+        descriptor = tagged.descriptor
         yield PlannedTool(descriptor.id, "plugin", tagged.plugin, descriptor, tagged.tool)
 
 
