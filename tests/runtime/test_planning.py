@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 from msgspec import Struct, structs
 
+from agent_resolver.core import CallMatch, TextMatch
 from agent_resolver.runtime import (
     A2aFactory,
     AgentNotFound,
@@ -283,3 +284,24 @@ def test_the_executor_of_a_pool_asks_the_home_of_the_agent() -> None:
     assert stop.value.value == "hello"
     homes = [getattr(seat.executor, "name", "") for seat in found.executor.seats]
     assert homes == [seat.model.id for seat in found.seats]
+
+
+# Permission rules -----------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_keeps_its_permission_rules_as_they_were_parsed() -> None:
+    rules = [{"tool": "read", "behavior": "allow"}, {"tool": "Bash(rm *)", "behavior": "deny", "scope": "user"}]
+    section = {"default_behavior": "deny", "rules": rules}
+    found = resolve_local(registries(structs.replace(AGENT, sections={"permission": section}), tools=["read"]), "agent")
+
+    assert found.permissions is not None
+    assert found.permissions.default_behavior == "deny"
+    kept = [(rule.text, rule.behavior, rule.scope, rule.calls) for rule in found.permissions.rules]
+    assert kept == [
+        ("read", "allow", "project", CallMatch(TextMatch("exact", "read"))),
+        ("Bash(rm *)", "deny", "user", CallMatch(TextMatch("exact", "Bash"), TextMatch("glob", "rm *"))),
+    ]
+
+
+def test_a_plan_without_permission_rules_has_none() -> None:
+    assert resolve_local(registries(AGENT), "agent").permissions is None

@@ -84,6 +84,13 @@ from agent_resolver.core.masking import (
 )
 from agent_resolver.core.notice import agent_file_notices as agent_file_notices, index_notices as index_notices
 from agent_resolver.core.pattern import matches as matches
+from agent_resolver.core.permission_rule import (
+    BadRule as BadRule,
+    CallMatch as CallMatch,
+    FieldMatch as FieldMatch,
+    TextMatch as TextMatch,
+    parse_rule as parse_rule,
+)
 from agent_resolver.core.rate import (
     WINDOW_SECONDS as WINDOW_SECONDS,
     is_outside_window as is_outside_window,

@@ -61,6 +61,7 @@ from agent_resolver.runtime.model import (
     pooled as pooled,
     share_of as share_of,
 )
+from agent_resolver.runtime.permission import ParsedRule as ParsedRule, Permissions as Permissions
 from agent_resolver.runtime.plan import (
     ResolvedAgent as ResolvedAgent,
     ResolvedBackendAgent as ResolvedBackendAgent,

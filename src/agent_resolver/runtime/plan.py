@@ -10,6 +10,7 @@ from agent_resolver.core.constraint import RunLimits
 from agent_resolver.registry.tool import Tool
 from agent_resolver.runtime.executor import LlmExecutor
 from agent_resolver.runtime.model import Modalities, ModelPool, ModelSpec
+from agent_resolver.runtime.permission import Permissions
 from agent_resolver.runtime.plugin import ExecutionEnv
 from agent_resolver.runtime.registry_set import RegistrySet
 from agent_resolver.runtime.spec import AgentSpec, ContextPolicy, RemoteEndpoint
@@ -88,6 +89,8 @@ class ResolvedAgent(Struct, frozen=True, kw_only=True):
     context_policy: ContextPolicy | None
     """As the model allows it."""
     env: ExecutionEnv
+    permissions: Permissions | None
+    """What happens when a tool is about to be called; None where the spec says nothing of it."""
     tools: Mapping[str, PlannedTool]
     absent: tuple[AbsentTool, ...]
     unconnected: tuple[str, ...]

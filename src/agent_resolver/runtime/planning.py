@@ -60,8 +60,8 @@ def resolve_local(registries: RegistrySet, agent_id: str, callers: RunLimits = _
 
 def _plan_local(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> ResolvedAgent:
     found = look_up(registries, spec, limits)
-    env, warnings = build_env(registries, found)
-    tools = collect_tools(registries, found, env)
+    built = build_env(registries, found)
+    tools = collect_tools(registries, found, built)
     return ResolvedAgent(
         spec=spec,
         limits=limits,
@@ -71,11 +71,12 @@ def _plan_local(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> 
         executor=found.executor,
         modality_guard=found.modality_guard,
         context_policy=found.context_policy,
-        env=env,
+        env=built.env,
+        permissions=built.permissions,
         tools=tools.tools,
         absent=tools.absent,
         unconnected=tools.unconnected,
-        warnings=(*warnings, *tools.warnings),
+        warnings=(*built.warnings, *tools.warnings),
     )
 
 

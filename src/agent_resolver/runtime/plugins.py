@@ -17,6 +17,7 @@ from agent_resolver.runtime.default_plugin import (
 )
 from agent_resolver.runtime.errors import EnvBuild, InvalidPlugin, InvalidPluginConfig, PluginNotFound
 from agent_resolver.runtime.lookup import RETRY, Lookup, check_data, section, summary_model_of
+from agent_resolver.runtime.permission import Permissions, parse_permissions
 from agent_resolver.runtime.plan import PlanWarning, WarningCode
 from agent_resolver.runtime.plugin import ConfigSchema, ExecutionEnv, Plugin, Registrar, schemas_of
 from agent_resolver.runtime.registry_set import RegistrySet
@@ -31,9 +32,19 @@ class Sections(Struct, frozen=True):
     compaction: CompactionConfig
     transform: ContextTransformConfig
     cutoff: CutoffConfig
+    permissions: Permissions | None
 
 
-def build_env(registries: RegistrySet, found: Lookup) -> tuple[ExecutionEnv, list[PlanWarning]]:
+class BuiltEnv(Struct, frozen=True):
+    """What stage 2 made."""
+
+    env: ExecutionEnv
+    permissions: Permissions | None
+    """The parsed section `permission`; None where the spec has none."""
+    warnings: tuple[PlanWarning, ...]
+
+
+def build_env(registries: RegistrySet, found: Lookup) -> BuiltEnv:
     """What the plugins of an agent register, and the sections that none of them reads.
 
     1. The sections of our own plugins; a bad one is refused even where its plugin has nothing to do.
@@ -50,7 +61,7 @@ def build_env(registries: RegistrySet, found: Lookup) -> tuple[ExecutionEnv, lis
         registrar.take(plugin_id, plugin, counts=not chosen or plugin_id in chosen)
     for plugin in _default_plugins(found, ours):
         registrar.take(plugin.id, plugin, counts=True)
-    return registrar.env(), warnings
+    return BuiltEnv(registrar.env(), ours.permissions, tuple(warnings))
 
 
 def _find_plugin(registries: RegistrySet, plugin_id: str) -> Plugin:
@@ -74,6 +85,7 @@ def _our_sections(registries: RegistrySet, found: Lookup) -> Sections:
         _summed_up_by(registries, found, read[COMPACTION_SECTION] or DEFAULT_COMPACTION),
         read["context_transform"] or ContextTransformConfig(),
         read["knowledge_cutoff_context"] or CutoffConfig(),
+        parse_permissions(read["permission"]) if read["permission"] else None,
     )
 
 

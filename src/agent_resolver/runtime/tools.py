@@ -18,6 +18,7 @@ from agent_resolver.runtime.errors import InvalidSpec, ToolIdConflict, UnusableT
 from agent_resolver.runtime.lookup import Lookup
 from agent_resolver.runtime.plan import AbsentTool, PlannedTool, PlanWarning, ToolSource, WarningCode
 from agent_resolver.runtime.plugin import ExecutionEnv
+from agent_resolver.runtime.plugins import BuiltEnv
 from agent_resolver.runtime.registry_set import HeldLock, RegistrySet
 from agent_resolver.runtime.spec import AgentSpec
 from agent_resolver.runtime.spec_reader import pattern_faults
@@ -35,7 +36,7 @@ class ToolSet(Struct, frozen=True, kw_only=True):
     warnings: tuple[PlanWarning, ...]
 
 
-def collect_tools(registries: RegistrySet, found: Lookup, env: ExecutionEnv) -> ToolSet:
+def collect_tools(registries: RegistrySet, found: Lookup, built: BuiltEnv) -> ToolSet:
     """The tools of an agent.
 
     1. Global tools, then one for each delegate, those of plugins, those that the lock opens; no two have one id.
@@ -46,7 +47,7 @@ def collect_tools(registries: RegistrySet, found: Lookup, env: ExecutionEnv) -> 
     if faults := list(pattern_faults(spec)):
         raise InvalidSpec(faults)
     delegates, warnings = _delegate_tools(registries, spec, found.limits)
-    offered = _merge_tools(_global_tools(registries), chain(delegates, _plugin_tools(env), _server_tools(lock)))
+    offered = _merge_tools(_global_tools(registries), chain(delegates, _plugin_tools(built.env), _server_tools(lock)))
     ids = sorted(offered)
     matched = {pattern: matching_texts(parts_of(pattern), ids) for _, _, pattern in spec.patterns()}
     refused = _refused_tools(spec, offered, ids, matched)
@@ -58,7 +59,11 @@ def collect_tools(registries: RegistrySet, found: Lookup, env: ExecutionEnv) -> 
         tools=MappingProxyType(tools),
         absent=tuple(sorted(absent, key=lambda each: (each.id, each.source, each.origin))),
         unconnected=tuple(server.server for server in lock.servers if not server.is_mapped) if lock else (),
-        warnings=(*warnings, *catalog_warnings(spec, offered, matched, lock), *orphan_warnings(spec, tools)),
+        warnings=(
+            *warnings,
+            *catalog_warnings(spec, offered, matched, lock),
+            *orphan_warnings(built.permissions, tools),
+        ),
     )
 
 
