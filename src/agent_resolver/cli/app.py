@@ -5,14 +5,24 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from typing import Final
 
 from agent_resolver._version import __version__
 from agent_resolver.cli.errors import InvalidFile, InvalidFiles, Refusal, Usage
 from agent_resolver.cli.input import AGENT_FILE, AGENT_FILE_LABEL, INDEX, INDEX_LABEL, default_agent_file
-from agent_resolver.cli.output import err, err_faults, flush_out, issue_document, out_json, safe, use_utf8
+from agent_resolver.cli.output import (
+    discard_out,
+    err,
+    err_faults,
+    flush_out,
+    issue_document,
+    only_results_on_stdout,
+    out_json,
+    safe,
+    use_utf8,
+)
 from agent_resolver.schema.errors import InvalidAgentFile, InvalidIndex, ResolverError
 from agent_resolver.storage.errors import UnreadableFile
 
@@ -72,7 +82,7 @@ def build_parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("-V", "--version", action="version", version=f"agent {__version__}", help="print the version")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
     for name in names:
         import_module(f"agent_resolver.cli.{name.replace('-', '_')}").add_to(commands)
     return parser
@@ -85,6 +95,12 @@ def run(arguments: Sequence[str]) -> int:
     options = build_parser(asked or COMMANDS).parse_args(arguments)
     if getattr(options, "agents", None) == AGENT_FILE and not getattr(options, "workspace", None):
         options.agents = default_agent_file()
+    # A server on stdio has the wire for itself, and sees to it.
+    with nullcontext() if asked == ["serve"] else only_results_on_stdout():
+        return _run_command(options)
+
+
+def _run_command(options: argparse.Namespace) -> int:
     try:
         code: int = options.run(options)
         with suppress(ValueError):  # Code of the project has closed it.
@@ -94,13 +110,12 @@ def run(arguments: Sequence[str]) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _EXTRA_MODULES:
             raise
-        extra = "serve" if arguments[:1] == ["serve"] else "tools"
+        extra = "serve" if options.command == "serve" else "tools"
         return _report_error(
             Usage(f"This command needs `{error.name}`", f"pip install 'agent-resolver[{extra}]'"), options
         )
     except OSError as error:
-        # Closing the output again at exit must not complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_out()
         if not isinstance(error, BrokenPipeError):  # There, whoever read it has seen enough.
             # What may go wrong with a file is seen to where it is used: without a name, it is the output.
             what = "The output cannot be written" if error.filename is None else f"`{error.filename}` cannot be used"

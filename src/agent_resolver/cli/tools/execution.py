@@ -7,7 +7,7 @@ import re
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -84,9 +84,7 @@ def run_call(options: argparse.Namespace) -> int:
     async def work(tools: OpenTools) -> int:
         trace_id = options.trace_id or tools.context.trace_id
         context = structs.replace(tools.context, trace_id=trace_id, key=options.key, progress=_show_progress)
-        # What a tool prints is not its result.
-        with redirect_stdout(sys.stderr):
-            outcome = await tools.registry.call(options.id, arguments, context)
+        outcome = await tools.registry.call(options.id, arguments, context)
         if isinstance(outcome, Failed) and outcome.code is FailureCode.UNKNOWN_TOOL:
             outcome = structs.replace(outcome, remedy=_hint_at_similar(tools, options.id) or outcome.remedy)
         if options.json:
