@@ -54,7 +54,8 @@ class Model(Struct, frozen=True, kw_only=True):
     """A chat model."""
 
     provider: Text
-    upstream_model: Text
+    upstream_model: Text | UnsetType = UNSET
+    """Its name there; left out, its name here."""
     context_window: int | UnsetType = UNSET
     max_output_tokens: int | UnsetType = UNSET
     modalities: Modalities = Modalities()

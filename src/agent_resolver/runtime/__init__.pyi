@@ -47,6 +47,7 @@ from agent_resolver.runtime.executor import (
     RetryingExecutor as RetryingExecutor,
 )
 from agent_resolver.runtime.file_spec import spec_of as spec_of
+from agent_resolver.runtime.known_model import KnownModels as KnownModels, known_models as known_models
 from agent_resolver.runtime.lookup import PooledExecutor as PooledExecutor
 from agent_resolver.runtime.model import (
     DataFacts as DataFacts,
@@ -94,6 +95,7 @@ from agent_resolver.runtime.registry_set import (
     StaleLock as StaleLock,
 )
 from agent_resolver.runtime.spec import (
+    DEFAULT_MODEL as DEFAULT_MODEL,
     AgentSpec as AgentSpec,
     BackendSpec as BackendSpec,
     Budget as Budget,

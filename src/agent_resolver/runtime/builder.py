@@ -21,6 +21,7 @@ from agent_resolver.runtime.errors import (
     ValidationFailed,
 )
 from agent_resolver.runtime.executor import LlmExecutor
+from agent_resolver.runtime.known_model import known_models
 from agent_resolver.runtime.model import ModelPool, ModelSpec
 from agent_resolver.runtime.part_check import require_methods, require_name, require_type
 from agent_resolver.runtime.plan import ResolvedRunPlan
@@ -169,6 +170,7 @@ class AgentRuntimeBuilder:
         self._lazy_locks: list[Mapping[str, Lock]] = []
         self._remotes: list[tuple[str, AgentSpecs]] = []
         self._estimates: dict[str, ModelFacts] = {}
+        self._known_models: dict[str, ModelSpec] = {}
         self._has_a2a = True
 
     def with_agent_spec(self, spec: AgentSpec) -> Self:
@@ -277,6 +279,16 @@ class AgentRuntimeBuilder:
             self._estimates |= _checked_facts(estimates)
         return self
 
+    def with_known_models(self) -> Self:
+        """Let agents use the models that need no entry: the table that comes with the package."""
+        with self._collecting("known models"):
+            table = known_models()
+            specs = table.specs()
+            families = {family: specs[newest] for family, newest in table.families.items()}
+            self._known_models = {**specs, **families}
+            self._estimates = {**table.facts(), **self._estimates}
+        return self
+
     def without_a2a(self) -> Self:
         """Let no agent delegate."""
         self._has_a2a = False
@@ -313,6 +325,7 @@ class AgentRuntimeBuilder:
         registries = RegistrySet(
             agents=others.after(local),
             models=models,
+            known_models=_in_order(self._known_models),
             pools=_in_order(self._pools),
             providers=_in_order(self._providers),
             plugins=_layered_mapping(self._plugins, self._lazy_plugins),

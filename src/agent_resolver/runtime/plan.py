@@ -30,6 +30,8 @@ class WarningCode(StrEnum):
     LITERAL_STAR = "LITERAL_STAR"
     REMOTE_NOT_BOUND = "REMOTE_NOT_BOUND"
     UNKNOWN_TOOL = "UNKNOWN_TOOL"
+    MODEL_NAME_MAPPED = "MODEL_NAME_MAPPED"
+    MODEL_IGNORED = "MODEL_IGNORED"
 
 
 class PlanWarning(Struct, frozen=True):

@@ -76,7 +76,7 @@ def _plan_local(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> 
         tools=tools.tools,
         absent=tools.absent,
         unconnected=tools.unconnected,
-        warnings=(*built.warnings, *tools.warnings),
+        warnings=(*found.warnings, *built.warnings, *tools.warnings),
     )
 
 

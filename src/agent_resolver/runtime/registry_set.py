@@ -171,6 +171,8 @@ class RegistrySet(Struct, frozen=True, kw_only=True):
     agents: AgentSpecs = MapAgents()
     models: Mapping[str, ModelSpec] = {}
     """By id, and by alias."""
+    known_models: Mapping[str, ModelSpec] = {}
+    """Models that need no entry, by each of their names; asked after all others."""
     pools: Mapping[str, ModelPool] = {}
     providers: Mapping[str, Provider] = {}
     plugins: Mapping[str, Plugin] = {}

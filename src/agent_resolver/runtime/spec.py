@@ -12,6 +12,8 @@ from agent_resolver.schema.frozen import freeze_fields
 from agent_resolver.schema.vocabulary import Prose, Text
 
 LOCAL: Final = "local"
+DEFAULT_MODEL: Final = "default"
+"""The model of agents that name none."""
 _DISPLAY: Final = 100
 
 Names = tuple[Text, ...]
@@ -141,6 +143,8 @@ class AgentSpec(Struct, frozen=True, kw_only=True):
     backend: BackendSpec = BackendSpec()
     model_id: str = ""
     """A model, an alias of one, or a pool."""
+    model_alternatives: Names = ()
+    """Other names, tried in turn where `model_id` means no model here."""
     system_prompt: Prose = ""
     max_rounds: Annotated[int, Meta(ge=0)] = 16
     max_continuation_retries: Annotated[int, Meta(ge=0)] = 2
