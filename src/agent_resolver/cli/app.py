@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import re
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
@@ -10,7 +9,7 @@ from importlib import import_module
 from typing import Final
 
 from agent_resolver._version import __version__
-from agent_resolver.cli.errors import InvalidFile, InvalidFiles, Refusal, Usage
+from agent_resolver.cli.errors import InvalidFile, InvalidFiles, Usage, code_of
 from agent_resolver.cli.input import AGENT_FILE, AGENT_FILE_LABEL, INDEX, INDEX_LABEL, default_agent_file
 from agent_resolver.cli.output import (
     discard_out,
@@ -157,7 +156,7 @@ def _report_error(error: ResolverError, options: argparse.Namespace) -> int:
             {"path": file.path, "kind": file.label, "issues": list(map(issue_document, file.issues))} for file in files
         ]
         document = {
-            "code": _code_of(error),
+            "code": code_of(error),
             "message": str(error),
             "hint": hint or None,
             "files": documents,
@@ -198,10 +197,3 @@ def _hint_for(error: ResolverError, options: argparse.Namespace) -> str:
         option = asked.get(error.path) or ("--index" if is_index else None)
         return f"check the path, or name another file with `{option}`" if option else "check the path"
     return ""
-
-
-def _code_of(error: ResolverError) -> str:
-    """A word for programs: its own, or the name of the error, as `LOCK_REFUSED`."""
-    if isinstance(error, Refusal) and error.code:
-        return error.code
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).upper()

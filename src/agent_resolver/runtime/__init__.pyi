@@ -33,6 +33,7 @@ from agent_resolver.runtime.errors import (
     LockStale as LockStale,
     ModelNotFound as ModelNotFound,
     PluginNotFound as PluginNotFound,
+    ProviderNotFound as ProviderNotFound,
     RegistryConflict as RegistryConflict,
     ResolveError as ResolveError,
     SnapshotNotHeld as SnapshotNotHeld,
