@@ -1,5 +1,6 @@
 """Parts that are not what they should be, or stop being it: every fault is a typed error, and none comes early."""
 
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -322,6 +323,16 @@ def test_what_is_no_spec_is_not_added_to_a_runtime(method: str) -> None:
 # Threads --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def _hasty_threads() -> Iterator[None]:
+    """Threads that take turns after nearly every step, so that a change that is not protected gets lost."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual)
+
+
+@pytest.mark.usefixtures("_hasty_threads")
 def test_agents_that_many_threads_add_at_once_are_all_there() -> None:
     runtime = builder(AGENT).build()
     threads, each = 8, 50

@@ -11,7 +11,7 @@ from agent_resolver.runtime.plan import ResolvedBackendAgent, ResolvedRunPlan
 from agent_resolver.schema.errors import ResolverError
 
 
-class Outcome(Struct, frozen=True, kw_only=True, rename="camel"):
+class PlanOutcome(Struct, frozen=True, kw_only=True, rename="camel"):
     """What came of one agent."""
 
     agent: str
@@ -39,25 +39,25 @@ def print_every_plan(runtime: AgentRuntime, *, is_json: bool) -> int:
     return 1 if refused else 0
 
 
-def _outcomes(runtime: AgentRuntime) -> Iterator[Outcome]:
+def _outcomes(runtime: AgentRuntime) -> Iterator[PlanOutcome]:
     for agent_id in runtime.snapshot.agents.ids():
         try:
             yield _outcome_of(agent_id, runtime.resolve(agent_id, is_dry_run=True))
         except ResolverError as error:
             # Of many faults in one file the first says enough on one line.
             message = str(error).partition("\n")[0]
-            yield Outcome(agent=agent_id, success=False, code=code_of(error), message=message)
+            yield PlanOutcome(agent=agent_id, success=False, code=code_of(error), message=message)
 
 
-def _outcome_of(agent_id: str, plan: ResolvedRunPlan) -> Outcome:
+def _outcome_of(agent_id: str, plan: ResolvedRunPlan) -> PlanOutcome:
     found = plan.execution
     warnings = len(found.warnings)
     if isinstance(found, ResolvedBackendAgent):
-        return Outcome(agent=agent_id, success=True, warnings=warnings)
-    return Outcome(agent=agent_id, success=True, model=found.model.id, tools=len(found.tools), warnings=warnings)
+        return PlanOutcome(agent=agent_id, success=True, warnings=warnings)
+    return PlanOutcome(agent=agent_id, success=True, model=found.model.id, tools=len(found.tools), warnings=warnings)
 
 
-def _render_outcome(outcome: Outcome) -> str:
+def _render_outcome(outcome: PlanOutcome) -> str:
     if not outcome.success:
         return f"✗ {outcome.agent}: {outcome.code}: {outcome.message}"
     facts = []
