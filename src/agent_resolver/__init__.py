@@ -66,9 +66,11 @@ __all__ = [
     "parse_index",
     "parse_lockfile",
     "resolve",
+    "resolve_local",
     "serve",
     "servers_of",
     "to_json",
+    "tool_of",
 ]
 
 __getattr__ = lazy_exports(__name__)

@@ -2,6 +2,7 @@ from agent_resolver._extra import MissingExtra as MissingExtra
 from agent_resolver._version import __version__ as __version__
 from agent_resolver.capability.errors import UnsafeCapability as UnsafeCapability
 from agent_resolver.capability.function import Capability as Capability, capability as capability
+from agent_resolver.capability.plain_function import tool_of as tool_of
 from agent_resolver.catalog.catalog import Catalog as Catalog
 from agent_resolver.catalog.entry import Definition as Definition
 from agent_resolver.catalog.errors import UnknownAgent as UnknownAgent
@@ -32,6 +33,7 @@ from agent_resolver.runtime.plan import (
     ResolvedBackendAgent as ResolvedBackendAgent,
     ResolvedRunPlan as ResolvedRunPlan,
 )
+from agent_resolver.runtime.planning import resolve_local as resolve_local
 from agent_resolver.runtime.registry_set import Provider as Provider
 from agent_resolver.runtime.spec import AgentSpec as AgentSpec
 from agent_resolver.schema.agent_file import AgentFile as AgentFile, parse_agent_file as parse_agent_file

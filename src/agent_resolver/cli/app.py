@@ -2,15 +2,14 @@
 
 import argparse
 import os
-import re
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from typing import Final
 
 from agent_resolver._version import __version__
-from agent_resolver.cli.errors import InvalidFile, InvalidFiles, Refusal, Usage
+from agent_resolver.cli.errors import InvalidFile, InvalidFiles, Usage, code_of
 from agent_resolver.cli.input import (
     AGENT_FILE,
     AGENT_FILE_LABEL,
@@ -19,7 +18,16 @@ from agent_resolver.cli.input import (
     default_agent_file,
     hint_at_missing,
 )
-from agent_resolver.cli.output import err, err_faults, flush_out, issue_document, out_json, safe, use_utf8
+from agent_resolver.cli.output import (
+    err,
+    err_faults,
+    flush_out,
+    issue_document,
+    only_results_on_stdout,
+    out_json,
+    safe,
+    use_utf8,
+)
 from agent_resolver.cli.parser import CommandParser
 from agent_resolver.schema.errors import InvalidAgentFile, InvalidIndex, ResolverError
 from agent_resolver.storage.errors import UnreadableFile
@@ -78,7 +86,7 @@ def build_parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("-V", "--version", action="version", version=f"agent {__version__}", help="print the version")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
     for name in names:
         import_module(f"agent_resolver.cli.{name.replace('-', '_')}").add_to(commands)
     return parser
@@ -88,6 +96,12 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code."""
     use_utf8()
     options = _parse(arguments)
+    # A server on stdio has the wire for itself, and sees to it.
+    with nullcontext() if options.command == "serve" else only_results_on_stdout():
+        return _run_command(options)
+
+
+def _run_command(options: argparse.Namespace) -> int:
     try:
         code: int = options.run(options)
         with suppress(ValueError):  # Code of the project has closed it.
@@ -99,7 +113,7 @@ def run(arguments: Sequence[str]) -> int:
 
         if not is_of_an_extra(error):
             raise
-        extra = "serve" if arguments[:1] == ["serve"] else "tools"
+        extra = "serve" if options.command == "serve" else "tools"
         return _report_error(Usage(f"This command needs `{error.name}`", install_hint(extra)), options)
     except OSError as error:
         return _report_unwritable(error)
@@ -124,8 +138,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _report_unwritable(error: OSError) -> int:
     """Report an output that cannot be written: what goes wrong with other files is handled where they are used."""
-    # Closing the output again at exit must not complain.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    discard_out()
     is_enough_for_its_reader = isinstance(error, BrokenPipeError)
     if not is_enough_for_its_reader:
         # An error of a file has its name, one of the output has none.
@@ -149,7 +162,7 @@ def _report_error(error: ResolverError, options: argparse.Namespace) -> int:
             {"path": file.path, "kind": file.label, "issues": list(map(issue_document, file.issues))} for file in files
         ]
         document = {
-            "code": _code_of(error),
+            "code": code_of(error),
             "message": str(error),
             "hint": hint or None,
             "files": documents,
@@ -190,10 +203,3 @@ def _hint_for(error: ResolverError, options: argparse.Namespace) -> str:
         option = asked.get(error.path) or ("--index" if is_index else None)
         return hint_at_missing(error.path, option) if option else "check the path"
     return ""
-
-
-def _code_of(error: ResolverError) -> str:
-    """A word for programs: its own, or the name of the error, as `LOCK_REFUSED`."""
-    if isinstance(error, Refusal) and error.code:
-        return error.code
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).upper()

@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from agent_resolver.connection.mcp_connection import McpConnection
 from agent_resolver.connection.transport import Credentials, Surroundings, transport_of
-from agent_resolver.core.admission import MAX_TOOL_NAME, AdmissionCode, Grant, Refused, is_usable_name
+from agent_resolver.core.admission import AdmissionCode, Grant, Refused
+from agent_resolver.core.tool_id import MAX_TOOL_NAME, is_usable_name
 from agent_resolver.registry.compiled_schema import compile_schema
 from agent_resolver.registry.errors import NeedsAction, ToolFailure, ToolIdConflict
 from agent_resolver.registry.registry import ToolRegistry

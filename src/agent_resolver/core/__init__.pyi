@@ -1,11 +1,9 @@
 from agent_resolver.core.admission import (
-    MAX_TOOL_NAME as MAX_TOOL_NAME,
     AdmissionCode as AdmissionCode,
     Grant as Grant,
     Refused as Refused,
     forbidden as forbidden,
     grants_of as grants_of,
-    is_usable_name as is_usable_name,
 )
 from agent_resolver.core.approval import (
     LIFETIME_MINUTES as LIFETIME_MINUTES,
@@ -87,6 +85,13 @@ from agent_resolver.core.masking import (
 )
 from agent_resolver.core.notice import agent_file_notices as agent_file_notices, index_notices as index_notices
 from agent_resolver.core.pattern import matches as matches
+from agent_resolver.core.permission_rule import (
+    BadRule as BadRule,
+    CallMatch as CallMatch,
+    FieldMatch as FieldMatch,
+    TextMatch as TextMatch,
+    parse_rule as parse_rule,
+)
 from agent_resolver.core.rate import (
     WINDOW_SECONDS as WINDOW_SECONDS,
     is_outside_window as is_outside_window,
@@ -150,6 +155,12 @@ from agent_resolver.core.star_match import (
     parts_match as parts_match,
 )
 from agent_resolver.core.suggested_edit import apply_edits as apply_edits, edited as edited
+from agent_resolver.core.tool_id import (
+    MAX_TOOL_ID as MAX_TOOL_ID,
+    MAX_TOOL_NAME as MAX_TOOL_NAME,
+    is_usable_name as is_usable_name,
+    tool_id_fault as tool_id_fault,
+)
 from agent_resolver.core.unknown_scope import UnknownScope as UnknownScope, unknown_scopes as unknown_scopes
 from agent_resolver.core.verification import (
     examine as examine,

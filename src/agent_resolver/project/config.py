@@ -54,7 +54,8 @@ class Model(Struct, frozen=True, kw_only=True):
     """A chat model."""
 
     provider: Text
-    upstream_model: Text
+    upstream_model: Text | UnsetType = UNSET
+    """Its name there; left out, its name here."""
     context_window: int | UnsetType = UNSET
     max_output_tokens: int | UnsetType = UNSET
     modalities: Modalities = Modalities()
@@ -64,10 +65,20 @@ class Model(Struct, frozen=True, kw_only=True):
     aliases: Texts = ()
 
 
+class PoolMember(Struct, frozen=True, kw_only=True):
+    """A model in a pool, and how much of the work it takes."""
+
+    model: Text
+    weight: Annotated[int, Meta(ge=1)] = 1
+    role: Literal["member", "failover_only"] = "member"
+
+
 class Pool(Struct, frozen=True, kw_only=True):
     """Models that stand in for each other."""
 
-    models: Texts
+    models: Texts = ()
+    """Members of weight 1."""
+    members: tuple[PoolMember, ...] = ()
 
 
 class Provider(Struct, frozen=True, kw_only=True):

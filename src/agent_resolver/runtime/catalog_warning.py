@@ -1,10 +1,11 @@
 """What an agent's catalog of tools says, and probably does not mean."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from agent_resolver.core.catalog_pattern import parts_of
 from agent_resolver.core.star_match import LiteralParts, matching_texts
+from agent_resolver.runtime.permission import Permissions
 from agent_resolver.runtime.plan import PlannedTool, PlanWarning, WarningCode
 from agent_resolver.runtime.registry_set import HeldLock
 from agent_resolver.runtime.spec import AgentSpec
@@ -60,11 +61,11 @@ def _unknown_names(
             yield PlanWarning(WarningCode.UNKNOWN_TOOL, entry, message)
 
 
-def orphan_warnings(spec: AgentSpec, tools: Mapping[str, PlannedTool]) -> Iterator[PlanWarning]:
+def orphan_warnings(permissions: Permissions | None, tools: Mapping[str, PlannedTool]) -> Iterator[PlanWarning]:
     """Permission rules for tools by name that the agent does not have."""
-    section: Any = spec.sections.get("permission") or {}
-    names = {rule["tool"].partition("(")[0].strip() for rule in section.get("rules", ())}
-    for name in sorted(name for name in names if _is_literal(name) and name not in tools):
+    named = [rule.calls.tool for rule in permissions.rules] if permissions else []
+    names = {match.text for match in named if match.kind == "exact"}
+    for name in sorted(name for name in names if name not in tools):
         message = f"a permission rule is about `{name}`, which this agent does not have"
         yield PlanWarning(WarningCode.ORPHAN_PERMISSION_RULE, name, message)
 
@@ -86,7 +87,3 @@ def _entries_of(spec: AgentSpec, fields: Iterable[str]) -> Iterator[tuple[str, s
     for field in fields:
         for entry in getattr(spec, field) or ():
             yield field, entry
-
-
-def _is_literal(name: str) -> bool:
-    return bool(name) and not any(sign in name for sign in "*?[") and not name.startswith("/")

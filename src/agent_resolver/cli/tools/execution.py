@@ -7,7 +7,7 @@ import re
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, redirect_stdout, suppress
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -91,9 +91,7 @@ def run_call(options: argparse.Namespace) -> int:
             context = structs.replace(
                 tools.context, trace_id=trace_id, key=options.key, progress=partial(_show_progress, status, options.id)
             )
-            # What a tool prints is not its result.
-            with redirect_stdout(sys.stderr):
-                outcome = await tools.registry.call(options.id, arguments, context)
+            outcome = await tools.registry.call(options.id, arguments, context)
         if isinstance(outcome, Failed) and outcome.code is FailureCode.UNKNOWN_TOOL:
             outcome = structs.replace(outcome, remedy=_hint_at_similar(tools, options.id) or outcome.remedy)
         if options.json:
