@@ -127,7 +127,7 @@ def test_a_catch_all_may_name_one_model_for_all(bare: Path, run: Run) -> None:
         ("Claude Sonnet 4.5 (copilot)", "claude-sonnet-4-5", ["is read as `claude-sonnet-4-5`"]),
         ("anthropic/claude-sonnet-4-5", "claude-sonnet-4-5", ["is read as `claude-sonnet-4-5`"]),
         ("claude-sonnet-4-5-20250929", "claude-sonnet-4-5-20250929", []),
-        ("sonnet", "claude-sonnet-5-5", ["model `sonnet` is read as `claude-sonnet-5-5`"]),
+        ("sonnet", "claude-sonnet-5", ["model `sonnet` is read as `claude-sonnet-5`"]),
         ("[gpt-4o, unheard-of]", "gpt-4o", ["`gpt-4o` is used, and not `unheard-of`"]),
         ("['unheard-of', 'GPT-5 (copilot)']", "gpt-5", ["is read as `gpt-5`", "is used, and not `unheard-of`"]),
         ("unheard-of, gpt-4o", "gpt-4o", ["`gpt-4o` is used, and not `unheard-of`"]),

@@ -19,6 +19,7 @@ from agent_resolver.cli.input import (
     hint_at_missing,
 )
 from agent_resolver.cli.output import (
+    discard_out,
     err,
     err_faults,
     flush_out,
