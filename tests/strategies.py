@@ -60,13 +60,20 @@ _LAUNCHES = _objects(
 _SERVERS = _objects(
     {
         "id": _NAMES,
-        "version": st.sampled_from(["1.0.0", "2.0.0", "1"]),
         "endpoint": _NAMES,
         "categories": _lists(_NAMES),
-        "scopes": _lists(_NAMES),
-        "data": _objects({"residency": _lists(_RESIDENCIES), "maxSensitivity": _SENSITIVITIES}),
-        "trust": _objects({"signed": st.booleans(), "publisher": _NAMES | st.just("")}),
     },
+    version=st.sampled_from(["1.0.0", "2.0.0", "1"]),
+    scopes=_lists(_NAMES),
+    data=_objects({}, residency=_lists(_RESIDENCIES), maxSensitivity=_SENSITIVITIES),
+    trust=_objects({}, signed=st.booleans(), publisher=_NAMES | st.just("")),
+    name=_NAMES,
+    description=_NAMES | st.just(""),
+    transport=st.sampled_from(["streamable-http", "sse"]),
+    status=st.sampled_from(["active", "deprecated", "deleted"]),
+    tools=st.dictionaries(_NAMES, _NAMES, max_size=2),
+    drafted=_lists(_NAMES),
+    source=_NAMES,
     policy=_objects({}, rateLimitPerMin=st.integers(-1, 10**20) | st.floats(-1e9, 1e300)),
     toolScopes=st.dictionaries(_NAMES, _lists(_NAMES), max_size=2),
 )
@@ -78,7 +85,7 @@ _STARTED_SERVERS = st.tuples(_SERVERS, _LAUNCHES).map(
 def indexes() -> st.SearchStrategy[list[Any]]:
     """Indexes that follow the schema."""
     servers = _SERVERS | _STARTED_SERVERS
-    return st.lists(servers, min_size=1, max_size=3, unique_by=lambda server: (server["id"], server["version"]))
+    return st.lists(servers, min_size=1, max_size=3, unique_by=lambda server: (server["id"], server.get("version")))
 
 
 def agents() -> st.SearchStrategy[dict[str, Any]]:

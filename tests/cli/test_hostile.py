@@ -70,7 +70,7 @@ BAD_AGENT_FILES: dict[str, tuple[bytes, int, str]] = {
 
 BAD_INDEXES: dict[str, tuple[bytes, int, str]] = {
     "an empty file": (b"", 1, "found the end of the file"),
-    "an object": (b"{}", 1, "(file): Expected array, received object (mcp.index.json:1:1)"),
+    "an object": (b"{}", 1, "servers: Required (mcp.index.json:1:1)"),
     "a trailing comma": (INDEX.rstrip()[:-1] + b",]", 1, "remove the comma before it"),
     "bytes that are not UTF-8": (with_index(b"Acme", b"\xff"), 1, "Byte 0xff is not valid UTF-8"),
     "bytes that are not UTF-8 in an unknown key": (with_index(b'"id"', b'"x": "\xff", "id"'), 1, "not valid UTF-8"),

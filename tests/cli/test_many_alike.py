@@ -14,7 +14,7 @@ from tests.conftest import Run
 def many_faults(project: Path, count: int) -> None:
     index = json.loads((project / "mcp.index.json").read_bytes())
     faulty = [{**index[0], "id": f"s{number}", "endpoint": 1, "version": "v"} for number in range(count)]
-    faulty[1] = {key: value for key, value in faulty[1].items() if key != "scopes"}
+    faulty[1] = {key: value for key, value in faulty[1].items() if key != "categories"}
     (project / "mcp.index.json").write_text(json.dumps(faulty, indent=2))
 
 
@@ -30,7 +30,7 @@ def test_many_like_faults_are_counted(project: Path, run: Run, command: str) -> 
         "  … and 347 more of `invalid-type`, at `*.endpoint`: `agent validate --all` shows each",
     ]
     assert "  - 0.endpoint: Expected string, received number (mcp.index.json:5:5)\n" in ran.stderr
-    assert "  - 1.scopes: Required (mcp.index.json:" in ran.stderr
+    assert "  - 1.categories: Required (mcp.index.json:" in ran.stderr
 
 
 def test_all_shows_every_fault_and_json_always_does(project: Path, run: Run) -> None:

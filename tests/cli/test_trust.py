@@ -104,10 +104,11 @@ def test_an_index_and_a_lock_need_trust_in_their_own_folders(
     assert not ran.exists()
 
 
-@pytest.mark.parametrize("linked", ["mcp.index.json", "agents.lock", "agents.md"])
+@pytest.mark.parametrize("linked", ["mcp.index.json", "mcp.overlay.yaml", "agents.lock", "agents.md"])
 def test_a_trusted_folder_with_a_link_lends_no_trust_to_where_the_link_leads(
     governed: Path, run: Run, linked: str
 ) -> None:
+    (governed / "mcp.overlay.yaml").touch()
     elsewhere = governed.parent / "elsewhere"
     elsewhere.mkdir()
     (governed / linked).rename(elsewhere / linked)
@@ -276,10 +277,11 @@ def test_settings_above_name_no_issuer_and_no_key(
 
 
 @needs_root
-@pytest.mark.parametrize("name", ["agents.md", "mcp.index.json", "agents.lock", "agent.toml"])
+@pytest.mark.parametrize("name", ["agents.md", "mcp.index.json", "mcp.overlay.yaml", "agents.lock", "agent.toml"])
 @pytest.mark.parametrize("options", [(), ("--trust",)])
 def test_a_file_of_another_user_starts_nothing(governed: Path, run: Run, name: str, options: tuple[str, ...]) -> None:
     (governed / "agent.toml").touch()
+    (governed / "mcp.overlay.yaml").touch()
     os.chown(governed / name, OTHER_USER, -1)
 
     refused = run("tools", "list", *options)

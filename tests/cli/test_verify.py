@@ -103,6 +103,10 @@ KINDS: dict[DifferenceKind, tuple[Change, str]] = {
         ("mcp.index.json", '"version": "3.0.0"', '"version": "3.0.1"'),
         "acme-reporting@3.0.0",
     ),
+    DifferenceKind.TOOL_CHANGED: (
+        ("mcp.index.json", '"id": "acme-analytics"', '"tools": {"read": "sha256-1"}, "id": "acme-analytics"'),
+        "acme-analytics@2.0.0",
+    ),
     DifferenceKind.TOOL_SCOPES_CHANGED: (
         ("mcp.index.json", '["read:metrics"]}', '["read:metrics"], "erase": ["read:metrics"]}'),
         "acme-analytics@2.0.0",

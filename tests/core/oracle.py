@@ -13,7 +13,7 @@ LEVELS = ["public", "internal", "confidential", "pii.low", "pii.moderate", "pii.
 
 
 def broken_rule(server: Server, requirement: Requirement, agent: AgentFile) -> RejectionCode | None:
-    """Why `server` may not serve `requirement`: the first of six rules that it breaks."""
+    """Why `server` may not serve `requirement`: the first of seven rules that it breaks."""
     return (
         category_rule(server, requirement)
         or scope_rule(server, requirement)
@@ -21,6 +21,7 @@ def broken_rule(server: Server, requirement: Requirement, agent: AgentFile) -> R
         or residency_rule(server, agent)
         or sensitivity_rule(server, agent)
         or signed_rule(server, agent)
+        or (RejectionCode.SERVER_WITHDRAWN if server.status == "deleted" else None)
     )
 
 
@@ -32,6 +33,8 @@ def category_rule(server: Server, requirement: Requirement) -> RejectionCode | N
 
 def scope_rule(server: Server, requirement: Requirement) -> RejectionCode | None:
     """The clause: "requirement.permissions are subset of server.scopes"."""
+    if server.scopes is None:
+        return RejectionCode.SCOPES_UNKNOWN
     for permission in requirement.permissions:
         if not any(scope == permission for scope in server.scopes):
             return RejectionCode.MISSING_SCOPE

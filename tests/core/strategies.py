@@ -94,7 +94,7 @@ def shuffled(data: st.DataObject, values: Sequence[Value]) -> tuple[Value, ...]:
 
 # Servers often offer everything, so that rules further down the list decide. What comes first is drawn most.
 OFFERED_CATEGORIES = [*[CATEGORIES] * 20, *arranged(CATEGORIES, 2)]
-OFFERED_SCOPES = [*[SCOPES] * 40, *arranged(SCOPES, 2)]
+OFFERED_SCOPES = [*[SCOPES] * 40, *arranged(SCOPES, 2), None]
 OFFERED_RESIDENCIES = [*arranged(RESIDENCIES, 2)[::-1], None]
 ASKED_SCOPES = arranged(SCOPES, 3)[1:]
 
@@ -108,13 +108,14 @@ servers = st.builds(
     residency=st.sampled_from(OFFERED_RESIDENCIES),
     max_sensitivity=st.sampled_from((None, *SENSITIVITIES)),
     signed=st.sampled_from((None, False, True)),
+    status=st.sampled_from(("active", "active", "active", "deprecated", "deleted")),
 )
 
 launches = st.builds(
     Launch,
     command=text(),
     args=lists(text()),
-    env=lists(text()),
+    env=lists(text("=")),
     transport=st.sampled_from(("stdio", "streamable-http")),
 )
 
@@ -130,8 +131,11 @@ def perfect_servers(draw: st.DrawFn) -> Server:
         residency=("any",),
         max_sensitivity="pii.high",
         signed=True,
+        status="active",
         launch=launch,
         tool_scopes=draw(st.none() | st.dictionaries(text(), lists(identifiers), max_size=3)),
+        tools=draw(st.none() | st.dictionaries(text(), text(), max_size=3)),
+        transport=draw(st.sampled_from(("streamable-http", "sse"))),
         **({"endpoint": launch.endpoint} if launch else {}),
     )
 

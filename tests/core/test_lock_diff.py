@@ -235,6 +235,14 @@ CHANGES: dict[str, tuple[Side, list[tuple[str, str, str, str | None, str | None]
         [("safe", "tools-closed", "files", "read", None)],
     ),
     "the map gone": (files(tool_scopes=None), [("safe", "tools-closed", "files", "read", None)]),
+    "another protocol at the same endpoint": (
+        reports(transport="sse"),
+        [("risk", "endpoint-moved", "reporting", REPORTS.endpoint, f"{REPORTS.endpoint} over sse")],
+    ),
+    "tools pinned": (
+        reports(tools={"read": "sha256-1"}),
+        [("risk", "tool-changed", "reporting", None, "read sha256-1")],
+    ),
     "a hash edited": (
         edited(1, lambda entry: structs.replace(entry, hash="0")),
         [("risk", "hash-edited", "reporting", HASH, "0")],
@@ -337,6 +345,7 @@ def test_every_kind_has_a_risk_and_the_ones_that_are_not_risky_are_these() -> No
         "sensitivity-lowered",
         "server-changed",
         "signer-changed",
+        "tool-changed",
         "tools-opened",
         "unsigned-now",
     }

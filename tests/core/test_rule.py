@@ -26,6 +26,7 @@ INDEX_ENTRY = {
     "scopes": ["crm.read"],
     "data": {"residency": ["eu-only"], "maxSensitivity": "pii.low"},
     "trust": {"signed": True, "publisher": "Acme"},
+    "status": "deprecated",
 }
 KNOWN: tuple[tuple[Residency, ...], Sensitivity] = (("eu-only",), "confidential")
 
@@ -127,6 +128,8 @@ def test_every_fact_is_read_from_its_place_in_the_index() -> None:
     ("code", "expected"),
     [
         (RejectionCode.MISSING_SCOPE, ("scopes",)),
+        (RejectionCode.SCOPES_UNKNOWN, ("scopes",)),
+        (RejectionCode.SERVER_WITHDRAWN, ("status",)),
         (RejectionCode.FORBIDDEN_ACTION, ("forbid",)),
         (RejectionCode.SENSITIVITY_UNKNOWN, ("maxSensitivity",)),
         (RejectionCode.LOST_TIE_BREAK, ("signed", "id", "version")),

@@ -171,8 +171,13 @@ def filled(stated: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, A
 
 
 def entry_of(stated: Mapping[str, Any], default: Mapping[str, Any] = SERVER) -> dict[str, Any]:
-    """An entry of an index; a server that is launched has an endpoint only if one is stated."""
+    """An entry of an index; a server that is launched has an endpoint only if one is stated.
+
+    The keys that `leave_out` lists are taken away.
+    """
     entry = filled(stated, default)
+    for key in entry.pop("leave_out", ()):
+        del entry[key]
     if "launch" in stated and "endpoint" not in stated:
         del entry["endpoint"]
         return entry

@@ -169,7 +169,9 @@ def test_no_order_of_anything_reaches_the_suggestions(case: Case, data: st.DataO
     ]
     agent = structs.replace(case.agent, requires=Requires(mcp=tuple(mcp)))
     servers = tuple(
-        structs.replace(server, categories=shuffled(data, server.categories), scopes=shuffled(data, server.scopes))
+        structs.replace(
+            server, categories=shuffled(data, server.categories), scopes=server.scopes and shuffled(data, server.scopes)
+        )
         for server in shuffled(data, case.servers)
     )
 

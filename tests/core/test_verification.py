@@ -321,6 +321,18 @@ INDEX_CHANGES: dict[str, tuple[World, list[tuple[str, str]]]] = {
         with_servers(REPORTS, structs.replace(FILES, tool_scopes=None)),
         [("tool-scopes-changed", "local-files@2.1.0")],
     ),
+    "another protocol at the same endpoint": (
+        with_servers(structs.replace(REPORTS, transport="sse"), FILES),
+        [("endpoint-moved", "acme-reports@1.0.0")],
+    ),
+    "a server withdrawn": (
+        with_servers(structs.replace(REPORTS, status="deleted"), FILES),
+        [("not-eligible", "acme-reports@1.0.0")],
+    ),
+    "tools pinned by the index alone": (
+        with_servers(structs.replace(REPORTS, tools={"read": "sha256-1"}), FILES),
+        [("tool-changed", "acme-reports@1.0.0")],
+    ),
     "the residency no longer fits": (
         with_servers(structs.replace(REPORTS, residency=("us-only",)), FILES),
         [("not-eligible", "acme-reports@1.0.0")],
@@ -416,7 +428,9 @@ def test_a_better_server_in_the_index_is_no_difference() -> None:
 
 def test_more_of_the_same_server_is_no_difference() -> None:
     """Nothing that the lock relies on is gone."""
-    richer = structs.replace(REPORTS, scopes=(*REPORTS.scopes, "x"), categories=("mail", "reporting"), publisher="Acme")
+    richer = structs.replace(
+        REPORTS, scopes=(*(REPORTS.scopes or ()), "x"), categories=("mail", "reporting"), publisher="Acme"
+    )
 
     assert kinds(with_servers(richer, FILES)) == []
 

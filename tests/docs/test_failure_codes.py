@@ -117,9 +117,17 @@ def differences() -> Iterator[Difference]:
         ('"launch": { "command": "python", "args": ["server.py"] }', '"endpoint": "https://notes.example/mcp"'),
         ('"read_note": ["read:notes"]', '"read_note": []'),
         ('"residency": ["eu-only"]', '"residency": []'),
+        ('"toolScopes"', '"tools": {}, "toolScopes"'),
     ):
         yield from differences_of(agent_file, index.replace(old, new), lock())
     entry = lock().servers[0]
+    pinned = structs.replace(entry, tools={"read_note": "sha256-1"})
+    for tools in ("", '"tools": {"read_note": "sha256-2"}, '):
+        yield from differences_of(
+            agent_file,
+            index.replace('"toolScopes"', f'{tools}"toolScopes"'),
+            structs.replace(lock(), servers=(pinned,)),
+        )
     for edited in (
         structs.replace(entry, hash=""),
         structs.replace(entry, integrity=""),

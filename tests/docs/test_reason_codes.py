@@ -116,6 +116,7 @@ INDEXES = (
     "[01]",
     "[NaN]",
     "{}",
+    "1",
     f"[{ENTRY}, {ENTRY}]",
     f"[{ENTRY}]".replace("https://a.example", "a.example"),
     f"[{ENTRY}]".replace("https://a.example", "a|b"),
@@ -159,7 +160,11 @@ def issues() -> list[dict[str, str]]:
     agent_files = (*(text.encode() for text in AGENT_FILES), b"\xff\xfe", b"---\nname: \xe4\n---\n")
     found = [validated(agent_file, b"[]") for agent_file in agent_files]
     found += [validated(AGENT.encode(), index.encode()) for index in INDEXES]
+    found.append(validated(AGENT.encode(), b"[]", OVERLAY))
     return [*(issue for report in found for file in report["files"] for issue in file["issues"]), *noticed()]
+
+
+OVERLAY = b"servers: {absent: {scopes: []}}\n"
 
 
 def noticed() -> Iterator[dict[str, str]]:
@@ -177,12 +182,13 @@ def noticed() -> Iterator[dict[str, str]]:
             yield {"code": issue.code, "severity": issue.severity, "message": issue.message}
 
 
-def validated(agent_file: bytes, index: bytes) -> Any:
-    """The JSON report on two files."""
+def validated(agent_file: bytes, index: bytes, overlay: bytes = b"") -> Any:
+    """The JSON report on these files."""
     printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(printed):
         Path("agents.md").write_bytes(agent_file)
         Path("mcp.index.json").write_bytes(index)
+        Path("mcp.overlay.yaml").write_bytes(overlay)
         main(["validate", "--json"])
     printed.seek(0)
     return json.loads(printed.read())
@@ -194,6 +200,8 @@ def rejections() -> Iterator[Rejection]:
     unknown = [
         *(structs.replace(server, residency=None) for server in servers),
         *(structs.replace(server, max_sensitivity=None) for server in servers),
+        *(structs.replace(server, scopes=None) for server in servers),
+        *(structs.replace(server, status="deleted") for server in servers),
     ]
     for name in ("agents.md", "mailer.md"):
         for offered in (servers, unknown):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from agent_resolver.schema import InvalidIndex, IssueCode, Launch, parse_index, read_index
+from agent_resolver.schema import UNVERSIONED, InvalidIndex, IssueCode, Launch, parse_index, read_index, server_of
 from tests.schema.sample import LAUNCH, SERVER, index, index_with, server, shown
 
 RESIDENCIES = "'any' | 'us-only' | 'eu-only'"
@@ -39,7 +39,9 @@ def test_every_key_of_a_server_is_read() -> None:
 
     assert (entry.id, entry.version, entry.endpoint) == ("acme", "1.0.0", "https://acme.example/mcp")
     assert (entry.categories, entry.scopes) == (("audiences",), ("read:audiences",))
+    assert entry.data
     assert (entry.data.residency, entry.data.max_sensitivity) == (("any",), "pii.low")
+    assert entry.trust
     assert (entry.trust.signed, entry.trust.publisher) == (True, "Acme")
     assert entry.policy
     assert entry.policy.rate_limit_per_min == 600
@@ -86,13 +88,77 @@ def test_a_byte_order_mark_is_a_warning() -> None:
     assert parse_index(raw) == parse_index(index(SERVER))
 
 
+@pytest.mark.parametrize("key", ["version", "scopes", "data", "trust"])
+def test_a_fact_may_be_left_out(key: str) -> None:
+    raw = index(server(**{key: ...}))
+
+    assert faults(raw) == []
+
+
+def test_what_is_left_out_is_not_known() -> None:
+    raw = index({"id": "acme", "endpoint": "https://acme.example", "categories": []})
+    (found,) = map(server_of, parse_index(raw))
+
+    assert str(found) == f"acme@{UNVERSIONED}"
+    assert (found.scopes, found.residency, found.max_sensitivity) == (None, None, None)
+    assert (found.signed, found.publisher, found.tools) == (None, None, None)
+
+
+def test_what_is_empty_is_known() -> None:
+    raw = index(server(scopes=[], data={"residency": []}, trust={"publisher": ""}, tools={}))
+    (found,) = map(server_of, parse_index(raw))
+
+    assert (found.scopes, found.residency, found.publisher, found.tools) == ((), (), "", {})
+    assert (found.max_sensitivity, found.signed) == (None, None)
+
+
+def test_an_object_that_holds_servers_is_read_like_the_array() -> None:
+    array = index(SERVER, server(id="other"))
+    wrapped = b' \n{"servers": ' + array + b"}"
+
+    assert parse_index(wrapped) == parse_index(array)
+    assert faults(wrapped) == []
+
+
+def test_faults_within_an_object_have_their_places() -> None:
+    wrapped = b'{"servers": ' + index(server(id=""), SERVER, SERVER) + b', "more": 1}'
+
+    assert faults(wrapped) == [
+        "2:2 servers.0.id: String must contain at least 1 character(s)",
+        "4:1 servers.2: Duplicate server `acme@1.0.0`, first given on line 3",
+        "6:3 warning: more: Unknown key, it has no effect",
+    ]
+
+
+def test_servers_without_versions_are_told_apart_by_id() -> None:
+    nameless = server(version=...)
+
+    assert faults(index(nameless, server(id="other", version=...))) == []
+    assert faults(index(nameless, nameless)) == [
+        "3:1 1: Duplicate server `acme@unversioned`, first given on line 2",
+    ]
+    assert faults(index(nameless, server(version=UNVERSIONED))) == [
+        "3:1 1: Duplicate server `acme@unversioned`, first given on line 2",
+    ]
+
+
+def test_the_value_of_a_variable_is_refused_and_not_repeated() -> None:
+    raw = index(server(endpoint=..., launch={"command": "acme", "env": ["TOKEN=s3cret"]}))
+
+    assert [line.partition(" ")[2] for line in faults(raw)] == [
+        "0.launch.env.0: Must not contain '=': only the name of a variable belongs here, never its value"
+    ]
+
+
 # Faults of the schema, in the words of the seed -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("raw", "expected"),
     [
-        (b"{}", "1:1 (file): Expected array, received object"),
+        (b"{}", "1:1 servers: Required"),
+        (b'{"servers": {}}', "1:2 servers: Expected array, received object"),
+        (b'{"servers": [1]}', "1:14 servers.0: Expected object, received number"),
         (b" null", "1:2 (file): Expected array, received null"),
         (b'"servers"', "1:1 (file): Expected array, received string"),
         (b"[1]", "1:2 0: Expected object, received number"),
@@ -104,12 +170,12 @@ def test_what_is_no_list_of_servers_is_refused(raw: bytes, expected: str) -> Non
 
 
 def test_an_empty_server_lacks_every_required_key() -> None:
-    keys = ["id", "version", "categories", "scopes", "data", "trust", "endpoint"]
+    keys = ["id", "categories", "endpoint"]
 
     assert faults(b"[{}]") == [f"1:2 0.{key}: Required" for key in keys]
 
 
-@pytest.mark.parametrize("key", ["id", "version", "endpoint", "categories", "scopes", "data", "trust"])
+@pytest.mark.parametrize("key", ["id", "endpoint", "categories"])
 def test_a_missing_key_is_required_at_its_server(key: str) -> None:
     assert faults(index(server(id="first"), server(**{key: ...}))) == [f"3:1 1.{key}: Required"]
 
@@ -187,7 +253,6 @@ def test_an_unknown_key_is_a_warning_with_a_suggestion() -> None:
     raw = index(server(scope=["a"], scopes=..., colour="red"))
 
     assert faults(raw) == [
-        "2:1 0.scopes: Required",
         f"2:{column(raw, 'scope')} warning: 0.scope: Unknown key, it has no effect (did you mean `scopes`?)",
         f"2:{column(raw, 'colour')} warning: 0.colour: Unknown key, it has no effect",
     ]
@@ -201,11 +266,9 @@ def test_all_faults_of_a_file_arrive_at_once_in_the_order_of_the_file() -> None:
     assert [line.partition(" ")[2] for line in faults(raw)] == [
         "0.id: String must contain at least 1 character(s)",
         '0.scopes.0: Expected string, received number (quote it: "1")',
-        "1.trust.publisher: Required",
         "1.trust.signed: Expected boolean, received number",
         "2.endpoint: Required",
         "2: Duplicate server `acme@1.0.0`, first given on line 3",
-        "2.data.maxSensitivity: Required",
         "2.data.residency: Expected array, received number",
         "3: Duplicate server `acme@1.0.0`, first given on line 3",
     ]

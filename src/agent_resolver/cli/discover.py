@@ -1,6 +1,7 @@
 """`agent discover`: which servers exist, by category."""
 
 import argparse
+from collections.abc import Iterable
 
 from agent_resolver.cli.input import INDEX, load_servers
 from agent_resolver.cli.option import Commands, add_command, add_index, add_json
@@ -14,6 +15,9 @@ _EXAMPLES = """\
   agent discover -i ./production-servers.json
   agent discover --json | jq '.categories[].category'
 """
+
+
+_NOT_KNOWN = "(not known)"
 
 
 def add_to(commands: Commands) -> None:
@@ -62,6 +66,10 @@ def _server_document(server: Server) -> dict[str, object]:
     }
 
 
+def _render_list(words: Iterable[str] | None) -> str:
+    return _NOT_KNOWN if words is None else ", ".join(words) or "(none)"
+
+
 def _print_categories(grouped: dict[str, list[Server]], total: int) -> None:
     out("Available MCP Servers by Category:")
     out()
@@ -69,9 +77,9 @@ def _print_categories(grouped: dict[str, list[Server]], total: int) -> None:
         out(f"  {category}:")
         for server in servers:
             out(f"    - {server}{' [signed]' if server.signed else ''}")
-            out(f"      Scopes: {', '.join(server.scopes) or '(none)'}")
-            out(f"      Residency: {', '.join(server.residency or ()) or '(none)'}")
-            out(f"      Max Sensitivity: {server.max_sensitivity}")
+            out(f"      Scopes: {_render_list(server.scopes)}")
+            out(f"      Residency: {_render_list(server.residency)}")
+            out(f"      Max Sensitivity: {server.max_sensitivity or _NOT_KNOWN}")
         out()
     out(f"Total: {counted(total, 'server')} in {counted(len(grouped), 'category', 'categories')}")
     if any(len({server.id for server in servers}) < len(servers) for servers in grouped.values()):

@@ -8,11 +8,16 @@ from msgspec import Struct, structs
 
 from agent_resolver.cli.input import AGENT_FILE_LABEL, INDEX, INDEX_LABEL, read_agent_bytes, read_index_bytes
 from agent_resolver.core.count import counted
-from agent_resolver.core.notice import agent_file_notices, index_notices
+from agent_resolver.core.notice import agent_file_notices, index_notices, overlay_notices
+from agent_resolver.core.overlay import apply_overlay
+from agent_resolver.core.server import servers_of
+from agent_resolver.project.index import overlay_path, read_overlay_bytes
 from agent_resolver.schema.agent_file import read_agent_file
-from agent_resolver.schema.index import Index
-from agent_resolver.schema.index_reader import read_index, unremarkable_index
+from agent_resolver.schema.errors import InvalidIndex, InvalidOverlay
+from agent_resolver.schema.index import OVERLAY_NAME, Index
+from agent_resolver.schema.index_reader import parse_index, read_index, unremarkable_index
 from agent_resolver.schema.issue import Issue, Severity
+from agent_resolver.schema.overlay import read_overlay
 from agent_resolver.schema.tree import EMPTY
 from agent_resolver.storage.errors import FileError, OversizeFile, UnreadableFile
 
@@ -117,6 +122,34 @@ def check_index(path: str | None) -> Checked:
         return checked.found(raw, reading.issues)
     issues = (*reading.issues, *index_notices(reading.value, reading.tree))
     return checked.found(raw, issues, _summarize_index(reading.value))
+
+
+def check_overlay(index_path: str | None) -> Checked | None:
+    """The overlay of the index at `index_path`, or at the default path; None if there is no overlay.
+
+    It is held against the index where that is valid: patterns that fit no server are likely slips.
+    """
+    path = index_path or INDEX
+    checked = Checked(label=OVERLAY_NAME, path=overlay_path(path))
+    try:
+        raw = read_overlay_bytes(path)
+    except FileError as error:
+        return checked.unreadable(error)
+    if raw is None:
+        return None
+    reading = read_overlay(raw)
+    if reading.overlay is None:
+        return checked.found(raw, reading.issues)
+    issues = list(reading.issues)
+    try:
+        servers = servers_of(parse_index(read_index_bytes(path)))
+        apply_overlay(servers, reading.overlay, reading.tree)
+        issues += overlay_notices(reading.overlay, servers, reading.tree)
+    except InvalidOverlay as error:
+        issues += error.issues
+    except (FileError, InvalidIndex):
+        pass  # The check of the index says so.
+    return checked.found(raw, issues, counted(len(reading.overlay.servers), "pattern"))
 
 
 def _summarize_index(index: Index) -> str:

@@ -7,11 +7,11 @@ from msgspec import Struct
 
 from agent_resolver.cli.errors import InvalidFile, InvalidFiles
 from agent_resolver.cli.output import err
-from agent_resolver.core.server import servers_of
 from agent_resolver.project.agent_path import has_front_matter
+from agent_resolver.project.index import overlaid_servers, read_overlay_bytes
 from agent_resolver.schema.agent_file import AgentFile, Reading, read_agent_file
-from agent_resolver.schema.errors import InvalidInput
-from agent_resolver.schema.index import Index, Server
+from agent_resolver.schema.errors import InvalidIndex, InvalidOverlay
+from agent_resolver.schema.index import OVERLAY_NAME, Server
 from agent_resolver.schema.index_reader import parse_index
 from agent_resolver.schema.issue import Issue, Severity, only_errors
 from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES, MAX_INDEX_BYTES
@@ -73,11 +73,11 @@ def load(agent_path: str, index_path: str) -> Inputs:
         InvalidFiles: With the faults of both.
     """
     reading = read_agent_file(read_agent_bytes(agent_path))
-    index = _parse_index(read_index_bytes(index_path), index_path)
-    if reading.agent is None or isinstance(index, InvalidFile):
+    servers = _parse_servers(read_index_bytes(index_path), index_path)
+    if reading.agent is None or isinstance(servers, InvalidFile):
         agent = InvalidFile(AGENT_FILE_LABEL, agent_path, tuple(only_errors(reading.issues)))
-        raise InvalidFiles([found for found in (agent, index) if isinstance(found, InvalidFile) and found.issues])
-    return Inputs(reading.agent, reading.tree, warnings_of(reading), servers_of(index))
+        raise InvalidFiles([found for found in (agent, servers) if isinstance(found, InvalidFile) and found.issues])
+    return Inputs(reading.agent, reading.tree, warnings_of(reading), servers)
 
 
 def warnings_of(reading: Reading) -> tuple[Issue, ...]:
@@ -87,14 +87,16 @@ def warnings_of(reading: Reading) -> tuple[Issue, ...]:
 
 def load_servers(path: str, raw: bytes | None = None) -> tuple[Server, ...]:
     """The servers of the index at `path`, whose bytes may have been read already."""
-    index = _parse_index(read_index_bytes(path) if raw is None else raw, path)
-    if isinstance(index, InvalidFile):
-        raise InvalidFiles([index])
-    return servers_of(index)
+    servers = _parse_servers(read_index_bytes(path) if raw is None else raw, path)
+    if isinstance(servers, InvalidFile):
+        raise InvalidFiles([servers])
+    return servers
 
 
-def _parse_index(raw: bytes, path: str) -> Index | InvalidFile:
+def _parse_servers(raw: bytes, path: str) -> tuple[Server, ...] | InvalidFile:
     try:
-        return parse_index(raw)
-    except InvalidInput as error:
+        return overlaid_servers(parse_index(raw), read_overlay_bytes(path), path)
+    except InvalidOverlay as error:
+        return InvalidFile(OVERLAY_NAME, error.source, error.issues)
+    except InvalidIndex as error:
         return InvalidFile(INDEX_LABEL, path, error.issues)

@@ -11,13 +11,16 @@ from agent_resolver.cli.option import Commands, add_agents, add_command, add_ind
 from agent_resolver.cli.output import err, err_warnings, out, out_json, safe, shown
 from agent_resolver.core.constraint import positions_of
 from agent_resolver.core.count import counted, plural
+from agent_resolver.core.overlay import stated_facts
 from agent_resolver.core.resolution import Resolution, resolve
 from agent_resolver.core.rule import CONSTRAINTS, FACTS, names_behind
 from agent_resolver.core.why_chosen import Answer, Verdict, why
+from agent_resolver.project.index import overlay_path, read_overlay_bytes
 from agent_resolver.schema.agent_file import find_in_agent_file
 from agent_resolver.schema.explanation import Reason
 from agent_resolver.schema.index import Server
 from agent_resolver.schema.index_tree import entry_trees
+from agent_resolver.schema.overlay import NO_OVERLAY, parse_overlay
 from agent_resolver.schema.tree import EMPTY, Item, Node, find
 
 _MOST_SHOWN = 50
@@ -47,6 +50,9 @@ class _Places:
         self._index_path = options.index or INDEX
         self._positions = {id(server): position for position, server in enumerate(servers)}
         self._entries: dict[int, Node] = {}
+        self._overlay_path = overlay_path(self._index_path)
+        overlay = read_overlay_bytes(self._index_path)
+        self._overlay = NO_OVERLAY if overlay is None else parse_overlay(overlay)
 
     def read_entries(self, servers: Iterable[Server]) -> None:
         """Find out where these servers stand in the index."""
@@ -55,6 +61,15 @@ class _Places:
 
     def in_agent_file(self, path: Sequence[str | int]) -> str:
         return _position_in_file(self._agent_path, find_in_agent_file(self._tree, path))
+
+    def of_fact(self, server: Server, path: tuple[str, ...]) -> str:
+        """The place that states a fact of a server: the overlay where it does, else the index."""
+        assert self._overlay.overlay is not None  # noqa: S101 - `parse_overlay` raises otherwise
+        stated = stated_facts(server.id, self._overlay.overlay)
+        if path not in stated:
+            return self.in_index(server, path)
+        place = find(self._overlay.tree, ("servers", stated[path].pattern, *path))
+        return _position_in_file(self._overlay_path, place)
 
     def in_index(self, server: Server, path: Sequence[str | int] = ()) -> str:
         return _position_in_file(self._index_path, find(self._entries.get(self._positions[id(server)], EMPTY), path))
@@ -131,7 +146,11 @@ def _limit_facts(resolution: Resolution, places: _Places) -> list[Fact]:
 
 
 def _server_facts(server: Server, places: _Places) -> dict[str, Fact]:
-    return {fact.name: Fact(fact.name, fact.value(server), places.in_index(server, fact.path)) for fact in FACTS}
+    return {
+        fact.name: Fact(fact.name, fact.value(server), places.of_fact(server, fact.path))
+        for fact in FACTS
+        if fact.is_worth_reporting(server)
+    }
 
 
 def _places_of_requirements(answers: Sequence[Answer], resolution: Resolution, places: _Places) -> list[str]:

@@ -84,6 +84,11 @@ from agent_resolver.core.masking import (
     secret_fields as secret_fields,
 )
 from agent_resolver.core.notice import agent_file_notices as agent_file_notices, index_notices as index_notices
+from agent_resolver.core.overlay import (
+    apply_overlay as apply_overlay,
+    stated_facts as stated_facts,
+    unused_patterns as unused_patterns,
+)
 from agent_resolver.core.pattern import matches as matches
 from agent_resolver.core.permission_rule import (
     BadRule as BadRule,
@@ -155,6 +160,11 @@ from agent_resolver.core.star_match import (
     parts_match as parts_match,
 )
 from agent_resolver.core.suggested_edit import apply_edits as apply_edits, edited as edited
+from agent_resolver.core.tool_definition import (
+    DefinitionChange as DefinitionChange,
+    definition_changes as definition_changes,
+    definition_digest as definition_digest,
+)
 from agent_resolver.core.tool_id import (
     MAX_TOOL_ID as MAX_TOOL_ID,
     MAX_TOOL_NAME as MAX_TOOL_NAME,

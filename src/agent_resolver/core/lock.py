@@ -27,6 +27,8 @@ def lock_entry(requirement: Requirement, server: Server) -> LockedServer:
         hash=server_hash(server.id, server.version, server.endpoint, requirement.permissions),
         launch=server.launch or UNSET,
         tool_scopes=_in_order(server.tool_scopes) if server.tool_scopes else UNSET,
+        transport=server.transport if server.transport != "streamable-http" else UNSET,
+        tools=dict(sorted(server.tools.items())) if server.tools is not None else UNSET,
     )
     return structs.replace(entry, integrity=integrity_of(entry))
 
@@ -34,11 +36,17 @@ def lock_entry(requirement: Requirement, server: Server) -> LockedServer:
 def integrity_of(entry: LockedServer) -> str | UnsetType:
     """The digest of all that an entry says, where it says more than its hash covers."""
     bare = structs.replace(entry, integrity=UNSET)
-    return UNSET if bare.launch is UNSET and bare.tool_scopes is UNSET else digest(bare)
+    further = (bare.launch, bare.tool_scopes, bare.transport, bare.tools)
+    return UNSET if all(value is UNSET for value in further) else digest(bare)
 
 
 def _in_order(tool_scopes: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     return {tool: tuple(sorted(scopes)) for tool, scopes in sorted(tool_scopes.items())}
+
+
+def called_at(entry: LockedServer) -> str:
+    """The endpoint of a server, with the protocol that it speaks where that is not Streamable HTTP."""
+    return f"{entry.endpoint} over {entry.transport}" if entry.transport else entry.endpoint
 
 
 def address(entry: LockedServer) -> str:
@@ -47,6 +55,6 @@ def address(entry: LockedServer) -> str:
 
     launch = entry.launch
     if launch is UNSET:
-        return entry.endpoint
+        return called_at(entry)
     names = f" with {', '.join(launch.env)}" if launch.env else ""
     return f"{shlex.join((launch.command, *launch.args))}{names} over {launch.transport}"

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from enum import StrEnum
+from typing import Literal
 
 from msgspec import UNSET, Struct
 
 from agent_resolver.core.constraint import limits_of
-from agent_resolver.core.lock import address, integrity_of, server_hash
+from agent_resolver.core.lock import address, called_at, integrity_of, server_hash
 from agent_resolver.core.pairing import pair_by_likeness
+from agent_resolver.core.tool_definition import DefinitionChange, definition_changes
 from agent_resolver.core.verification import KnownServers
 from agent_resolver.schema.agent_file import AgentFile, Limits
 from agent_resolver.schema.index import Server
@@ -52,6 +54,7 @@ class ChangeKind(StrEnum):
     SERVER_CHANGED = "server-changed"
     SIGNED_NOW = "signed-now"
     SIGNER_CHANGED = "signer-changed"
+    TOOL_CHANGED = "tool-changed"
     TOOLS_CLOSED = "tools-closed"
     TOOLS_OPENED = "tools-opened"
     UNSIGNED_NOW = "unsigned-now"
@@ -209,7 +212,10 @@ def _entry_changes(before: LockedServer, after: LockedServer) -> Iterator[Change
         if before.launch != after.launch:
             yield Change(ChangeKind.LAUNCH_CHANGED, category, address(before), address(after))
         else:
-            yield from _value_changes(ChangeKind.ENDPOINT_MOVED, category, before.endpoint, after.endpoint)
+            yield from _value_changes(ChangeKind.ENDPOINT_MOVED, category, called_at(before), called_at(after))
+        # Another server has other tools.
+        for change in definition_changes(before.tools or {}, after.tools or {}):
+            yield Change(ChangeKind.TOOL_CHANGED, category, _definition(change, "before"), _definition(change, "after"))
     yield from _set_changes(
         (ChangeKind.SCOPES_WIDENED, ChangeKind.SCOPES_NARROWED), category, {*before.scopes}, {*after.scopes}
     )
@@ -217,6 +223,11 @@ def _entry_changes(before: LockedServer, after: LockedServer) -> Iterator[Change
         (ChangeKind.TOOLS_OPENED, ChangeKind.TOOLS_CLOSED), category, _open_tools(before), _open_tools(after)
     )
     yield from _hash_changes(after)
+
+
+def _definition(change: DefinitionChange, when: Literal["before", "after"]) -> str | None:
+    digest = change.before if when == "before" else change.after
+    return f"{change.tool} {digest}" if digest else None
 
 
 def _hash_changes(entry: LockedServer) -> Iterator[Change]:

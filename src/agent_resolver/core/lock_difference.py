@@ -23,6 +23,7 @@ class DifferenceKind(StrEnum):
     SCOPES_NARROWED = "scopes-narrowed"
     SCOPES_WIDENED = "scopes-widened"
     SERVER_VANISHED = "server-vanished"
+    TOOL_CHANGED = "tool-changed"
     TOOL_SCOPES_CHANGED = "tool-scopes-changed"
 
 

@@ -1,15 +1,17 @@
 """What is allowed and yet worth a word: warnings and hints about files that are valid."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from agent_resolver.core.constraint import limits_of
+from agent_resolver.core.overlay import unused_patterns
 from agent_resolver.core.rule import forbidden_scopes
 from agent_resolver.schema.agent_file import AgentFile
-from agent_resolver.schema.index import Index, IndexEntry
+from agent_resolver.schema.index import Index, IndexEntry, Server
 from agent_resolver.schema.issue import Issue, IssueCode, Severity
+from agent_resolver.schema.overlay import Overlay
 from agent_resolver.schema.tree import Node, find
 
 # https://semver.org, section "Is there a suggested regular expression", without its capture groups.
@@ -35,6 +37,21 @@ def index_notices(index: Index, tree: Node) -> list[Issue]:
         for position, entry in enumerate(index)
         for issue in _entry_notices(entry)
     ]
+
+
+def overlay_notices(overlay: Overlay, servers: Iterable[Server], tree: Node) -> list[Issue]:
+    """Warnings about a valid overlay, each with its place in `tree`."""
+    return [_place_issue(_unused_pattern(pattern), tree) for pattern in unused_patterns(servers, overlay)]
+
+
+def _unused_pattern(pattern: str) -> Issue:
+    return Issue(
+        at=("servers", pattern),
+        code=IssueCode.UNUSED_PATTERN,
+        severity=Severity.WARNING,
+        message=f"`{pattern}` fits no server of the index",
+        hint="compare it with the ids that `agent discover` lists",
+    )
 
 
 def _place_issue(issue: Issue, tree: Node) -> Issue:
@@ -93,7 +110,7 @@ def _duplicate_scopes(agent: AgentFile) -> Iterator[Issue]:
 
 
 def _entry_notices(entry: IndexEntry) -> Iterator[Issue]:
-    if not _SEMANTIC_VERSION.fullmatch(entry.version):
+    if entry.version and not _SEMANTIC_VERSION.fullmatch(entry.version):
         yield _version_hint(entry.version)
     if not entry.launch and not _URL.fullmatch(entry.endpoint or ""):
         yield Issue(
@@ -102,9 +119,10 @@ def _entry_notices(entry: IndexEntry) -> Iterator[Issue]:
             severity=Severity.HINT,
             message=f"'{entry.endpoint}' is not a URL",
         )
+    known = entry.scopes
     for tool, scopes in (entry.tool_scopes or {}).items():
         for scope in scopes:
-            if scope not in entry.scopes:
+            if known is not UNSET and scope not in known:
                 yield Issue(
                     at=("toolScopes", tool),
                     code=IssueCode.UNKNOWN_SCOPE,

@@ -4,19 +4,23 @@ A row has all that the rest of the product needs to know of its rule: choosing, 
 suggesting edits and `agent why` read it from there.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from agent_resolver.core.constraint import RunLimits
 from agent_resolver.core.pattern import matches
 from agent_resolver.schema.agent_file import Limits, Requirement
 from agent_resolver.schema.explanation import Edit, EditKind, Reason, RejectionCode
-from agent_resolver.schema.index import Server
+from agent_resolver.schema.index import OVERLAY_NAME, Server
 from agent_resolver.schema.vocabulary import SENSITIVITY_RANK, Residency, Sensitivity
 
+_NOT_PLAIN_IN_YAML: Final = re.compile("[\u2028\u2029\ufeff\ufffe\uffff]")
+"""Characters that JSON may hold as they are and YAML may not."""
 Judge = Callable[[Server], Reason | None]
 
 
@@ -27,11 +31,17 @@ class Fact(Struct, frozen=True):
     """The keys that lead to it in an entry of the index."""
     value: Callable[[Server], object]
     """Returns None where the fact is not known."""
+    usual: object = None
+    """A value that goes without saying; None where every value is worth reporting."""
 
     @property
     def name(self) -> str:
         """The last key of the path, which no two facts share."""
         return self.path[-1]
+
+    def is_worth_reporting(self, server: Server) -> bool:
+        """True unless the fact has its usual value."""
+        return self.usual is None or self.value(server) != self.usual
 
 
 class Constraint(Struct, frozen=True, kw_only=True):
@@ -71,10 +81,12 @@ class Check(Struct, frozen=True, kw_only=True):
     """The fact that the rule looks at; None where the agent file alone decides."""
     constraint: Constraint | None = None
     """The constraint that the rule enforces; None for what the requirement itself asks."""
+    is_final: bool = False
+    """True if no edit of an agent file lets a server pass that breaks the rule."""
 
-    def is_unknown(self, server: Server) -> bool:
-        """True if the index does not state the fact that the rule looks at."""
-        return self.fact is not None and self.fact.value(server) is None
+    def is_beyond_edits(self, server: Server) -> bool:
+        """True if no edit of an agent file helps: the rule is final, or the index does not state its fact."""
+        return self.is_final or (self.fact is not None and self.fact.value(server) is None)
 
 
 def judge(requirement: Requirement, limits: Limits) -> Judge:
@@ -100,7 +112,7 @@ def eligible(requirement: Requirement, limits: Limits, offering: Iterable[Server
     """The servers that break no rule, of those that offer the category; which rule the others break takes longer."""
     # Scope by scope, since few servers are left after the first; a reason would have to be worded for each of them.
     for scope in requirement.permissions:
-        offering = [server for server in offering if scope in server.scopes]
+        offering = [server for server in offering if server.scopes and scope in server.scopes]
     for check in _OTHER_CHECKS:
         judge_one = check.prepare(requirement, limits)
         if judge_one is not None:
@@ -124,9 +136,9 @@ def every_broken(server: Server, requirement: Requirement, limits: Limits) -> tu
     return tuple(reason for _, reason in broken_checks(server, requirement, limits))
 
 
-def breaks_for_unknown_fact(server: Server, requirement: Requirement, limits: Limits) -> bool:
-    """True if `server` breaks a rule because the index does not state the fact that the rule looks at."""
-    return any(check.is_unknown(server) for check, _ in broken_checks(server, requirement, limits))
+def is_beyond_edits(server: Server, requirement: Requirement, limits: Limits) -> bool:
+    """True if `server` breaks a rule and no edit of the agent file could change that."""
+    return any(check.is_beyond_edits(server) for check, _ in broken_checks(server, requirement, limits))
 
 
 def distance(requirement: Requirement, limits: Limits) -> Callable[[Server], tuple[int, int]]:
@@ -135,7 +147,7 @@ def distance(requirement: Requirement, limits: Limits) -> Callable[[Server], tup
     others = _prepare_checks(_OTHER_CHECKS, requirement, limits)
 
     def count(server: Server) -> tuple[int, int]:
-        lacking = len(needed.difference(server.scopes))
+        lacking = len(needed.difference(server.scopes or ()))
         broken = sum(check(server) is not None for check in others)
         return (lacking > 0) + broken, lacking
 
@@ -200,9 +212,15 @@ def _prepare_scopes(requirement: Requirement, _limits: Limits) -> Judge:
     needed = frozenset(requirement.permissions)
 
     def judge_scopes(server: Server) -> Reason | None:
-        if needed.issubset(server.scopes):
+        offered = server.scopes
+        if offered is None:
+            asked = ", ".join(requirement.permissions)
+            message = f"Agent requires the scopes {asked} but the server's scopes are not known"
+            advice = _overlay_advice(server, {"scopes": requirement.permissions})
+            return Reason(RejectionCode.SCOPES_UNKNOWN, message + advice)
+        if needed.issubset(offered):
             return None
-        missing = ", ".join(scope for scope in requirement.permissions if scope not in server.scopes)
+        missing = ", ".join(scope for scope in requirement.permissions if scope not in offered)
         return Reason(RejectionCode.MISSING_SCOPE, f"Server missing required scopes: {missing}")
 
     return judge_scopes
@@ -221,7 +239,15 @@ def _prepare_residency(_requirement: Requirement, limits: Limits) -> Judge | Non
     asked = limits.residency
     if asked is None or asked == "any":
         return None
-    return lambda server: _judge_residency("server", server.residency, asked)
+
+    def judge_server(server: Server) -> Reason | None:
+        reason = _judge_residency("server", server.residency, asked)
+        if reason and server.residency is None:
+            advice = _overlay_advice(server, {"data": {"residency": [asked]}})
+            return Reason(reason.code, reason.message + advice)
+        return reason
+
+    return judge_server
 
 
 def _judge_residency(what: str, residency: Iterable[Residency] | None, asked: Residency) -> Reason | None:
@@ -238,7 +264,15 @@ def _prepare_sensitivity(_requirement: Requirement, limits: Limits) -> Judge | N
     asked = limits.sensitivity
     if asked is None:
         return None
-    return lambda server: _judge_sensitivity("server", server.max_sensitivity, asked)
+
+    def judge_server(server: Server) -> Reason | None:
+        reason = _judge_sensitivity("server", server.max_sensitivity, asked)
+        if reason and server.max_sensitivity is None:
+            advice = _overlay_advice(server, {"data": {"maxSensitivity": asked}})
+            return Reason(reason.code, reason.message + advice)
+        return reason
+
+    return judge_server
 
 
 def _judge_sensitivity(what: str, highest: Sensitivity | None, asked: Sensitivity) -> Reason | None:
@@ -259,6 +293,20 @@ def _prepare_signed(_requirement: Requirement, limits: Limits) -> Judge | None:
     return lambda server: None if server.signed else reason
 
 
+def _prepare_withdrawn(_requirement: Requirement, _limits: Limits) -> Judge:
+    message = "Server was withdrawn by its publisher"
+    reason = Reason(RejectionCode.SERVER_WITHDRAWN, message)
+    return lambda server: reason if server.status == "deleted" else None
+
+
+def _overlay_advice(server: Server, facts: dict[str, object]) -> str:
+    """The line that states a fact in an overlay, for a person who knows that it is so."""
+    # JSON is YAML too, and quotes whatever an id may hold.
+    line = msgspec.json.encode({server.id: facts}).decode()
+    escaped = _NOT_PLAIN_IN_YAML.sub(lambda found: f"\\u{ord(found.group()):04x}", line)
+    return f"; if it offers that, write in {OVERLAY_NAME}: servers: {escaped}"
+
+
 # The specification fixes the order: the first rule that a server breaks is the reason of its rejection.
 CHECKS: Final = (
     Check(
@@ -267,7 +315,7 @@ CHECKS: Final = (
         fact=Fact(("categories",), attrgetter("categories")),
     ),
     Check(
-        codes=(RejectionCode.MISSING_SCOPE,),
+        codes=(RejectionCode.MISSING_SCOPE, RejectionCode.SCOPES_UNKNOWN),
         prepare=_prepare_scopes,
         fact=Fact(("scopes",), attrgetter("scopes")),
     ),
@@ -311,6 +359,12 @@ CHECKS: Final = (
             edit=EditKind.ALLOW_UNSIGNED,
             acceptable=lambda _server: ["false"],
         ),
+    ),
+    Check(
+        codes=(RejectionCode.SERVER_WITHDRAWN,),
+        prepare=_prepare_withdrawn,
+        fact=Fact(("status",), attrgetter("status"), "active"),
+        is_final=True,
     ),
 )
 _OTHER_CHECKS: Final = CHECKS[2:]

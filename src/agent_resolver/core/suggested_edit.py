@@ -36,7 +36,7 @@ def ways(miss: Miss) -> Iterator[Edits]:
     """Every way to make the server fit. A constraint is never loosened for a fact that the index does not state."""
     limits, server, asked = miss.limits, miss.server, miss.requirement.category
     checks = [check for check, _ in broken_checks(server, miss.requirement, limits)]
-    if any(check.is_unknown(server) for check in checks):
+    if any(check.is_beyond_edits(server) for check in checks):
         return
     spelling = Edit(EditKind.FIX_CATEGORY, "requires.mcp.category", asked, miss.category)
     category = [spelling] if miss.category != asked else []
@@ -78,7 +78,7 @@ def _corrected_scopes(miss: Miss) -> tuple[dict[str, Edit | None], list[Edit]]:
     corrections: dict[str, Edit | None] = {}
     dropped: list[Edit] = []
     for scope in dict.fromkeys(miss.requirement.permissions):
-        is_offered = scope in miss.server.scopes
+        is_offered = scope in (miss.server.scopes or ())
         meant = scope if is_offered else _meant_scope(scope, miss)
         is_asked_for_already = meant in corrections
         if meant is None or is_asked_for_already:
@@ -96,12 +96,13 @@ def _drop_scope(scope: str) -> Edit:
 
 def _meant_scope(scope: str, miss: Miss) -> str | None:
     """The scope of the server that `scope` is a slip of; one that is forbidden or asked for already was not meant."""
-    if len(miss.requirement.permissions) * len(miss.server.scopes) > _MOST_COMPARED:
+    offered = miss.server.scopes or ()
+    if len(miss.requirement.permissions) * len(offered) > _MOST_COMPARED:
         return None
     near = [
-        offered
-        for offered in sorted({*miss.server.scopes}.difference(miss.requirement.permissions))
-        if is_slip(scope, offered) and not any(matches(pattern, offered) for pattern in miss.limits.forbid)
+        other
+        for other in sorted({*offered}.difference(miss.requirement.permissions))
+        if is_slip(scope, other) and not any(matches(pattern, other) for pattern in miss.limits.forbid)
     ]
     return near[0] if len(near) == 1 else None
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from agent_resolver.core.choice import choose
 from agent_resolver.core.constraint import limits_of, requirements_of
-from agent_resolver.core.rule import breaks_for_unknown_fact, distance, every_broken, preference
+from agent_resolver.core.rule import distance, every_broken, is_beyond_edits, preference
 from agent_resolver.core.server import ServerPool
 from agent_resolver.core.spelling import near_categories
 from agent_resolver.core.suggested_edit import Edits, Miss, edited, limits_after, ways
@@ -118,7 +118,7 @@ def _try_edits(requirement: Requirement, edits: Edits, case: Failed) -> Suggesti
     left = failing - {requirement}
     if chosen is None or not left <= case.requirements:
         return None
-    if breaks_for_unknown_fact(chosen, requirement, case.limits):
+    if is_beyond_edits(chosen, requirement, case.limits):
         return None
     for edit in edits:
         fewer = tuple(other for other in edits if other is not edit)

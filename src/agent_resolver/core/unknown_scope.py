@@ -24,7 +24,7 @@ class UnknownScope(Struct, frozen=True, rename="camel"):
 def unknown_scopes(requirements: Iterable[Requirement], pool: ServerPool) -> list[tuple[UnknownScope, ...]]:
     """For each requirement the scopes that no server of its category offers, where something is known of them."""
     needs = tuple(requirements)
-    offered = [{scope for server in pool.offering(need.category) for scope in server.scopes} for need in needs]
+    offered = [{scope for server in pool.offering(need.category) for scope in server.scopes or ()} for need in needs]
     unknown = [
         [scope for scope in dict.fromkeys(need.permissions) if scope not in known]
         for need, known in zip(needs, offered, strict=True)
@@ -41,6 +41,6 @@ def _categories_by_scope(scopes: set[str], pool: ServerPool) -> dict[str, tuple[
     """The first categories, in order, whose servers offer each of these scopes."""
     found: dict[str, set[str]] = {}
     for server in pool.servers:
-        for scope in scopes.intersection(server.scopes):
+        for scope in scopes.intersection(server.scopes or ()):
             found.setdefault(scope, set()).update(server.categories)
     return {scope: tuple(sorted(categories)[:_MOST_CATEGORIES]) for scope, categories in found.items()}

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import UNSET, Struct, structs
 
 from agent_resolver.core.constraint import limits_of, requirements_of
-from agent_resolver.core.lock import address, integrity_of, lock_entry, server_hash
+from agent_resolver.core.lock import address, called_at, integrity_of, lock_entry, server_hash
 from agent_resolver.core.lock_difference import Difference, DifferenceKind
 from agent_resolver.core.pairing import pair_by_likeness
 from agent_resolver.core.rule import judge
+from agent_resolver.core.tool_definition import definition_changes
 from agent_resolver.schema.agent_file import AgentFile, Limits, Requirement
 from agent_resolver.schema.conflict import find_conflict
 from agent_resolver.schema.errors import InvalidLockfile
@@ -172,14 +173,26 @@ def _server_differences(entry: LockedServer, known: KnownServers, limits: Limits
     if fresh.launch != entry.launch:
         message = f"Locked as '{address(entry)}', but the index says '{address(fresh)}'"
         yield Difference(DifferenceKind.LAUNCH_CHANGED, _entry_name(entry), message)
-    elif fresh.endpoint != entry.endpoint:
-        message = f"Locked at '{entry.endpoint}', but the index says '{fresh.endpoint}'"
+    elif (fresh.endpoint, fresh.transport) != (entry.endpoint, entry.transport):
+        message = f"Locked at '{called_at(entry)}', but the index says '{called_at(fresh)}'"
         yield Difference(DifferenceKind.ENDPOINT_MOVED, _entry_name(entry), message)
     if fresh.tool_scopes != entry.tool_scopes:
         message = "Which scopes open its tools is not what the index says"
         yield Difference(DifferenceKind.TOOL_SCOPES_CHANGED, _entry_name(entry), message)
+    for message in _tool_differences(entry, fresh):
+        yield Difference(DifferenceKind.TOOL_CHANGED, _entry_name(entry), message)
     if reason := judge(need, limits)(server):
         yield Difference(DifferenceKind.NOT_ELIGIBLE, _entry_name(entry), reason.message)
+
+
+def _tool_differences(entry: LockedServer, fresh: LockedServer) -> Iterator[str]:
+    if entry.tools is UNSET and fresh.tools is not UNSET:
+        yield "The index pins the definitions of its tools, and the lock does not"
+    elif fresh.tools is UNSET and entry.tools is not UNSET:
+        yield "The lock pins the definitions of its tools, and the index does not any more"
+    else:
+        for change in definition_changes(entry.tools or {}, fresh.tools or {}):
+            yield f"The definition of the tool `{change.tool}` was {change.kind} since it was locked"
 
 
 def _entry_name(entry: LockedServer) -> str:

@@ -10,7 +10,7 @@ from agent_resolver.catalog.index import CatalogIndex
 from agent_resolver.catalog.listing import Verdict
 from agent_resolver.catalog.query import Judge
 from agent_resolver.core.resolution import Resolution, resolve, resolver
-from agent_resolver.core.server import servers_of
+from agent_resolver.project.index import overlaid_servers, read_overlay_bytes
 from agent_resolver.schema.agent_file import AgentFile, parse_agent_file
 from agent_resolver.schema.errors import InvalidAgentFile
 from agent_resolver.schema.index import Server
@@ -48,6 +48,7 @@ def judge_of(index_path: str) -> Judge | None:
 
     Raises:
         InvalidIndex: With every error in the file.
+        InvalidOverlay: With every error in the overlay.
     """
     try:
         raw = read_bounded(index_path, MAX_INDEX_BYTES)
@@ -55,7 +56,8 @@ def judge_of(index_path: str) -> Judge | None:
         if error.missing:
             return None
         raise
-    return _judge_by(raw, servers_of(parse_index(raw)))
+    overlay = read_overlay_bytes(index_path)
+    return _judge_by(raw, overlay, overlaid_servers(parse_index(raw), overlay, index_path))
 
 
 def judge_in(session: "Session") -> Judge | None:
@@ -63,6 +65,7 @@ def judge_in(session: "Session") -> Judge | None:
 
     Raises:
         InvalidIndex: With every error in the file.
+        InvalidOverlay: With every error in the overlay.
     """
     try:
         raw = session.index_content
@@ -70,10 +73,10 @@ def judge_in(session: "Session") -> Judge | None:
         if error.missing:
             return None
         raise
-    return _judge_by(raw, session.servers)
+    return _judge_by(raw, session.overlay_content, session.servers)
 
 
-def _judge_by(raw: bytes, servers: tuple[Server, ...]) -> Judge:
+def _judge_by(raw: bytes, overlay: bytes | None, servers: tuple[Server, ...]) -> Judge:
     resolve_one = resolver(servers)
 
     def judge(content: bytes) -> Verdict:
@@ -83,7 +86,8 @@ def _judge_by(raw: bytes, servers: tuple[Server, ...]) -> Judge:
             return Verdict("unresolved", f"the agent file is invalid: {error.issues[0]}")
         return Verdict("resolved") if resolution.success else Verdict("unresolved", unresolved_reason(resolution))
 
-    return Judge(sha256(raw).hexdigest(), judge)
+    content = raw if overlay is None else b"\0".join((raw, overlay))
+    return Judge(sha256(content).hexdigest(), judge)
 
 
 def unresolved_reason(resolution: Resolution) -> str:
@@ -98,4 +102,5 @@ def resolve_against(index_path: str, agent: AgentFile) -> Resolution | None:
         raw = read_bounded(index_path, MAX_INDEX_BYTES)
     except UnreadableFile:
         return None
-    return resolve(agent, servers_of(parse_index(raw)))
+    overlay = read_overlay_bytes(index_path)
+    return resolve(agent, overlaid_servers(parse_index(raw), overlay, index_path))

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Self
 
 from agent_resolver.core.constraint import limits_of
 from agent_resolver.core.lock_difference import remedy
-from agent_resolver.core.server import servers_of
 from agent_resolver.core.verification import examine
 from agent_resolver.project.config import Config, Layers, Loaded, load_config, masked
 from agent_resolver.project.config_file import find_config, read_config
 from agent_resolver.project.errors import LockRefused, UntrustedFolder, UnusableState
+from agent_resolver.project.index import overlaid_servers, overlay_path, read_overlay_bytes
 from agent_resolver.project.trust import TrustedFolders, folders_behind
 from agent_resolver.schema.agent_file import AgentFile, Limits, Reading, limits_in_front_matter, read_agent_file
 from agent_resolver.schema.artifact_path import lock_path_of
@@ -156,9 +156,19 @@ class Session:
         return read_bounded(self.index_path, MAX_INDEX_BYTES)
 
     @cached_property
+    def overlay_content(self) -> bytes | None:
+        """The bytes of the overlay of the index; None if there is none."""
+        return read_overlay_bytes(self.index_path)
+
+    @cached_property
     def servers(self) -> tuple[Server, ...]:
-        """The servers of the index."""
-        return servers_of(parse_index(self.index_content))
+        """The servers of the index, with the facts of its overlay.
+
+        Raises:
+            InvalidIndex: With every error in the index.
+            InvalidOverlay: With every error in the overlay.
+        """
+        return overlaid_servers(parse_index(self.index_content), self.overlay_content, self.index_path)
 
     @cached_property
     def lockfile(self) -> Lockfile:
@@ -169,6 +179,8 @@ class Session:
             LockRefused: It is missing, or anything about it does not hold.
         """
         require_own(self.index_path, self.users)
+        if self.overlay_content is not None:
+            require_own(overlay_path(self.index_path), self.users)
         examined = examine(self._lock_content, self.agent, self.servers)
         if examined.lockfile is None or examined.differences:
             hint = remedy(examined.differences[0].kind)
@@ -355,9 +367,10 @@ class Session:
         return any(_is_within(folder, each) and _is_within(each, self.root) for each in known)
 
     @property
-    def files_of_lock(self) -> tuple[str, str]:
+    def files_of_lock(self) -> tuple[str, ...]:
         """What decides about locked servers besides the settings and the agent file."""
-        return (self.index_path, self.lock_path)
+        overlay = () if self.overlay_content is None else (overlay_path(self.index_path),)
+        return (self.index_path, *overlay, self.lock_path)
 
     @property
     def why_trust_is_needed(self) -> str | None:

@@ -52,6 +52,7 @@ from agent_resolver.schema.errors import (
     InvalidInput as InvalidInput,
     InvalidLockfile as InvalidLockfile,
     InvalidManifest as InvalidManifest,
+    InvalidOverlay as InvalidOverlay,
     ResolverError as ResolverError,
 )
 from agent_resolver.schema.explanation import (
@@ -79,6 +80,8 @@ from agent_resolver.schema.governing_key import (
     governing_key_faults as governing_key_faults,
 )
 from agent_resolver.schema.index import (
+    OVERLAY_NAME as OVERLAY_NAME,
+    UNVERSIONED as UNVERSIONED,
     Index as Index,
     IndexEntry as IndexEntry,
     Launch as Launch,
@@ -135,6 +138,13 @@ from agent_resolver.schema.outcome import (
     FailureCode as FailureCode,
     Outcome as Outcome,
     Pending as Pending,
+)
+from agent_resolver.schema.overlay import (
+    NO_OVERLAY as NO_OVERLAY,
+    Overlay as Overlay,
+    OverlayFacts as OverlayFacts,
+    parse_overlay as parse_overlay,
+    read_overlay as read_overlay,
 )
 from agent_resolver.schema.pending import (
     PendingAction as PendingAction,

@@ -48,6 +48,10 @@ class InvalidIndex(InvalidInput):
     """A server index does not follow its schema."""
 
 
+class InvalidOverlay(InvalidInput):
+    """An overlay does not follow its schema, or contradicts itself."""
+
+
 class InvalidLockfile(InvalidInput):
     """A lockfile does not follow its schema."""
 

@@ -7,16 +7,18 @@ import msgspec
 from agent_resolver.schema.agent_file import AgentFile
 from agent_resolver.schema.explanation import Explanation
 from agent_resolver.schema.governing_key import BELOW_PLACES, RESOLVER_PLACES, SECTIONS
-from agent_resolver.schema.index import Index
+from agent_resolver.schema.index import Index, IndexFile
 from agent_resolver.schema.lockfile import Lockfile
+from agent_resolver.schema.overlay import Overlay
 from agent_resolver.schema.vocabulary import DECLARED_ORDER
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 FORMATS: Final[dict[str, tuple[Any, str]]] = {
     "agents": (AgentFile, "Front matter of an agent file (agents.md)"),
-    "index": (Index, "Server index (mcp.index.json)"),
+    "index": (Index | IndexFile, "Server index (mcp.index.json)"),
     "lock": (Lockfile, "Lockfile (agents.lock)"),
+    "overlay": (Overlay, "Overlay of a server index (mcp.overlay.yaml)"),
     "resolution": (Explanation, "Explanation (agents.resolution.json)"),
 }
 
@@ -28,10 +30,17 @@ def json_schema(name: str) -> dict[str, Any]:
     if name == "index":
         # A rule between keys, which the types cannot say: a server is reached by one of the two.
         schema["$defs"]["IndexEntry"]["anyOf"] = [{"required": ["endpoint"]}, {"required": ["launch"]}]
+    if name == "overlay":
+        _refuse_unknown_keys(schema["$defs"])
     if name == "agents":
         _refuse_misplaced_keys(schema["$defs"])
     _declare_order(schema)
     return {"$schema": _DIALECT, "$id": f"urn:agent-resolver:schema:{name}", "title": title, **schema}
+
+
+def _refuse_unknown_keys(definitions: dict[str, Any]) -> None:
+    for definition in definitions.values():
+        definition["additionalProperties"] = False
 
 
 def _refuse_misplaced_keys(definitions: dict[str, Any]) -> None:

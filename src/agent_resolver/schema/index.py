@@ -1,25 +1,42 @@
-"""The server index, `mcp.index.json`, a JSON array of what exists; and a server, whichever file it came from."""
+"""The server index, `mcp.index.json`, a list of what exists; and a server, whichever file it came from."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import UNSET, Struct, UnsetType
 
 from agent_resolver.schema.canonical_digest import digest
-from agent_resolver.schema.vocabulary import Endpoint, Identifier, OptionalText, Residency, Sensitivity, Text, Transport
+from agent_resolver.schema.vocabulary import (
+    Endpoint,
+    EndpointTransport,
+    EnvironmentName,
+    Identifier,
+    OptionalText,
+    Residency,
+    Sensitivity,
+    Status,
+    Text,
+    Transport,
+)
+
+OVERLAY_NAME: Final = "mcp.overlay.yaml"
+"""The name of the overlay of an index, which is in the same folder."""
+UNVERSIONED: Final = "unversioned"
+"""Takes the place of the version of a server whose index entry states none."""
 
 
 class ServerData(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """Where the server keeps data, and how sensitive that may be."""
+    """Where the server keeps data, and how sensitive that may be; what is left out is not known."""
 
-    residency: tuple[Residency, ...]
-    max_sensitivity: Sensitivity
+    residency: tuple[Residency, ...] | UnsetType = UNSET
+    max_sensitivity: Sensitivity | UnsetType = UNSET
 
 
 class ServerTrust(Struct, frozen=True, kw_only=True, gc=False):
-    """Who vouches for the server."""
+    """Who vouches for the server; what is left out is not known."""
 
-    signed: bool
-    publisher: OptionalText
+    signed: bool | UnsetType = UNSET
+    publisher: OptionalText | UnsetType = UNSET
 
 
 class ServerPolicy(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
@@ -33,7 +50,7 @@ class Launch(Struct, frozen=True, kw_only=True, gc=False):
 
     command: Text
     args: tuple[OptionalText, ...] = ()
-    env: tuple[Text, ...] = ()
+    env: tuple[EnvironmentName, ...] = ()
     """Names of the environment variables it needs; never their values."""
     transport: Transport = "stdio"
 
@@ -44,34 +61,54 @@ class Launch(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class IndexEntry(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """One server at one version, as the index file states it."""
+    """One server at one version, as the index file states it; a fact that is left out is not known."""
 
     id: Identifier
-    version: Identifier
+    version: Identifier | UnsetType = UNSET
     endpoint: Endpoint | UnsetType = UNSET
     """May be left out where `launch` is given."""
     categories: tuple[Text, ...]
-    scopes: tuple[Identifier, ...]
-    data: ServerData
-    trust: ServerTrust
+    scopes: tuple[Identifier, ...] | UnsetType = UNSET
+    data: ServerData | UnsetType = UNSET
+    trust: ServerTrust | UnsetType = UNSET
     policy: ServerPolicy | UnsetType = UNSET
     launch: Launch | UnsetType = UNSET
     tool_scopes: dict[Text, tuple[Identifier, ...]] | UnsetType = UNSET
     """Which scopes open a tool."""
+
+    name: Text | UnsetType = UNSET
+    """The name that the server has where it was imported from, if it cannot be an id."""
+    description: OptionalText | UnsetType = UNSET
+    transport: EndpointTransport | UnsetType = UNSET
+    """The protocol that `endpoint` speaks; Streamable HTTP if nothing is said."""
+    status: Status | UnsetType = UNSET
+    """The stage of its life; active if nothing is said."""
+    tools: dict[Text, Text] | UnsetType = UNSET
+    """The digest of the definition of each tool, as `agent index probe` found it."""
+    drafted: tuple[Text, ...] | UnsetType = UNSET
+    """The tools whose scopes were drafted from what the server says of itself, and confirmed by no person."""
+    source: Text | UnsetType = UNSET
+    """The kind of catalogue or client configuration that the entry was imported from."""
 
 
 Index = tuple[IndexEntry, ...]
 """The servers of one index file, in its order."""
 
 
+class IndexFile(Struct, frozen=True):
+    """The other form of an index file: an object that holds the array."""
+
+    servers: Index
+
+
 class Server(Struct, frozen=True, gc=False):
-    """One server at one version. A fact that nobody stated is None, which no constraint accepts."""
+    """One server at one version. A fact that is not stated is None, which no constraint accepts."""
 
     id: str
     version: str
     endpoint: str
     categories: tuple[str, ...]
-    scopes: tuple[str, ...]
+    scopes: tuple[str, ...] | None
     residency: tuple[Residency, ...] | None = None
     max_sensitivity: Sensitivity | None = None
     signed: bool | None = None
@@ -79,7 +116,13 @@ class Server(Struct, frozen=True, gc=False):
     rate_limit_per_minute: float | None = None
     launch: Launch | None = None
     tool_scopes: Mapping[str, tuple[str, ...]] | None = None
-    """Which scopes open a tool; None when nobody said."""
+    """Which scopes open a tool; None if that is not known."""
+    transport: EndpointTransport = "streamable-http"
+    status: Status = "active"
+    tools: Mapping[str, str] | None = None
+    """The digest of the definition of each tool; None if they were never looked at."""
+    drafted: tuple[str, ...] = ()
+    """The tools whose scopes no person has confirmed."""
 
     def __str__(self) -> str:
         return f"{self.id}@{self.version}"
@@ -87,18 +130,36 @@ class Server(Struct, frozen=True, gc=False):
 
 def server_of(entry: IndexEntry) -> Server:
     """The server that an entry of an index file states."""
-    data, trust = entry.data, entry.trust
+    data = entry.data or _NO_DATA
+    trust = entry.trust or _NO_TRUST
+    limit = entry.policy.rate_limit_per_min if entry.policy else UNSET
     return Server(
         entry.id,
-        entry.version,
+        entry.version or UNVERSIONED,
         entry.endpoint or entry.launch.endpoint,  # type: ignore[union-attr]  # an entry has one of the two
         entry.categories,
-        entry.scopes,
-        data.residency,
-        data.max_sensitivity,
-        trust.signed,
-        trust.publisher,
-        None if not entry.policy or entry.policy.rate_limit_per_min is UNSET else entry.policy.rate_limit_per_min,
+        # An empty list says that there are none, which is not the same as not knowing.
+        _scopes_of_tools(entry) if entry.scopes is UNSET else entry.scopes,
+        None if data.residency is UNSET else data.residency,
+        data.max_sensitivity or None,
+        None if trust.signed is UNSET else trust.signed,
+        None if trust.publisher is UNSET else trust.publisher,
+        None if limit is UNSET else limit,
         entry.launch or None,
         entry.tool_scopes or None,
+        entry.transport or "streamable-http",
+        entry.status or "active",
+        None if entry.tools is UNSET else entry.tools,
+        entry.drafted or (),
     )
+
+
+def _scopes_of_tools(entry: IndexEntry) -> tuple[str, ...] | None:
+    """The scopes that open a tool of a server, which it must offer; None if that is not known either."""
+    if entry.tool_scopes is UNSET:
+        return None
+    return tuple(sorted({scope for scopes in entry.tool_scopes.values() for scope in scopes}))
+
+
+_NO_DATA: Final = ServerData()
+_NO_TRUST: Final = ServerTrust()

@@ -6,12 +6,12 @@ from itertools import chain
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from agent_resolver.schema.index import Index, IndexEntry
+from agent_resolver.schema.index import UNVERSIONED, Index, IndexEntry
 from agent_resolver.schema.limit import MAX_DEPTH
 from agent_resolver.schema.vocabulary import SEPARATORS
 
-_KEYS_OF_EVERY_ENTRY = 11
-"""Seven of its own, two of `data`, two of `trust`."""
+_KEYS_OF_THE_COMMON_SHAPE = 11
+"""Seven of the entry, two of `data`, two of `trust`."""
 
 _HIGH_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
 _ENCODED_CONTROL = re.compile(rb"\\[bfnrtu]|\x7f|\xc2[\x80-\x9f]")
@@ -64,19 +64,21 @@ def _has_no_separator(entries: Index) -> bool:
     identifiers = "".join(
         chain(
             [entry.id for entry in entries],
-            [entry.version for entry in entries],
-            chain.from_iterable([entry.scopes for entry in entries]),
+            [entry.version or "" for entry in entries],
+            chain.from_iterable([entry.scopes or () for entry in entries]),
             chain.from_iterable(
                 scopes for entry in entries if entry.tool_scopes for scopes in entry.tool_scopes.values()
             ),
         )
     )
     endpoints = "".join([entry.endpoint or "" for entry in entries])
-    return "|" not in endpoints and not any(separator in identifiers for separator in SEPARATORS)
+    variables = "".join(chain.from_iterable(entry.launch.env for entry in entries if entry.launch))
+    has_separator = any(separator in identifiers for separator in SEPARATORS)
+    return not has_separator and "|" not in endpoints and "=" not in variables
 
 
 def _has_no_duplicate(entries: Index) -> bool:
-    names = {f"{entry.id}@{entry.version}" for entry in entries}
+    names = {f"{entry.id}@{entry.version or UNVERSIONED}" for entry in entries}
     return len(names) == len(entries)
 
 
@@ -87,19 +89,32 @@ def _states_its_endpoint(entry: IndexEntry) -> bool:
 
 
 def _has_only_known_keys(raw: bytes, entries: Index) -> bool:
-    """Whether the file has as many keys as the entries need: then none is unknown and none is said twice."""
+    """True if the file has as many keys as the entries need: then none is unknown and none is said twice."""
     if any(entry.launch for entry in entries):
         return False  # A launch record has defaults: the entry cannot tell how many keys were written.
+    if not all(map(_has_common_shape, entries)):
+        return _has_keys_of(raw, entries)
     policies = [entry.policy for entry in entries if entry.policy]
     maps = [entry.tool_scopes for entry in entries if not isinstance(entry.tool_scopes, UnsetType)]
     expected = (
-        _KEYS_OF_EVERY_ENTRY * len(entries)
+        _KEYS_OF_THE_COMMON_SHAPE * len(entries)
         + len(policies)
         + sum(policy.rate_limit_per_min is not UNSET for policy in policies)
         + len(maps)
         + sum(map(len, maps))
     )
     return count_keys(raw) == expected
+
+
+def _has_common_shape(entry: IndexEntry) -> bool:
+    """True if an entry states every fact, and has none of the keys that imported entries have."""
+    data, trust = entry.data, entry.trust
+    states_data = data and data.residency is not UNSET and data.max_sensitivity
+    states_trust = trust and trust.signed is not UNSET and trust.publisher is not UNSET
+    states_all = states_data and states_trust and entry.version and entry.scopes is not UNSET and entry.endpoint
+    is_imported = entry.source or entry.name or entry.description is not UNSET or entry.transport or entry.status
+    was_looked_at = entry.tools is not UNSET or entry.drafted is not UNSET
+    return bool(states_all) and not is_imported and not was_looked_at
 
 
 def count_keys(raw: bytes) -> int:
@@ -128,14 +143,15 @@ def _is_shallow(raw: bytes) -> bool:
 
 
 def _has_unique_keys(raw: bytes) -> bool:
-    import json
-
-    def check(pairs: list[tuple[str, object]]) -> None:
-        if len(dict(pairs)) < len(pairs):
-            raise ValueError
-
+    """True if no object has a key twice: reading keeps one of the two."""
     try:
-        json.loads(raw, object_pairs_hook=check)
-    except (ValueError, RecursionError):
+        content = msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, RecursionError):
         return False
-    return True
+    return _has_keys_of(raw, content)
+
+
+def _has_keys_of(raw: bytes, content: object) -> bool:
+    """True if the file has as many keys as its content has when it is written again."""
+    # Writing spells `\\u0022` as a quote, which would be counted.
+    return b"\\u" not in raw and count_keys(raw) == count_keys(msgspec.json.encode(content))

@@ -2,19 +2,22 @@
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from agent_resolver.schema.errors import InvalidIndex
-from agent_resolver.schema.index import Index, Launch
+from agent_resolver.schema.index import UNVERSIONED, Index, IndexFile, Launch
 from agent_resolver.schema.index_fast import is_surely_clean, is_surely_unremarkable
 from agent_resolver.schema.issue import Issue, IssueCode, only_errors
 from agent_resolver.schema.json_reader import JsonReading, read_json
 from agent_resolver.schema.source import BYTE_ORDER_MARK
-from agent_resolver.schema.tree import Mapping, Node, Sequence, find, located, plain
+from agent_resolver.schema.tree import Item, Mapping, Node, Sequence, find, located, plain
 
 _decoder = msgspec.json.Decoder(Index)
+_file_decoder = msgspec.json.Decoder(IndexFile)
+_MOST_SPACE: Final = 4096
+"""An object that begins with more white space than this is taken for an array, and refused."""
 
 
 def parse_index(raw: bytes) -> Index:
@@ -43,14 +46,33 @@ def unremarkable_index(raw: bytes) -> Index | None:
 
 def _decode_index(raw: bytes) -> Index | None:
     try:
-        return _decoder.decode(raw)
+        return _file_decoder.decode(raw).servers if is_object(raw) else _decoder.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
 
 def read_index(raw: bytes) -> JsonReading[Index]:
     """Read an index to the end, whatever is wrong with it; slow, and able to say where."""
-    return read_json(raw, Index, _broken_rules)
+    if not is_object(raw):
+        return read_json(raw, Index, _broken_rules)
+    reading = read_json(raw, IndexFile, lambda tree: _within_servers(_broken_rules(_servers_node(tree))))
+    value = None if reading.value is None else reading.value.servers
+    return JsonReading(reading.issues, _servers_node(reading.tree), value)
+
+
+def is_object(raw: bytes) -> bool:
+    """True if the file is an object, which holds the servers under `servers`; else it is an array of them."""
+    head = raw[:_MOST_SPACE].removeprefix(BYTE_ORDER_MARK.encode())
+    return head.lstrip().startswith(b"{")
+
+
+def _servers_node(tree: Node) -> Node:
+    found = find(tree, ["servers"])
+    return found.value if isinstance(found, Item) else found
+
+
+def _within_servers(issues: Iterator[Issue]) -> Iterator[Issue]:
+    return (issue.within("servers") for issue in issues)
 
 
 def _broken_rules(tree: Node) -> Iterator[Issue]:
@@ -78,9 +100,10 @@ def _endpoint_rule(node: Mapping, entry: dict[str, Any]) -> Iterator[Issue]:
 
 
 def _duplicate_server(node: Mapping, entry: dict[str, Any], first: dict[tuple[str, str], int]) -> Iterator[Issue]:
-    match entry:
-        case {"id": str(name), "version": str(version)} if (name, version) in first:
-            message = f"Duplicate server `{name}@{version}`, first given on line {first[name, version]}"
-            yield located(node, IssueCode.DUPLICATE_SERVER, message)
-        case {"id": str(name), "version": str(version)}:
-            first[name, version] = node.line
+    name, version = entry.get("id"), entry.get("version", UNVERSIONED)
+    if not isinstance(name, str) or not isinstance(version, str):
+        return
+    if (name, version) in first:
+        message = f"Duplicate server `{name}@{version}`, first given on line {first[name, version]}"
+        yield located(node, IssueCode.DUPLICATE_SERVER, message)
+    first.setdefault((name, version), node.line)

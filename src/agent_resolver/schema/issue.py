@@ -49,6 +49,7 @@ class IssueCode(StrEnum):
     UNKNOWN_AGENT = "unknown-agent"
     UNKNOWN_KEY = "unknown-key"
     UNKNOWN_SCOPE = "unknown-scope"
+    UNUSED_PATTERN = "unused-pattern"
     VERSION_NOT_SEMANTIC = "version-not-semantic"
 
 

@@ -10,7 +10,7 @@ from agent_resolver.schema.errors import InvalidLockfile
 from agent_resolver.schema.index import Launch
 from agent_resolver.schema.issue import only_errors
 from agent_resolver.schema.json_reader import read_json
-from agent_resolver.schema.vocabulary import Endpoint, Identifier, OptionalText, Text
+from agent_resolver.schema.vocabulary import Endpoint, EndpointTransport, Identifier, OptionalText, Text
 
 
 class LockedServer(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -27,6 +27,10 @@ class LockedServer(Struct, frozen=True, kw_only=True, rename="camel"):
     # Present only where the server uses a key that the first format does not have.
     launch: Launch | UnsetType = UNSET
     tool_scopes: dict[Text, tuple[Identifier, ...]] | UnsetType = UNSET
+    transport: EndpointTransport | UnsetType = UNSET
+    """The protocol that `endpoint` speaks, where that is not Streamable HTTP."""
+    tools: dict[Text, Text] | UnsetType = UNSET
+    """The digest of the definition of each tool."""
     integrity: Text | UnsetType = UNSET
     """The digest of all keys above."""
 

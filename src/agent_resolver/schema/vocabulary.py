@@ -7,11 +7,14 @@ from msgspec import Meta
 Residency = Literal["any", "us-only", "eu-only"]
 Sensitivity = Literal["public", "internal", "confidential", "pii.low", "pii.moderate", "pii.high"]
 Transport = Literal["stdio", "streamable-http"]
+EndpointTransport = Literal["streamable-http", "sse"]
+Status = Literal["active", "deprecated", "deleted"]
 
 SENSITIVITY_RANK: Final[dict[Sensitivity, int]] = {level: rank for rank, level in enumerate(get_args(Sensitivity))}
 
 DECLARED_ORDER: Final[dict[frozenset[str], tuple[str, ...]]] = {
-    frozenset(get_args(words)): get_args(words) for words in (Residency, Sensitivity, Transport)
+    frozenset(get_args(words)): get_args(words)
+    for words in (Residency, Sensitivity, Transport, EndpointTransport, Status)
 }
 """The words of each enumeration as declared above, where introspection only has them sorted."""
 
@@ -24,6 +27,8 @@ SEPARATORS: Final = "@|,"
 
 def text(refused: str = "", *, min_length: int = 1, **extra: str) -> Meta:
     """Text without control characters and without the characters in `refused`; not empty unless said so.
+
+    `why` in `extra` says why the characters are refused.
 
     The pattern is published in the JSON Schema and checked by the walker; decoding stays free of regular
     expressions, and the readers check whole files at once instead.
@@ -42,5 +47,6 @@ Prose = Annotated[str, Meta(extra={"lines": True})]
 """Text of several lines, without any other control characters."""
 Identifier = Annotated[str, text(SEPARATORS)]
 Endpoint = Annotated[str, text("|")]
+EnvironmentName = Annotated[str, text("=", why="only the name of a variable belongs here, never its value")]
 AgentName = Annotated[str, text(empty="Agent name is required")]
 AgentVersion = Annotated[str, text(empty="Agent version is required")]

@@ -124,9 +124,8 @@ def _check_string(node: Node, expected: inspect.StrType, extra: dict[str, Any]) 
         yield located(node, IssueCode.CONTROL_CHARACTER, message)
     if refused := [character for character in extra.get("refused", "") if character in node.value]:
         listed = " or ".join(f"'{character}'" for character in refused)
-        yield located(
-            node, IssueCode.SEPARATOR, f"Must not contain {listed}: the hash of a lock separates fields by it"
-        )
+        why = extra.get("why", "the hash of a lock separates fields by it")
+        yield located(node, IssueCode.SEPARATOR, f"Must not contain {listed}: {why}")
     if hidden := next((c for c in node.value if unicodedata.category(c) == "Cf"), None):
         name = unicodedata.name(hidden, "a format character")
         message = f"Contains the invisible character U+{ord(hidden):04X} ({name})"

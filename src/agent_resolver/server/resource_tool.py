@@ -19,7 +19,7 @@ from agent_resolver.registry.tool import CallContext, Tool
 from agent_resolver.schema.agent_file import AgentFile, parse_agent_file
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.descriptor import Descriptor, Rules
-from agent_resolver.schema.errors import InvalidAgentFile, InvalidIndex, ResolverError
+from agent_resolver.schema.errors import InvalidAgentFile, InvalidIndex, InvalidOverlay, ResolverError
 from agent_resolver.schema.outcome import FailureCode
 
 Resolve = Callable[[AgentFile], Resolution | None]
@@ -93,7 +93,7 @@ class CatalogTool:
         except InvalidAgentFile as error:
             message = f"The agent file is invalid: {error}"
             raise ToolFailure(FailureCode.TOOL_ERROR, message, "`agent validate` says where") from None
-        except InvalidIndex:
+        except (InvalidIndex, InvalidOverlay):
             remedy = "`agent validate` says where"
             raise ToolFailure(FailureCode.TOOL_ERROR, "The index of servers is invalid", remedy) from None
         except ResolverError:

@@ -19,6 +19,7 @@ from agent_resolver.catalog.query import Changes, Judge
 from agent_resolver.core.loopback import is_loopback
 from agent_resolver.project.catalog import judge_of, resolve_against
 from agent_resolver.project.identity import caller_of, caller_or_anonymous, verifier_of
+from agent_resolver.project.index import overlay_path
 from agent_resolver.project.manifest import require_no_drift
 from agent_resolver.project.project import Project
 from agent_resolver.project.session import Session
@@ -184,7 +185,9 @@ async def _open_server(
     is_ready = anyio.Event()
     server = agent_server(resources, tools, AgentPrompts(catalog, resources), notices, is_ready.wait)
     folders, files = catalog.watched
-    keep_agents = partial(keep_up, partial(_refresh_catalog, catalog, index), folders, [*files, index], notices)
+    keep_agents = partial(
+        keep_up, partial(_refresh_catalog, catalog, index), folders, [*files, index, overlay_path(index)], notices
+    )
 
     async def beside() -> None:
         if not catalog.is_indexed:

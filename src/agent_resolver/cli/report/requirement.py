@@ -67,8 +67,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     @property
     def unused(self) -> list[str]:
         """The scopes that the chosen server offers and the agent file does not ask for."""
-        offered = self.server.scopes if self.server else ()
-        return sorted(set(offered) - set(self.choice.requirement.permissions))
+        offered = self.server.scopes if self.server else None
+        return sorted(set(offered or ()) - set(self.choice.requirement.permissions))
 
     @property
     def command(self) -> str:

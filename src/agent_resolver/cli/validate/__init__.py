@@ -1,8 +1,8 @@
-"""`agent validate`: every fault of an agent file and an index, with its place."""
+"""`agent validate`: every fault of an agent file, an index and its overlay, with its place."""
 
 import argparse
 
-from agent_resolver.cli.file_check import check_agent_file, check_index
+from agent_resolver.cli.file_check import check_agent_file, check_index, check_overlay
 from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json
 from agent_resolver.cli.validate.report import REPORTS
 
@@ -15,7 +15,7 @@ _EXAMPLES = """\
 
 def add_to(commands: Commands) -> None:
     """Declare the command."""
-    parser = add_command(commands, "validate", "check an agent file and a server index", _EXAMPLES)
+    parser = add_command(commands, "validate", "check an agent file, a server index and its overlay", _EXAMPLES)
     add_agents(parser)
     add_index(parser)
     parser.add_argument("--strict", action="store_true", help="treat warnings, such as unknown keys, as errors")
@@ -33,8 +33,9 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Check both files to the end, then report."""
-    checked = [check_agent_file(options.agents), check_index(options.index)]
+    """Check every file to the end, then report."""
+    files = [check_agent_file(options.agents), check_index(options.index), check_overlay(options.index)]
+    checked = [file for file in files if file is not None]
     if options.strict:
         checked = [file.strict() for file in checked]
     report = REPORTS["json" if options.json else options.format]

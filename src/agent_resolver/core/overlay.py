@@ -1,0 +1,147 @@
+"""An overlay laid over the servers of an index: which of its facts hold for which server."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from agent_resolver.core.pattern import matches
+from agent_resolver.schema.errors import InvalidOverlay
+from agent_resolver.schema.index import Server
+from agent_resolver.schema.issue import Issue, IssueCode
+from agent_resolver.schema.overlay import Overlay, OverlayFacts
+from agent_resolver.schema.tree import Node, find
+
+FactPath = tuple[str, ...]
+"""The keys that lead to a fact in an entry of the index, which are the same in an overlay."""
+
+_SECTIONS = ("data", "trust", "toolScopes")
+"""The keys whose members are facts of their own."""
+
+
+class StatedFact(Struct, frozen=True):
+    """A fact that an overlay states."""
+
+    pattern: str
+    value: object
+
+
+def stated_facts(server_id: str, overlay: Overlay) -> dict[FactPath, StatedFact]:
+    """The facts that an overlay states of a server. Of several patterns that fit, the most specific one decides.
+
+    Raises:
+        InvalidOverlay: Two patterns that are equally specific state different values; the issue has no place.
+    """
+    found: dict[FactPath, StatedFact] = {}
+    # The most specific pattern comes first, and what it states is kept.
+    for pattern, facts in sorted(overlay.servers.items(), key=lambda item: _specificity(item[0])):
+        if not matches(pattern, server_id):
+            continue
+        for path, value in _facts_in(facts):
+            known = found.setdefault(path, StatedFact(pattern, value))
+            if known.value != value and _specificity(known.pattern)[:2] == _specificity(pattern)[:2]:
+                raise InvalidOverlay([_contradiction(server_id, path, known.pattern, pattern)])
+    return found
+
+
+def apply_overlay(servers: Iterable[Server], overlay: Overlay, tree: Node) -> tuple[Server, ...]:
+    """The servers with the facts of an overlay in place of those of the index.
+
+    Args:
+        servers: The servers of the index.
+        overlay: What the overlay says.
+        tree: Where it says so.
+
+    Raises:
+        InvalidOverlay: With every contradiction in it.
+    """
+    synonyms = _synonyms(overlay)
+    result: list[Server] = []
+    issues: dict[tuple[str | int, ...], Issue] = {}
+    for server in servers:
+        try:
+            changed = _with_facts(server, stated_facts(server.id, overlay))
+        except InvalidOverlay as error:
+            issues.setdefault(error.issues[0].at, error.issues[0])
+            continue
+        result.append(_with_categories(changed, synonyms))
+    if issues:
+        raise InvalidOverlay([_place_issue(issue, tree) for issue in issues.values()])
+    return tuple(result)
+
+
+def unused_patterns(servers: Iterable[Server], overlay: Overlay) -> list[str]:
+    """The patterns of an overlay that fit no server, in the order of the file."""
+    names = {server.id for server in servers}
+    return [pattern for pattern in overlay.servers if not any(matches(pattern, name) for name in names)]
+
+
+def _specificity(pattern: str) -> tuple[bool, int, str]:
+    """Sort key: an id without a star first, then the pattern with the most other characters."""
+    return ("*" in pattern, -len(pattern.replace("*", "")), pattern)
+
+
+def _facts_in(facts: OverlayFacts) -> Iterator[tuple[FactPath, object]]:
+    for key, value in msgspec.to_builtins(facts).items():
+        if key in _SECTIONS:
+            yield from (((key, name), member) for name, member in value.items())
+        else:
+            yield (key,), value
+
+
+def _with_facts(server: Server, facts: Mapping[FactPath, StatedFact]) -> Server:
+    if not facts:
+        return server
+    values: dict[FactPath, Any] = {path: fact.value for path, fact in facts.items()}
+    tool_scopes = {path[1]: scopes for path, scopes in values.items() if path[0] == "toolScopes"}
+    return structs.replace(
+        server,
+        categories=values.get(("categories",), server.categories),
+        scopes=_offered_scopes(values.get(("scopes",), server.scopes), tool_scopes.values()),
+        residency=values.get(("data", "residency"), server.residency),
+        max_sensitivity=values.get(("data", "maxSensitivity"), server.max_sensitivity),
+        signed=values.get(("trust", "signed"), server.signed),
+        publisher=values.get(("trust", "publisher"), server.publisher),
+        tool_scopes={**(server.tool_scopes or {}), **tool_scopes} or None,
+        drafted=tuple(tool for tool in server.drafted if tool not in tool_scopes),
+    )
+
+
+def _offered_scopes(known: tuple[str, ...] | None, opening: Iterable[tuple[str, ...]]) -> tuple[str, ...] | None:
+    """The scopes of a server: a scope that opens one of its tools is offered, whether or not the index lists it."""
+    opened = {scope for scopes in opening for scope in scopes}
+    if known is None and not opened:
+        return None
+    return (*(known or ()), *sorted(opened.difference(known or ())))
+
+
+def _synonyms(overlay: Overlay) -> dict[str, list[str]]:
+    """For each category that means the same as others, those others, in order."""
+    found: dict[str, list[str]] = {}
+    for category, others in sorted(overlay.aliases.items()):
+        for other in dict.fromkeys(others):
+            found.setdefault(other, []).append(category)
+    return found
+
+
+def _with_categories(server: Server, synonyms: Mapping[str, list[str]]) -> Server:
+    added = [category for offered in server.categories for category in synonyms.get(offered, ())]
+    if not added:
+        return server
+    return structs.replace(server, categories=tuple(dict.fromkeys((*server.categories, *added))))
+
+
+def _contradiction(server_id: str, path: FactPath, kept: str, other: str) -> Issue:
+    fact = ".".join(path)
+    return Issue(
+        at=("servers", other),
+        code=IssueCode.CONTRADICTION,
+        message=f"`{kept}` and `{other}` fit `{server_id}`, are equally specific, and state different `{fact}`",
+        hint=f"state it under `{server_id}`",
+    )
+
+
+def _place_issue(issue: Issue, tree: Node) -> Issue:
+    node = find(tree, issue.at)
+    return structs.replace(issue, line=node.line, column=node.column)
