@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from threading import Event, Lock, Thread
 from time import monotonic
 from typing import TextIO, TypeVar, cast
@@ -50,7 +50,7 @@ class StatusLine:
 def status_line(text: str, *, is_shown: bool = True) -> Iterator[StatusLine]:
     """Say on the terminal what goes on inside, and for how long.
 
-    The line is drawn by a thread, since the work may not come back for a while. All that is written to `sys.stderr`
+    The line is drawn by a thread, since the work may not come back for a while. All that is printed
     meanwhile wipes it first, so that the line never ends up in other output.
 
     Args:
@@ -65,8 +65,11 @@ def status_line(text: str, *, is_shown: bool = True) -> Iterator[StatusLine]:
     is_over = Event()
     drawing = Thread(target=_draw_until_over, args=(status, terminal, is_over), daemon=True)
     drawing.start()
+    shared = cast("TextIO", terminal)
+    # What a tool prints goes to stderr too while a command keeps stdout for its result.
+    prints_to_stderr = sys.stdout is sys.stderr
     try:
-        with redirect_stderr(cast("TextIO", terminal)):
+        with redirect_stderr(shared), redirect_stdout(shared) if prints_to_stderr else nullcontext():
             yield status
     finally:
         is_over.set()
