@@ -68,6 +68,37 @@ Shows id, version, scopes, residency, the highest sensitivity and `[signed]` for
 which nothing checks. A server in several categories is listed in each. Writes nothing.
 
 Exits 0, also for an empty index; 1 if the index is invalid, 2 if it cannot be read.""",
+    "index import": """\
+Reads local files and folders of [seven formats](index-import.md#formats), merges them into the index by
+[one rule](index-import.md#how-sources-are-merged), and reports what an entry cannot say: variables to set, values to
+fill in, access that is not granted, conflicts. Of many notes of one kind the text shows how many there are; `--all`
+shows each. Opens no connection. An index that says all of it already is left untouched.
+
+Exits 0 if a server was imported; 1 if none was, if the index is invalid, or with `--strict` if any entry was refused; 2
+if a source cannot be read.""",
+    "index list": """\
+A line for each server with its categories and the facts that are not known, of the index with its
+[overlay](index-import.md#what-is-not-known). Shows the first 50; `--all` shows each. Writes nothing.
+
+Exits 0, also if no server is left; 1 if the index or the overlay is invalid, 2 if the index cannot be read.""",
+    "index show": """\
+Every fact with the file and line that states it, the index or the overlay, and for what is not known the overlay line
+to write. The name that a server has in its source is understood as well. What looks like a secret among the arguments
+is masked. Writes nothing.
+
+Exits 0; 1 if there is no such server, or the index or the overlay is invalid, 2 if the index cannot be read.""",
+    "index search": """\
+Looks for the words in id, name, categories and description, in this order of weight, and lists the servers that have
+the most of them, the best first. The same index gives the same order. Shows the first 20; `--all` shows each. Writes
+nothing.
+
+Exits 0; 1 if no server is found, or the index or the overlay is invalid, 2 if the index cannot be read.""",
+    "index coverage": """\
+Counts the servers of which every fact is known, and those that lack each fact. With an agent file, for each requirement
+that fails, it lists the servers that only unknown facts keep from serving it, with the overlay line to write if it is
+so; without one, the categories with the most incomplete servers. Writes nothing.
+
+Exits 0, whatever is missing; 1 if a file is invalid, 2 if one cannot be read.""",
     "resolve": """\
 Chooses by [fixed rules](resolution.md) and writes [the lock](file-formats.md#agentslock), with `--explain` also
 [the explanation](file-formats.md#agentsresolutionjson). A failed resolution writes no lock, but does write the

@@ -127,3 +127,21 @@ def test_the_line_that_a_message_advises_takes_its_reason_away(case: Case) -> No
                     advised = laid_over(reason.message.partition("mcp.overlay.yaml: ")[2], bare)
                     codes = {left.code for left in every_broken(advised, requirement, limits)}
                     assert reason.code not in codes
+
+
+def test_a_tool_that_no_scope_opens_leaves_the_scopes_unknown() -> None:
+    found = laid_over(BARE + "toolScopes: {read: []}")
+
+    assert (found.scopes, found.tool_scopes) == (None, {"read": ()})
+
+
+def test_servers_that_fit_the_same_patterns_get_the_same_facts() -> None:
+    reading = parse_overlay(b"servers:\n  a*: {trust: {signed: true}}\n  abc: {scopes: [x]}\n")
+    assert reading.overlay is not None
+    servers = [structs.replace(ACME, id=name) for name in ("acme", "abc", "abel", "b")]
+
+    found = apply_overlay(servers, reading.overlay, reading.tree)
+
+    assert [(server.signed, server.scopes) for server in found] == [
+        (True, None), (True, ("x",)), (True, None), (None, None),
+    ]  # fmt: skip

@@ -17,6 +17,7 @@ from agent_resolver import Rejection, RejectionCode, explain, parse_agent_file, 
 from agent_resolver.catalog import Catalog, CatalogIndex
 from agent_resolver.cli import main
 from agent_resolver.core import ChangeKind, DifferenceKind
+from agent_resolver.exchange import read_sources
 from agent_resolver.schema import EditKind, FailureCode, IssueCode
 from tests.docs.page import ROOT, blocks, prose
 
@@ -125,6 +126,13 @@ INDEXES = (
     f"[{LAUNCH}]",
 )
 
+SOURCES = (
+    ('{"mcpServers": {"a": {"command": "x", "args": ["--token", "y"]}}}', None),
+    ('{"mcpServers": {"a": {"url": "https://u:y@a.example"}}}', None),
+    ("{}", None),
+    ("{}", "codex"),
+)
+
 
 class Entry(Struct, frozen=True):
     """What the page says of one code."""
@@ -161,7 +169,8 @@ def issues() -> list[dict[str, str]]:
     found = [validated(agent_file, b"[]") for agent_file in agent_files]
     found += [validated(AGENT.encode(), index.encode()) for index in INDEXES]
     found.append(validated(AGENT.encode(), b"[]", OVERLAY))
-    return [*(issue for report in found for file in report["files"] for issue in file["issues"]), *noticed()]
+    reported = (issue for report in found for file in report["files"] for issue in file["issues"])
+    return [*reported, *noticed(), *refused_by_import()]
 
 
 OVERLAY = b"servers: {absent: {scopes: []}}\n"
@@ -180,6 +189,17 @@ def noticed() -> Iterator[dict[str, str]]:
     for issue in findings:
         if issue.code in CATALOG_CODES:
             yield {"code": issue.code, "severity": issue.severity, "message": issue.message}
+
+
+def refused_by_import() -> Iterator[dict[str, str]]:
+    """What the import of an index finds, by codes that no other reader has."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "source.json")
+        for text, form in SOURCES:
+            path.write_text(text, encoding="utf-8")
+            (file,) = read_sources([str(path)], form).files
+            for issue in file.imported.faults:
+                yield {"code": issue.code, "severity": issue.severity, "message": issue.message}
 
 
 def validated(agent_file: bytes, index: bytes, overlay: bytes = b"") -> Any:

@@ -146,7 +146,7 @@ def test_an_editor_accepts_keys_in_their_place_and_those_of_other_tools(more: di
         {"toolScopes": {"a\tb": []}},
         {"toolScopes": {"a": ["b@c"]}},
         {"launch": {}},
-        {"launch": {"command": "a", "transport": "sse"}},
+        {"launch": {"command": "a", "transport": "ws"}},
     ],
 )
 def test_an_editor_shows_the_faults_of_a_server(changes: dict[str, Any]) -> None:

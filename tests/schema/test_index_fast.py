@@ -14,6 +14,7 @@ from agent_resolver.schema import (
     only_errors,
     parse_index,
     read_index,
+    to_json,
     unremarkable_index,
 )
 from tests.schema.sample import LAUNCH, SERVER, index, index_with, server
@@ -133,3 +134,39 @@ def test_keys_are_counted_wherever_a_chunk_ends(colon: str) -> None:
 
     assert len(raw) > CHUNK
     assert {count_keys(b" " * shift + raw) for shift in range(300)} == {300 * 11}
+
+
+BARE_LAUNCH = {"command": "acme-server"}
+STARTED_SERVER = server(endpoint=..., launch=BARE_LAUNCH)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        index(STARTED_SERVER),
+        index(server(endpoint=..., launch=LAUNCH), server(id="b")),
+        index(server(endpoint=..., launch={**LAUNCH, "transport": "stdio"})),
+        to_json(parse_index(index(STARTED_SERVER))),
+        to_json([msgspec.to_builtins(parse_index(index(STARTED_SERVER))[0]), server(id="b", launch=...)]),
+    ],
+)
+def test_an_index_of_launch_records_is_read_the_fast_way(raw: bytes) -> None:
+    assert unremarkable_index(raw) == parse_index(raw)
+
+
+def test_a_default_that_is_left_out_does_not_hide_a_key_said_twice() -> None:
+    """Both change the number of keys by one, in opposite directions."""
+    whole = {**LAUNCH, "transport": "stdio"}
+    raw = index(server(endpoint=..., launch={key: whole[key] for key in whole if key != "env"}))
+    twice = raw.replace(b'"id": "acme"', b'"id": "other", "id": "acme"')
+    assert twice != raw
+
+    assert unremarkable_index(twice) is None
+    with pytest.raises(InvalidIndex, match="Duplicate key"):
+        parse_index(twice)
+
+
+def test_an_object_of_launch_records_is_read_as_its_array() -> None:
+    array = index(STARTED_SERVER)
+
+    assert parse_index(b'{"servers": ' + array + b"}") == parse_index(array)

@@ -337,8 +337,8 @@ def test_an_endpoint_must_be_the_one_that_launch_stands_for() -> None:
         ({"command": "a", "env": [""]}, "launch.env.0: String must contain at least 1 character(s)"),
         ({"command": "a", "env": {"TOKEN": "x"}}, "launch.env: Expected array, received object"),
         (
-            {"command": "a", "transport": "sse"},
-            "launch.transport: Invalid enum value. Expected 'stdio' | 'streamable-http', received 'sse'",
+            {"command": "a", "transport": "ws"},
+            "launch.transport: Invalid enum value. Expected 'stdio' | 'streamable-http' | 'sse', received 'ws'",
         ),
     ],
 )

@@ -55,6 +55,7 @@ exit codes:
 COMMANDS: Final = (
     "validate",
     "discover",
+    "index",
     "resolve",
     "verify",
     "why",

@@ -18,6 +18,8 @@ _EXAMPLES = """\
 
 
 _NOT_KNOWN = "(not known)"
+_MANY = 50
+"""The number of servers from which on a list with filters is of more use."""
 
 
 def add_to(commands: Commands) -> None:
@@ -82,5 +84,7 @@ def _print_categories(grouped: dict[str, list[Server]], total: int) -> None:
             out(f"      Max Sensitivity: {server.max_sensitivity or _NOT_KNOWN}")
         out()
     out(f"Total: {counted(total, 'server')} in {counted(len(grouped), 'category', 'categories')}")
+    if total > _MANY:
+        err("hint: `agent index list --category NAME` and `agent index search WORDS` show fewer of them")
     if any(len({server.id for server in servers}) < len(servers) for servers in grouped.values()):
         err("hint: Of several versions of one server, `agent resolve` takes the smallest in string order")

@@ -1,27 +1,24 @@
 """`agent why`: why a server was chosen or not, with each fact and where it came from."""
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from agent_resolver.cli.errors import Refusal
-from agent_resolver.cli.input import INDEX, load, read_index_bytes
+from agent_resolver.cli.fact_place import FactPlaces, position_in_file
+from agent_resolver.cli.input import INDEX, load
 from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json
-from agent_resolver.cli.output import err, err_warnings, out, out_json, safe, shown
+from agent_resolver.cli.output import err, err_warnings, out, out_json, safe
 from agent_resolver.core.constraint import positions_of
 from agent_resolver.core.count import counted, plural
-from agent_resolver.core.overlay import stated_facts
 from agent_resolver.core.resolution import Resolution, resolve
 from agent_resolver.core.rule import CONSTRAINTS, FACTS, names_behind
 from agent_resolver.core.why_chosen import Answer, Verdict, why
-from agent_resolver.project.index import overlay_path, read_overlay_bytes
 from agent_resolver.schema.agent_file import find_in_agent_file
 from agent_resolver.schema.explanation import Reason
 from agent_resolver.schema.index import Server
-from agent_resolver.schema.index_tree import entry_trees
-from agent_resolver.schema.overlay import NO_OVERLAY, parse_overlay
-from agent_resolver.schema.tree import EMPTY, Item, Node, find
+from agent_resolver.schema.tree import Node
 
 _MOST_SHOWN = 50
 _EXAMPLES = """\
@@ -42,37 +39,15 @@ class Fact(Struct, frozen=True):
         return f"{self.name}: {_render_value(self.value)} ({self.at})"
 
 
-class _Places:
-    """Where the values of both files stand."""
+class _Places(FactPlaces):
+    """Where the values of the agent file, the index and the overlay stand."""
 
     def __init__(self, options: argparse.Namespace, tree: Node, servers: Sequence[Server]) -> None:
+        super().__init__(options.index or INDEX, servers)
         self._agent_path, self._tree = options.agents, tree
-        self._index_path = options.index or INDEX
-        self._positions = {id(server): position for position, server in enumerate(servers)}
-        self._entries: dict[int, Node] = {}
-        self._overlay_path = overlay_path(self._index_path)
-        overlay = read_overlay_bytes(self._index_path)
-        self._overlay = NO_OVERLAY if overlay is None else parse_overlay(overlay)
-
-    def read_entries(self, servers: Iterable[Server]) -> None:
-        """Find out where these servers stand in the index."""
-        wanted = [self._positions[id(server)] for server in servers]
-        self._entries = entry_trees(read_index_bytes(self._index_path), wanted)
 
     def in_agent_file(self, path: Sequence[str | int]) -> str:
-        return _position_in_file(self._agent_path, find_in_agent_file(self._tree, path))
-
-    def of_fact(self, server: Server, path: tuple[str, ...]) -> str:
-        """The place that states a fact of a server: the overlay where it does, else the index."""
-        assert self._overlay.overlay is not None  # noqa: S101 - `parse_overlay` raises otherwise
-        stated = stated_facts(server.id, self._overlay.overlay)
-        if path not in stated:
-            return self.in_index(server, path)
-        place = find(self._overlay.tree, ("servers", stated[path].pattern, *path))
-        return _position_in_file(self._overlay_path, place)
-
-    def in_index(self, server: Server, path: Sequence[str | int] = ()) -> str:
-        return _position_in_file(self._index_path, find(self._entries.get(self._positions[id(server)], EMPTY), path))
+        return position_in_file(self._agent_path, find_in_agent_file(self._tree, path))
 
 
 def add_to(commands: Commands) -> None:
@@ -225,10 +200,6 @@ def _print_verdict(verdict: Verdict, limits: list[Fact], places: _Places) -> Non
         out(f"    {reason.code}: {safe(reason.message)}")
         for fact in _decisive_facts(reason, facts, limits):
             out(f"      {fact}")
-
-
-def _position_in_file(path: str, node: Node | Item) -> str:
-    return f"{shown(path)}:{node.line}:{node.column}"
 
 
 def _render_value(value: object) -> str:

@@ -49,6 +49,16 @@ from agent_resolver.core.constraint import (
 )
 from agent_resolver.core.count import counted as counted, plural as plural
 from agent_resolver.core.explanation_writer import explanation_json as explanation_json
+from agent_resolver.core.index_coverage import (
+    FILLABLE as FILLABLE,
+    CategoryCoverage as CategoryCoverage,
+    Coverage as Coverage,
+    Remedy as Remedy,
+    Unresolved as Unresolved,
+    coverage_of as coverage_of,
+    unknown_facts as unknown_facts,
+    unresolved as unresolved,
+)
 from agent_resolver.core.lease import (
     MAX_LEASE_SECONDS as MAX_LEASE_SECONDS,
     claimed as claimed,
@@ -147,6 +157,11 @@ from agent_resolver.core.server import (
     by_category as by_category,
     in_order as in_order,
     servers_of as servers_of,
+)
+from agent_resolver.core.server_search import (
+    Match as Match,
+    ServerText as ServerText,
+    search_servers as search_servers,
 )
 from agent_resolver.core.spelling import (
     are_twins as are_twins,

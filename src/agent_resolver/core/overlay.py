@@ -1,7 +1,7 @@
 """An overlay laid over the servers of an index: which of its facts hold for which server."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct, structs
@@ -20,11 +20,29 @@ _SECTIONS = ("data", "trust", "toolScopes")
 """The keys whose members are facts of their own."""
 
 
+_FIELDS: Final[dict[FactPath, str]] = {
+    ("categories",): "categories",
+    ("scopes",): "scopes",
+    ("data", "residency"): "residency",
+    ("data", "maxSensitivity"): "max_sensitivity",
+    ("trust", "signed"): "signed",
+    ("trust", "publisher"): "publisher",
+}
+"""The fields of a server that facts replace."""
+
+
 class StatedFact(Struct, frozen=True):
     """A fact that an overlay states."""
 
     pattern: str
     value: object
+
+
+class _LaidFacts(Struct, frozen=True):
+    """Facts in the form in which they replace those of a server."""
+
+    fields: dict[str, Any]
+    tool_scopes: dict[str, tuple[str, ...]]
 
 
 def stated_facts(server_id: str, overlay: Overlay) -> dict[FactPath, StatedFact]:
@@ -33,16 +51,8 @@ def stated_facts(server_id: str, overlay: Overlay) -> dict[FactPath, StatedFact]
     Raises:
         InvalidOverlay: Two patterns that are equally specific state different values; the issue has no place.
     """
-    found: dict[FactPath, StatedFact] = {}
-    # The most specific pattern comes first, and what it states is kept.
-    for pattern, facts in sorted(overlay.servers.items(), key=lambda item: _specificity(item[0])):
-        if not matches(pattern, server_id):
-            continue
-        for path, value in _facts_in(facts):
-            known = found.setdefault(path, StatedFact(pattern, value))
-            if known.value != value and _specificity(known.pattern)[:2] == _specificity(pattern)[:2]:
-                raise InvalidOverlay([_contradiction(server_id, path, known.pattern, pattern)])
-    return found
+    fitting = [pattern for pattern in overlay.servers if matches(pattern, server_id)]
+    return _combine_facts(server_id, fitting, overlay)
 
 
 def apply_overlay(servers: Iterable[Server], overlay: Overlay, tree: Node) -> tuple[Server, ...]:
@@ -57,15 +67,22 @@ def apply_overlay(servers: Iterable[Server], overlay: Overlay, tree: Node) -> tu
         InvalidOverlay: With every contradiction in it.
     """
     synonyms = _synonyms(overlay)
+    starred = [pattern for pattern in overlay.servers if "*" in pattern]
+    # Many servers fit the same few patterns, and what these say together is worked out once.
+    combined: dict[tuple[str, ...], _LaidFacts] = {}
     result: list[Server] = []
     issues: dict[tuple[str | int, ...], Issue] = {}
     for server in servers:
-        try:
-            changed = _with_facts(server, stated_facts(server.id, overlay))
-        except InvalidOverlay as error:
-            issues.setdefault(error.issues[0].at, error.issues[0])
-            continue
-        result.append(_with_categories(changed, synonyms))
+        fitting = tuple(pattern for pattern in starred if matches(pattern, server.id))
+        if server.id in overlay.servers:
+            fitting = (server.id, *fitting)
+        if fitting not in combined:
+            try:
+                combined[fitting] = _laid_facts(_combine_facts(server.id, fitting, overlay))
+            except InvalidOverlay as error:
+                issues.setdefault(error.issues[0].at, error.issues[0])
+                continue
+        result.append(_with_categories(_with_facts(server, combined[fitting]), synonyms))
     if issues:
         raise InvalidOverlay([_place_issue(issue, tree) for issue in issues.values()])
     return tuple(result)
@@ -75,6 +92,18 @@ def unused_patterns(servers: Iterable[Server], overlay: Overlay) -> list[str]:
     """The patterns of an overlay that fit no server, in the order of the file."""
     names = {server.id for server in servers}
     return [pattern for pattern in overlay.servers if not any(matches(pattern, name) for name in names)]
+
+
+def _combine_facts(server_id: str, fitting: Iterable[str], overlay: Overlay) -> dict[FactPath, StatedFact]:
+    """What the patterns that fit a server say together."""
+    found: dict[FactPath, StatedFact] = {}
+    # The most specific pattern comes first, and what it states is kept.
+    for pattern in sorted(fitting, key=_specificity):
+        for path, value in _facts_in(overlay.servers[pattern]):
+            known = found.setdefault(path, StatedFact(pattern, value))
+            if known.value != value and _specificity(known.pattern)[:2] == _specificity(pattern)[:2]:
+                raise InvalidOverlay([_contradiction(server_id, path, known.pattern, pattern)])
+    return found
 
 
 def _specificity(pattern: str) -> tuple[bool, int, str]:
@@ -90,20 +119,21 @@ def _facts_in(facts: OverlayFacts) -> Iterator[tuple[FactPath, object]]:
             yield (key,), value
 
 
-def _with_facts(server: Server, facts: Mapping[FactPath, StatedFact]) -> Server:
-    if not facts:
-        return server
-    values: dict[FactPath, Any] = {path: fact.value for path, fact in facts.items()}
-    tool_scopes = {path[1]: scopes for path, scopes in values.items() if path[0] == "toolScopes"}
+def _laid_facts(facts: Mapping[FactPath, StatedFact]) -> _LaidFacts:
+    fields = {_FIELDS[path]: fact.value for path, fact in facts.items() if path in _FIELDS}
+    tool_scopes: dict[str, Any] = {path[1]: fact.value for path, fact in facts.items() if path[0] == "toolScopes"}
+    return _LaidFacts(fields, tool_scopes)
+
+
+def _with_facts(server: Server, laid: _LaidFacts) -> Server:
+    changed = structs.replace(server, **laid.fields) if laid.fields else server
+    tool_scopes = laid.tool_scopes
+    if not tool_scopes:
+        return changed
     return structs.replace(
-        server,
-        categories=values.get(("categories",), server.categories),
-        scopes=_offered_scopes(values.get(("scopes",), server.scopes), tool_scopes.values()),
-        residency=values.get(("data", "residency"), server.residency),
-        max_sensitivity=values.get(("data", "maxSensitivity"), server.max_sensitivity),
-        signed=values.get(("trust", "signed"), server.signed),
-        publisher=values.get(("trust", "publisher"), server.publisher),
-        tool_scopes={**(server.tool_scopes or {}), **tool_scopes} or None,
+        changed,
+        scopes=_offered_scopes(changed.scopes, tool_scopes.values()),
+        tool_scopes={**(server.tool_scopes or {}), **tool_scopes},
         drafted=tuple(tool for tool in server.drafted if tool not in tool_scopes),
     )
 

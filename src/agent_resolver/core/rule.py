@@ -5,7 +5,7 @@ suggesting edits and `agent why` read it from there.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Final
 
@@ -299,12 +299,16 @@ def _prepare_withdrawn(_requirement: Requirement, _limits: Limits) -> Judge:
     return lambda server: reason if server.status == "deleted" else None
 
 
-def _overlay_advice(server: Server, facts: dict[str, object]) -> str:
-    """The line that states a fact in an overlay, for a person who knows that it is so."""
+def overlay_line(server_id: str, facts: Mapping[str, object]) -> str:
+    """The line that states facts of a server in an overlay, for a person who knows that they are so."""
     # JSON is YAML too, and quotes whatever an id may hold.
-    line = msgspec.json.encode({server.id: facts}).decode()
+    line = msgspec.json.encode({server_id: facts}).decode()
     escaped = _NOT_PLAIN_IN_YAML.sub(lambda found: f"\\u{ord(found.group()):04x}", line)
-    return f"; if it offers that, write in {OVERLAY_NAME}: servers: {escaped}"
+    return f"servers: {escaped}"
+
+
+def _overlay_advice(server: Server, facts: Mapping[str, object]) -> str:
+    return f"; if it offers that, write in {OVERLAY_NAME}: {overlay_line(server.id, facts)}"
 
 
 # The specification fixes the order: the first rule that a server breaks is the reason of its rejection.

@@ -4,7 +4,7 @@ import re
 from itertools import chain
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from agent_resolver.schema.index import UNVERSIONED, Index, IndexEntry
 from agent_resolver.schema.limit import MAX_DEPTH
@@ -90,10 +90,9 @@ def _states_its_endpoint(entry: IndexEntry) -> bool:
 
 def _has_only_known_keys(raw: bytes, entries: Index) -> bool:
     """True if the file has as many keys as the entries need: then none is unknown and none is said twice."""
-    if any(entry.launch for entry in entries):
-        return False  # A launch record has defaults: the entry cannot tell how many keys were written.
     if not all(map(_has_common_shape, entries)):
-        return _has_keys_of(raw, entries)
+        # A launch record has defaults, which the entry has whether or not they were written.
+        return _is_as_written(raw, entries) or _has_keys_of(raw, entries, left_out=_count_left_out(raw, entries))
     policies = [entry.policy for entry in entries if entry.policy]
     maps = [entry.tool_scopes for entry in entries if not isinstance(entry.tool_scopes, UnsetType)]
     expected = (
@@ -151,7 +150,45 @@ def _has_unique_keys(raw: bytes) -> bool:
     return _has_keys_of(raw, content)
 
 
-def _has_keys_of(raw: bytes, content: object) -> bool:
-    """True if the file has as many keys as its content has when it is written again."""
+def _has_keys_of(raw: bytes, content: object, left_out: int = 0) -> bool:
+    """True if the file has as many keys as its content has when it is written again, but for those left out."""
     # Writing spells `\\u0022` as a quote, which would be counted.
-    return b"\\u" not in raw and count_keys(raw) == count_keys(msgspec.json.encode(content))
+    return b"\\u" not in raw and count_keys(raw) == count_keys(msgspec.json.encode(content)) - left_out
+
+
+def _is_as_written(raw: bytes, entries: Index) -> bool:
+    """True if the file is what this package writes for these entries, to the byte."""
+    # One entry tells whether it is worth while to write them all.
+    opening = msgspec.json.format(msgspec.json.encode(entries[:1]), indent=2).removesuffix(b"\n]")
+    return raw.startswith(opening) and raw == msgspec.json.format(msgspec.json.encode(entries), indent=2) + b"\n"
+
+
+class _WrittenLaunch(Struct, gc=False):
+    """The keys of a launch record that a file has."""
+
+    command: msgspec.Raw
+    args: msgspec.Raw | UnsetType = UNSET
+    env: msgspec.Raw | UnsetType = UNSET
+    transport: msgspec.Raw | UnsetType = UNSET
+
+
+class _WrittenEntry(Struct, gc=False):
+    launch: _WrittenLaunch | UnsetType = UNSET
+
+
+class _WrittenFile(Struct):
+    servers: list[_WrittenEntry]
+
+
+_written = msgspec.json.Decoder(list[_WrittenEntry])
+_written_file = msgspec.json.Decoder(_WrittenFile)
+
+
+def _count_left_out(raw: bytes, entries: Index) -> int:
+    """The number of keys of launch records that decoding has added: each of three has a default."""
+    if not any(entry.launch for entry in entries):
+        return 0
+    is_object = raw[:CHUNK].lstrip().startswith(b"{")
+    written = _written_file.decode(raw).servers if is_object else _written.decode(raw)
+    launches = [entry.launch for entry in written if entry.launch]
+    return sum((launch.args is UNSET) + (launch.env is UNSET) + (launch.transport is UNSET) for launch in launches)

@@ -44,9 +44,11 @@ class IssueCode(StrEnum):
     OUT_OF_RANGE = "out-of-range"
     REQUIRED = "required"
     RESIDENCY_ABSENT = "residency-absent"
+    SECRET = "secret"  # noqa: S105 - the name of a fault
     SEPARATOR = "separator"
     SYNTAX = "syntax"
     UNKNOWN_AGENT = "unknown-agent"
+    UNKNOWN_FORMAT = "unknown-format"
     UNKNOWN_KEY = "unknown-key"
     UNKNOWN_SCOPE = "unknown-scope"
     UNUSED_PATTERN = "unused-pattern"

@@ -16,6 +16,24 @@ MAX_INTEGER_DIGITS = 250
 MAX_YAML_NODES = 50_000
 """How many values a YAML document may hold once its aliases are expanded."""
 
+MAX_SOURCE_BYTES = 32 * 1024 * 1024
+"""The size of a file that an index is imported from."""
+
+MAX_SOURCE_NODES = 2_000_000
+"""How many values such a file may hold."""
+
+MAX_SOURCE_FILES = 20_000
+"""How many such files may be below a folder."""
+
+MAX_SOURCE_ENTRIES = 100_000
+"""How many servers all of them may have together."""
+
+MAX_SOURCE_LIST = 1_000
+"""How many elements a list of an entry may have."""
+
+MAX_SOURCE_TEXT = 4_096
+"""How many characters a text of an entry may have."""
+
 MAX_FORBID_PATTERNS = 100
 """How many patterns an agent file may forbid: each is held against every scope and tool."""
 

@@ -6,7 +6,7 @@ from msgspec import Meta
 
 Residency = Literal["any", "us-only", "eu-only"]
 Sensitivity = Literal["public", "internal", "confidential", "pii.low", "pii.moderate", "pii.high"]
-Transport = Literal["stdio", "streamable-http"]
+Transport = Literal["stdio", "streamable-http", "sse"]
 EndpointTransport = Literal["streamable-http", "sse"]
 Status = Literal["active", "deprecated", "deleted"]
 

@@ -40,8 +40,10 @@ _HINTS = {
 }
 
 
-def parse_yaml(text: str, line: int = 1) -> Node:
+def parse_yaml(text: str, line: int = 1, *, most: int = MAX_YAML_NODES) -> Node:
     """The tree of a YAML text whose first line is line `line` of its file; nothing at all is an empty mapping.
+
+    It may hold `most` values, aliases expanded.
 
     Raises:
         Unreadable: The text is not one YAML document, or passes a limit.
@@ -54,7 +56,7 @@ def parse_yaml(text: str, line: int = 1) -> Node:
         place = lines.place(found.start())
         raise unreadable(IssueCode.CONTROL_CHARACTER, message, place, hint="remove it, or escape it in double quotes")
     try:
-        return _Builder(lines).build(yaml.parse(text, Loader=yaml.CSafeLoader))
+        return _Builder(lines, most).build(yaml.parse(text, Loader=yaml.CSafeLoader))
     except ReaderError as error:
         place = lines.place(text.index(chr(error.character)))
         message = f"Control character U+{error.character:04X} is not allowed"
@@ -77,8 +79,9 @@ def _place_of_mark(mark: Any, lines: Lines) -> tuple[int, int]:  # noqa: ANN401 
 class _Builder:
     """Consumes parse events, counting every value that the aliases stand for."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: Lines, most: int) -> None:
         self._lines = lines
+        self._most = most
         self._nodes = 0
         self._lowest = 0
         self._anchors: dict[str, tuple[Node, int, int]] = {}
@@ -101,8 +104,8 @@ class _Builder:
 
     def _count(self, nodes: int, event: yaml.Event) -> None:
         self._nodes += nodes
-        if self._nodes > MAX_YAML_NODES:
-            message = f"More than {MAX_YAML_NODES} values, aliases expanded"
+        if self._nodes > self._most:
+            message = f"More than {self._most} values, aliases expanded"
             raise unreadable(IssueCode.LIMIT, message, self._place(event), hint="use fewer aliases")
 
     def _reach(self, depth: int, event: yaml.Event) -> None:

@@ -1,0 +1,163 @@
+"""What `agent index import` says about an import."""
+
+import argparse
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from agent_resolver.cli.output import condense, err, issue_document, out, out_json, place, shown
+from agent_resolver.core.count import counted
+from agent_resolver.exchange.imported import Note, NoteKind
+from agent_resolver.exchange.merge import Merged
+from agent_resolver.exchange.source_file import SourceReading, SourcesReading
+
+_FEW: Final = 3
+_MANY: Final = 10
+_TITLES: Final = {
+    NoteKind.ENVIRONMENT: "need environment variables",
+    NoteKind.OPTIONAL_ENVIRONMENT: "read optional environment variables, which the entry leaves out",
+    NoteKind.TOKEN: "need a bearer token",
+    NoteKind.HEADER: "have headers that are not carried over",
+    NoteKind.MISSING_VALUE: "have a value to fill in",
+    NoteKind.GRANT: "ask for access to this machine that the entry does not give",
+    NoteKind.OTHER_WAY: "can be reached in other ways too",
+    NoteKind.TOOLS: "have a list of tools; `agent index probe` pins what they offer",
+    NoteKind.STATUS: "have a status that the index has no word for",
+    NoteKind.NOT_CARRIED: "have settings that are not carried over",
+    NoteKind.MAPPED_ID: "have a name that cannot be an id, and got one",
+    NoteKind.ID_CLASH: "have a name that maps to the id of another, and got a suffix",
+}
+_STATUS_WORDS: Final = {
+    "written": "written",
+    "unchanged": "says all of this already",
+    "would-write": "would be written",
+    "refused": "not written",
+}
+
+
+def report_import(options: argparse.Namespace, reading: SourcesReading, merged: Merged, status: str) -> None:
+    """Print what became of the sources and the index."""
+    notes = (*(note for file in reading.files for note in file.imported.notes), *merged.notes)
+    if options.json:
+        out_json(_import_document(options.output, reading, merged, status, notes))
+        return
+    for file in reading.files:
+        _print_faults(file)
+    _print_summary(options.output, reading, merged, status)
+    _print_lines("conflict", "kept the earlier value", merged.conflicts, everything=options.all)
+    _print_lines("update", "changed since the last import", merged.updates, everything=options.all)
+    _print_notes(notes, everything=options.all)
+    _print_settings(notes, merged, everything=options.all)
+    if merged.ids:
+        err("hint: `agent index coverage` says which facts to fill in first")
+    else:
+        err("error: No server could be imported")
+
+
+def _import_document(
+    path: str, reading: SourcesReading, merged: Merged, status: str, notes: Sequence[Note]
+) -> dict[str, object]:
+    sources = [
+        {"path": file.path, "format": file.format or None, "servers": len(file.imported.entries)}
+        for file in reading.files
+    ]
+    faults = [
+        {"path": file.path, "issues": list(map(issue_document, file.imported.faults))}
+        for file in reading.files
+        if file.imported.faults
+    ]
+    return {
+        "success": status != "refused",
+        "index": path,
+        "status": status,
+        "sources": sources,
+        "passedOver": reading.passed_over,
+        "total": len(merged.entries),
+        "added": merged.added,
+        "updates": merged.updates,
+        "conflicts": merged.conflicts,
+        "notes": [{"id": merged.ids.get(note.server), **_note_document(note)} for note in notes],
+        "settings": {"servers": dict(_token_settings(notes, merged))},
+        "faults": faults,
+    }
+
+
+def _note_document(note: Note) -> dict[str, object]:
+    return {"kind": note.kind, "server": note.server, "message": note.message, "names": note.names}
+
+
+def _token_settings(notes: Iterable[Note], merged: Merged) -> Iterable[tuple[str, dict[str, str]]]:
+    """What belongs in agent.toml, by the id of the server."""
+    for note in notes:
+        if note.kind is NoteKind.TOKEN:
+            yield merged.ids[note.server], {"token_env": note.names[0]}
+
+
+def _print_faults(file: SourceReading) -> None:
+    if not file.imported.faults:
+        return
+    err(f"✗ {shown(file.path)}: {counted(len(file.imported.faults), 'fault')}")
+    kept, left_out = condense(file.imported.faults, lambda issue: issue.code)
+    for issue in kept:
+        err(f"  - {issue} ({place(file.path, issue)})")
+        if issue.hint:
+            err(f"    hint: {issue.hint}")
+    for code, hidden in left_out.items():
+        err(f"  … and {len(hidden)} more of `{code}`; --json has each")
+
+
+def _print_summary(path: str, reading: SourcesReading, merged: Merged, status: str) -> None:
+    counts = Counter[str]()
+    for file in reading.files:
+        counts[file.format] += len(file.imported.entries)
+    listed = ", ".join(f"{count} of {name}" for name, count in sorted(counts.items()) if count)
+    total = sum(counts.values())
+    out(f"{_count(total, 'server')} read" + (f": {listed}" if listed else ""))
+    if reading.passed_over:
+        out(f"{_count(len(reading.passed_over), 'file')} of other formats passed over")
+    sign = "✗" if status == "refused" else "✓"
+    changes = f"{len(merged.added)} new, {len(merged.updates)} changed facts, {len(merged.conflicts)} conflicts"
+    out(f"{sign} {shown(path)} {_STATUS_WORDS[status]}: {_count(len(merged.entries), 'server')}, {changes}")
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def _print_lines(word: str, meaning: str, lines: Sequence[object], *, everything: bool) -> None:
+    if not lines:
+        return
+    kept = lines if everything or len(lines) <= _MANY else lines[:_FEW]
+    for line in kept:
+        out(f"  {word}: {line}")
+    if len(kept) < len(lines):
+        out(f"  … and {len(lines) - len(kept)} more that {meaning}: --all shows each")
+
+
+def _print_notes(notes: Sequence[Note], *, everything: bool) -> None:
+    """One line for each kind of note, or each note."""
+    for kind in NoteKind:
+        of_kind = [note for note in notes if note.kind is kind]
+        if not of_kind:
+            continue
+        if everything or len(of_kind) <= _FEW:
+            for note in of_kind:
+                out(f"  {kind}: {note.server}: {note.message}")
+            continue
+        named = ", ".join(note.server for note in of_kind[:_FEW])
+        out(f"  {kind}: {len(of_kind)} {_TITLES[kind]} ({named}, …)")
+    if not everything and any(count > _FEW for count in Counter(note.kind for note in notes).values()):
+        out("  --all shows each note")
+
+
+def _print_settings(notes: Sequence[Note], merged: Merged, *, everything: bool) -> None:
+    settings = list(_token_settings(notes, merged))
+    if not settings:
+        return
+    kept = settings if everything else settings[:_FEW]
+    out("For agent.toml:")
+    for server_id, values in kept:
+        out(f'  [servers."{server_id}"]')
+        out(f'  token_env = "{values["token_env"]}"')
+    if len(kept) < len(settings):
+        out(f"  … and {len(settings) - len(kept)} more: --all shows each")

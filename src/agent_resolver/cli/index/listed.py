@@ -1,0 +1,90 @@
+"""The servers of an index with its overlay, as `agent index` lists and shows them."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct
+
+from agent_resolver.cli.errors import InvalidFile, InvalidFiles
+from agent_resolver.cli.input import INDEX_LABEL, load_servers, read_index_bytes
+from agent_resolver.cli.output import out
+from agent_resolver.core.index_coverage import unknown_facts
+from agent_resolver.core.server_search import ServerText
+from agent_resolver.schema.errors import InvalidIndex
+from agent_resolver.schema.index import UNVERSIONED, IndexEntry, Server
+from agent_resolver.schema.index_reader import parse_index
+
+HAND_WRITTEN: Final = "hand-written"
+MOST_SHOWN: Final = 50
+"""The number of lines without `--all`."""
+_WIDEST: Final = 60
+
+
+class Listed(Struct, frozen=True):
+    """A server as the index states it, and as it is with the overlay."""
+
+    entry: IndexEntry
+    server: Server
+
+    @property
+    def source(self) -> str:
+        """The kind of source that the entry was imported from."""
+        return self.entry.source or HAND_WRITTEN
+
+    @property
+    def unknown(self) -> list[str]:
+        """The names of the facts that are not known."""
+        found = [fact.name for fact in unknown_facts(self.server)]
+        if self.entry.version or self.server.version != UNVERSIONED:
+            return found
+        return [*found, "version"]
+
+    @property
+    def text(self) -> ServerText:
+        """What is searched."""
+        entry = self.entry
+        return ServerText(
+            self.server.id, self.server.version, entry.name or "", entry.description or "", self.server.categories
+        )
+
+
+def load_listed(path: str) -> list[Listed]:
+    """The servers of the index at `path`, in order."""
+    raw = read_index_bytes(path)
+    servers = load_servers(path, raw)
+    try:
+        entries = parse_index(raw)
+    except InvalidIndex as error:
+        raise InvalidFiles([InvalidFile(INDEX_LABEL, path, error.issues)]) from None
+    found = [Listed(entry, server) for entry, server in zip(entries, servers, strict=True)]
+    return sorted(found, key=lambda listed: (listed.server.id, listed.server.version))
+
+
+def listed_document(listed: Listed) -> dict[str, object]:
+    """A server in a list, as JSON."""
+    entry, server = listed.entry, listed.server
+    return {
+        "id": server.id,
+        "version": entry.version or None,
+        "name": entry.name or None,
+        "description": entry.description or None,
+        "categories": server.categories,
+        "status": server.status,
+        "source": listed.source,
+        "unknown": listed.unknown,
+    }
+
+
+def print_listed(listed: Iterable[Listed]) -> None:
+    """A line for each server: what it is called, what it is for, and what is not known."""
+    rows = [(str(each.server), ", ".join(each.server.categories) or "-", _remark(each)) for each in listed]
+    widths = [min(max((len(row[column]) for row in rows), default=0), _WIDEST) for column in (0, 1)]
+    for name, categories, remark in rows:
+        shown = categories if len(categories) <= _WIDEST else f"{categories[: _WIDEST - 1]}…"
+        out(f"  {name:<{widths[0]}}  {shown:<{widths[1]}}  {remark}".rstrip())
+
+
+def _remark(listed: Listed) -> str:
+    status = "" if listed.server.status == "active" else f"{listed.server.status}; "
+    unknown = ", ".join(listed.unknown)
+    return f"{status}unknown: {unknown}" if unknown else f"{status}all facts known"

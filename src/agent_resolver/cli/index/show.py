@@ -1,0 +1,155 @@
+"""`agent index show`: every fact of a server, and where it comes from."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from agent_resolver.cli.errors import Refusal
+from agent_resolver.cli.fact_place import FactPlaces
+from agent_resolver.cli.index.listed import Listed, load_listed
+from agent_resolver.cli.index.template import template_line
+from agent_resolver.cli.input import INDEX
+from agent_resolver.cli.option import Commands, add_command, add_index, add_json
+from agent_resolver.cli.output import out, out_json
+from agent_resolver.core.index_coverage import unknown_facts
+from agent_resolver.exchange.secret_argument import masked_arguments
+from agent_resolver.schema.index import OVERLAY_NAME
+
+_EXAMPLES = """\
+  agent index show github
+  agent index show github@2.1.0
+  agent index show github --json | jq -r '.servers[].facts[].name'
+"""
+_ENTRY_KEYS: Final = ("name", "description", "source", "status", "version", "endpoint", "transport", "launch")
+_WIDTH: Final = 15
+
+
+class ShownFact(Struct, frozen=True):
+    """A fact of a server, and where it is stated; `at` is None for one that is not known."""
+
+    name: str
+    value: object
+    at: str | None
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the command."""
+    parser = add_command(commands, "show", "show every fact of a server, and where it is stated", _EXAMPLES)
+    parser.add_argument("server", metavar="ID[@VERSION]", help="the server; without a version, every version")
+    add_index(parser)
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the facts of each version that is asked for."""
+    path = options.index or INDEX
+    listed = load_listed(path)
+    found = [each for each in listed if options.server in _names_of(each)]
+    if not found:
+        raise _refuse_unknown(options.server, listed)
+    in_order = _as_in_index(path, found)
+    shown = [(each, list(_facts_of(each, places))) for each, places in in_order]
+    if options.json:
+        documents = [_server_document(each, facts) for each, facts in shown]
+        out_json({"servers": documents})
+        return 0
+    for position, (each, facts) in enumerate(shown):
+        if position:
+            out()
+        _print_server(each, facts)
+    return 0
+
+
+def _names_of(listed: Listed) -> set[str]:
+    """What a person may call a server: its id, with its version, or its name in the source."""
+    return {listed.server.id, str(listed.server), listed.entry.name or listed.server.id}
+
+
+def _refuse_unknown(word: str, listed: Sequence[Listed]) -> Refusal:
+    from agent_resolver.schema.walker import suggestion
+
+    known = {name for each in listed for name in (each.server.id, str(each.server))}
+    return Refusal(f"The index has no server `{word}`", suggestion(word, known) or "`agent index search` finds some")
+
+
+def _as_in_index(path: str, found: Sequence[Listed]) -> Iterator[tuple[Listed, FactPlaces]]:
+    from agent_resolver.cli.input import load_servers
+
+    # Places are found by the position in the file, which the sorted list does not have.
+    servers = load_servers(path)
+    by_name = {str(server): server for server in servers}
+    places = FactPlaces(path, servers)
+    same = [by_name[str(each.server)] for each in found]
+    places.read_entries(same)
+    for each, server in zip(found, same, strict=True):
+        yield msgspec.structs.replace(each, server=server), places
+
+
+def _facts_of(listed: Listed, places: FactPlaces) -> Iterator[ShownFact]:
+    entry, server = listed.entry, listed.server
+    stated: dict[str, Any] = msgspec.to_builtins(entry)
+    if entry.launch:
+        # A hand-written entry may have a secret among its arguments.
+        stated["launch"]["args"] = masked_arguments(entry.launch.args)
+    for key in _ENTRY_KEYS:
+        if key in stated:
+            yield ShownFact(key, stated[key], places.in_index(server, (key,)))
+    facts = (
+        (("categories",), server.categories or None),
+        (("scopes",), server.scopes),
+        (("data", "residency"), server.residency),
+        (("data", "maxSensitivity"), server.max_sensitivity),
+        (("trust", "signed"), server.signed),
+        (("trust", "publisher"), server.publisher),
+        (("policy", "rateLimitPerMin"), server.rate_limit_per_minute),
+    )
+    for path, value in facts:
+        is_known = value is not None
+        if is_known or path[-1] != "rateLimitPerMin":
+            yield ShownFact(path[-1], value, places.of_fact(server, path) if is_known else None)
+    for tool, scopes in sorted((server.tool_scopes or {}).items()):
+        drafted = " (drafted)" if tool in server.drafted else ""
+        yield ShownFact(f"toolScopes.{tool}{drafted}", scopes, places.of_fact(server, ("toolScopes", tool)))
+    if entry.tools is not UNSET:
+        yield ShownFact("tools", sorted(entry.tools), places.in_index(server, ("tools",)))
+
+
+def _server_document(listed: Listed, facts: Sequence[ShownFact]) -> dict[str, object]:
+    unknown = [fact.name for fact in facts if fact.at is None]
+    return {
+        "id": listed.server.id,
+        "version": listed.entry.version or None,
+        "facts": facts,
+        "unknown": unknown,
+        "overlay": template_line(listed.server) if unknown_facts(listed.server) else None,
+    }
+
+
+def _print_server(listed: Listed, facts: Sequence[ShownFact]) -> None:
+    out(str(listed.server))
+    for fact in facts:
+        if fact.at is not None:
+            out(f"  {fact.name:<{_WIDTH}} {_render_fact(fact.value)} ({fact.at})")
+    unknown = [fact.name for fact in facts if fact.at is None]
+    if unknown:
+        out(f"  {'not known':<{_WIDTH}} {', '.join(unknown)}")
+    if unknown_facts(listed.server):
+        out(f"  If you know them, write in {OVERLAY_NAME}:")
+        out(f"    {template_line(listed.server)}")
+
+
+def _render_fact(value: object) -> str:
+    match value:
+        case dict():
+            command = [str(value.get("command")), *map(str, value.get("args", ()))]
+            names = ", ".join(map(str, value.get("env", ())))
+            return f"{' '.join(command)}" + (f"; reads {names}" if names else "")
+        case list() | tuple():
+            return ", ".join(map(str, value)) or "(none)"
+        case bool():
+            return "true" if value else "false"
+    return str(value)

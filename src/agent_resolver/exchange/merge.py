@@ -1,0 +1,235 @@
+"""Puts imported entries and those of an index together by one rule.
+
+1. Entries with the same id and version are one server. A hand-written entry of the index comes first, then the sources
+   in the order in which they are named.
+2. The earlier entry decides. A later one only fills in the facts that the earlier leaves out.
+3. Two values for one fact are a conflict: the earlier stays, and the report names both.
+4. An entry of the index that was imported from the same kind of source is older news: the new values replace it, and
+   the facts that only it has are kept.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Struct, structs
+
+from agent_resolver.exchange.imported import Note, NoteKind
+from agent_resolver.exchange.secret_argument import has_secret, masked_arguments
+from agent_resolver.exchange.server_id import assign_ids, mapped_id
+from agent_resolver.schema.index import UNVERSIONED, IndexEntry, ServerData, ServerTrust
+
+_REACH: Final = ("endpoint", "launch", "transport")
+"""The keys that say how a server is reached, which is one fact."""
+_FACTS: Final = ("categories", "scopes", "policy", "tool_scopes", "status", "tools", "drafted")
+_NESTED: Final = (("data", ServerData), ("trust", ServerTrust))
+"""The keys whose members are facts of their own."""
+_WORDS: Final = ("name", "description", "source")
+"""The keys that are no facts: the earlier entry has its way, and no conflict is reported."""
+_HAND: Final = "the index"
+
+
+class Batch(Struct, frozen=True):
+    """The entries of one source."""
+
+    label: str
+    """What a report calls the source."""
+    entries: tuple[IndexEntry, ...]
+
+
+class MergeConflict(Struct, frozen=True, rename="camel"):
+    """Two values for one fact of a server."""
+
+    server: str
+    fact: str
+    kept: str
+    kept_from: str
+    refused: str
+    refused_from: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.server}: `{self.fact}` is {self.kept} ({self.kept_from}), "
+            f"and {self.refused} in {self.refused_from}, which is not used"
+        )
+
+
+class Update(Struct, frozen=True):
+    """A fact of an entry that was imported before and has another value now."""
+
+    server: str
+    fact: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.server}: `{self.fact}` was {self.before}, and is {self.after}"
+
+
+class Merged(Struct, frozen=True):
+    """An index made of several sources."""
+
+    entries: tuple[IndexEntry, ...]
+    """By id and version."""
+    ids: dict[str, str]
+    """The id of each imported name."""
+    added: tuple[str, ...]
+    """The servers that the index did not have, as `id@version`."""
+    updates: tuple[Update, ...]
+    conflicts: tuple[MergeConflict, ...]
+    notes: tuple[Note, ...]
+    """A note for each name that is not its id."""
+
+
+class _Held(Struct):
+    """An entry in the making, and where each of its facts comes from."""
+
+    entry: IndexEntry
+    origin: dict[str, str]
+
+
+def merge_entries(existing: Sequence[IndexEntry], batches: Sequence[Batch]) -> Merged:
+    """The index that holds what was there and what is imported."""
+    known = {_name_of(entry): entry.id for entry in existing}
+    names = [_name_of(entry) for batch in batches for entry in batch.entries]
+    ids = assign_ids(names, known)
+    conflicts: list[MergeConflict] = []
+    fresh: dict[tuple[str, str], _Held] = {}
+    for batch in batches:
+        for entry in batch.entries:
+            renamed = _with_id(entry, ids[_name_of(entry)])
+            _lay(fresh, renamed, batch.label, conflicts)
+    before = {_key(entry): entry for entry in existing}
+    updates: list[Update] = []
+    result = dict(before)
+    for key, held in fresh.items():
+        old = before.get(key)
+        if old is None:
+            result[key] = held.entry
+        elif old.source is not UNSET and old.source == held.entry.source:
+            result[key] = _fill(held, old, "", None).entry
+            updates += _updates_between(old, result[key])
+        else:
+            kept = _Held(old, dict.fromkeys(_stated(old), _HAND))
+            result[key] = _fill(kept, held.entry, "", conflicts, held.origin).entry
+    added = tuple(_shown_key(key) for key in sorted(fresh.keys() - before.keys()))
+    entries = tuple(result[key] for key in sorted(result))
+    ordered = sorted(conflicts, key=lambda conflict: (conflict.server, conflict.fact, conflict.refused_from))
+    return Merged(entries, ids, added, tuple(updates), tuple(dict.fromkeys(ordered)), tuple(_id_notes(ids)))
+
+
+def _name_of(entry: IndexEntry) -> str:
+    return entry.name or entry.id
+
+
+def _key(entry: IndexEntry) -> tuple[str, str]:
+    return entry.id, entry.version or UNVERSIONED
+
+
+def _shown_key(key: tuple[str, str]) -> str:
+    return "@".join(key)
+
+
+def _with_id(entry: IndexEntry, server_id: str) -> IndexEntry:
+    if entry.id == server_id:
+        return entry
+    return structs.replace(entry, id=server_id, name=_name_of(entry))
+
+
+def _lay(fresh: dict[tuple[str, str], _Held], entry: IndexEntry, label: str, conflicts: list[MergeConflict]) -> None:
+    key = _key(entry)
+    if key in fresh:
+        fresh[key] = _fill(fresh[key], entry, label, conflicts)
+    else:
+        fresh[key] = _Held(entry, dict.fromkeys(_stated(entry), label))
+
+
+def _fill(
+    held: _Held,
+    later: IndexEntry,
+    label: str,
+    conflicts: list[MergeConflict] | None,
+    origins: dict[str, str] | None = None,
+) -> _Held:
+    """The entry with the facts that it leaves out from a later one; different values go to `conflicts`."""
+    earlier_facts, later_facts = _stated(held.entry), _stated(later)
+    origin = dict(held.origin)
+    for fact, value in later_facts.items():
+        place = (origins or {}).get(fact, label)
+        if fact not in earlier_facts:
+            origin[fact] = place
+        elif conflicts is not None and earlier_facts[fact] != value:
+            conflicts.append(
+                MergeConflict(
+                    server=_shown_key(_key(held.entry)),
+                    fact=fact,
+                    kept=_render_value(fact, earlier_facts[fact]),
+                    kept_from=held.origin.get(fact, _HAND),
+                    refused=_render_value(fact, value),
+                    refused_from=place,
+                )
+            )
+    return _Held(_with_facts(held.entry, {**later_facts, **earlier_facts}, later), origin)
+
+
+def _stated(entry: IndexEntry) -> dict[str, Any]:
+    """The facts that an entry states, by the name that reports use."""
+    found: dict[str, Any] = {}
+    reach = {key: getattr(entry, key) for key in _REACH if getattr(entry, key) is not UNSET}
+    found["reach"] = reach
+    for key in _FACTS:
+        value = getattr(entry, key)
+        if value is not UNSET and not (key == "categories" and not value):
+            found[key] = value
+    for section, kind in _NESTED:
+        held = getattr(entry, section)
+        for field in structs.fields(kind) if held else ():
+            value = getattr(held, field.name)
+            if value is not UNSET:
+                found[f"{section}.{field.name}"] = value
+    return found
+
+
+def _with_facts(entry: IndexEntry, facts: dict[str, Any], later: IndexEntry) -> IndexEntry:
+    values: dict[str, Any] = {key: facts["reach"].get(key, UNSET) for key in _REACH}
+    values |= {key: facts[key] for key in _FACTS if key in facts}
+    for section, kind in _NESTED:
+        members = {name: facts[f"{section}.{name}"] for name in kind.__struct_fields__ if f"{section}.{name}" in facts}
+        if members:
+            values[section] = kind(**members)
+    values |= {key: getattr(later, key) for key in _WORDS if getattr(entry, key) is UNSET and key != "source"}
+    return structs.replace(entry, **values)
+
+
+def _updates_between(old: IndexEntry, new: IndexEntry) -> Iterable[Update]:
+    before, after = _stated(old), _stated(new)
+    for fact in sorted(after):
+        if before.get(fact) != after[fact]:
+            yield Update(
+                server=_shown_key(_key(new)),
+                fact=fact,
+                before=_render_value(fact, before.get(fact)),
+                after=_render_value(fact, after[fact]),
+            )
+
+
+def _render_value(fact: str, value: Any) -> str:  # noqa: ANN401 - any fact
+    """A value for a person, without what looks like a secret in a hand-written command."""
+    if value is None:
+        return "not known"
+    if fact == "reach" and "launch" in value:
+        launch = value["launch"]
+        shown = " ".join([launch.command, *masked_arguments(launch.args)])
+        return f"`{shown}`"
+    if fact == "reach":
+        return "`***`" if has_secret(value["endpoint"]) else f"`{value['endpoint']}`"
+    return f"`{msgspec.json.encode(value).decode()}`"
+
+
+def _id_notes(ids: dict[str, str]) -> Iterable[Note]:
+    for name, server_id in sorted(ids.items()):
+        if server_id != mapped_id(name):
+            message = f"another name maps to `{mapped_id(name)}` as well, so its id is `{server_id}`"
+            yield Note(NoteKind.ID_CLASH, name, message, (server_id,))
+        elif server_id != name:
+            yield Note(NoteKind.MAPPED_ID, name, f"its id is `{server_id}`", (server_id,))

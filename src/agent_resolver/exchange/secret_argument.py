@@ -1,0 +1,97 @@
+"""Finds what looks like a secret among the arguments of a command or in an address."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+_WORDS: Final = (
+    r"token|api[-_]?key|apikey|secret|password|passwd|pwd|passphrase|pat|bearer|credentials?|authorization"
+    r"|access[-_]?key|secret[-_]?key|private[-_]?key"
+)
+_SECRET_NAME: Final = re.compile(rf"(?:.*[-_.])?(?:{_WORDS})", re.IGNORECASE)
+"""The name of an option or variable whose value is a secret."""
+_DOUBTFUL_NAME: Final = re.compile(rf".*(?:{_WORDS}|key|auth).*", re.IGNORECASE)
+"""The name of an option that may take a secret: `--auth-type`, `--key`."""
+_FILE_NAME: Final = re.compile(r".*(?:credentials?|private[-_]?key)", re.IGNORECASE)
+"""The name of an option or variable that may take the path of a file with a secret."""
+_PATH: Final = re.compile(r"(?:~|\.{1,2})?/[\w./ -]*\.[A-Za-z]{2,8}")
+_KNOWN_KEY: Final = re.compile(
+    r"(?<![A-Za-z0-9])(?:"
+    r"sk-[A-Za-z0-9_-]{8,}|[sr]k_(?:live|test)_[A-Za-z0-9]{8,}|gh[oprsu]_[A-Za-z0-9]{8,}|github_pat_[A-Za-z0-9_]{8,}"
+    r"|glpat-[A-Za-z0-9_-]{8,}|xox[abeprs]-[A-Za-z0-9-]{8,}|A(?:KIA|SIA)[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{20,}"
+    r"|npm_[A-Za-z0-9]{20,}|pypi-[A-Za-z0-9_-]{20,}|hf_[A-Za-z0-9]{20,}|lin_api_[A-Za-z0-9]{8,}|ntn_[A-Za-z0-9]{20,}"
+    r"|dop_v1_[0-9a-f]{20,}|tvly-[A-Za-z0-9-]{8,}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}|-----BEGIN )"
+)
+_REFERENCE: Final = re.compile(r"\$\{[^}]*\}|\$[A-Za-z_]\w*|\{\{[^}]*\}\}|\{[A-Za-z_][\w.-]*\}|<[^<>]*>|%[A-Za-z_]\w*%")
+_SCHEME_WORD: Final = re.compile(r"^(?:bearer|basic|token)\b", re.IGNORECASE)
+_HEADER: Final = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9-]*)\s*:\s*(?P<value>.+)")
+_RANDOM_SEGMENT: Final = re.compile(r"(?=.*[0-9])(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9_=-]{24,}")
+"""A part of the path of an address that no person would choose, which some services use as a password."""
+_RANDOM: Final = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_+/=.-]{20,}")
+
+
+def secret_arguments(arguments: Sequence[str]) -> list[int]:
+    """The positions of the arguments that hold what looks like a secret."""
+    return [position for position, name, value in _named_values(arguments) if _is_secret(name, value)]
+
+
+def masked_arguments(arguments: Sequence[str]) -> list[str]:
+    """The arguments to show to a person, with `***` in place of each that looks like a secret."""
+    secret = set(secret_arguments(arguments))
+    return ["***" if position in secret else argument for position, argument in enumerate(arguments)]
+
+
+def has_secret(address: str) -> bool:
+    """True if an address names a password, or has a secret in its path or query."""
+    try:
+        parts = urlsplit(address)
+        password = parts.password
+    except ValueError:
+        return False
+    if password and _is_literal(password):
+        return True
+    pairs = (pair.partition("=") for pair in re.split("[&;]", parts.query))
+    if any(_RANDOM_SEGMENT.fullmatch(segment) for segment in parts.path.split("/")):
+        return True
+    has_pair = any(_is_secret(name, value) for name, _, value in pairs)
+    return has_pair or _KNOWN_KEY.search(address) is not None
+
+
+def references_in(text: str) -> tuple[str, ...]:
+    """The names of the variables that a text refers to, such as `${NAME}` or `${NAME:-default}`."""
+    return tuple(dict.fromkeys(re.findall(r"\$\{(?:env:)?([A-Za-z_]\w*)(?::-[^}]*)?\}", text)))
+
+
+def _named_values(arguments: Sequence[str]) -> Iterator[tuple[int, str, str]]:
+    """Each argument that has a value, with the name of its option, and whether the next argument is that value."""
+    option = ""
+    for position, argument in enumerate(arguments):
+        if option and not argument.startswith("-"):
+            yield position, option, argument
+        option = ""
+        name, equals, value = argument.partition("=")
+        if equals and re.fullmatch(r"-{0,2}[A-Za-z_][\w.-]*", name):
+            yield position, name.lstrip("-"), value
+        elif argument.startswith("-") and not equals:
+            option = argument.lstrip("-")
+        yield position, "", argument
+
+
+def _is_secret(name: str, value: str) -> bool:
+    if _KNOWN_KEY.search(value) or (not name and "://" in value and has_secret(value)):
+        return True
+    if _FILE_NAME.fullmatch(name) and _PATH.fullmatch(value):
+        return False
+    if _SECRET_NAME.fullmatch(name):
+        return _is_literal(value)
+    header = _HEADER.fullmatch(value)
+    if header and _SECRET_NAME.fullmatch(header["name"].removeprefix("x-").removeprefix("X-")):
+        return _is_literal(header["value"])
+    return bool(name) and _DOUBTFUL_NAME.fullmatch(name) is not None and _RANDOM.fullmatch(value) is not None
+
+
+def _is_literal(value: str) -> bool:
+    """True unless a value consists of references to other values."""
+    rest = _SCHEME_WORD.sub("", _REFERENCE.sub("", value).strip())
+    return bool(rest.strip(" \"'"))

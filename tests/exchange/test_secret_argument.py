@@ -1,0 +1,71 @@
+"""Secrets among arguments and in addresses."""
+
+import pytest
+
+from agent_resolver.exchange import has_secret, masked_arguments, secret_arguments
+
+LONG = "a1b2c3d4e5f6g7h8i9j0k1l2"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--token", "hunter2"],
+        ["--token=hunter2"],
+        ["--api-key=hunter2"],
+        ["--api_key", "hunter2"],
+        ["--apiKey", "hunter2"],
+        ["--github-token", "hunter2"],
+        ["-password", "hunter2"],
+        ["--client-secret", "x${Y}"],
+        ["--key", LONG],
+        [f"--auth={LONG}"],
+        ["sk-abcdefgh12345678"],
+        ["--x", "ghp_0123456789abcdef"],
+        ["prefix:github_pat_0123456789"],
+        ["AKIAABCDEFGHIJKLMNOP"],
+        ["-e", "GITHUB_TOKEN=hunter2"],
+        ["--header", "Authorization: Bearer hunter2"],
+        ["--header", "X-API-Key:hunter2"],
+        ["postgresql://me:hunter2@db.example/x"],
+        ["--url", "https://w.example/mcp?token=hunter2"],
+        ["-----BEGIN PRIVATE KEY-----"],
+    ],
+)
+def test_what_looks_like_a_secret_is_found(arguments: list[str]) -> None:
+    assert secret_arguments(["start", *arguments])
+    shown = " ".join(masked_arguments(["start", *arguments]))
+    assert shown.startswith("start ")
+    assert "***" in shown
+    assert "hunter2" not in shown
+    assert LONG not in shown
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-y", "@acme/token-server@1.2.0"],
+        ["--token", "${TOKEN}"],
+        ["--token=$TOKEN"],
+        ["--api-key", "<API_KEY>"],
+        ["--api-key={{acme.key}}"],
+        ["--token", "--verbose"],
+        ["--header", "Authorization: Bearer ${TOKEN}"],
+        ["--auth-type", "oauth"],
+        ["--key", "name"],
+        ["-e", "GITHUB_TOKEN"],
+        ["-e", "GOOGLE_APPLICATION_CREDENTIALS=/app/google/credentials.json"],
+        ["acme/image@sha256:" + "0" * 64],
+        ["postgresql://me:${PASSWORD}@db.example/x"],
+        ["--path", "/srv/data"],
+        ["--task-description", "words"],
+    ],
+)
+def test_other_arguments_are_left_alone(arguments: list[str]) -> None:
+    assert secret_arguments(arguments) == []
+    assert masked_arguments(arguments) == arguments
+
+
+@pytest.mark.parametrize("address", ["https://w.example/mcp", "https://[bad", "https://w.example/v1/projects/a-b-c-d"])
+def test_an_address_without_a_secret(address: str) -> None:
+    assert not has_secret(address)
