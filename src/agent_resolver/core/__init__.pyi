@@ -93,7 +93,11 @@ from agent_resolver.core.masking import (
     excerpt as excerpt,
     secret_fields as secret_fields,
 )
-from agent_resolver.core.notice import agent_file_notices as agent_file_notices, index_notices as index_notices
+from agent_resolver.core.notice import (
+    agent_file_notices as agent_file_notices,
+    index_notices as index_notices,
+    overlay_notices as overlay_notices,
+)
 from agent_resolver.core.overlay import (
     apply_overlay as apply_overlay,
     stated_facts as stated_facts,
