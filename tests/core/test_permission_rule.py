@@ -77,7 +77,7 @@ def test_a_rule_names_a_tool_and_calls_of_it(text: str, expected: CallMatch) -> 
         ("{Bash,Read}", "parse error at 0: a pattern has no braces; write `\\{` for the character"),
         ("Bash(echo {a})", "parse error at 10: a pattern has no braces; write `\\{` for the character"),
         ("note[a-z", "parse error at 4: the class of characters is not closed"),
-        ("note[z-a]", "parse error at 4: `z-a` is no range of characters"),
+        ("note[z-a]", "parse error at 4: `z-a` is not a range of characters"),
         ("note\\", "parse error at 5: dangling escape"),
         ("/mcp", "parse error at 4: the regular expression has no closing slash"),
         ("/mcp\\", "parse error at 5: the regular expression has no closing slash"),

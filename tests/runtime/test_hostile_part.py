@@ -216,7 +216,7 @@ class Turncoat(MemoryPlugin):
         ("config_schemas", lambda: [5], "`config_schemas` must return ConfigSchema values"),
         ("config_schemas", lambda: 5, "TypeError: 'int' object is not iterable"),
         ("config_schemas", lambda: [ConfigSchema(5, {})], "`config_schemas` must return ConfigSchema values"),  # type: ignore[arg-type]
-        ("config_schemas", lambda: [ConfigSchema("p", {"type": 5})], 'the schema of section "p" is no schema'),
+        ("config_schemas", lambda: [ConfigSchema("p", {"type": 5})], 'the schema of section "p" is not a schema'),
         ("config_schemas", 5, "TypeError: 'int' object is not callable"),
         ("register", fail, "fail() takes 0 positional arguments"),
         ("register", 5, "TypeError: 'int' object is not callable"),

@@ -264,7 +264,7 @@ def test_a_plugin_that_goes_wrong_later_is_told_with_its_name() -> None:
 
     with pytest.raises(EnvBuild, match="env build error: plugin x: RuntimeError: gone"):
         resolve(snapshot_of(spec, plugins={"x": raising}), "agent")
-    with pytest.raises(EnvBuild, match='env build error: plugin x: the schema of section "x" is no schema'):
+    with pytest.raises(EnvBuild, match='env build error: plugin x: the schema of section "x" is not a schema'):
         resolve(snapshot_of(spec, plugins={"x": wrong}), "agent")
 
 

@@ -92,7 +92,7 @@ def test_every_fault_of_what_does_not_is_told(plugin: object, expected: list[str
 
 @pytest.mark.parametrize("schema", [{"type": "nothing"}, {"$ref": "https://schemas.example/x"}, [], 5])
 def test_what_is_no_schema_is_told(schema: Any) -> None:
-    with pytest.raises(InvalidPlugin, match='the schema of section "x" is no schema'):
+    with pytest.raises(InvalidPlugin, match='the schema of section "x" is not a schema'):
         check_plugin(made(config_schemas=lambda: [ConfigSchema("x", schema)]))
 
 

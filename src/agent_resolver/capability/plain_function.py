@@ -73,7 +73,7 @@ class FunctionTool(Capability[..., Any]):
 
 def _unsafe_function(function: Callable[..., Any]) -> Iterator[Unsafe]:
     if not isinstance(function, types.FunctionType | types.MethodType):
-        yield Unsafe(code=UnsafeCode.BAD_SIGNATURE, message="it is no function: write one with typed parameters")
+        yield Unsafe(code=UnsafeCode.BAD_SIGNATURE, message="it is not a function: write one with typed parameters")
         return
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         yield Unsafe(code=UnsafeCode.BAD_SIGNATURE, message="it yields many results, and a call has one")
@@ -94,7 +94,7 @@ def _unsafe_annotations(function: Callable[..., Any]) -> Iterator[Unsafe]:
     try:
         _request_type(function)
     except Exception as error:  # noqa: BLE001 - an annotation is code, and may raise anything
-        message = f"its parameters are no arguments ({error}): import their types at the top of the module"
+        message = f"its parameters cannot be arguments ({error}): import their types at the top of the module"
         yield Unsafe(code=UnsafeCode.UNRESOLVED_ANNOTATION, message=message)
 
 

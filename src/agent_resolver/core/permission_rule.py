@@ -32,7 +32,7 @@ MatchKind = Literal["exact", "glob", "regex"]
 
 
 class BadRule(ValueError):
-    """A text that is no rule, and the place in it where that shows."""
+    """A text that is not a rule, and the place in it where that shows."""
 
     def __init__(self, at: int, problem: str) -> None:
         super().__init__(f"parse error at {at}: {problem}")
@@ -68,7 +68,7 @@ def parse_rule(text: str) -> CallMatch:
     """The calls that a rule is about.
 
     Raises:
-        BadRule: The text is no rule.
+        BadRule: The text is not a rule.
     """
     if len(text) > MAX_RULE:
         raise BadRule(MAX_RULE, f"a rule has at most {MAX_RULE} characters")
@@ -217,5 +217,5 @@ def _end_of_class(pattern: str, opening: int, at: int) -> int:
         raise BadRule(at + opening, "the class of characters is not closed")
     for first, last in re.findall(r"(.)-(.)", pattern[place:closing], re.DOTALL):
         if first > last:
-            raise BadRule(at + opening, f"`{first}-{last}` is no range of characters")
+            raise BadRule(at + opening, f"`{first}-{last}` is not a range of characters")
     return closing

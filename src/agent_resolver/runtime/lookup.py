@@ -77,7 +77,7 @@ def find_spec(registries: RegistrySet, agent_id: str) -> AgentSpec:
 
     Raises:
         AgentNotFound: There is none.
-        InvalidSpec: Whoever was asked for it gave something else.
+        InvalidSpec: The registry that was asked for it gave something else.
     """
     try:
         spec: object = registries.agents.get(agent_id)

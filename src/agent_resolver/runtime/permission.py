@@ -1,4 +1,4 @@
-"""Permission rules of an agent, parsed when its plan is made: a rule that nobody can read must not wait for a call."""
+"""Permission rules of an agent, parsed when its plan is made: a malformed rule must not wait for a call."""
 
 from typing import Final
 

@@ -229,6 +229,6 @@ def _is_sound(key: object, schema: object) -> bool:
 
 
 def _close_coroutine(returned: object) -> None:
-    """End a coroutine that nobody awaits, so that Python does not warn of it."""
+    """End a coroutine that is not awaited, so that Python does not warn of it."""
     if inspect.iscoroutine(returned):
         returned.close()

@@ -92,4 +92,4 @@ def _schema_fault(declared: ConfigSchema) -> Iterator[str]:
     try:
         compile_schema(declared.schema)
     except (TypeError, ValueError) as error:
-        yield f'the schema of section "{declared.key}" is no schema: {error}'
+        yield f'the schema of section "{declared.key}" is not a schema: {error}'

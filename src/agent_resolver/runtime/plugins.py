@@ -128,7 +128,9 @@ def _check_section(plugin_id: str, declared: ConfigSchema, value: Any) -> None: 
     try:
         shape = compile_schema(declared.schema)
     except (TypeError, ValueError) as error:
-        raise EnvBuild(f'plugin {plugin_id}: the schema of section "{declared.key}" is no schema: {error}') from error
+        raise EnvBuild(
+            f'plugin {plugin_id}: the schema of section "{declared.key}" is not a schema: {error}'
+        ) from error
     if faults := schema_faults(shape, value, "section"):
         raise InvalidPluginConfig(plugin_id, declared.key, "; ".join(faults))
 

@@ -211,7 +211,7 @@ class LayeredMapping(Mapping[str, Value]):
 
 
 def _close_mappings(value: Struct) -> None:
-    """Let nobody change the mappings of a struct that is being made, also not whoever it was made with."""
+    """Freeze the mappings of a struct that is being made, so that not even its maker can change them."""
     for name in value.__struct_fields__:
         mapping = getattr(value, name)
         if isinstance(mapping, dict):

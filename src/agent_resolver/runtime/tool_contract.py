@@ -54,7 +54,7 @@ def _tool_of_function(function: types.FunctionType | types.MethodType, tool_id: 
 
 
 def _kept_descriptor(descriptor: Descriptor, tool_id: str) -> Descriptor:
-    """A copy that nobody can change, once all of it is of the types that it should be."""
+    """A copy that cannot be changed, once all of it is of the types that it should be."""
     try:
         copied = msgspec.convert(msgspec.to_builtins(descriptor), Descriptor)
     except ResolverError:

@@ -10,7 +10,7 @@ def describe_exception(error: BaseException) -> str:
     name = type(error).__name__
     try:
         words = str(error)
-    except Exception:  # noqa: BLE001 - it is code of whoever raised it
+    except Exception:  # noqa: BLE001 - it is code of a plugin author
         words = ""
     if len(words) > _LONGEST:
         words = f"{words[:_LONGEST]}…"

@@ -31,7 +31,7 @@ def freeze(value: Any) -> Any:  # noqa: ANN401 - a JSON value
 def freeze_fields(value: Struct, *names: str) -> None:
     """Freeze fields of a struct that is being made; for its `__post_init__`.
 
-    A value that nests without end is left alone: whoever checks the struct refuses it.
+    A value that nests without end is left alone: the check of the struct refuses it.
     """
     for name in names:
         try:

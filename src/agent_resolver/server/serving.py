@@ -77,7 +77,7 @@ class Serving(Struct, frozen=True, kw_only=True):
     token_file: str | None = None
     on_ready: Callable[[Ready], None] | None = None
     on_indexed: Callable[[Catalog], None] | None = None
-    """Called when agent files have been read that nobody read before; only over stdio, in a thread."""
+    """Called when agent files have been read for the first time; only over stdio, in a thread."""
 
 
 async def serve(  # noqa: PLR0913 - each is one option of `agent serve`
