@@ -68,11 +68,17 @@ which nothing checks. A server in several categories is listed in each. Writes n
 Exits 0, also for an empty index; 1 if the index is invalid, 2 if it cannot be read.""",
     "index probe": """\
 Starts or calls servers of the index and [asks for their tools](pins.md#probe-the-servers). Writes the digest of each
-definition and drafted scopes into the index, and the texts into `mcp.tools.json` beside it. It is one of two commands
-that use the network, and calls no tool. What a person stated is never replaced, nor is a pin without `--replace`.
+definition and drafted scopes into the index, and the texts into `mcp.tools.json` beside it. It calls no tool. What a
+person stated is never replaced, nor is a pin without `--replace`.
 
 Exits 0; 1 if a server could not be asked or is not what is pinned, if the folder is not trusted, or if the index is
 invalid; 2 if it names no server or the index cannot be read.""",
+    "index sync": """\
+[Fetches](pins.md#fetch-sources) registries, files and repositories, and keeps what they say in `mcp.sources/` beside
+the index, with digests. The index itself is not touched: `agent index import` reads what is kept.
+
+Exits 0; 1 if a source could not be fetched, which keeps no other from being stored, or if the folder is not trusted; 2
+if it names nothing to fetch.""",
     "resolve": """\
 Chooses by [fixed rules](resolution.md) and writes [the lock](file-formats.md#agentslock), with `--explain` also
 [the explanation](file-formats.md#agentsresolutionjson). A failed resolution writes no lock, but does write the
