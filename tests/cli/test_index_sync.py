@@ -169,6 +169,49 @@ def test_a_file_that_was_edited_is_noticed(here: Path, run: Run, registry: Regis
     assert names(stored(here, "reg"))[0] == "org/a@1.0.0"
 
 
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"../../outside.json": "x"},
+        {"servers-0001.json": "sha256-4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945"},
+        {"absent.json": "x"},
+    ],
+)
+def test_a_store_that_a_repository_brings_is_not_believed(
+    here: Path, run: Run, registry: RegistryServer, files: dict[str, str]
+) -> None:
+    (here / "mcp.sources" / "reg").mkdir(parents=True)
+    (here / "mcp.sources" / "reg" / "servers-0001.json").write_text("[]")
+    manifest = {"url": registry.url, "kind": "registry", "files": files}
+    (here / "mcp.sources" / "reg.sync").write_text(json.dumps(manifest))
+    outside = here.parent / "outside.json"
+    outside.write_text("mine")
+
+    ran = run("index", "sync", registry.url, "--name", "reg")
+    run("index", "sync", registry.url, "--name", "reg", "--full")
+
+    assert ran.code == 1
+    assert "fetch all of it again with `--full`" in ran.stderr
+    assert outside.read_text() == "mine"
+
+
+@pytest.mark.parametrize("link", ["mcp.sources", "mcp.sources/reg", "mcp.sources/reg.sync"])
+def test_a_link_that_leads_out_of_the_project_is_not_written_through(
+    here: Path, run: Run, registry: RegistryServer, link: str
+) -> None:
+    """A repository brings a link to a folder of the user, and hopes for a sync."""
+    outside = here.parent / "outside"
+    outside.mkdir()
+    (here / link).parent.mkdir(exist_ok=True)
+    (here / link).symlink_to(outside if not link.endswith(".sync") else outside / "new.json")
+
+    ran = run("index", "sync", registry.url, "--name", "reg", "--full")
+
+    assert ran.code == 1
+    assert "leads out of the folder of the index" in ran.stderr
+    assert list(outside.iterdir()) == []
+
+
 def test_two_sources_do_not_share_a_name(here: Path, run: Run, registry: RegistryServer) -> None:
     assert run("index", "sync", registry.url, "--name", "reg").code == 0
 

@@ -11,7 +11,7 @@ The rules hold for the address that the operator names and for every address tha
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from ipaddress import IPv6Address, ip_address
@@ -96,9 +96,9 @@ class Fetcher:
     def _get_once(self, url: str) -> bytes | str:
         """The body, or the address that it redirects to."""
         parts = split_url(url)
-        address = self._allowed_address(url, parts)
+        addresses = self._allowed_addresses(url, parts)
         try:
-            with self._connected(parts, address) as connection:
+            with self._connected(parts, addresses) as connection:
                 path = parts._replace(scheme="", netloc="", fragment="").geturl() or "/"
                 connection.request("GET", path, headers={**_HEADERS, "Host": parts.netloc})
                 with closing(connection.getresponse()) as response:
@@ -112,13 +112,10 @@ class Fetcher:
             raise FetchFailed(url, f"cannot be fetched: {_reason(error)}") from None
 
     @contextmanager
-    def _connected(self, parts: SplitResult, address: str) -> Iterator[HTTPConnection]:
+    def _connected(self, parts: SplitResult, addresses: Sequence[str]) -> Iterator[HTTPConnection]:
         """A connection that ends by force when the time is up, however slowly the other side talks."""
-        left = self._deadline - monotonic()
-        if left <= 0:
-            raise TimeoutError
         port = parts.port or _PORTS[parts.scheme]
-        plain = socket.create_connection((address, port), min(left, _STEP_SECONDS))
+        plain = self._first_connection(addresses, port)
         with closing(self._secured(plain, parts)) as wire:
             end = threading.Timer(max(self._deadline - monotonic(), 0.0), _shut_down, (wire,))
             end.daemon = True
@@ -132,6 +129,19 @@ class Fetcher:
                     yield connection
             finally:
                 end.cancel()
+
+    def _first_connection(self, addresses: Sequence[str], port: int) -> socket.socket:
+        """A connection to the first address that takes one."""
+        problem: OSError = TimeoutError()
+        for address in addresses:
+            left = self._deadline - monotonic()
+            if left <= 0:
+                break
+            try:
+                return socket.create_connection((address, port), min(left, _STEP_SECONDS))
+            except OSError as error:
+                problem = error
+        raise problem
 
     def _secured(self, wire: socket.socket, parts: SplitResult) -> socket.socket:
         """The socket, for HTTPS with TLS around it; nothing is said on it yet."""
@@ -168,7 +178,7 @@ class Fetcher:
             raise FetchFailed(url, "was cut off in the middle", "try again")
         return b"".join(blocks)
 
-    def _allowed_address(self, url: str, parts: SplitResult) -> str:
+    def _allowed_addresses(self, url: str, parts: SplitResult) -> list[str]:
         host = parts.hostname or ""
         if parts.scheme != "https" and not (self._is_local and is_loopback(host)):
             raise FetchFailed(url, "is not an `https` address", "use `https`; `http` is for this machine alone")
@@ -180,7 +190,7 @@ class Fetcher:
         if refused := [address for address in addresses if not self._may_call(host, address)]:
             hint = "`--allow-private` lets the host that you name have a private address"
             raise FetchFailed(url, f"leads to the private address {refused[0]}, which is not called", hint)
-        return addresses[0]
+        return addresses
 
     def _may_call(self, host: str, address: str) -> bool:
         if self._is_local and is_loopback(host):

@@ -14,7 +14,7 @@ from msgspec import Struct
 from agent_resolver.exchange.registry_api import FetchedPart, ServerKey, server_key
 from agent_resolver.schema.errors import ResolverError
 from agent_resolver.schema.lockfile import to_json
-from agent_resolver.storage.errors import UnreadableFile
+from agent_resolver.storage.errors import FileError, UnreadableFile
 from agent_resolver.storage.file import Batch, read_bounded
 
 SOURCES_NAME: Final = "mcp.sources"
@@ -38,6 +38,10 @@ class SourceManifest(Struct, frozen=True, kw_only=True):
     """What the last sync fetched."""
     files: dict[str, str] = {}
     """The digest of each file in the folder of the source."""
+
+
+class _KeptPage(Struct):
+    servers: list[dict[str, Any]]
 
 
 class DamagedSource(ResolverError):
@@ -65,6 +69,7 @@ class StoredSource:
 
     def __init__(self, folder: str, name: str) -> None:
         self.folder = os.path.join(folder, name)
+        self._root = os.path.dirname(folder) or os.curdir
         self._manifest_path = f"{self.folder}.sync"
 
     def manifest(self) -> SourceManifest | None:
@@ -91,14 +96,15 @@ class StoredSource:
         """
         found: dict[ServerKey, Any] = {}
         for name, digest in manifest.files.items():
-            path = os.path.join(self.folder, name)
+            path = self._path_of(name)
             try:
                 raw = read_bounded(path, _MAX_FILE_BYTES)
-            except UnreadableFile as error:
+                page = msgspec.json.decode(raw, type=_KeptPage)
+            except (FileError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 raise DamagedSource(path, str(error)) from None
             if _digest(raw) != digest:
                 raise DamagedSource(path, "it was edited since it was stored")
-            for server in msgspec.json.decode(raw)["servers"]:
+            for server in page.servers:
                 found[server_key(path, server)] = server
         return found
 
@@ -109,14 +115,27 @@ class StoredSource:
         """
         known = self._known_files()
         manifest = msgspec.structs.replace(manifest, files={name: _digest(files[name]) for name in sorted(files)})
-        contents = {os.path.join(self.folder, *name.split("/")): files[name] for name in sorted(files)}
+        contents = {self._path_of(name): files[name] for name in sorted(files)}
         contents[self._manifest_path] = to_json(manifest)
+        removed = [self._path_of(name) for name in sorted(known - files.keys())]
         with Batch() as batch:
             changed = [path for path, content in contents.items() if batch.write(path, [content])]
-        for name in known - files.keys():
+        for path in removed:
             with suppress(FileNotFoundError):
-                os.unlink(os.path.join(self.folder, *name.split("/")))
+                os.unlink(path)
         return changed
+
+    def _path_of(self, name: str) -> str:
+        """The path of a file of the source.
+
+        Raises:
+            DamagedSource: A name or a link leads out of the folder of the project: a repository may bring both.
+        """
+        path = os.path.join(self.folder, *name.split("/"))
+        for each in (path, self._manifest_path):
+            if not _is_below(each, self._root):
+                raise DamagedSource(each, "it leads out of the folder of the index")
+        return path
 
     def _known_files(self) -> set[str]:
         """The files of the last sync, and no others: what a person put beside them stays."""
@@ -124,8 +143,12 @@ class StoredSource:
             manifest = self.manifest()
         except DamagedSource:
             return set()
-        names = manifest.files if manifest else {}
-        return {name for name in names if not name.startswith("/") and ".." not in name.split("/")}
+        return set(manifest.files) if manifest else set()
+
+
+def _is_below(path: str, folder: str) -> bool:
+    real, above = os.path.realpath(path), os.path.realpath(folder)
+    return os.path.commonpath([real, above]) == above and real != above
 
 
 def registry_files(servers: Mapping[ServerKey, Any]) -> dict[str, bytes]:
