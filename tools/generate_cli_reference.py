@@ -99,12 +99,26 @@ that fails, it lists the servers that only unknown facts keep from serving it, w
 so; without one, the categories with the most incomplete servers. Writes nothing.
 
 Exits 0, whatever is missing; 1 if a file is invalid, 2 if one cannot be read.""",
+    "index probe": """\
+Starts or calls servers of the index and [asks for their tools](pins.md#probe-the-servers). Writes the digest of each
+definition and drafted scopes into the index, and the texts into `mcp.tools.json` beside it. It calls no tool. What a
+person stated is never replaced, nor is a pin without `--replace`.
+
+Exits 0; 1 if a server could not be asked or is not what is pinned, if the folder is not trusted, or if the index is
+invalid; 2 if it names no server or the index cannot be read.""",
+    "index sync": """\
+[Fetches](pins.md#fetch-sources) registries, files and repositories, and keeps what they say in `mcp.sources/` beside
+the index, with digests. The index itself is not touched: `agent index import` reads what is kept.
+
+Exits 0; 1 if a source could not be fetched, which keeps no other from being stored, or if the folder is not trusted; 2
+if it names nothing to fetch.""",
     "resolve": """\
 Chooses by [fixed rules](resolution.md) and writes [the lock](file-formats.md#agentslock), with `--explain` also
 [the explanation](file-formats.md#agentsresolutionjson). A failed resolution writes no lock, but does write the
 explanation if asked for. A file that `agent resolve` did not write, or that a newer version of it wrote, is
 [never overwritten](resolution.md#files-of-other-tools). Warnings about the agent file, such as a key that it does not
-know, go to stderr and change nothing else.
+know, and about chosen servers, such as a [package that is not pinned](pins.md#pin-the-packages), go to stderr and
+change nothing else; with `--strict` no lock is written while there is one.
 
 `--dry-run`, `--check` and `--locked` write nothing and exclude one another;
 [how the last two differ](ci.md#check-or-locked).
@@ -229,6 +243,12 @@ limit and the JSON Schema of its arguments. With `--json` also the schema of its
 [everything that it declares](capabilities.md#what-is-declared).
 
 Exits 0; 1 if the tool is refused or unknown, or as `agent tools list`.""",
+    "tools accept": """\
+Connects the locked servers, and shows each tool that is [not what the lock pins](pins.md#a-changed-tool), old against
+new. If the operator agrees, at a terminal or with `--yes`, the new definitions go into the index and into
+`mcp.tools.json`. The lock is renewed by `agent resolve`.
+
+Exits 0, also if nothing changed; 1 if nothing was accepted, or as `agent tools list`.""",
     "tools call": """\
 Connects only the server that the tool belongs to, takes the call through [all its steps](calls.md#the-steps), and
 prints the structured result, or the content if there is none. With `--json` the result comes with its `status`, `done`,

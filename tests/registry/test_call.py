@@ -449,7 +449,9 @@ OWN = {
 
 
 @pytest.mark.parametrize("code", FailureCode)
-@pytest.mark.parametrize(("kind", "more"), [("CAPABILITY", set[str]()), ("TOOL", {"UNKNOWN_TOOL", "UNAUTHORIZED"})])
+@pytest.mark.parametrize(
+    ("kind", "more"), [("CAPABILITY", set[str]()), ("TOOL", {"TOOL_CHANGED", "UNKNOWN_TOOL", "UNAUTHORIZED"})]
+)
 def test_a_tool_does_not_speak_for_the_pipeline(kind: Any, more: set[str], code: FailureCode) -> None:
     store = MemoryStore()
     tool = MemoryTool(work=raising(ToolFailure(code, "It says so", "do this")), labels=Labels(kind=kind))

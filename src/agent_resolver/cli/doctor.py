@@ -33,7 +33,7 @@ _EXAMPLES = """\
   agent doctor --json
 """
 
-_BAD_NAMES: Final = frozenset({"TOOL_ID_RESERVED", "TOOL_NAME_REPEATED", "TOOL_NAME_UNUSABLE"})
+_FAULTS: Final = frozenset({"TOOL_CHANGED", "TOOL_ID_RESERVED", "TOOL_NAME_REPEATED", "TOOL_NAME_UNUSABLE"})
 """Refusals that are a fault of the server, where others are a choice of the project."""
 _EXTRAS: Final = {"tools": ("cryptography", "joserfc", "jsonschema_rs", "mcp")}
 
@@ -268,11 +268,11 @@ def _check_server(tools: "OpenTools", name: str) -> Check:
     if problem := tools.servers.problems.get(name):
         return Check(check, ok=False, finding=str(problem), hint=_hint_for(problem))
     finding = f"{counted(_count_tools(tools.registry.list(), name), 'tool')} open to the agent"
-    bad_names = [tool for tool in tools.registry.refused() if tool.source == check and tool.why.code in _BAD_NAMES]
-    if not bad_names:
+    faulty = [tool for tool in tools.registry.refused() if tool.source == check and tool.why.code in _FAULTS]
+    if not faulty:
         return Check(check, ok=True, finding=finding)
-    first = bad_names[0]
-    more = f", and {len(bad_names) - 1} more" if len(bad_names) > 1 else ""
+    first = faulty[0]
+    more = f", and {len(faulty) - 1} more" if len(faulty) > 1 else ""
     return Check(
         check, ok=False, finding=f"{finding}; {first.id} is refused{more}: {first.why.message}", hint=first.why.remedy
     )

@@ -63,6 +63,7 @@ class Inputs(Struct, frozen=True):
     tree: Node
     """Where each value of the agent file stands."""
     warnings: tuple[Issue, ...]
+    index: bytes
     servers: tuple[Server, ...]
 
 
@@ -73,11 +74,12 @@ def load(agent_path: str, index_path: str) -> Inputs:
         InvalidFiles: With the faults of both.
     """
     reading = read_agent_file(read_agent_bytes(agent_path))
-    servers = _parse_servers(read_index_bytes(index_path), index_path)
+    index = read_index_bytes(index_path)
+    servers = _parse_servers(index, index_path)
     if reading.agent is None or isinstance(servers, InvalidFile):
         agent = InvalidFile(AGENT_FILE_LABEL, agent_path, tuple(only_errors(reading.issues)))
         raise InvalidFiles([found for found in (agent, servers) if isinstance(found, InvalidFile) and found.issues])
-    return Inputs(reading.agent, reading.tree, warnings_of(reading), servers)
+    return Inputs(reading.agent, reading.tree, warnings_of(reading), index, servers)
 
 
 def warnings_of(reading: Reading) -> tuple[Issue, ...]:

@@ -136,7 +136,13 @@ def session_here(options: argparse.Namespace) -> "Session":
     from agent_resolver.project.session import Session
 
     index = options.index or INDEX
-    return Session(AGENT_FILE, index, environment=os.environ, flags=tuple(options.settings))
+    return Session(
+        AGENT_FILE,
+        index,
+        environment=os.environ,
+        flags=tuple(options.settings),
+        trusts=getattr(options, "trust", False),
+    )
 
 
 def output_path(text: str) -> str:

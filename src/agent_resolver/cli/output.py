@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Final, TextIO, TypeVar
 
@@ -198,12 +198,12 @@ def err_faults(label: str, path: str, issues: Iterable[Issue]) -> None:
         err(f"  {line}")
 
 
-def err_warnings(path: str, issues: Iterable[Issue]) -> None:
-    """Warnings about a file that is used all the same."""
-    shown, left_out = condense_issues(issues)
+def err_warnings(path: str, issues: Sequence[Issue], *, shows_all: bool = False) -> None:
+    """Warnings and hints about a file that is used all the same."""
+    shown, left_out = (issues, []) if shows_all else condense_issues(issues)
     for issue in shown:
         hint = f"; {safe(issue.hint)}" if issue.hint else ""
-        err(f"warning: {safe(str(issue))}{hint} ({place(path, issue)})")
+        err(f"{issue.severity}: {safe(str(issue))}{hint} ({place(path, issue)})")
     for line in left_out:
         err(line)
 

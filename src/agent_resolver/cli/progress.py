@@ -19,6 +19,12 @@ _SECONDS_BETWEEN = 0.1
 _ERASE = "\r\x1b[K"
 
 
+def progress_line(line: str) -> None:
+    """Show a line in place of the last one, to a person who watches; an empty one takes it away."""
+    if _is_watched():
+        _write(sys.stderr, f"{_ERASE}{_fit_terminal(line)}")
+
+
 def shown_progress(values: Iterable[Value], what: str, total: int | None = None) -> Iterator[Value]:
     """The same values, while a line on the terminal says how many there were."""
     if not _is_watched():

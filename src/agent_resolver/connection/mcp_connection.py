@@ -5,7 +5,7 @@ import contextvars
 import logging
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Self
 
@@ -84,6 +84,8 @@ class McpConnection:
         """The tools that the server lists once, by name."""
         self.repeated: frozenset[str] = frozenset()
         """The names that it lists more than once: no call could say which of the tools it means."""
+        self.closed: Mapping[str, ToolFailure] = {}
+        """The failures of calls to tools that may not be called, as far as the tools were judged."""
         self.on_change: Callable[[], Awaitable[None]] | None = None
         """Called when the tools were listed again, because the server said that they changed."""
 
@@ -206,6 +208,8 @@ class McpConnection:
         if request.tool not in self.tools:
             message = f"{self.name} no longer has `{request.tool}`"
             raise ToolFailure(FailureCode.UNKNOWN_TOOL, message, "list the tools again")
+        if failure := self.closed.get(request.tool):
+            raise failure
         # `Client.call_tool` would check the result against the server's own schema with patterns that can take for
         # ever, in the loop that every other call runs in; the registry checks it with ones that cannot.
         meta: Any = {"traceparent": request.traceparent} if request.traceparent else None

@@ -29,6 +29,13 @@ class Catalog(Struct, frozen=True, kw_only=True):
     """How many agents a page of a listing has, unless a request asks for another number."""
 
 
+class IndexSources(Struct, frozen=True, kw_only=True):
+    """Where servers are imported from."""
+
+    sources: Texts = ()
+    """Addresses that `agent index sync` fetches; one that begins with `git+` is a repository."""
+
+
 class ModelData(Struct, frozen=True, kw_only=True, rename="camel"):
     """What data a model may see."""
 
@@ -179,6 +186,7 @@ class Config(Struct, frozen=True, kw_only=True):
     """Every setting of a project."""
 
     catalog: Catalog = Catalog()
+    index: IndexSources = IndexSources()
     models: dict[Text, Model] = {}
     pools: dict[Text, Pool] = {}
     providers: dict[Text, Provider] = {}

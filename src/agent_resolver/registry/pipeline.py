@@ -54,7 +54,7 @@ _OF_TOOLS: Final = _MAYBE_DONE | {
     FailureCode.TOOL_ERROR,
 }
 """What a tool may say of itself; what it says otherwise is a failure of the tool."""
-_OF_SERVERS: Final = _OF_TOOLS | {FailureCode.UNAUTHORIZED, FailureCode.UNKNOWN_TOOL}
+_OF_SERVERS: Final = _OF_TOOLS.union(map(FailureCode, ("TOOL_CHANGED", "UNAUTHORIZED", "UNKNOWN_TOOL")))
 _MAX_KEY: Final = 200
 
 

@@ -17,6 +17,7 @@ from agent_resolver.core.spelling import are_twins
 from agent_resolver.core.unknown_scope import UnknownScope, unknown_scopes
 from agent_resolver.schema.agent_file import find_in_agent_file
 from agent_resolver.schema.explanation import EditKind, NearMiss, Rejection, Suggestion
+from agent_resolver.schema.issue import Issue
 from agent_resolver.schema.lockfile import LockedServer
 from agent_resolver.schema.tree import Node
 
@@ -62,7 +63,7 @@ def print_header(resolution: Resolution) -> None:
     out()
 
 
-def print_json(resolution: Resolution, settled: Sequence[Settled], inputs: Inputs) -> None:
+def print_json(resolution: Resolution, settled: Sequence[Settled], warnings: Sequence[Issue]) -> None:
     """The whole result as one JSON document."""
     lockfile = resolution.lockfile
     report = ResolveReport(
@@ -73,7 +74,7 @@ def print_json(resolution: Resolution, settled: Sequence[Settled], inputs: Input
         servers=lockfile.servers if lockfile else (),
         failed=tuple(unresolved(resolution)),
         diff=lock_diff(settled) or None,
-        warnings=tuple(map(issue_document, inputs.warnings)),
+        warnings=tuple(map(issue_document, warnings)),
         notes=tuple(notes_on(resolution)),
     )
     out_json(report)

@@ -16,8 +16,9 @@ from msgspec import structs
 
 from agent_resolver.cli.errors import Refusal, Usage
 from agent_resolver.cli.option import session_of
-from agent_resolver.cli.output import err, out, out_json, safe
+from agent_resolver.cli.output import condense, err, out, out_json, safe
 from agent_resolver.cli.progress import StatusLine, status_line
+from agent_resolver.core.admission import AdmissionCode
 from agent_resolver.core.count import counted
 from agent_resolver.core.shorten import shorten
 from agent_resolver.project.identity import caller_of
@@ -50,9 +51,10 @@ def run_list(options: argparse.Namespace) -> int:
             out_json(_listing_document(tools, options.tag))
         else:
             _print_listing(tools, options.tag)
-        return _err_problems(tools)
+            _err_changed(tools)
+        return err_problems(tools)
 
-    return _with_tools(options, work)
+    return with_tools(options, work)
 
 
 def run_show(options: argparse.Namespace) -> int:
@@ -63,9 +65,11 @@ def run_show(options: argparse.Namespace) -> int:
             found = await tools.registry.look_up(options.id, tools.context.run)
         refused = next((tool.why for tool in tools.registry.refused() if tool.id == options.id), None)
         if found is None and refused is not None:
-            raise Refusal(f"{options.id} is refused: {refused.code}: {refused.message}", refused.remedy)
+            refusal = Refusal(f"{options.id} is refused: {refused.code}: {refused.message}", refused.remedy)
+            refusal.details = refused.details
+            raise refusal
         if found is None:
-            _err_problems(tools)
+            err_problems(tools)
             raise Refusal(
                 f"Unknown tool: {options.id}",
                 _hint_at_similar(tools, options.id) or "list the tools with `agent tools list`",
@@ -76,7 +80,7 @@ def run_show(options: argparse.Namespace) -> int:
             _print_descriptor(found)
         return 0
 
-    return _with_tools(options, work, is_connected=False)
+    return with_tools(options, work, is_connected=False)
 
 
 def run_call(options: argparse.Namespace) -> int:
@@ -102,18 +106,23 @@ def run_call(options: argparse.Namespace) -> int:
             _err_outcome(outcome)
         return 0 if isinstance(outcome, Done) else 1
 
-    return _with_tools(options, work, is_connected=False, needs_caller=True)
+    return with_tools(options, work, is_connected=False, needs_caller=True)
 
 
-def _with_tools(
-    options: argparse.Namespace, work: Work, *, is_connected: bool = True, needs_caller: bool = False
+def with_tools(
+    options: argparse.Namespace,
+    work: Work,
+    *,
+    is_connected: bool = True,
+    needs_caller: bool = False,
+    opened: "Session | None" = None,
 ) -> int:
     """Do something with the tools; unless they are connected, only the server of a tool that is asked for is."""
     if not options.timeout > 0:
         raise Usage("`--timeout` must be more than 0 seconds")
 
     async def work_with_tools(session: "Session") -> int:
-        _end_on_sigterm()
+        end_on_sigterm()
         # To look at tools takes no right, and so no token.
         is_known = needs_caller or not session.has_issuer
         caller = await caller_of(session, options.token_file, session.environment) if is_known else ANONYMOUS
@@ -125,14 +134,14 @@ def _with_tools(
                 tools = await stack.enter_async_context(opening)
             return await work(tools)
 
-    with session_of(options) as session:
+    with opened or session_of(options) as session:
         try:
             return asyncio.run(work_with_tools(session))
         except asyncio.CancelledError:
             return 128 + signal.SIGTERM
 
 
-def _end_on_sigterm() -> None:
+def end_on_sigterm() -> None:
     """Whoever ends us ends the servers that we started: they have sessions of their own, and hear of nothing."""
     task = asyncio.current_task()
     with suppress(NotImplementedError):  # Windows has no such signal.
@@ -191,6 +200,7 @@ def _listing_document(tools: OpenTools, tag: str | None) -> dict[str, object]:
                 "code": tool.why.code,
                 "message": tool.why.message,
                 "remedy": tool.why.remedy,
+                **({"change": tool.why.details} if tool.why.details else {}),
             }
             for tool in tools.registry.refused()
         ],
@@ -240,7 +250,20 @@ def _print_descriptor(descriptor: Descriptor) -> None:
         out(f"    {safe(line)}")
 
 
-def _err_problems(tools: OpenTools) -> int:
+def _err_changed(tools: OpenTools) -> None:
+    """Warn of tools that are not what the lock pins, few of many."""
+    changed = [tool for tool in tools.registry.refused() if tool.why.code is AdmissionCode.TOOL_CHANGED]
+    shown, left_out = condense(changed, lambda _tool: None)
+    for tool in shown:
+        err(f"warning: {safe(tool.id)} is refused: {safe(tool.why.message)}")
+    if left_out:
+        err(f"… and {len(left_out[None])} more like these")
+    if changed:
+        err("hint: `agent tools accept` shows what changed, old against new")
+
+
+def err_problems(tools: OpenTools) -> int:
+    """Print why servers are not there; the exit code."""
     for server, problem in sorted(tools.servers.problems.items()):
         err(f"✗ {safe(f'{server}: {problem}')}")
         if isinstance(problem, ToolFailure) and problem.remedy:
