@@ -36,7 +36,9 @@ HEAD = """\
 ## Streams and environment
 
 Results go to stdout, errors, warnings and hints to stderr. Output is UTF-8 whatever the locale is. Colour is used on a
-terminal only. The exit code does not depend on how much of the output is read: `agent discover | head -1` exits 0.
+terminal only. There, connecting, indexing and calling that take longer than 0.3 seconds show one line on stderr, which
+is wiped afterwards; with `--json` they do not. The exit code does not depend on how much of the output is read: `agent
+discover | head -1` exits 0.
 Files are written whole or not at all, so `-` is refused as the name of one.
 
 | variable | effect |
@@ -97,12 +99,26 @@ that fails, it lists the servers that only unknown facts keep from serving it, w
 so; without one, the categories with the most incomplete servers. Writes nothing.
 
 Exits 0, whatever is missing; 1 if a file is invalid, 2 if one cannot be read.""",
+    "index probe": """\
+Starts or calls servers of the index and [asks for their tools](pins.md#probe-the-servers). Writes the digest of each
+definition and drafted scopes into the index, and the texts into `mcp.tools.json` beside it. It calls no tool. What a
+person stated is never replaced, nor is a pin without `--replace`.
+
+Exits 0; 1 if a server could not be asked or is not what is pinned, if the folder is not trusted, or if the index is
+invalid; 2 if it names no server or the index cannot be read.""",
+    "index sync": """\
+[Fetches](pins.md#fetch-sources) registries, files and repositories, and keeps what they say in `mcp.sources/` beside
+the index, with digests. The index itself is not touched: `agent index import` reads what is kept.
+
+Exits 0; 1 if a source could not be fetched, which keeps no other from being stored, or if the folder is not trusted; 2
+if it names nothing to fetch.""",
     "resolve": """\
 Chooses by [fixed rules](resolution.md) and writes [the lock](file-formats.md#agentslock), with `--explain` also
 [the explanation](file-formats.md#agentsresolutionjson). A failed resolution writes no lock, but does write the
 explanation if asked for. A file that `agent resolve` did not write, or that a newer version of it wrote, is
 [never overwritten](resolution.md#files-of-other-tools). Warnings about the agent file, such as a key that it does not
-know, go to stderr and change nothing else.
+know, and about chosen servers, such as a [package that is not pinned](pins.md#pin-the-packages), go to stderr and
+change nothing else; with `--strict` no lock is written while there is one.
 
 `--dry-run`, `--check` and `--locked` write nothing and exclude one another;
 [how the last two differ](ci.md#check-or-locked).
@@ -222,9 +238,10 @@ under which name.""",
     "tools list": """\
 [Verifies the lock](governed-tools.md#what-is-verified-first), connects every server in it, loads the
 [capabilities](capabilities.md) of the project, and prints the tools that may be called: those that
-[the lock opens](governed-tools.md#which-tools-are-open), and the capabilities. With `--json` also those that are
-refused, each with its [code](reason-codes.md#why-a-call-failed), and the servers that could not be reached. A project
-with capabilities needs no agent file; then there is no lock to look at. No token is needed.
+[the lock opens](governed-tools.md#which-tools-are-open), and the capabilities. Below them are those that are refused,
+each with its [code](reason-codes.md#why-a-call-failed); `--json` has the messages too, and the servers that could not
+be reached. With `--tag` no refused ones are printed. A project with capabilities needs no agent file; then there is no
+lock to look at. No token is needed.
 
 A lock that starts a command, settings that have credentials for its servers, and settings that name modules need a
 [trusted folder](governed-tools.md#trust-the-folder). `--timeout` is for each call of a server's tool and for each
@@ -238,6 +255,12 @@ limit and the JSON Schema of its arguments. With `--json` also the schema of its
 [everything that it declares](capabilities.md#what-is-declared).
 
 Exits 0; 1 if the tool is refused or unknown, or as `agent tools list`.""",
+    "tools accept": """\
+Connects the locked servers, and shows each tool that is [not what the lock pins](pins.md#a-changed-tool), old against
+new. If the operator agrees, at a terminal or with `--yes`, the new definitions go into the index and into
+`mcp.tools.json`. The lock is renewed by `agent resolve`.
+
+Exits 0, also if nothing changed; 1 if nothing was accepted, or as `agent tools list`.""",
     "tools call": """\
 Connects only the server that the tool belongs to, takes the call through [all its steps](calls.md#the-steps), and
 prints the structured result, or the content if there is none. With `--json` the result comes with its `status`, `done`,
@@ -248,7 +271,7 @@ prints the structured result, or the content if there is none. With `--json` the
 [token](identity.md#give-a-token).
 
 Exits 0 if the call is done; 1 if it failed or waits for something, with a [code](reason-codes.md#why-a-call-failed), or
-as `agent tools list`; 2 if the arguments are no JSON object.""",
+as `agent tools list`; 2 if the arguments are not a JSON object.""",
     "tools manifest": """\
 Lists the tools of [the project's own code](capabilities.md), sorted, as [a file to commit](manifest.md). It loads the
 modules, so the folder must be [trusted](threat-model.md#folder-trust). Without `--out` and `--check` it prints the
@@ -274,7 +297,7 @@ Prints [what waits](inbox.md) in the state of the project: its id, its state, it
 What waits for a secret that is there by now is [answered by that](inbox.md#answered-by-being-there). No token is
 needed.
 
-Exits 0, also if nothing waits; 2 if there is no state file.""",
+Exits 0, also if nothing waits; 2 if there is neither a state file nor a project.""",
     "inbox show": """\
 Prints all that is kept of one waiting thing. The arguments of a call are not kept: there is only
 [their digest](inbox.md#what-an-approver-sees).

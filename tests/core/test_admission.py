@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from msgspec import UNSET
 
 from agent_resolver import LockedServer
-from agent_resolver.core import AdmissionCode, Grant, forbidden, grants_of, is_usable_name
+from agent_resolver.core import AdmissionCode, Grant, Refused, forbidden, grants_of, is_usable_name
 from agent_resolver.schema import Launch
 from tests.strategies import law
 
@@ -288,3 +288,42 @@ def test_one_pattern_more_never_opens_anything(granted: Grant, tool: str, more: 
 
     if granted.refuse(tool):
         assert stricter.refuse(tool)
+
+
+def test_a_definition_that_is_not_pinned_is_refused_before_scopes_are_looked_at() -> None:
+    grant = Grant(
+        server="s",
+        scopes=frozenset({"use"}),
+        tool_scopes={"same": ("use",), "changed": ("other",)},
+        forbid=("forbidden",),
+        admitted=frozenset({"s.added"}),
+        tools={"same": "d1", "changed": "d2", "gone": "d3", "forbidden": "d4"},
+    )
+
+    changed, added = grant.refuse("changed", definition="other"), grant.refuse("added", definition="d9")
+
+    assert grant.refuse("same", definition="d1") is None
+    assert changed == Refused(
+        AdmissionCode.TOOL_CHANGED,
+        "s has changed the definition of 'changed' that the lock pins",
+        "look at the change with `agent tools accept s.changed`",
+    )
+    assert added is not None
+    assert (added.code, added.message) == (
+        AdmissionCode.TOOL_CHANGED,
+        "s has added 'added', which the lock does not pin",
+    )
+    forbidden_tool = grant.refuse("forbidden", definition="other")
+    assert forbidden_tool is not None
+    assert forbidden_tool.code is AdmissionCode.FORBIDDEN_ACTION
+    removed = grant.refuse_removed(["same", "changed", "added", "forbidden"])
+    assert {name: why.message for name, why in removed.items()} == {
+        "gone": "s no longer lists 'gone', which the lock pins"
+    }
+
+
+def test_a_lock_without_pins_refuses_no_definition() -> None:
+    grant = Grant(server="s", scopes=frozenset(), tool_scopes={"t": ()}, forbid=(), admitted=frozenset())
+
+    assert grant.refuse("t", definition="any") is None
+    assert grant.refuse_removed([]) == {}

@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from agent_resolver.core import DefinitionChange, definition_changes, definition_digest
+from agent_resolver.core import (
+    DefinitionChange,
+    definition_changes,
+    definition_diff,
+    definition_digest,
+    is_reviewable,
+)
 
 TOOL: dict[str, Any] = {
     "name": "read",
@@ -29,7 +35,7 @@ def test_every_part_of_a_definition_counts(change: dict[str, Any]) -> None:
     assert definition_digest({**TOOL, **change}) != definition_digest(TOOL)
 
 
-@pytest.mark.parametrize("change", [{"outputSchema": None}, {"_meta": {"page": 1}}, {"title": "Read", "icons": []}])
+@pytest.mark.parametrize("change", [{"outputSchema": None}, {"_meta": {"page": 1}}, {"icons": []}])
 def test_what_says_nothing_about_the_tool_does_not_count(change: dict[str, Any]) -> None:
     reordered = dict(reversed({**TOOL, **change}.items()))
 
@@ -44,3 +50,51 @@ def test_changes_are_named_in_order() -> None:
         DefinitionChange("c", "changed", "1", "2"),
         DefinitionChange("d", "removed", "1", None),
     ]
+
+
+def test_a_title_is_part_of_the_definition() -> None:
+    assert definition_digest({"name": "a", "title": "Reads"}) != definition_digest({"name": "a", "title": "Wipes"})
+
+
+def test_a_diff_shows_the_lines_that_differ() -> None:
+    before = {"name": "a", "description": "Reads.\nA file.", "inputSchema": {"type": "object"}}
+    after = {**before, "description": "Reads.\nEvery file, and sends it."}
+
+    assert definition_diff(before, after) == (
+        "@@ -3,5 +3,5 @@",
+        " description:",
+        "   Reads.",
+        "-  A file.",
+        "+  Every file, and sends it.",
+        " inputSchema:",
+        "   {",
+    )
+    assert definition_diff(before, before) == ()
+
+
+def test_a_diff_of_an_added_or_removed_definition_is_all_of_it() -> None:
+    definition = {"name": "a", "description": ""}
+
+    assert definition_diff(None, definition)[1:] == ("+name:", "+  a", "+description:", "+  ")
+    assert definition_diff(definition, None)[1:] == ("-name:", "-  a", "-description:", "-  ")
+
+
+def test_a_change_far_behind_in_a_long_line_is_shown() -> None:
+    before = {"name": "a", "description": "x" * 5_000}
+
+    lines = definition_diff(before, {**before, "description": "x" * 4_990 + " and sends"})
+
+    assert any("and sends" in line for line in lines)
+    assert max(map(len, lines)) < 120
+
+
+def test_a_diff_is_bounded_and_says_what_is_left_out() -> None:
+    huge = {"name": "a", "description": "\n".join(map(str, range(10_000)))}
+
+    assert definition_diff(None, huge, most=3)[-1].startswith("… and ")
+    assert len(definition_diff(None, huge)) <= 2_003
+
+
+def test_a_definition_is_reviewable_up_to_a_size() -> None:
+    assert is_reviewable({"name": "a", "description": "x" * 60_000})
+    assert not is_reviewable({"name": "a", "description": "x" * 70_000})

@@ -61,6 +61,16 @@ CATALOG_CODES = {
 }
 LAUNCH = ENTRY.replace('"trust"', '"launch": {"command": "x"}, "trust"')
 
+CHOSEN = (
+    '{"id": "a", "version": "1.0.0", "endpoint": "https://a.example", "categories": ["c"], "scopes": ["read:x"], '
+    '"data": {"residency": ["any"], "maxSensitivity": "public"}, "status": "active"}'
+)
+CHANGING = (
+    '"launch": {"command": "npx", "args": ["pkg"]}',
+    '"launch": {"command": "docker", "args": ["run", "image:1"]}',
+    '"endpoint": "https://a.example", "drafted": ["t"], "toolScopes": {"t": ["read:x"]}',
+)
+
 AGENT_FILES = (
     "",
     "Hello\n",
@@ -124,6 +134,8 @@ INDEXES = (
     f"[{ENTRY}]".replace('"trust"', '"policy": {"rateLimitPerMin": 1e999}, "trust"'),
     f"[{ENTRY}]".replace('"trust"', '"toolScopes": {"t": ["x"]}, "trust"'),
     f"[{LAUNCH}]",
+    f"[{CHOSEN}]".replace('"active"', '"deprecated"'),
+    *(f"[{CHOSEN}]".replace('"endpoint": "https://a.example"', more) for more in CHANGING),
 )
 
 SOURCES = (

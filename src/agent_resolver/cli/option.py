@@ -24,6 +24,8 @@ def add_command(commands: Commands, name: str, summary: str, examples: str) -> a
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    # The innermost command sets it last: the parser that knows the options that may follow.
+    parser.set_defaults(parser=parser)
     return parser
 
 
@@ -134,7 +136,13 @@ def session_here(options: argparse.Namespace) -> "Session":
     from agent_resolver.project.session import Session
 
     index = options.index or INDEX
-    return Session(AGENT_FILE, index, environment=os.environ, flags=tuple(options.settings))
+    return Session(
+        AGENT_FILE,
+        index,
+        environment=os.environ,
+        flags=tuple(options.settings),
+        trusts=getattr(options, "trust", False),
+    )
 
 
 def output_path(text: str) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from time import monotonic
 from typing import Any
 
@@ -13,9 +14,12 @@ import mcp_types
 import msgspec
 from msgspec import Struct
 
+from agent_resolver.connection.definition import definition_of, digest_of, with_change
 from agent_resolver.connection.mcp_connection import McpConnection
+from agent_resolver.connection.probe import printable
 from agent_resolver.connection.transport import Credentials, Surroundings, transport_of
-from agent_resolver.core.admission import MAX_TOOL_NAME, AdmissionCode, Grant, Refused, is_usable_name
+from agent_resolver.core.admission import AdmissionCode, Grant, Refused
+from agent_resolver.core.tool_id import is_usable_name
 from agent_resolver.registry.compiled_schema import compile_schema
 from agent_resolver.registry.errors import NeedsAction, ToolFailure, ToolIdConflict
 from agent_resolver.registry.registry import ToolRegistry
@@ -35,6 +39,8 @@ _MAX_SCHEMA_BYTES = 256 * 1024
 _MAX_DESCRIPTION = 4_000
 _MAX_NAMED = 100
 """How many tools of a list its record names."""
+_MAX_CHANGED = 20
+"""How many changed tools the record shows with their digests."""
 SECONDS_BETWEEN = 10.0
 """How long calls leave a server alone that was looked for in vain."""
 _FIRST_WAIT_SECONDS = 1.0
@@ -49,6 +55,8 @@ class ServerUse(Struct, frozen=True, kw_only=True):
     grant: Grant
     credentials: Credentials
     rate_limit_per_minute: float | None = None
+    definitions: Mapping[str, Mapping[str, Any]] = {}
+    """The texts that are kept of pinned definitions, by tool; they are only ever shown."""
 
     @property
     def name(self) -> str:
@@ -171,6 +179,18 @@ class ServerSource:
         if self._attempt is not None:
             await asyncio.wait([self._attempt])
 
+    def changed_definitions(self) -> dict[str, dict[str, Any] | None]:
+        """The tools of a connected server that are not what the lock pins; None for one that is gone."""
+        pinned = self.use.grant.tools
+        if pinned is None or not self.is_there:
+            return {}
+        connection = self.connection
+        # A name that is not usable, or is listed twice, is refused whatever is pinned.
+        usable = {name: tool for name, tool in connection.tools.items() if is_usable_name(name)}
+        listed = {name: definition_of(tool) for name, tool in usable.items() if digest_of(tool) != pinned.get(name)}
+        gone = pinned.keys() - connection.tools.keys() - connection.repeated
+        return {**listed, **dict.fromkeys(sorted(gone))}
+
     async def until_lost(self) -> None:
         """Wait until the server is not there, and withdraw its tools then."""
         if self._is_connecting and self._attempt is not None:
@@ -236,20 +256,32 @@ class ServerSource:
         use = self.use
         async with self._offering:  # What was listed later is offered later.
             listed = connection.tools
-            judged = {name: use.grant.refuse(name) or _refuse_unusable_schema(tool) for name, tool in listed.items()}
+            digests = {name: digest_of(tool) for name, tool in listed.items() if use.grant.tools is not None}
+            judged = {name: self._judge(tool, digests.get(name, "")) for name, tool in listed.items()}
             judged |= {name: use.grant.refuse(name, is_repeated=True) for name in connection.repeated}
-            await self._record_decisions(judged)
+            judged |= {name: self._with_change(name, why) for name, why in use.grant.refuse_removed(judged).items()}
+            # Also for a call that is on its way, and waits until the tools are listed again.
+            connection.closed = {name: _failure_of(refused) for name, refused in judged.items() if refused}
+            await self._record_decisions(judged, digests)
             if connection is not self._connection or not connection.is_there:
                 return
             seconds = self._around.call_seconds
             admitted = [tool for name, tool in sorted(listed.items()) if judged[name] is None]
             tools = [LockedTool(_descriptor_of(use, tool, seconds), tool.name, self) for tool in admitted]
-            refusals = {use.tool_id(_printable(name)): refused for name, refused in judged.items() if refused}
+            refusals = {use.tool_id(printable(name)): refused for name, refused in judged.items() if refused}
             self._registry.replace(self.name, tools, refusals)
 
-    async def _record_decisions(self, judged: Mapping[str, Refused | None]) -> None:
+    def _judge(self, tool: mcp_types.Tool, definition: str) -> Refused | None:
+        refused = self.use.grant.refuse(tool.name, definition=definition) or _refuse_unusable_schema(tool)
+        return self._with_change(tool.name, refused, tool)
+
+    def _with_change(self, name: str, refused: Refused | None, tool: mcp_types.Tool | None = None) -> Refused | None:
+        pinned = (self.use.grant.tools or {}).get(name)
+        return with_change(refused, self.use.definitions.get(name), pinned, tool)
+
+    async def _record_decisions(self, judged: Mapping[str, Refused | None], digests: Mapping[str, str]) -> None:
         """Record once for each list what is open and what is not, however often a server lists the same tools."""
-        body = _decisions_body(self.use.name, judged)
+        body = _decisions_body(self.use, judged, digests)
         if body["digest"] == self._recorded:
             return
         await append_record(self._store, Record(self._run, AuditKind.SERVER_TOOLS, body))
@@ -273,6 +305,11 @@ class LockedServers:
     def problems(self) -> dict[str, ToolFailure | NeedsAction]:
         """Why each server that was looked for is not there."""
         return {name: server.problem for name, server in sorted(self._servers.items()) if server.problem}
+
+    def changed_definitions(self) -> dict[str, dict[str, dict[str, Any] | None]]:
+        """The tools that are not what the lock pins, by server: their definition now, None for one that is gone."""
+        found = {name: server.changed_definitions() for name, server in sorted(self._servers.items())}
+        return {name: changed for name, changed in found.items() if changed}
 
     async def connect(self, run: str) -> None:
         """Connect all servers at the same time; a failure of one is no failure of another."""
@@ -318,26 +355,32 @@ def _note_seen(attempt: "asyncio.Task[None]") -> None:
         attempt.exception()
 
 
-def _decisions_body(server: str, judged: Mapping[str, Refused | None]) -> dict[str, object]:
+def _decisions_body(
+    use: ServerUse, judged: Mapping[str, Refused | None], digests: Mapping[str, str]
+) -> dict[str, object]:
     """What a record says about the tools of a server: all of them in numbers and a digest, and the first by name."""
     codes = {name: refused.code.value if refused else "ADMITTED" for name, refused in judged.items()}
-    decisions = sorted((code, _printable(name)) for name, code in codes.items())
+    decisions = sorted((code, printable(name)) for name, code in codes.items())
     named: dict[str, list[str]] = {}
     for code, name in decisions[:_MAX_NAMED]:
         named.setdefault(code, []).append(name)
     admitted = sum(code == "ADMITTED" for code in codes.values())
-    return {
-        "server": server,
+    pinned = use.grant.tools or {}
+    changed = {
+        printable(name): {"pinned": pinned.get(name), "found": digests.get(name)}
+        for name, code in sorted(codes.items())
+        if code == AdmissionCode.TOOL_CHANGED
+    }
+    body: dict[str, object] = {
+        "server": use.name,
         "admitted": admitted,
         "refused": len(judged) - admitted,
         "tools": named,
-        "digest": digest(decisions),
+        "digest": digest([*decisions, changed] if changed else decisions),
     }
-
-
-def _printable(name: str) -> str:
-    """The name of a tool, or something like it where that is too long or holds what cannot be printed."""
-    return name if is_usable_name(name) else f"{name[:MAX_TOOL_NAME].encode('unicode_escape').decode()}…"
+    if changed:
+        body["changed"] = dict(islice(changed.items(), _MAX_CHANGED))
+    return body
 
 
 def _descriptor_of(use: ServerUse, tool: mcp_types.Tool, seconds: float) -> Descriptor:
@@ -370,6 +413,10 @@ def _unusable_schema(schema: dict[str, Any]) -> str | None:
     except (ValueError, RecursionError) as error:
         return str(error).partition("\n")[0]
     return None
+
+
+def _failure_of(refused: Refused) -> ToolFailure:
+    return ToolFailure(FailureCode(refused.code.value), refused.message, refused.remedy)
 
 
 def _text_of(result: mcp_types.CallToolResult) -> str:

@@ -5,7 +5,7 @@ import contextvars
 import logging
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Self
 
@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from agent_resolver._version import __version__
 from agent_resolver.connection.http_client import MAX_ANSWER_BYTES, UnusableAnswer
+from agent_resolver.core.count import counted
 from agent_resolver.registry.errors import ToolFailure
 from agent_resolver.schema.outcome import FailureCode
 
@@ -83,6 +84,8 @@ class McpConnection:
         """The tools that the server lists once, by name."""
         self.repeated: frozenset[str] = frozenset()
         """The names that it lists more than once: no call could say which of the tools it means."""
+        self.closed: Mapping[str, ToolFailure] = {}
+        """The failures of calls to tools that may not be called, as far as the tools were judged."""
         self.on_change: Callable[[], Awaitable[None]] | None = None
         """Called when the tools were listed again, because the server said that they changed."""
 
@@ -205,6 +208,8 @@ class McpConnection:
         if request.tool not in self.tools:
             message = f"{self.name} no longer has `{request.tool}`"
             raise ToolFailure(FailureCode.UNKNOWN_TOOL, message, "list the tools again")
+        if failure := self.closed.get(request.tool):
+            raise failure
         # `Client.call_tool` would check the result against the server's own schema with patterns that can take for
         # ever, in the loop that every other call runs in; the registry checks it with ones that cannot.
         meta: Any = {"traceparent": request.traceparent} if request.traceparent else None
@@ -314,7 +319,7 @@ class McpConnection:
 
     def _no_answer(self, cause: BaseException, garbage: int) -> ToolFailure:
         if garbage:
-            message = f"{self.name} wrote {garbage} line(s) that are no messages of the protocol"
+            message = f"{self.name} wrote {counted(garbage, 'line')} outside the protocol"
             return ToolFailure(FailureCode.PROTOCOL_ERROR, message, "a server must log to stderr, not to stdout")
         if isinstance(cause, TimeoutError):
             return _Unanswered(FailureCode.TIMEOUT, f"{self.name} did not answer in time")

@@ -59,6 +59,9 @@ def transport_of(
         raise ToolFailure(FailureCode.SERVER_UNAVAILABLE, message, "start it yourself, and lock its `endpoint`")
     if entry.launch:
         return _stdio_transport(entry, entry.launch, around)
+    if entry.transport == "sse":
+        message = f"{entry.server_id} speaks the older protocol SSE, which is not spoken here"
+        raise ToolFailure(FailureCode.SERVER_UNAVAILABLE, message, "look for its address for Streamable HTTP")
     _check_endpoint(entry, credentials)
     headers, auth = _authentication_for(entry, scopes, credentials, around)
     # No request waits for longer than this, whatever it asks.

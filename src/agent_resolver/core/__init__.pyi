@@ -1,11 +1,9 @@
 from agent_resolver.core.admission import (
-    MAX_TOOL_NAME as MAX_TOOL_NAME,
     AdmissionCode as AdmissionCode,
     Grant as Grant,
     Refused as Refused,
     forbidden as forbidden,
     grants_of as grants_of,
-    is_usable_name as is_usable_name,
 )
 from agent_resolver.core.approval import (
     LIFETIME_MINUTES as LIFETIME_MINUTES,
@@ -43,11 +41,18 @@ from agent_resolver.core.catalog_pattern import (
     parts_of as parts_of,
 )
 from agent_resolver.core.choice import rejections as rejections
+from agent_resolver.core.chosen_notice import chosen_notices as chosen_notices
 from agent_resolver.core.constraint import (
     RunLimits as RunLimits,
     limits_of as limits_of,
     positions_of as positions_of,
     requirements_of as requirements_of,
+)
+from agent_resolver.core.count import counted as counted, plural as plural
+from agent_resolver.core.drafted_scope import (
+    draft_scopes as draft_scopes,
+    scope_subject as scope_subject,
+    with_pins as with_pins,
 )
 from agent_resolver.core.explanation_writer import explanation_json as explanation_json
 from agent_resolver.core.index_coverage import (
@@ -94,13 +99,35 @@ from agent_resolver.core.masking import (
     excerpt as excerpt,
     secret_fields as secret_fields,
 )
-from agent_resolver.core.notice import agent_file_notices as agent_file_notices, index_notices as index_notices
+from agent_resolver.core.notice import (
+    agent_file_notices as agent_file_notices,
+    index_notices as index_notices,
+    overlay_notices as overlay_notices,
+)
 from agent_resolver.core.overlay import (
     apply_overlay as apply_overlay,
     stated_facts as stated_facts,
     unused_patterns as unused_patterns,
 )
+from agent_resolver.core.package import (
+    Floating as Floating,
+    FloatingKind as FloatingKind,
+    Package as Package,
+    floating_reason as floating_reason,
+    package_of as package_of,
+    package_url as package_url,
+    packages_of as packages_of,
+    pinned_form as pinned_form,
+    read_package as read_package,
+)
 from agent_resolver.core.pattern import matches as matches
+from agent_resolver.core.permission_rule import (
+    BadRule as BadRule,
+    CallMatch as CallMatch,
+    FieldMatch as FieldMatch,
+    TextMatch as TextMatch,
+    parse_rule as parse_rule,
+)
 from agent_resolver.core.rate import (
     WINDOW_SECONDS as WINDOW_SECONDS,
     is_outside_window as is_outside_window,
@@ -170,9 +197,19 @@ from agent_resolver.core.star_match import (
 )
 from agent_resolver.core.suggested_edit import apply_edits as apply_edits, edited as edited
 from agent_resolver.core.tool_definition import (
+    MAX_DEFINITION_BYTES as MAX_DEFINITION_BYTES,
     DefinitionChange as DefinitionChange,
     definition_changes as definition_changes,
+    definition_diff as definition_diff,
     definition_digest as definition_digest,
+    definition_parts as definition_parts,
+    is_reviewable as is_reviewable,
+)
+from agent_resolver.core.tool_id import (
+    MAX_TOOL_ID as MAX_TOOL_ID,
+    MAX_TOOL_NAME as MAX_TOOL_NAME,
+    is_usable_name as is_usable_name,
+    tool_id_fault as tool_id_fault,
 )
 from agent_resolver.core.unknown_scope import UnknownScope as UnknownScope, unknown_scopes as unknown_scopes
 from agent_resolver.core.verification import (

@@ -1,15 +1,13 @@
 """Which tools of a locked server an agent may call: what the locked scopes open, less what it forbids."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
-from typing import Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from agent_resolver.core.pattern import matches
+from agent_resolver.core.tool_id import MAX_TOOL_NAME, is_usable_name, tool_id_fault
 from agent_resolver.schema.lockfile import LockedServer
-
-MAX_TOOL_NAME: Final = 128
 
 
 class AdmissionCode(StrEnum):
@@ -18,6 +16,7 @@ class AdmissionCode(StrEnum):
     FORBIDDEN_ACTION = "FORBIDDEN_ACTION"
     SCHEMA_UNUSABLE = "SCHEMA_UNUSABLE"
     SCOPE_NOT_LOCKED = "SCOPE_NOT_LOCKED"
+    TOOL_CHANGED = "TOOL_CHANGED"
     TOOL_ID_RESERVED = "TOOL_ID_RESERVED"
     TOOL_NAME_REPEATED = "TOOL_NAME_REPEATED"
     TOOL_NAME_UNUSABLE = "TOOL_NAME_UNUSABLE"
@@ -30,6 +29,8 @@ class Refused(Struct, frozen=True):
     code: AdmissionCode
     message: str
     remedy: str
+    details: tuple[str, ...] = ()
+    """More for the operator, such as what changed. Callers do not see it: it may quote a text that a server wrote."""
 
 
 class Grant(Struct, frozen=True, kw_only=True):
@@ -44,20 +45,30 @@ class Grant(Struct, frozen=True, kw_only=True):
     """Ids of tools that no tool map tells apart, and that the project admits by name."""
     nested: tuple[str, ...] = ()
     """Ids of other locked servers that begin with this server's id and a dot."""
+    tools: Mapping[str, str] | None = None
+    """The digest of the definition of each tool that the lock pins; None if it pins none."""
 
-    def refuse(self, tool: str, *, is_repeated: bool = False) -> Refused | None:
+    def refuse(self, tool: str, *, is_repeated: bool = False, definition: str = "") -> Refused | None:
         """Why `tool` of this server may not be called, or None when it may.
+
+        Args:
+            tool: The name of the tool.
+            is_repeated: True if the server lists the name more than once.
+            definition: The digest of the definition that the server gives now; empty if it has none.
 
         1. Its name must be one that people can read and that no other tool of the server has, and its id must not be
            one that belongs to another server.
         2. Nothing that matches `constraints.actions.forbid`, by the tool's name or by a scope that it needs.
-        3. A tool in the index's map needs all its scopes locked.
-        4. A tool that no map mentions could do anything: it must be admitted by name.
+        3. Where the lock pins definitions, the tool must have the one that is pinned.
+        4. A tool in the index's map needs all its scopes locked.
+        5. A tool that no map mentions could do anything: it must be admitted by name.
         """
         if refused := self._unusable_name(tool, is_repeated=is_repeated):
             return refused
         needed = self.tool_scopes.get(tool)
         if refused := forbidden((tool, f"{self.server}.{tool}", *(needed or ())), self.forbid):
+            return refused
+        if refused := self._changed_definition(tool, definition):
             return refused
         if needed is not None:
             return self._missing_scopes(needed)
@@ -76,6 +87,12 @@ class Grant(Struct, frozen=True, kw_only=True):
                 f"A name of a tool has 1 to {MAX_TOOL_NAME} characters that can be printed",
                 "ask the operator of the server to rename it",
             )
+        if fault := tool_id_fault(f"{self.server}.{tool}"):
+            return Refused(
+                AdmissionCode.TOOL_NAME_UNUSABLE,
+                f"With the id of its server before it, {fault}",
+                "lock the server under a shorter id",
+            )
         if is_repeated:
             return Refused(
                 AdmissionCode.TOOL_NAME_REPEATED,
@@ -91,6 +108,30 @@ class Grant(Struct, frozen=True, kw_only=True):
             "rename the tool, or lock the other server under another id",
         )
 
+    def refuse_removed(self, listed: Collection[str]) -> dict[str, Refused]:
+        """The pinned tools that the server does not list any longer."""
+        removed = (tool for tool in sorted(self.tools or ()) if tool not in listed)
+        return {
+            tool: Refused(
+                AdmissionCode.TOOL_CHANGED,
+                f"{self.server} no longer lists '{tool}', which the lock pins",
+                self._how_to_accept(tool),
+            )
+            for tool in removed
+        }
+
+    def _changed_definition(self, tool: str, definition: str) -> Refused | None:
+        if self.tools is None or self.tools.get(tool) == definition:
+            return None
+        if tool in self.tools:
+            message = f"{self.server} has changed the definition of '{tool}' that the lock pins"
+            return Refused(AdmissionCode.TOOL_CHANGED, message, self._how_to_accept(tool))
+        unknown = f"{self.server} has added '{tool}', which the lock does not pin"
+        return Refused(AdmissionCode.TOOL_CHANGED, unknown, self._how_to_accept(tool))
+
+    def _how_to_accept(self, tool: str) -> str:
+        return f"look at the change with `agent tools accept {self.server}.{tool}`"
+
     def _missing_scopes(self, needed: Iterable[str]) -> Refused | None:
         missing = [scope for scope in sorted(needed) if scope not in self.scopes]
         if not missing:
@@ -100,11 +141,6 @@ class Grant(Struct, frozen=True, kw_only=True):
             f"It needs scopes that are not locked: {', '.join(missing)}",
             "add them to the requirement's `permissions` in the agent file, and resolve again",
         )
-
-
-def is_usable_name(tool: str) -> bool:
-    """True if the name of a tool can be shown to people and kept in records."""
-    return 0 < len(tool) <= MAX_TOOL_NAME and tool.isprintable()
 
 
 def forbidden(names: Iterable[str], forbid: Iterable[str]) -> Refused | None:
@@ -134,6 +170,7 @@ def grants_of(entries: Iterable[LockedServer], forbid: tuple[str, ...], admitted
             tool_scopes=entry.tool_scopes or {},
             forbid=forbid,
             admitted=by_name,
+            tools=None if entry.tools is UNSET else entry.tools,
             nested=tuple(other for other in server_ids if other.startswith(f"{entry.server_id}.")),
         )
     return grants

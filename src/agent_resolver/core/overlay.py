@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from agent_resolver.core.pattern import matches
+from agent_resolver.core.star_match import parts_match
 from agent_resolver.schema.errors import InvalidOverlay
 from agent_resolver.schema.index import Server
 from agent_resolver.schema.issue import Issue, IssueCode
@@ -67,13 +68,13 @@ def apply_overlay(servers: Iterable[Server], overlay: Overlay, tree: Node) -> tu
         InvalidOverlay: With every contradiction in it.
     """
     synonyms = _synonyms(overlay)
-    starred = [pattern for pattern in overlay.servers if "*" in pattern]
+    starred = [(pattern, tuple(pattern.split("*"))) for pattern in overlay.servers if "*" in pattern]
     # Many servers fit the same few patterns, and what these say together is worked out once.
     combined: dict[tuple[str, ...], _LaidFacts] = {}
     result: list[Server] = []
     issues: dict[tuple[str | int, ...], Issue] = {}
     for server in servers:
-        fitting = tuple(pattern for pattern in starred if matches(pattern, server.id))
+        fitting = tuple([pattern for pattern, parts in starred if parts_match(parts, server.id)])
         if server.id in overlay.servers:
             fitting = (server.id, *fitting)
         if fitting not in combined:
@@ -82,7 +83,8 @@ def apply_overlay(servers: Iterable[Server], overlay: Overlay, tree: Node) -> tu
             except InvalidOverlay as error:
                 issues.setdefault(error.issues[0].at, error.issues[0])
                 continue
-        result.append(_with_categories(_with_facts(server, combined[fitting]), synonyms))
+        changed = _with_facts(server, combined[fitting])
+        result.append(_with_categories(changed, synonyms) if synonyms else changed)
     if issues:
         raise InvalidOverlay([_place_issue(issue, tree) for issue in issues.values()])
     return tuple(result)

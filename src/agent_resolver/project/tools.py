@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import secrets
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -15,6 +14,7 @@ from agent_resolver.connection.transport import Credentials, Surroundings
 from agent_resolver.core.admission import forbidden, grants_of
 from agent_resolver.project.capability import load_capabilities
 from agent_resolver.project.config import ServerAccess
+from agent_resolver.project.definition import kept_definitions
 from agent_resolver.project.errors import LockRefused, UntrustedFolder
 from agent_resolver.project.session import Session
 from agent_resolver.registry.inbox import Inbox
@@ -69,7 +69,7 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
         seconds: How long a call of a locked server may take.
         verbose: True to show what launched servers log.
     """
-    context = CallContext(run=secrets.token_hex(16), trace_id=secrets.token_hex(16), caller=caller)
+    context = CallContext.for_caller(caller)
     has_modules = bool(session.config.tools.modules)
     # Before there is any state: without an agent file, or with one that is wrong, there is nothing to keep.
     forbid = session.limits.forbid if session.has_agent or not has_modules else ()
@@ -78,7 +78,7 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
         session.agent  # noqa: B018 - read for its errors
     telemetry = open_telemetry(session.environment, app_id=session.app_id)
     store = session.store
-    with _closing_telemetry(telemetry), _log_of_servers(verbose=verbose) as errors:
+    with _closing_telemetry(telemetry), log_of_servers(verbose=verbose) as errors:
         capabilities = await _vouched_for(session, context.run, has_lock=has_lock)
         if has_lock:
             agent = f"{session.agent.name}@{session.agent.version}"
@@ -167,7 +167,7 @@ def _closing_telemetry(telemetry: Any) -> Iterator[None]:  # noqa: ANN401 - as a
 
 
 @contextmanager
-def _log_of_servers(*, verbose: bool) -> Iterator[TextIO]:
+def log_of_servers(*, verbose: bool) -> Iterator[TextIO]:
     """Where launched servers log: to a person who asked for it, or nowhere."""
     if verbose:
         yield sys.stderr
@@ -182,18 +182,21 @@ def _server_uses(session: Session) -> list[ServerUse]:
     grants = grants_of(entries, session.limits.forbid, session.config.tools.admit)
     limits = {str(server): server.rate_limit_per_minute for server in session.servers}
     by_name = {f"{entry.server_id}@{entry.version}": entry for entry in entries}
+    kept = kept_definitions(session.index_path) if any(entry.tools for entry in entries) else {}
     return [
         ServerUse(
             entry=entry,
             grant=grants[name],
-            credentials=_credentials_of(session.config.servers.get(entry.server_id, ServerAccess())),
+            credentials=credentials_of(session.config.servers.get(entry.server_id, ServerAccess())),
             rate_limit_per_minute=limits[name],
+            definitions=kept.get(name, {}),
         )
         for name, entry in sorted(by_name.items())
     ]
 
 
-def _credentials_of(access: ServerAccess) -> Credentials:
+def credentials_of(access: ServerAccess) -> Credentials:
+    """The credentials that the settings name for a server."""
     oauth = access.oauth
     return Credentials(
         token_env=access.token_env or None,

@@ -48,6 +48,7 @@ from agent_resolver.schema.descriptor import (
 from agent_resolver.schema.errors import (
     EditedManifest as EditedManifest,
     InvalidAgentFile as InvalidAgentFile,
+    InvalidDefinitions as InvalidDefinitions,
     InvalidIndex as InvalidIndex,
     InvalidInput as InvalidInput,
     InvalidLockfile as InvalidLockfile,
@@ -68,8 +69,10 @@ from agent_resolver.schema.explanation import (
     Selection as Selection,
     Suggestion as Suggestion,
 )
+from agent_resolver.schema.foreign_error import describe_exception as describe_exception
 from agent_resolver.schema.format_schema import FORMATS as FORMATS, json_schema as json_schema
 from agent_resolver.schema.front_matter import Document as Document, split as split
+from agent_resolver.schema.frozen import freeze as freeze, freeze_fields as freeze_fields
 from agent_resolver.schema.governing_key import (
     ALLOW_LISTS as ALLOW_LISTS,
     DENY_LISTS as DENY_LISTS,
@@ -89,6 +92,7 @@ from agent_resolver.schema.index import (
     ServerTrust as ServerTrust,
     server_of as server_of,
 )
+from agent_resolver.schema.index_edit import entry_documents as entry_documents, with_entries as with_entries
 from agent_resolver.schema.index_fast import (
     CHUNK as CHUNK,
     count_keys as count_keys,
@@ -99,15 +103,20 @@ from agent_resolver.schema.index_reader import (
     read_index as read_index,
     unremarkable_index as unremarkable_index,
 )
-from agent_resolver.schema.index_tree import entry_trees as entry_trees
+from agent_resolver.schema.index_tree import entry_spans as entry_spans, entry_trees as entry_trees
 from agent_resolver.schema.issue import (
     Issue as Issue,
     IssueCode as IssueCode,
     Severity as Severity,
     only_errors as only_errors,
+    only_warnings as only_warnings,
 )
 from agent_resolver.schema.json_reader import read_json as read_json
 from agent_resolver.schema.json_tree import parse_json as parse_json, parse_json_at as parse_json_at
+from agent_resolver.schema.kept_definition import (
+    DEFINITIONS_NAME as DEFINITIONS_NAME,
+    parse_definitions as parse_definitions,
+)
 from agent_resolver.schema.ledger import Begun as Begun, Ending as Ending, LedgerEntry as LedgerEntry, Start as Start
 from agent_resolver.schema.limit import (
     MAX_AGENT_FILE_BYTES as MAX_AGENT_FILE_BYTES,

@@ -4,6 +4,7 @@ ResolverError
 ├── EditedManifest        a manifest whose digest does not fit
 └── InvalidInput          the content is refused; holds every issue
     ├── InvalidAgentFile
+    ├── InvalidDefinitions
     ├── InvalidIndex
     ├── InvalidLockfile
     └── InvalidManifest
@@ -42,6 +43,10 @@ class InvalidInput(ResolverError):
 
 class InvalidAgentFile(InvalidInput):
     """The front matter of an agent file does not follow its schema."""
+
+
+class InvalidDefinitions(InvalidInput):
+    """The file of kept tool definitions does not follow its format."""
 
 
 class InvalidIndex(InvalidInput):

@@ -21,6 +21,8 @@ class IssueCode(StrEnum):
     BYTE_ORDER_MARK = "byte-order-mark"
     CONTRADICTION = "contradiction"
     CONTROL_CHARACTER = "control-character"
+    DEPRECATED_SERVER = "deprecated-server"
+    DRAFTED_SCOPES = "drafted-scopes"
     DUPLICATE_KEY = "duplicate-key"
     DUPLICATE_SERVER = "duplicate-server"
     DUPLICATE_SCOPE = "duplicate-scope"
@@ -28,6 +30,7 @@ class IssueCode(StrEnum):
     ENCODING = "encoding"
     ENDPOINT_CONFLICT = "endpoint-conflict"
     ENDPOINT_NOT_URL = "endpoint-not-url"
+    FLOATING_PACKAGE = "floating-package"
     FORBIDDEN_SCOPE = "forbidden-scope"
     FRONT_MATTER = "front-matter"
     FRONT_MATTER_REPAIRED = "front-matter-repaired"
@@ -47,6 +50,7 @@ class IssueCode(StrEnum):
     SECRET = "secret"  # noqa: S105 - the name of a fault
     SEPARATOR = "separator"
     SYNTAX = "syntax"
+    TAG_WITHOUT_DIGEST = "tag-without-digest"
     UNKNOWN_AGENT = "unknown-agent"
     UNKNOWN_FORMAT = "unknown-format"
     UNKNOWN_KEY = "unknown-key"
@@ -79,6 +83,11 @@ class Issue(Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"
+
+
+def only_warnings(issues: Iterable[Issue]) -> tuple[Issue, ...]:
+    """The issues that a strict command refuses besides errors."""
+    return tuple(issue for issue in issues if issue.severity is Severity.WARNING)
 
 
 def only_errors(issues: Iterable[Issue]) -> list[Issue]:

@@ -221,6 +221,8 @@ def change(arguments: Message) -> Message:
     """Take tools away and add new ones, then say so."""
     for name in arguments.get("remove", ()):
         tools.pop(name, None)
+    for name, text in arguments.get("describe", {}).items():
+        tools[name] = {**tools[name], "description": text}
     for name in arguments.get("add", ()):
         tools[name] = {"name": name, "description": "New.", "inputSchema": ANYTHING}
         calls[name] = echo_again
@@ -303,6 +305,17 @@ def odd_schemas() -> None:
         calls[name] = echo_again
 
 
+def define_tools(changes: dict[str, Message | None]) -> None:
+    """Change parts of definitions, add tools that echo, and take away those whose definition is null."""
+    for name, parts in changes.items():
+        if parts is None:
+            tools.pop(name, None)
+            continue
+        known = tools.get(name, {"name": name, "description": "New.", "inputSchema": ANYTHING})
+        tools[name] = {**known, **parts}
+        calls.setdefault(name, echo_again)
+
+
 def answer(request: Message) -> Message:
     """The result of a request, or its error under `error`."""
     parameters = request.get("params") or {}
@@ -350,6 +363,8 @@ def start() -> None:
         detached()
     if "odd-schemas" in STARTS:
         odd_schemas()
+    if Path("definitions.json").exists():
+        define_tools(json.loads(Path("definitions.json").read_text()))
     if STARTS & {"hang", "only-garbage"}:
         for_ever()
 

@@ -2,10 +2,12 @@
 
 import argparse
 import os
+from collections.abc import Sequence
 
 from agent_resolver.cli.artifact import Artifact, Settled, Status, lock_status
-from agent_resolver.cli.errors import Usage
-from agent_resolver.cli.input import INDEX, load
+from agent_resolver.cli.chosen import chosen_issues
+from agent_resolver.cli.errors import InvalidFile, InvalidFiles, Usage
+from agent_resolver.cli.input import AGENT_FILE_LABEL, INDEX, INDEX_LABEL, load
 from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json, add_workspace, output_path
 from agent_resolver.cli.output import err_warnings
 from agent_resolver.cli.resolve.report import print_header, print_json, print_text
@@ -13,6 +15,7 @@ from agent_resolver.cli.resolved_at import resolved_at
 from agent_resolver.core.explanation_writer import explanation_json
 from agent_resolver.core.resolution import Resolution, resolve
 from agent_resolver.schema.artifact_path import explanation_path_of, lock_path_of
+from agent_resolver.schema.issue import Issue, only_warnings
 from agent_resolver.schema.lockfile import Lockfile, to_json
 from agent_resolver.storage.file import Batch
 
@@ -21,6 +24,7 @@ _EXAMPLES = """\
   agent resolve --explain -o ./lockfiles/agents.lock --explain-output ./audit/resolution.json
   agent resolve -i servers-prod.json --dry-run
   agent resolve --check              in CI: exit 1 with a diff if the lock would change
+  agent resolve --strict             no lock while a chosen server starts a package that is not pinned
   agent resolve --locked             in CI: exit 1 if the lock is missing or stale
   agent resolve --workspace          every agent file below this folder, one read of the index
 """
@@ -48,7 +52,12 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "--all",
         action="store_true",
-        help="show every requirement and rejection of a failure, also where many are alike",
+        help="show every warning, and every requirement and rejection of a failure, also where many are alike",
+    )
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="write no lock while there is a warning, such as a chosen server whose package is not pinned",
     )
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--dry-run", action="store_true", help="write nothing, say what would be written")
@@ -71,18 +80,35 @@ def run(options: argparse.Namespace) -> int:
 
         return run_workspace(options)
     instant = resolved_at(options.resolved_at)
-    inputs = load(options.agents, options.index or INDEX)
+    index = options.index or INDEX
+    inputs = load(options.agents, index)
     resolution = resolve(inputs.agent, inputs.servers, resolved_at=instant)
+    chosen = chosen_issues(inputs.index, inputs.servers, [resolution])
+    if options.strict:
+        _refuse_warnings(options.agents, inputs.warnings, index, chosen)
     if not options.json:
-        err_warnings(options.agents, inputs.warnings)
+        err_warnings(options.agents, inputs.warnings, shows_all=options.all)
+        err_warnings(index, chosen, shows_all=options.all)
         print_header(resolution)
     with Batch() as batch:
         settled = settle(resolution, options.agents, options, batch)
     if options.json:
-        print_json(resolution, settled, inputs)
+        print_json(resolution, settled, (*inputs.warnings, *chosen))
     else:
         print_text(resolution, settled, inputs, options)
     return 0 if resolution.success and not any(file.status.is_refusal for file in settled) else 1
+
+
+def _refuse_warnings(agent_path: str, of_agent: Sequence[Issue], index_path: str, of_index: Sequence[Issue]) -> None:
+    """Stop before anything is written while there is a warning.
+
+    Raises:
+        InvalidFiles: With every warning as an error.
+    """
+    found = ((AGENT_FILE_LABEL, agent_path, of_agent), (INDEX_LABEL, index_path, of_index))
+    files = [InvalidFile(label, path, only_warnings(issues)) for label, path, issues in found]
+    if refused := [file for file in files if file.issues]:
+        raise InvalidFiles(refused)
 
 
 def settle(resolution: Resolution, agent_path: str, options: argparse.Namespace, batch: Batch) -> list[Settled]:

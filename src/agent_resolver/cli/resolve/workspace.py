@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct
 
 from agent_resolver.cli.artifact import Settled, Status
+from agent_resolver.cli.chosen import chosen_issues
 from agent_resolver.cli.errors import Refusal
-from agent_resolver.cli.input import load_servers, warnings_of
+from agent_resolver.cli.input import load_servers, read_index_bytes, warnings_of
 from agent_resolver.cli.option import workspace_of
 from agent_resolver.cli.output import err, err_faults, err_warnings, issue_document, out, out_json, out_text, safe
 from agent_resolver.cli.progress import shown_progress
@@ -23,10 +24,12 @@ from agent_resolver.cli.resolve.report import (
     unresolved,
 )
 from agent_resolver.cli.resolved_at import resolved_at
+from agent_resolver.core.chosen_notice import chosen_notices
+from agent_resolver.core.count import counted
 from agent_resolver.core.resolution import Resolution, resolver
 from agent_resolver.project.workspace import Member, members
 from agent_resolver.schema.agent_file import AgentFile
-from agent_resolver.schema.issue import only_errors
+from agent_resolver.schema.issue import only_errors, only_warnings
 from agent_resolver.storage.errors import FileError
 from agent_resolver.storage.file import Batch
 
@@ -66,14 +69,18 @@ class Outcome(Struct, frozen=True):
 def run_workspace(options: argparse.Namespace) -> int:
     """Resolve every agent file and report all of them, whatever became of each."""
     folder, index = workspace_of(options, "output", "explain_output")
-    resolve = resolver(load_servers(index), resolved_at=resolved_at(options.resolved_at))
+    content = read_index_bytes(index)
+    servers = load_servers(index, content)
+    resolve = resolver(servers, resolved_at=resolved_at(options.resolved_at))
     if not options.json:
         out(f"Resolving the agent files below `{folder}`...")
         out()
     outcomes = list(shown_progress(_resolve_members(folder, options, resolve), "Resolving agent files:"))
+    chosen = chosen_issues(content, servers, [outcome.resolution for outcome in outcomes if outcome.resolution])
     if options.json:
-        out_json(_workspace_document(outcomes))
+        out_json({**_workspace_document(outcomes), "warnings": list(map(issue_document, chosen))})
     else:
+        err_warnings(index, chosen, shows_all=options.all)
         _print_outcomes(outcomes, shows_all=options.all)
     return 0 if all(outcome.success for outcome in outcomes) else 1
 
@@ -91,11 +98,23 @@ def _resolve_members(
 def _settle_member(member: Member, resolution: Resolution | None, options: argparse.Namespace, batch: Batch) -> Outcome:
     if resolution is None:
         return Outcome(member)
+    if options.strict and (warnings := _warnings_about(member, resolution)):
+        return Outcome(member, resolution, problem=f"{member.path}: `--strict` refuses {warnings}")
     try:
         return Outcome(member, resolution, settle(resolution, member.path, options, batch))
     except (Refusal, FileError) as error:
         advice = "; move the file away" if isinstance(error, Refusal) else ""
         return Outcome(member, resolution, problem=f"{error}{advice}")
+
+
+def _warnings_about(member: Member, resolution: Resolution) -> str:
+    """How many warnings there are about an agent file and the servers chosen for it; empty if there are none."""
+    chosen = (choice.server for choice in resolution.choices if choice.server)
+    of_servers = only_warnings(chosen_notices(resolution.servers, chosen))
+    count = len(of_servers) + len(warnings_of(member.reading))
+    if not count:
+        return ""
+    return "1 warning" if count == 1 else f"{count} warnings"
 
 
 def _print_outcomes(outcomes: Sequence[Outcome], *, shows_all: bool) -> None:
@@ -137,7 +156,7 @@ def _summarize_outcomes(outcomes: Sequence[Outcome]) -> str:
         counts[outcome.status] = counts.get(outcome.status, 0) + 1
     listed = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
     sign = "✓" if all(outcome.success for outcome in outcomes) else "✗"
-    return f"{sign} {len(outcomes)} agent file(s): {listed}"
+    return f"{sign} {counted(len(outcomes), 'agent file')}: {listed}"
 
 
 def _workspace_document(outcomes: Sequence[Outcome]) -> dict[str, object]:

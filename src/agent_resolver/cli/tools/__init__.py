@@ -32,6 +32,13 @@ _CALL_EXAMPLES = """\
   agent tools call notes.read_note '{"name": "welcome"}'
   echo '{"name": "welcome"}' | agent tools call notes.read_note -
 """
+_ACCEPT_EXAMPLES = """\
+  agent tools accept                 every change, old against new; asks before it writes anything
+  agent tools accept notes           those of one server
+  agent tools accept notes.read_note notes.find --yes
+
+What is accepted goes into the index. The lock governs: renew it with `agent resolve`.
+"""
 _MANIFEST_EXAMPLES = """\
   agent tools manifest | jq '.tools[].id'
   agent tools manifest --out tools.manifest.json
@@ -60,7 +67,7 @@ _CERTIFY_EXAMPLES = """\
 
 def add_to(commands: Commands) -> None:
     """Declare the commands."""
-    group = add_group(commands, "tools", "list, show, call and certify the tools of an agent", _EXAMPLES)
+    group = add_group(commands, "tools", "list, show, call, accept and certify the tools of an agent", _EXAMPLES)
     listing = add_command(group, "list", "list the tools that the agent may call", _LIST_EXAMPLES)
     show = add_command(group, "show", "show what a tool takes and where it comes from", _SHOW_EXAMPLES)
     call = add_command(group, "call", "call a tool and print its result", _CALL_EXAMPLES)
@@ -70,7 +77,11 @@ def add_to(commands: Commands) -> None:
     call.add_argument("--trace-id", metavar="HEX", help="go on with this trace, as after an approval")
     call.add_argument("--key", metavar="TEXT", help="make it the same call as others with this key: it is done once")
     call.add_argument("arguments", metavar="JSON", help="the arguments as a JSON object, or - to read them from stdin")
-    for parser, run in ((listing, "run_list"), (show, "run_show"), (call, "run_call")):
+    accept = add_command(group, "accept", "review tools that a server has changed, and pin them", _ACCEPT_EXAMPLES)
+    accept.add_argument("names", metavar="SERVER[.TOOL]", nargs="*", help="only these servers or tools (default: all)")
+    accept.add_argument("--yes", action="store_true", help="accept without being asked")
+    runs = ((listing, "run_list"), (show, "run_show"), (call, "run_call"), (accept, "run_accept"))
+    for parser, run in runs:
         add_governed(parser)
         parser.add_argument(
             "--timeout", type=float, default=60.0, metavar="SECONDS", help="how long a server may take (default: 60)"
@@ -115,5 +126,6 @@ def _run_on_code(options: argparse.Namespace) -> int:
 
 def _run_on_session(options: argparse.Namespace) -> int:
     # The MCP SDK takes half a second to import: only who calls tools pays for it.
-    run = getattr(import_module("agent_resolver.cli.tools.execution"), options.tools_command)
+    module = "accept" if options.tools_command == "run_accept" else "execution"
+    run = getattr(import_module(f"agent_resolver.cli.tools.{module}"), options.tools_command)
     return int(run(options))

@@ -7,7 +7,8 @@ import re
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import AsyncExitStack, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,7 +16,11 @@ from msgspec import structs
 
 from agent_resolver.cli.errors import Refusal, Usage
 from agent_resolver.cli.option import session_of
-from agent_resolver.cli.output import err, out, out_json, safe
+from agent_resolver.cli.output import condense, err, out, out_json, safe
+from agent_resolver.cli.progress import StatusLine, status_line
+from agent_resolver.core.admission import AdmissionCode
+from agent_resolver.core.count import counted
+from agent_resolver.core.shorten import shorten
 from agent_resolver.project.identity import caller_of
 from agent_resolver.project.tools import OpenTools, open_tools
 from agent_resolver.registry.errors import ToolFailure
@@ -32,36 +37,39 @@ if TYPE_CHECKING:
     from agent_resolver.project.session import Session
 
 _MAX_ARGUMENT_BYTES = 4 * 1024 * 1024
+_MOST_CHARACTERS = 100
+"""Of the description of a tool in a listing."""
 
 Work = Callable[[OpenTools], Awaitable[int]]
 
 
 def run_list(options: argparse.Namespace) -> int:
-    """Print every tool that may be called; the refused ones only in JSON."""
+    """Print the tools that may be called, then those that are refused, with the code of each refusal."""
 
     async def work(tools: OpenTools) -> int:
         if options.json:
             out_json(_listing_document(tools, options.tag))
         else:
-            for descriptor in tools.registry.list(options.tag):
-                out(_render_descriptor_line(descriptor))
-            if refused := tools.registry.refused():
-                err(f"hint: {len(refused)} tool(s) are refused; `agent tools list --json` says why")
-        return _err_problems(tools)
+            _print_listing(tools, options.tag)
+            _err_changed(tools)
+        return err_problems(tools)
 
-    return _with_tools(options, work)
+    return with_tools(options, work)
 
 
 def run_show(options: argparse.Namespace) -> int:
     """Print one descriptor."""
 
     async def work(tools: OpenTools) -> int:
-        found = await tools.registry.look_up(options.id, tools.context.run)
+        with status_line(f"Connecting the server of {options.id}", is_shown=_has_status(options)):
+            found = await tools.registry.look_up(options.id, tools.context.run)
         refused = next((tool.why for tool in tools.registry.refused() if tool.id == options.id), None)
         if found is None and refused is not None:
-            raise Refusal(f"{options.id} is refused: {refused.code}: {refused.message}", refused.remedy)
+            refusal = Refusal(f"{options.id} is refused: {refused.code}: {refused.message}", refused.remedy)
+            refusal.details = refused.details
+            raise refusal
         if found is None:
-            _err_problems(tools)
+            err_problems(tools)
             raise Refusal(
                 f"Unknown tool: {options.id}",
                 _hint_at_similar(tools, options.id) or "list the tools with `agent tools list`",
@@ -72,7 +80,7 @@ def run_show(options: argparse.Namespace) -> int:
             _print_descriptor(found)
         return 0
 
-    return _with_tools(options, work, is_connected=False)
+    return with_tools(options, work, is_connected=False)
 
 
 def run_call(options: argparse.Namespace) -> int:
@@ -83,9 +91,10 @@ def run_call(options: argparse.Namespace) -> int:
 
     async def work(tools: OpenTools) -> int:
         trace_id = options.trace_id or tools.context.trace_id
-        context = structs.replace(tools.context, trace_id=trace_id, key=options.key, progress=_show_progress)
-        # What a tool prints is not its result.
-        with redirect_stdout(sys.stderr):
+        with status_line(f"Calling {options.id}", is_shown=_has_status(options)) as status:
+            context = structs.replace(
+                tools.context, trace_id=trace_id, key=options.key, progress=partial(_show_progress, status, options.id)
+            )
             outcome = await tools.registry.call(options.id, arguments, context)
         if isinstance(outcome, Failed) and outcome.code is FailureCode.UNKNOWN_TOOL:
             outcome = structs.replace(outcome, remedy=_hint_at_similar(tools, options.id) or outcome.remedy)
@@ -97,35 +106,42 @@ def run_call(options: argparse.Namespace) -> int:
             _err_outcome(outcome)
         return 0 if isinstance(outcome, Done) else 1
 
-    return _with_tools(options, work, is_connected=False, needs_caller=True)
+    return with_tools(options, work, is_connected=False, needs_caller=True)
 
 
-def _with_tools(
-    options: argparse.Namespace, work: Work, *, is_connected: bool = True, needs_caller: bool = False
+def with_tools(
+    options: argparse.Namespace,
+    work: Work,
+    *,
+    is_connected: bool = True,
+    needs_caller: bool = False,
+    opened: "Session | None" = None,
 ) -> int:
     """Do something with the tools; unless they are connected, only the server of a tool that is asked for is."""
     if not options.timeout > 0:
         raise Usage("`--timeout` must be more than 0 seconds")
 
     async def work_with_tools(session: "Session") -> int:
-        _end_on_sigterm()
+        end_on_sigterm()
         # To look at tools takes no right, and so no token.
         is_known = needs_caller or not session.has_issuer
         caller = await caller_of(session, options.token_file, session.environment) if is_known else ANONYMOUS
         opening = open_tools(
             session, caller=caller, is_connected=is_connected, seconds=options.timeout, verbose=options.verbose
         )
-        async with opening as tools:
+        async with AsyncExitStack() as stack:
+            with status_line("Connecting the servers of the lock", is_shown=_has_status(options)):
+                tools = await stack.enter_async_context(opening)
             return await work(tools)
 
-    with session_of(options) as session:
+    with opened or session_of(options) as session:
         try:
             return asyncio.run(work_with_tools(session))
         except asyncio.CancelledError:
             return 128 + signal.SIGTERM
 
 
-def _end_on_sigterm() -> None:
+def end_on_sigterm() -> None:
     """Whoever ends us ends the servers that we started: they have sessions of their own, and hear of nothing."""
     task = asyncio.current_task()
     with suppress(NotImplementedError):  # Windows has no such signal.
@@ -133,10 +149,18 @@ def _end_on_sigterm() -> None:
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
 
 
-async def _show_progress(done: float, total: float | None = None, message: str | None = None) -> None:
-    """Show how far a tool is, to a person who watches."""
-    if sys.stderr.isatty():
-        err(safe(f"{done:g}{'' if total is None else f' of {total:g}'}{f': {message}' if message else ''}"))
+async def _show_progress(
+    status: StatusLine, tool_id: str, done: float, total: float | None = None, message: str | None = None
+) -> None:
+    """Show how far a tool is, as it reports."""
+    of_total = "" if total is None else f" of {total:g}"
+    words = f": {message}" if message else ""
+    status.text = f"Calling {tool_id}: {done:g}{of_total}{words}"
+
+
+def _has_status(options: argparse.Namespace) -> bool:
+    """True if a status line may be shown: not beside data for a program, nor among what servers log."""
+    return not (options.json or options.verbose)
 
 
 def _hint_at_similar(tools: OpenTools, tool_id: str) -> str:
@@ -159,8 +183,11 @@ def _parse_arguments(text: str) -> dict[str, Any]:
 
 
 def _bad_arguments(issues: Sequence[Issue]) -> Usage:
-    listed = "; ".join(f"{issue} ({issue.line}:{issue.column})" for issue in issues)
-    return Usage(f"The arguments are no JSON object: {listed}", """write them as '{"name": "value"}'""")
+    # The arguments are not a file: only a fault inside of them has a path.
+    named = [str(issue) if issue.at else issue.message for issue in issues]
+    places = [f"({issue.line}:{issue.column})" for issue in issues]
+    listed = "; ".join(f"{name} {place}" for name, place in zip(named, places, strict=True))
+    return Usage(f"The arguments are not a JSON object: {listed}", """write them as '{"name": "value"}'""")
 
 
 def _listing_document(tools: OpenTools, tag: str | None) -> dict[str, object]:
@@ -173,6 +200,7 @@ def _listing_document(tools: OpenTools, tag: str | None) -> dict[str, object]:
                 "code": tool.why.code,
                 "message": tool.why.message,
                 "remedy": tool.why.remedy,
+                **({"change": tool.why.details} if tool.why.details else {}),
             }
             for tool in tools.registry.refused()
         ],
@@ -182,10 +210,25 @@ def _listing_document(tools: OpenTools, tag: str | None) -> dict[str, object]:
     }
 
 
+def _print_listing(tools: OpenTools, tag: str | None) -> None:
+    offered = tools.registry.list(tag)
+    tagged = "" if tag is None else f" with the tag `{tag}`"
+    out(f"{counted(len(offered), 'open tool')}{tagged}")
+    for descriptor in offered:
+        out(f"  {_render_descriptor_line(descriptor)}")
+    # A refused tool has no tags: what a server says of it is not used.
+    refused = tools.registry.refused() if tag is None else ()
+    if refused:
+        out(counted(len(refused), "refused tool"))
+        for tool in refused:
+            out(f"  {tool.id}: {tool.why.code}")
+        err("hint: `agent tools show ID` says why a tool is refused")
+
+
 def _render_descriptor_line(descriptor: Descriptor) -> str:
-    summary = safe(descriptor.description.strip().partition("\n")[0])
+    summary = shorten(descriptor.description.strip().partition("\n")[0], _MOST_CHARACTERS)
     scopes = f" [{', '.join(descriptor.scopes)}]" if descriptor.scopes else ""
-    return f"{safe(descriptor.id + scopes)}: {summary[:100]}"
+    return f"{safe(descriptor.id + scopes)}: {safe(summary)}"
 
 
 def _print_descriptor(descriptor: Descriptor) -> None:
@@ -207,7 +250,20 @@ def _print_descriptor(descriptor: Descriptor) -> None:
         out(f"    {safe(line)}")
 
 
-def _err_problems(tools: OpenTools) -> int:
+def _err_changed(tools: OpenTools) -> None:
+    """Warn of tools that are not what the lock pins, few of many."""
+    changed = [tool for tool in tools.registry.refused() if tool.why.code is AdmissionCode.TOOL_CHANGED]
+    shown, left_out = condense(changed, lambda _tool: None)
+    for tool in shown:
+        err(f"warning: {safe(tool.id)} is refused: {safe(tool.why.message)}")
+    if left_out:
+        err(f"… and {len(left_out[None])} more like these")
+    if changed:
+        err("hint: `agent tools accept` shows what changed, old against new")
+
+
+def err_problems(tools: OpenTools) -> int:
+    """Print why servers are not there; the exit code."""
     for server, problem in sorted(tools.servers.problems.items()):
         err(f"✗ {safe(f'{server}: {problem}')}")
         if isinstance(problem, ToolFailure) and problem.remedy:

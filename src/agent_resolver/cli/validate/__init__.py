@@ -2,7 +2,7 @@
 
 import argparse
 
-from agent_resolver.cli.file_check import check_agent_file, check_index, check_overlay
+from agent_resolver.cli.file_check import check_agent_file, check_index, check_overlay, with_chosen
 from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json
 from agent_resolver.cli.validate.report import REPORTS
 
@@ -34,8 +34,10 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Check every file to the end, then report."""
-    files = [check_agent_file(options.agents), check_index(options.index), check_overlay(options.index)]
-    checked = [file for file in files if file is not None]
+    agent, index, overlay = check_agent_file(options.agents), check_index(options.index), check_overlay(options.index)
+    checked = [agent, with_chosen(agent, index)]
+    if overlay is not None:
+        checked.append(overlay)
     if options.strict:
         checked = [file.strict() for file in checked]
     report = REPORTS["json" if options.json else options.format]

@@ -1,0 +1,156 @@
+"""What `agent index probe` does."""
+
+import argparse
+import asyncio
+import signal
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from agent_resolver.cli.errors import Refusal, Usage
+from agent_resolver.cli.option import session_here
+from agent_resolver.cli.output import condense, err, out, out_json, safe
+from agent_resolver.cli.progress import progress_line
+from agent_resolver.cli.tools.execution import end_on_sigterm
+from agent_resolver.project.definition import write_pins
+from agent_resolver.project.probe import Pinned, Probed, pin_tools, probe_servers, require_probing
+from agent_resolver.schema.index import OVERLAY_NAME
+from agent_resolver.schema.limit import MAX_INDEX_BYTES
+from agent_resolver.schema.walker import suggestion
+from agent_resolver.storage.file import read_bounded
+
+if TYPE_CHECKING:
+    from agent_resolver.project.session import Session
+
+
+def run(options: argparse.Namespace) -> int:
+    """Ask the servers, pin what could be asked, and report all of it."""
+    if not options.timeout > 0:
+        raise Usage("`--timeout` must be more than 0 seconds")
+    if bool(options.ids) == options.all:
+        raise Usage("Name the servers to ask, or ask all of them with `--all`")
+    with session_here(options) as session:
+        positions = _chosen_positions(session, options.ids)
+        require_probing(session)
+        try:
+            probed = asyncio.run(_probe(session, positions, options))
+        except asyncio.CancelledError:
+            return 128 + signal.SIGTERM
+        pinned = pin_tools(session, probed, replaces=options.replace)
+        written = [] if options.dry_run else _write(session, pinned)
+    if options.json:
+        out_json(_document(probed, pinned, written, options))
+    else:
+        _print_probed(probed, pinned, written, options)
+    return 0 if all(map(_is_settled(options), probed)) else 1
+
+
+def _chosen_positions(session: "Session", ids: Sequence[str]) -> list[int]:
+    servers = session.servers
+    if not ids:
+        return [position for position, server in enumerate(servers) if server.status != "deleted"]
+    known = {name for server in servers for name in (server.id, str(server))}
+    for name in ids:
+        if name not in known:
+            meant = suggestion(name, sorted(known))
+            raise Refusal(f"`{name}` is not in `{session.index_path}`", meant or "see `agent discover`")
+    return [position for position, server in enumerate(servers) if server.id in ids or str(server) in ids]
+
+
+async def _probe(session: "Session", positions: Sequence[int], options: argparse.Namespace) -> list[Probed]:
+    end_on_sigterm()
+
+    def show_progress(count: int) -> None:
+        progress_line(f"Asking servers: {count}/{len(positions)}…")
+
+    show_progress(0)
+    try:
+        return await probe_servers(
+            session, positions, seconds=options.timeout, verbose=options.verbose, on_done=show_progress
+        )
+    finally:
+        progress_line("")
+
+
+def _write(session: "Session", pinned: Pinned) -> list[str]:
+    # Servers may take minutes to answer: what a person wrote meanwhile must not be lost.
+    if read_bounded(session.index_path, MAX_INDEX_BYTES) != session.index_content:
+        raise Refusal(f"`{session.index_path}` has changed meanwhile", "run the command again")
+    return write_pins(session.index_path, pinned.index, pinned.definitions)
+
+
+def _is_settled(options: argparse.Namespace) -> Callable[[Probed], bool]:
+    """True for a server that was asked, and whose pins are what it says."""
+    return lambda probed: probed.listing is not None and (options.replace or not probed.changes)
+
+
+def _print_probed(
+    probed: Sequence[Probed], pinned: Pinned, written: Sequence[str], options: argparse.Namespace
+) -> None:
+    for each in probed:
+        if each.listing is None:
+            err(f"✗ {safe(str(each.server))}: {safe(each.problem)}")
+            if each.hint:
+                err(f"  hint: {safe(each.hint)}")
+            continue
+        if each.changes and not options.replace:
+            _err_changes(each)
+        else:
+            count = len(pinned.drafted[str(each.server)])
+            drafted = f", scopes of {count} drafted" if count else ""
+            out(f"✓ {safe(str(each.server))}: {len(each.listing.definitions)} tool(s) pinned{drafted}")
+        _err_left_out(each.listing.left_out)
+    for path in written:
+        out(f"✓ Wrote {safe(path)}")
+    if options.dry_run:
+        out("Nothing was written")
+    if any(pinned.drafted.values()):
+        err(f"hint: look at the drafted scopes, and confirm each under `toolScopes` in {OVERLAY_NAME}")
+
+
+def _err_changes(probed: Probed) -> None:
+    """Say which tools are not what the index pins; the pins stay."""
+    err(f"✗ {safe(str(probed.server))}: not what is pinned, so the pins stay as they are")
+    shown, left_out = condense(probed.changes, lambda change: change.kind)
+    for change in shown:
+        err(f"  - {change.kind}: {safe(change.tool)}")
+    for kind, hidden in left_out.items():
+        err(f"  … and {len(hidden)} more {kind}")
+    err("  hint: `agent tools accept` shows changes of a locked server; `--replace` pins what the server says now")
+
+
+def _err_left_out(left_out: dict[str, str]) -> None:
+    shown, hidden = condense(left_out.items(), lambda item: item[1])
+    for name, why in shown:
+        err(f"  warning: `{safe(name)}` is left out: {why}")
+    for why, more in hidden.items():
+        err(f"  … and {len(more)} more left out: {why}")
+
+
+def _document(
+    probed: Sequence[Probed], pinned: Pinned, written: Sequence[str], options: argparse.Namespace
+) -> dict[str, object]:
+    is_settled = _is_settled(options)
+    return {
+        "success": all(map(is_settled, probed)),
+        "servers": [
+            {
+                "id": each.server.id,
+                "version": each.server.version,
+                "status": _status_of(each, is_settled=is_settled(each)),
+                "tools": None if each.listing is None else len(each.listing.definitions),
+                "drafted": pinned.drafted.get(str(each.server), ()),
+                "changes": each.changes,
+                "leftOut": {} if each.listing is None else each.listing.left_out,
+                "problem": each.problem or None,
+                "hint": each.hint or None,
+            }
+            for each in probed
+        ],
+        "files": written,
+    }
+
+
+def _status_of(probed: Probed, *, is_settled: bool) -> str:
+    if probed.listing is None:
+        return "failed"
+    return "pinned" if is_settled else "changed"

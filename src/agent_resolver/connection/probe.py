@@ -1,0 +1,66 @@
+"""Asks a server once which tools it has, and ends the connection: nothing is called, nothing is offered."""
+
+from typing import Any
+
+import mcp_types
+from msgspec import Struct
+
+from agent_resolver.connection.definition import definition_of, digest_of
+from agent_resolver.connection.mcp_connection import McpConnection
+from agent_resolver.connection.transport import Credentials, Surroundings, transport_of
+from agent_resolver.core.tool_definition import MAX_DEFINITION_BYTES, definition_parts, is_reviewable
+from agent_resolver.core.tool_id import MAX_TOOL_NAME, is_usable_name
+from agent_resolver.schema.lockfile import LockedServer
+
+
+class ToolListing(Struct, frozen=True):
+    """The tools of a server at one moment."""
+
+    definitions: dict[str, dict[str, Any]]
+    """What each tool says of itself, by name."""
+    left_out: dict[str, str]
+    """The tools that cannot be pinned, by a name that can be printed, and why."""
+
+
+async def list_tools(entry: LockedServer, credentials: Credentials, around: Surroundings) -> ToolListing:
+    """Start or call a server, and list its tools.
+
+    Raises:
+        NeedsAction: A secret is missing.
+        ToolFailure: The server cannot be reached, or does not speak the protocol.
+    """
+    # It asks for no scopes: a server that lists tools only to callers with rights lists none.
+    transport = transport_of(entry, frozenset(), credentials, around)
+    connection = McpConnection(entry.server_id, transport, connect_seconds=around.connect_seconds)
+    try:
+        await connection.start()
+        return _listing_of(connection)
+    finally:
+        await connection.close()
+
+
+def _listing_of(connection: McpConnection) -> ToolListing:
+    left_out = {printable(name): "it is listed more than once" for name in sorted(connection.repeated)}
+    definitions: dict[str, dict[str, Any]] = {}
+    for name, tool in sorted(connection.tools.items()):
+        problem = _why_unfit(name, tool)
+        if problem:
+            left_out[printable(name)] = problem
+        else:
+            definitions[name] = definition_parts(definition_of(tool))
+    return ToolListing(definitions, left_out)
+
+
+def _why_unfit(name: str, tool: mcp_types.Tool) -> str:
+    if not is_usable_name(name):
+        return f"a name of a tool has 1 to {MAX_TOOL_NAME} characters that can be printed"
+    if not digest_of(tool):
+        return "its definition cannot be written as JSON"
+    if not is_reviewable(definition_of(tool)):
+        return f"its definition is larger than {MAX_DEFINITION_BYTES:,} bytes, more than a person can review"
+    return ""
+
+
+def printable(name: str) -> str:
+    """The name of a tool, or something like it where that is too long or holds what cannot be printed."""
+    return name if is_usable_name(name) else f"{name[:MAX_TOOL_NAME].encode('unicode_escape').decode()}…"

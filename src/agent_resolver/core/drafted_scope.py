@@ -1,0 +1,93 @@
+"""Scopes drafted from what a server says of its tools, and an index entry with the definitions of its tools pinned.
+
+A draft is a proposal: it is listed under `drafted` until a person confirms it. A server may lie about its tools, so the
+rule errs on the strict side: what a server does not say has the protocol's default, which is the stricter value, and
+hints that contradict each other count as the stricter one.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from agent_resolver.core.tool_definition import definition_digest
+from agent_resolver.schema.vocabulary import SEPARATORS
+
+_UNFIT: Final = re.compile(rf"[\s{SEPARATORS}]+")
+
+Entry = Mapping[str, Any]
+"""An entry of an index as it is written."""
+
+
+def draft_scopes(definition: Mapping[str, Any], subject: str) -> tuple[str, ...]:
+    """The scopes that a tool should need, by its annotations.
+
+    1. `read:` if it only reads: `readOnlyHint` is true, and nothing says that it destroys.
+    2. `write:` if it changes something and destroys nothing: `destructiveHint` is false.
+    3. `delete:` otherwise, and so without any annotation.
+    4. `network:` as well, unless `openWorldHint` is false.
+
+    Args:
+        definition: The tool as its server lists it.
+        subject: What the tools are about: the part of the scope after the colon.
+    """
+    annotations = definition.get("annotations")
+    hints = annotations if isinstance(annotations, Mapping) else {}
+    destroys = hints.get("destructiveHint")
+    if hints.get("readOnlyHint") is True and destroys is not True:
+        verb = "read"
+    elif destroys is False and hints.get("readOnlyHint") is not True:
+        verb = "write"
+    else:
+        verb = "delete"
+    reach = () if hints.get("openWorldHint") is False else (f"network:{subject}",)
+    return (f"{verb}:{subject}", *reach)
+
+
+def scope_subject(entry: Entry) -> str:
+    """What drafted scopes of a server are about: its first category, else its id."""
+    categories = entry.get("categories") or (entry["id"],)
+    return _UNFIT.sub("-", categories[0])
+
+
+def with_pins(
+    entry: Entry, found: Mapping[str, Mapping[str, Any] | None], confirmed: Collection[str] = ()
+) -> dict[str, Any]:
+    """An entry with the digests of these tools, and drafted scopes for those whose scopes no person has stated.
+
+    Args:
+        entry: The entry as it is written; keys that are not known here stay as they are.
+        found: The definition of each tool, None for one that is gone. Tools that are not named stay as they are.
+        confirmed: The tools whose scopes the overlay states.
+    """
+    present = {tool: definition for tool, definition in found.items() if definition is not None}
+    gone = found.keys() - present.keys()
+    known = {**entry.get("tools", {}), **{tool: definition_digest(each) for tool, each in present.items()}}
+    stated, drafts = _divided_scopes(entry)
+    for tool, definition in present.items():
+        if tool not in stated and (tool in drafts or tool not in confirmed):
+            drafts[tool] = list(draft_scopes(definition, scope_subject(entry)))
+    drafts = {tool: needs for tool, needs in sorted(drafts.items()) if tool not in gone}
+    offered = entry.get("scopes", [])
+    opening = sorted({scope for needs in drafts.values() for scope in needs}.difference(offered))
+    changed = {
+        "tools": {tool: known[tool] for tool in sorted(known) if tool not in gone},
+        "scopes": [*offered, *opening],
+        "toolScopes": {**stated, **drafts},
+        "drafted": list(drafts),
+    }
+    # An empty list of scopes would say that there are none, where nothing is known. No tools is an answer, too.
+    said = {key: value for key, value in changed.items() if value or key == "tools" or key in entry}
+    result = {**entry, **said}
+    if not drafts:
+        result.pop("drafted", None)
+    return result
+
+
+def _divided_scopes(entry: Entry) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """The scopes of tools that a person stated, and those that were drafted."""
+    drafted = entry.get("drafted", ())
+    stated: dict[str, list[str]] = {}
+    drafts: dict[str, list[str]] = {}
+    for tool, scopes in entry.get("toolScopes", {}).items():
+        (drafts if tool in drafted else stated)[tool] = list(scopes)
+    return stated, drafts
