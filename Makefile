@@ -1,11 +1,19 @@
 # What a checkout can do, with nothing but Python 3.11 or newer, pip and make. `make help` lists it.
 
-PYTHON ?= python3
+# In an activated environment `python3` is that environment's, which may be without pip and may be the one to be made
+# again. So it only says which Python it was made of.
+ifeq ($(origin PYTHON),undefined)
+PYTHON := $(or $(shell python3 -E -c 'import sys; print("%s/bin/python%d.%d" % (sys.base_prefix, *sys.version_info[:2]))'),python3)
+endif
 VENV ?= .venv
 WORKERS ?= 2
 FUZZ_SECONDS ?= 60
 BENCH ?=
+JSON ?=
 UPGRADE ?=
+CONTAINER ?= docker
+# The wheels are those for this Python, so the image must have the same one.
+CONTAINER_BASE ?= python:$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')-slim
 
 BIN := $(VENV)/bin
 
@@ -16,12 +24,12 @@ hashed = --require-hashes --no-deps $(patsubst %,-r requirements/%.txt,$(1))
 
 # Where pip finds packages is the machine's business; where it puts them, and which, is ours.
 unexport PIP_CONSTRAINT PIP_DRY_RUN PIP_EDITABLE PIP_IGNORE_INSTALLED PIP_NO_DEPS PIP_PREFIX PIP_PYTHON PIP_REQUIREMENT \
-  PIP_REQUIRE_HASHES PIP_ROOT PIP_TARGET PIP_USER PYTHONHOME PYTHONPATH
+  PIP_REQUIRE_HASHES PIP_REQUIRE_VIRTUALENV PIP_ROOT PIP_TARGET PIP_USER PYTHONHOME PYTHONPATH
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint types rooms unit drift slow integration browser format fuzz package bench lock clean
+.PHONY: help demo test lint types rooms unit drift slow integration browser format fuzz package container bench lock clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -58,8 +66,8 @@ $(VENV)/.package: $(VENV)/.base pyproject.toml src/agent_resolver/_version.py
 
 # For users ------------------------------------------------------------------------------------------------------------
 
-demo: $(VENV)/.tools $(VENV)/.package ## Show the examples: a lock, what it opens, what it refuses, the audit
-	@$(BIN)/python tools/demo.py
+demo: $(VENV)/.tools $(VENV)/.package ## Show the examples: what a lock refuses and opens, the audit (JSON=1: also the files)
+	@$(BIN)/python tools/demo.py $(if $(JSON),--json)
 
 # Checks ---------------------------------------------------------------------------------------------------------------
 
@@ -146,6 +154,21 @@ package: $(VENV)/.dev ## Build wheel and sdist; install and try each in a clean 
 	@$(call pip_install,build/package/sdist) $(call hashed,base build)
 	@$(call pip_install,build/package/sdist) --no-deps --no-build-isolation dist/*.tar.gz
 	build/package/sdist/bin/python tools/check_package.py dist/*.tar.gz
+
+# What the container is built from: the wheel, its dependencies by their hashes, and nothing from the network after that.
+build/container/.wheels: requirements/base.txt requirements/tools.txt
+	$(check_python)
+	@rm -rf build/container
+	@mkdir -p build/container
+	@cp requirements/base.txt requirements/tools.txt build/container
+	@$(PYTHON) -m pip --disable-pip-version-check download --quiet --only-binary :all: --dest build/container \
+	  $(call hashed,base tools)
+	@touch $@
+
+container: $(VENV)/.dev build/container/.wheels ## Build the container image offline (CONTAINER=docker, or podman or buildah)
+	@rm -f build/container/agent_resolver-*.whl
+	@$(BIN)/python -m build --no-isolation --wheel --outdir build/container . > /dev/null
+	$(CONTAINER) build --network=none --file Containerfile --build-arg BASE=$(CONTAINER_BASE) --tag agent-resolver build/container
 
 # A plain install of the base alone: an editable one starts more slowly, and that is not what users run.
 build/bench/.base: requirements/base.txt

@@ -79,7 +79,8 @@ def registries(tools: int) -> RegistrySet:
     for number in range(PLUGINS):
         builder.with_plugin(Plugin(number, tools // 5 // PLUGINS))
     for number in range(tools * 3 // 5):
-        builder.with_tool(Nothing(f"area-{number % 7}.tool-{number}"))
+        tool = Nothing(f"area-{number % 7}.tool-{number}")
+        builder.with_tool(tool.descriptor.id, tool)
     locked = {f"acme.tool-{number}": None for number in range(tools // 5)}
     builder.with_lock("agent", HeldLock(path="agent.lock", servers=(ServerTools(server="acme@1.0.0", tools=locked),)))
     return builder.with_agent_spec(_spec()).build().snapshot

@@ -4,12 +4,48 @@ import asyncio
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 DEADLINE_SECONDS = 15.0
+
+_DIES_AT_LINE = """
+import os, signal, sys
+{setup}
+left = {line}
+
+def trace(frame, event, argument):
+    global left
+    if {where!r} not in frame.f_code.co_filename:
+        return None
+    if event == "line":
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return trace
+
+sys.settrace(trace)
+{act}
+"""
+
+
+def killed_at_line(line: int, where: str, *arguments: object, setup: str, act: str) -> bool:
+    """Run a program that kills itself before a line of ours; True if it did, False if it came to its end before.
+
+    Args:
+        line: How many lines run before that one, counted in the files below.
+        where: A part of the paths of the files whose lines count.
+        arguments: What the program finds in `sys.argv[1:]`.
+        setup: What it does first; these lines do not count.
+        act: What it is killed in.
+    """
+    program = _DIES_AT_LINE.format(line=line, where=where, setup=setup, act=act)
+    done = subprocess.run([sys.executable, "-c", program, *map(str, arguments)], check=False)
+    assert done.returncode in {0, -signal.SIGKILL}
+    return done.returncode != 0
 
 
 def is_running(pid: int) -> bool:

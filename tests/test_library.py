@@ -3,6 +3,8 @@
 import ast
 import inspect
 import re
+import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -31,6 +33,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "agent_resolver"
 LIBRARY_PAGE = ROOT / "docs" / "library.md"
 QUICK_START = ROOT / "tests" / "projects" / "quick-start"
+NAMES: list[str] = vars(agent_resolver)["__all__"]
 AGENT_FILE = (QUICK_START / "agents.md").read_text("utf-8")
 INDEX = (QUICK_START / "mcp.index.json").read_bytes()
 
@@ -41,18 +44,27 @@ def in_order(names: list[str]) -> list[str]:
 
 
 def test_the_public_names_are_sorted_and_distinct() -> None:
-    assert in_order(agent_resolver.__all__) == agent_resolver.__all__
-    assert len(set(agent_resolver.__all__)) == len(agent_resolver.__all__)
+    assert in_order(NAMES) == NAMES
+    assert len(set(NAMES)) == len(NAMES)
 
 
-def test_every_public_name_can_be_imported_and_nothing_else_is_public() -> None:
-    rooms = {path.stem for path in PACKAGE.iterdir()}
-    public = {name for name in vars(agent_resolver) if not name.startswith("_")} - rooms
+def test_type_checkers_see_the_public_names_and_no_others() -> None:
+    tree = ast.parse((PACKAGE / "__init__.pyi").read_text(encoding="utf-8"))
+    imports = [alias for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
 
-    assert public == {name for name in agent_resolver.__all__ if not name.startswith("_")}
+    assert {type(node) for node in tree.body} == {ast.ImportFrom}
+    assert all(alias.name == alias.asname for alias in imports)
+    assert sorted(alias.name for alias in imports) == sorted(NAMES)
 
 
-@pytest.mark.parametrize("name", agent_resolver.__all__)
+def test_every_public_name_can_be_imported_and_is_completed() -> None:
+    assert [name for name in NAMES if getattr(agent_resolver, name, None) is None] == []
+    assert dir(agent_resolver) == sorted(NAMES)
+    with pytest.raises(AttributeError, match="has no attribute 'no_such_name'"):
+        agent_resolver.no_such_name  # type: ignore[attr-defined]  # noqa: B018 - asking is the point
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_every_public_class_and_function_opens_with_a_sentence(name: str) -> None:
     value = getattr(agent_resolver, name)
     if inspect.isclass(value) or inspect.isfunction(value):
@@ -60,9 +72,108 @@ def test_every_public_class_and_function_opens_with_a_sentence(name: str) -> Non
         assert re.fullmatch(r"[A-Z`].*\.", summary)
 
 
-@pytest.mark.parametrize("name", [name for name in agent_resolver.__all__ if not name.startswith("_")])
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("_")])
 def test_every_public_name_is_on_the_library_page(name: str) -> None:
-    assert re.search(rf"\b{name}\b", LIBRARY_PAGE.read_text(encoding="utf-8"))
+    assert re.search(rf"`{name}`", LIBRARY_PAGE.read_text(encoding="utf-8"))
+
+
+# Imported when they are used ------------------------------------------------------------------------------------------
+
+
+def imported_after(program: str) -> set[str]:
+    """The modules that a program has imported, the ones that Python starts with left out."""
+    script = f"import sys\nbefore = set(sys.modules)\n{program}\nprint(*set(sys.modules) - before)"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(ran.stdout.split())
+
+
+def test_importing_the_package_imports_nothing_of_it() -> None:
+    imported = imported_after("import agent_resolver")
+
+    assert {name for name in imported if name.startswith("agent_resolver")} == {
+        "agent_resolver",
+        "agent_resolver._export",
+        "agent_resolver._version",
+    }
+    assert not imported & {"asyncio", "msgspec", "pathlib", "yaml"}
+
+
+@pytest.mark.parametrize("name", ["resolve", "Catalog", "Project", "AgentFile"])
+def test_a_name_that_needs_no_extra_imports_none(name: str) -> None:
+    imported = imported_after(f"from agent_resolver import {name}")
+
+    assert not imported & {"anyio", "asyncio", "cryptography", "jsonschema_rs", "mcp", "pydantic"}
+
+
+@pytest.mark.parametrize(
+    "before", ["", "import agent_resolver.capability", "from agent_resolver.project import open_tools"]
+)
+def test_capability_is_the_decorator_whatever_was_imported_before(before: str, tmp_path: Path) -> None:
+    program = f"""
+{before}
+from agent_resolver import Capability, capability
+import agent_resolver.capability.function
+from typing import Annotated
+from msgspec import Meta, Struct
+
+class Text(Struct):
+    text: Annotated[str, Meta(description="The text.", examples=["x"])]
+
+@capability("words.echo", examples=[{{"text": "x"}}])
+def echo(request: Text) -> Text:
+    \"\"\"Say it again.\"\"\"
+    return request
+
+assert isinstance(echo, Capability), echo
+assert agent_resolver.capability is capability
+"""
+    file = tmp_path / "program.py"
+    file.write_text(program)
+
+    subprocess.run([sys.executable, file], check=True)
+
+
+WITHOUT_EXTRAS = """
+import sys
+from importlib.machinery import PathFinder
+
+class Without:
+    def find_spec(self, name, path=None, target=None):
+        absent = name.partition(".")[0] in {"anyio", "cryptography", "jsonschema_rs", "mcp", "mcp_types", "uvicorn"}
+        return None if absent else PathFinder.find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Without()
+import asyncio
+from agent_resolver import MissingExtra, Project
+try:
+    PROGRAM
+except MissingExtra as error:
+    assert isinstance(error, ImportError)
+    print(error.extra, error.hint, sep=": ")
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "extra"),
+    [
+        ("from agent_resolver import ToolRegistry", "tools"),
+        ("from agent_resolver import capability; capability('a.b', examples=[])", "tools"),
+        ("from agent_resolver.registry import Inbox, Pipeline", "tools"),
+        ("from agent_resolver import serve", "serve"),
+        ("asyncio.run(Project.open('.').call('words.count', {}))", "tools"),
+        ("asyncio.run(asyncio.run(Project.open('.').inbox()).approve('an-id'))", "tools"),
+        ("Project.open('.', settings=['tools.modules=[\"words\"]'], trust=True).plan('reviewer')", "tools"),
+    ],
+)
+def test_without_the_extra_the_error_names_it(program: str, extra: str) -> None:
+    script = WITHOUT_EXTRAS.replace("PROGRAM", program)
+
+    ran = subprocess.run([sys.executable, "-c", script], cwd=QUICK_START, capture_output=True, text=True, check=False)
+
+    assert (ran.stdout, ran.stderr) == (f"{extra}: pip install 'agent-resolver[{extra}]'\n", "")
+
+
+# The module -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_package_module_holds_no_logic() -> None:
@@ -80,9 +191,8 @@ def test_the_version_is_that_of_the_distribution() -> None:
 
 
 def test_every_public_error_is_a_resolver_error() -> None:
-    errors = [
-        value for value in vars(agent_resolver).values() if inspect.isclass(value) and issubclass(value, Exception)
-    ]
+    values = [getattr(agent_resolver, name) for name in NAMES]
+    errors = [value for value in values if inspect.isclass(value) and issubclass(value, Exception)]
 
     assert all(issubclass(error, ResolverError) for error in errors)
     assert all(issubclass(error, InvalidInput) for error in (InvalidAgentFile, InvalidIndex, InvalidLockfile))

@@ -1,10 +1,12 @@
 """Shows the product on its examples, in a copy under `build/demo`: each command, what it prints, how it ends.
 
-1. `examples/hello-agent`: an agent file and an index become a lock and an explanation.
-2. `examples/governed-agent`: the lock governs calls to a real MCP server, and the audit trail proves it.
+1. `examples/governed-agent`: the lock governs calls to a real MCP server, and the audit trail proves it.
+2. `examples/hello-agent`: an agent file and an index become a lock and an explanation, as JSON on request.
 """
 
+import argparse
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,68 +14,113 @@ import sysconfig
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-DEMO = ROOT / "build" / "demo"
+WELCOME = '{"name": "welcome"}'
 
 
-def say(text: str) -> None:
-    """A heading."""
-    print(f"\n## {text}\n", flush=True)
+class Demo:
+    """Runs commands in a copy of the examples."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def show(self, example: str, *command: str, expected: int = 0) -> None:
+        """Run a command as a person would type it, and insist on how it ends."""
+        print(f"$ {shlex.join(command)}", flush=True)
+        code = self._run(example, *command).returncode
+        self._insist(code, expected)
+        if expected:
+            print(f"(exit {expected}, as it should be)", flush=True)
+
+    def prepare(self, example: str, *command: str) -> None:
+        """Run a command that is not worth a line of its own."""
+        done = self._run(example, *command, is_quiet=True)
+        if done.returncode:
+            sys.stderr.buffer.write(done.stdout)
+        self._insist(done.returncode, 0)
+
+    def path(self, example: str) -> Path:
+        """The folder of an example."""
+        return self._folder / example
+
+    def _run(self, example: str, *command: str, is_quiet: bool = False) -> "subprocess.CompletedProcess[bytes]":
+        scripts = sysconfig.get_path("scripts")
+        environment = {
+            **os.environ,
+            "PATH": os.pathsep.join([scripts, os.environ.get("PATH", "")]),
+            "XDG_CONFIG_HOME": str(self._folder / "config"),
+        }
+        return subprocess.run(
+            command,
+            cwd=self.path(example),
+            env=environment,
+            stdout=subprocess.PIPE if is_quiet else None,
+            # Both in one stream: in a pipe, two would lose their order.
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+
+    @staticmethod
+    def _insist(code: int, expected: int) -> None:
+        if code != expected:
+            sys.exit(f"expected exit code {expected}, got {code}")
 
 
-def show(folder: Path, *command: str, expected: int = 0) -> None:
-    """Run a command as a person would type it, and insist on how it ends."""
-    print(f"$ {' '.join(_quoted(word) for word in command)}", flush=True)
-    done = subprocess.run(command, cwd=folder, env=_environment(), check=False)
-    if done.returncode != expected:
-        sys.exit(f"expected exit code {expected}, got {done.returncode}")
-    if expected:
-        print(f"(exit {expected}, as it should be)", flush=True)
+def say(*lines: str) -> None:
+    """A heading, and what there is to say about it."""
+    heading, *more = lines
+    print(f"\n## {heading}\n", flush=True)
+    for line in more:
+        print(line, flush=True)
 
 
-def _quoted(word: str) -> str:
-    return word if word.replace("-", "").replace(".", "").replace("_", "").replace("/", "").isalnum() else f"'{word}'"
+def show_governed_calls(demo: Demo) -> None:
+    """What the lock opens and refuses; the refusal first."""
+    example = "governed-agent"
+    demo.prepare(example, "agent", "resolve")
+    demo.prepare(example, "agent", "trust-folder")
+
+    say("The lock governs the run: a call that it does not open never reaches the server")
+    demo.show(example, "agent", "tools", "call", "notes.delete_note", WELCOME, expected=1)
+    demo.show(example, "agent", "tools", "call", "notes.read_note", WELCOME)
+    demo.show(example, "agent", "tools", "list")
+
+    say("One edited byte of a locked entry stops everything")
+    lock = demo.path(example) / "agents.lock"
+    whole = lock.read_text(encoding="utf-8")
+    lock.write_text(whole.replace("write:notes", "write:Notes", 1), encoding="utf-8")
+    demo.show(example, "agent", "tools", "call", "notes.read_note", WELCOME, expected=1)
+    lock.write_text(whole, encoding="utf-8")
+
+    say("Every decision left a record, and the record is whole")
+    demo.show(example, "agent", "audit", "show", "--last", "6")
+    demo.show(example, "agent", "audit", "verify")
 
 
-def _environment() -> dict[str, str]:
-    scripts = sysconfig.get_path("scripts")
-    return {
-        **os.environ,
-        "PATH": os.pathsep.join([scripts, os.environ.get("PATH", "")]),
-        "XDG_CONFIG_HOME": str(DEMO / "config"),
-    }
+def show_resolution(demo: Demo, *, has_json: bool) -> None:
+    """How a lock comes to be, and why it is what it is."""
+    example = "hello-agent"
+    say("What an agent needs becomes a lock, and every choice is explained")
+    demo.show(example, "agent", "resolve", "--explain")
+    demo.show(example, "agent", "why", "reporting")
+    if has_json:
+        demo.show(example, "cat", "agents.lock")
+        demo.show(example, "cat", "agents.resolution.json")
+    else:
+        print("\n`make demo JSON=1` also prints the lock and the explanation", flush=True)
 
 
 def main() -> None:
     """Run both examples."""
-    shutil.rmtree(DEMO, ignore_errors=True)
-    shutil.copytree(ROOT / "examples", DEMO)
-    hello, governed = DEMO / "hello-agent", DEMO / "governed-agent"
-
-    say("What an agent needs becomes a lock, and every choice is explained")
-    show(hello, "agent", "resolve", "--explain")
-    show(hello, "cat", "agents.lock")
-    show(hello, "cat", "agents.resolution.json")
-
-    say("The lock governs the run: a real MCP server, started only because it is locked and trusted")
-    show(governed, "agent", "resolve")
-    show(governed, "agent", "trust-folder")
-    show(governed, "agent", "tools", "list")
-
-    say("A tool within the lock answers; tools outside it are refused and named")
-    show(governed, "agent", "tools", "call", "notes.read_note", '{"name": "welcome"}')
-    show(governed, "agent", "tools", "call", "notes.delete_note", '{"name": "welcome"}', expected=1)
-    show(governed, "agent", "tools", "call", "notes.debug_dump", "{}", expected=1)
-
-    say("One edited byte of a locked entry stops everything")
-    lock = governed / "agents.lock"
-    whole = lock.read_text(encoding="utf-8")
-    lock.write_text(whole.replace("write:notes", "write:Notes", 1), encoding="utf-8")
-    show(governed, "agent", "tools", "call", "notes.read_note", '{"name": "welcome"}', expected=1)
-    lock.write_text(whole, encoding="utf-8")
-
-    say("Every decision left a record, and the record is whole")
-    show(governed, "agent", "audit", "show", "--last", "6")
-    show(governed, "agent", "audit", "verify")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="also print the lock and the explanation")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "demo", help="where to copy the examples")
+    options = parser.parse_args()
+    shutil.rmtree(options.folder, ignore_errors=True)
+    # Whoever tried an example in its place left its state there.
+    shutil.copytree(ROOT / "examples", options.folder, ignore=shutil.ignore_patterns(".agent", "__pycache__"))
+    demo = Demo(options.folder)
+    show_governed_calls(demo)
+    show_resolution(demo, has_json=options.json)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,9 @@ HEAD = """\
 ## Streams and environment
 
 Results go to stdout, errors, warnings and hints to stderr. Output is UTF-8 whatever the locale is. Colour is used on a
-terminal only. The exit code does not depend on how much of the output is read: `agent discover | head -1` exits 0.
+terminal only. There, connecting, indexing and calling that take longer than 0.3 seconds show one line on stderr, which
+is wiped afterwards; with `--json` they do not. The exit code does not depend on how much of the output is read: `agent
+discover | head -1` exits 0.
 Files are written whole or not at all, so `-` is refused as the name of one.
 
 | variable | effect |
@@ -83,13 +85,6 @@ Shows id, version, scopes, residency, the highest sensitivity and `[signed]` for
 which nothing checks. A server in several categories is listed in each. Writes nothing.
 
 Exits 0, also for an empty index; 1 if the index is invalid, 2 if it cannot be read.""",
-    "index probe": """\
-Starts or calls servers of the index and [asks for their tools](pins.md#probe-the-servers). Writes the digest of each
-definition and drafted scopes into the index, and the texts into `mcp.tools.json` beside it. It is one of two commands
-that use the network, and calls no tool. What a person stated is never replaced, nor is a pin without `--replace`.
-
-Exits 0; 1 if a server could not be asked or is not what is pinned, if the folder is not trusted, or if the index is
-invalid; 2 if it names no server or the index cannot be read.""",
     "index import": """\
 Reads local files and folders of [seven formats](index-import.md#formats), merges them into the index by
 [one rule](index-import.md#how-sources-are-merged), and reports what an entry cannot say: variables to set, values to
@@ -121,6 +116,19 @@ that fails, it lists the servers that only unknown facts keep from serving it, w
 so; without one, the categories with the most incomplete servers. Writes nothing.
 
 Exits 0, whatever is missing; 1 if a file is invalid, 2 if one cannot be read.""",
+    "index probe": """\
+Starts or calls servers of the index and [asks for their tools](pins.md#probe-the-servers). Writes the digest of each
+definition and drafted scopes into the index, and the texts into `mcp.tools.json` beside it. It calls no tool. What a
+person stated is never replaced, nor is a pin without `--replace`.
+
+Exits 0; 1 if a server could not be asked or is not what is pinned, if the folder is not trusted, or if the index is
+invalid; 2 if it names no server or the index cannot be read.""",
+    "index sync": """\
+[Fetches](pins.md#fetch-sources) registries, files and repositories, and keeps what they say in `mcp.sources/` beside
+the index, with digests. The index itself is not touched: `agent index import` reads what is kept.
+
+Exits 0; 1 if a source could not be fetched, which keeps no other from being stored, or if the folder is not trusted; 2
+if it names nothing to fetch.""",
     "resolve": """\
 Chooses by [fixed rules](resolution.md) and writes [the lock](file-formats.md#agentslock), with `--explain` also
 [the explanation](file-formats.md#agentsresolutionjson). A failed resolution writes no lock, but does write the
@@ -190,9 +198,9 @@ written.""",
     "export": """\
 Writes a lock, once it was [verified](governed-tools.md#what-is-verified-first), for [other programs](export.md). With
 `--client` it edits the settings of that client in place: only the entries that it names change. It says what the client
-cannot express, and refuses where the agent could do more than its lock lets it do; `code` is then `PERMISSION_LOST` with
-`--json`. With `--format` it prints an allow list or a bill of materials, or writes it to a file of its own. It uses no
-network and starts nothing.
+cannot express, and refuses where the agent could do more than its lock lets it do; in `--json`, `code` is then
+`PERMISSION_LOST`. With `--format` it prints an allow list or a bill of materials, or writes it to a file of its own. It
+uses no network and starts nothing.
 
 Exits 0 if it is written or unchanged; 1 if the lock does not hold, a permission would be lost, or the file cannot be
 edited; 2 if an input is missing or an extra is not installed.""",
@@ -247,9 +255,10 @@ under which name.""",
     "tools list": """\
 [Verifies the lock](governed-tools.md#what-is-verified-first), connects every server in it, loads the
 [capabilities](capabilities.md) of the project, and prints the tools that may be called: those that
-[the lock opens](governed-tools.md#which-tools-are-open), and the capabilities. With `--json` also those that are
-refused, each with its [code](reason-codes.md#why-a-call-failed), and the servers that could not be reached. A project
-with capabilities needs no agent file; then there is no lock to look at. No token is needed.
+[the lock opens](governed-tools.md#which-tools-are-open), and the capabilities. Below them are those that are refused,
+each with its [code](reason-codes.md#why-a-call-failed); `--json` has the messages too, and the servers that could not
+be reached. With `--tag` no refused ones are printed. A project with capabilities needs no agent file; then there is no
+lock to look at. No token is needed.
 
 A lock that starts a command, settings that have credentials for its servers, and settings that name modules need a
 [trusted folder](governed-tools.md#trust-the-folder). `--timeout` is for each call of a server's tool and for each
@@ -279,7 +288,7 @@ prints the structured result, or the content if there is none. With `--json` the
 [token](identity.md#give-a-token).
 
 Exits 0 if the call is done; 1 if it failed or waits for something, with a [code](reason-codes.md#why-a-call-failed), or
-as `agent tools list`; 2 if the arguments are no JSON object.""",
+as `agent tools list`; 2 if the arguments are not a JSON object.""",
     "tools manifest": """\
 Lists the tools of [the project's own code](capabilities.md), sorted, as [a file to commit](manifest.md). It loads the
 modules, so the folder must be [trusted](threat-model.md#folder-trust). Without `--out` and `--check` it prints the
@@ -305,7 +314,7 @@ Prints [what waits](inbox.md) in the state of the project: its id, its state, it
 What waits for a secret that is there by now is [answered by that](inbox.md#answered-by-being-there). No token is
 needed.
 
-Exits 0, also if nothing waits; 2 if there is no state file.""",
+Exits 0, also if nothing waits; 2 if there is neither a state file nor a project.""",
     "inbox show": """\
 Prints all that is kept of one waiting thing. The arguments of a call are not kept: there is only
 [their digest](inbox.md#what-an-approver-sees).

@@ -1,41 +1,78 @@
 """Resolve what an AI agent needs against the MCP servers that exist: deterministic, offline, explained."""
 
+from agent_resolver._export import lazy_exports
 from agent_resolver._version import __version__
-from agent_resolver.core.explanation_writer import explanation_json
-from agent_resolver.core.resolution import EPOCH, Resolution, explain, resolve
-from agent_resolver.core.server import servers_of
-from agent_resolver.schema.agent_file import AgentFile, parse_agent_file
-from agent_resolver.schema.errors import InvalidAgentFile, InvalidIndex, InvalidInput, InvalidLockfile, ResolverError
-from agent_resolver.schema.explanation import Explanation, Rejection, RejectionCode
-from agent_resolver.schema.index import Index, Server
-from agent_resolver.schema.index_reader import parse_index
-from agent_resolver.schema.issue import Issue
-from agent_resolver.schema.lockfile import LockedServer, Lockfile, parse_lockfile, to_json
 
 __all__ = [
     "EPOCH",
     "AgentFile",
+    "AgentRuntime",
+    "AgentRuntimeBuilder",
+    "AgentSpec",
+    "CallContext",
+    "Caller",
+    "Capability",
+    "Catalog",
+    "Definition",
+    "Descriptor",
+    "Done",
     "Explanation",
+    "Failed",
+    "FailureCode",
     "Index",
     "InvalidAgentFile",
     "InvalidIndex",
     "InvalidInput",
     "InvalidLockfile",
     "Issue",
+    "Listed",
+    "LockRefused",
     "LockedServer",
     "Lockfile",
+    "Manifest",
+    "MissingExtra",
+    "ModelSpec",
+    "NeedsAction",
+    "Outcome",
+    "Pending",
+    "PendingAction",
+    "Project",
+    "ProjectInbox",
+    "ProjectTools",
+    "Provider",
+    "Query",
+    "Ready",
+    "RefusedTool",
     "Rejection",
     "RejectionCode",
     "Resolution",
+    "ResolvedAgent",
+    "ResolvedBackendAgent",
+    "ResolvedRunPlan",
     "ResolverError",
     "Server",
+    "ToolFailure",
+    "ToolRegistry",
+    "UnknownAgent",
+    "UnsafeCapability",
+    "UntrustedFolder",
     "__version__",
+    "capability",
     "explain",
     "explanation_json",
+    "local_caller",
+    "manifest_of",
     "parse_agent_file",
     "parse_index",
     "parse_lockfile",
     "resolve",
+    "resolve_local",
+    "serve",
     "servers_of",
     "to_json",
+    "tool_of",
 ]
+
+__getattr__ = lazy_exports(__name__)
+# So that editors and shells complete names that were not used yet.
+__dir__ = __all__.copy

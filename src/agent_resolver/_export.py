@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 
@@ -19,11 +20,26 @@ def lazy_exports(package: str) -> Callable[[str], Any]:
             modules.update(_read_list(package))
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(modules[name]), name)
-        setattr(import_module(package), name, value)
-        return value
+        value = getattr(_import_needing_extra(modules[name]), name)
+        # Python binds an imported room to the package: `agent_resolver.capability` stays the room, which can be called.
+        return vars(import_module(package)).setdefault(name, value)
 
     return get_exported
+
+
+def _import_needing_extra(module: str) -> ModuleType:
+    """Import a module.
+
+    Raises:
+        MissingExtra: It needs a package that is not installed and that an extra brings.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError:
+        from agent_resolver._extra import needing_extra
+
+        with needing_extra("serve" if module.startswith("agent_resolver.server.") else "tools"):
+            raise
 
 
 def _read_list(package: str) -> dict[str, str]:
@@ -34,13 +50,13 @@ def _read_list(package: str) -> dict[str, str]:
     than the rooms that a small program uses.
     """
     import re
-    from pathlib import Path
 
-    listed = Path(import_module(package).__path__[0], "__init__.pyi")
     modules: dict[str, str] = {}
     module = ""
-    for line in listed.read_text("utf-8").splitlines():
-        if line.startswith("from "):
-            module = line.split()[1]
-        modules.update(dict.fromkeys(re.findall(r"\b(\w+) as \1\b", line), module))
+    # Not with `pathlib`, which takes milliseconds to import.
+    with open(f"{import_module(package).__path__[0]}/__init__.pyi", encoding="utf-8") as listed:  # noqa: PTH123
+        for line in listed:
+            if line.startswith("from "):
+                module = line.split()[1]
+            modules.update(dict.fromkeys(re.findall(r"\b(\w+) as \1\b", line), module))
     return modules

@@ -2,7 +2,6 @@
 
 import os
 import random
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import pytest
 
 from agent_resolver.catalog import AgentUri, Catalog, CatalogIndex, Query, View
 from tests.catalog.conftest import Make, agent, uris
+from tests.process import killed_at_line
 
 NOBODY = 65534
 
@@ -29,28 +29,6 @@ index = CatalogIndex(sys.argv[2])
 catalog = Catalog([sys.argv[1]], index)
 catalog.refresh()
 print(catalog.total, catalog.listing, index.path is not None)
-"""
-
-# Kills itself before the n-th line that it would run in the catalog.
-DIES_AT_LINE = """
-import os, signal, sys
-from agent_resolver.catalog import Catalog
-from agent_resolver.catalog import CatalogIndex
-
-left = int(sys.argv[3])
-
-def trace(frame, event, argument):
-    global left
-    if "/catalog/" not in frame.f_code.co_filename:
-        return None
-    if event == "line":
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-    return trace
-
-sys.settrace(trace)
-Catalog([sys.argv[1]], CatalogIndex(sys.argv[2])).refresh()
 """
 
 
@@ -85,8 +63,9 @@ def test_a_process_killed_in_the_middle_leaves_an_index_that_the_next_one_finish
     tmp_path: Path, root: Path, make: Make, line: int
 ) -> None:
     index = tmp_path / "index.db"
-    done = subprocess.run([sys.executable, "-c", DIES_AT_LINE, root, index, str(line)], check=False)
-    assert done.returncode == -signal.SIGKILL
+    setup = "from agent_resolver.catalog import Catalog, CatalogIndex"
+    act = "Catalog([sys.argv[1]], CatalogIndex(sys.argv[2])).refresh()"
+    assert killed_at_line(line, "/catalog/", root, index, setup=setup, act=act)
 
     catalog = make(root, index=index)
 

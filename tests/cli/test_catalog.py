@@ -331,7 +331,7 @@ def test_what_cannot_be_repaired_is_left_alone_and_is_the_answer_no(empty: Path,
 
     assert ran.code == 1
     assert ran.stdout.count("✗") == 3
-    assert ran.stdout.endswith("0 agent(s) served, 3 file(s) refused, 0 warning(s)\n")
+    assert ran.stdout.endswith("0 agents served, 3 files refused, 0 warnings\n")
     assert contents(empty / "agents") == {name: text.encode() for name, text in hopeless.items()}
 
 
@@ -367,9 +367,9 @@ def test_markdown_that_is_left_out_is_counted_and_named(empty: Path, run: Run) -
             "hint: (file): Left out: a comment is before the front matter; move the comment below the second `---`"
             " (agents/e.md:1:1)"
         ),
-        "1 agent(s) served, 0 file(s) refused, 0 warning(s), 7 left out",
+        "1 agent served, 0 files refused, 0 warnings, 7 left out",
     ]
-    assert listed.stdout == "agent://a\n1 agent(s)\n"
+    assert listed.stdout == "agent://a\n1 agent\n"
     assert listed.stderr == (
         "hint: 7 Markdown files left out: agents/README.md (no front matter), agents/b.mdx (its name does not end in"
         " `.md`), agents/c.MD (its name does not end in `.md`), agents/d.md (its front matter is TOML), agents/e.md (a"
@@ -455,7 +455,7 @@ def test_an_empty_folder_is_a_catalog_of_none(empty: Path, run: Run) -> None:
 
     assert document(run("catalog", "list", "--json")) == []
     assert document(run("catalog", "stats", "--json"))["largest"] is None
-    assert run("catalog", "check").stdout == "0 agent(s) served, 0 file(s) refused, 0 warning(s)\n"
+    assert run("catalog", "check").stdout == "0 agents served, 0 files refused, 0 warnings\n"
 
 
 def test_nothing_that_a_file_says_steers_the_terminal(empty: Path, run: Run) -> None:

@@ -134,7 +134,7 @@ def test_a_workspace_tells_it_and_settles_it(conflicted: Path, run: Run) -> None
     settled = run("resolve", "--workspace")
     assert settled.code == 0
     assert "✓ Wrote agents.lock, which had merge conflicts, anew from the agent file and the index\n" in settled.stdout
-    assert settled.stdout.endswith("✓ 1 agent file(s): 1 conflict-settled\n")
+    assert settled.stdout.endswith("✓ 1 agent file: 1 conflict-settled\n")
 
 
 def test_two_locks_that_were_both_added_are_a_conflict_from_the_first_line(project: Path, run: Run) -> None:

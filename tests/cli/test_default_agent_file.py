@@ -87,4 +87,4 @@ def test_a_word_that_is_like_no_command_gets_all_of_them(run: Run) -> None:
     ran = run("xyzzy")
 
     assert ran.code == 2
-    assert "choose from 'init', 'adopt', 'validate', 'discover'" in ran.stderr
+    assert "choose from 'init', 'adopt', 'validate', 'discover', 'index'" in ran.stderr

@@ -35,13 +35,13 @@ def test_all_is_well(governed: Path, run: Run) -> None:
     assert first.startswith(f"✓ agent: version {__version__} on Python 3.")
     assert rest == [
         "✓ extra `tools`: installed",
-        "✓ settings: no agent.toml, 0 value(s) set",
+        "✓ settings: no agent.toml, 0 values set",
         "✓ agent file: tester@1.0.0",
-        "✓ index: 1 server(s)",
-        "✓ lock: 1 server(s) locked, verified",
+        "✓ index: 1 server",
+        "✓ lock: 1 server locked, verified",
         f"✓ state: {governed}/.agent/state.db, nothing recorded yet",
         f"✓ trust: {governed} is trusted",
-        f"✓ server raw@1.0.0: {len(OPEN)} tool(s) open to the agent",
+        f"✓ server raw@1.0.0: {len(OPEN)} tools open to the agent",
     ]
 
 
@@ -64,10 +64,11 @@ def test_a_folder_without_anything_is_told_what_to_do(
 
     wrong = failing(run("doctor", "--json"))
 
-    other = "check the path, or name another file with"
+    other = "change to the folder that has it, or name another file with"
+    write_one = "docs/quick-start.md shows how to write one"
     assert wrong == {
-        "agent file": ("`./agents.md` does not exist", f"{other} `--agents`"),
-        "index": ("`./mcp.index.json` does not exist", f"{other} `--index`"),
+        "agent file": ("`./agents.md` does not exist", f"{other} `--agents`; {write_one}"),
+        "index": ("`./mcp.index.json` does not exist", f"{other} `--index`; {write_one}"),
         "lock": ("not looked at: it is made of the agent file and the index", "see to these first"),
     }
 
@@ -98,7 +99,7 @@ def test_a_project_that_only_plans_needs_no_agent_file_index_or_lock(planned: Pa
 
     assert (ran.code, ran.stderr) == (0, "")
     assert ran.stdout.splitlines()[2:] == [
-        f"✓ settings: {planned}/agent.toml, 3 value(s) set",
+        f"✓ settings: {planned}/agent.toml, 3 values set",
         "✓ agent file: not needed: there is no `./agents.md`, and nothing that asks for one",
         f"✓ state: {planned}/.agent/state.db, nothing recorded yet",
         "✓ references: every model, provider, plugin and delegate is there",
@@ -211,7 +212,7 @@ def test_a_server_that_lists_two_tools_of_one_name_is_told(write: Callable[..., 
 
     finding, hint = failing(ran)["server raw@1.0.0"]
     refused = "raw.echo is refused: raw lists more than one tool named 'echo', and a call could reach any of them"
-    assert finding == f"{len(OPEN) - 1} tool(s) open to the agent; {refused}"
+    assert finding == f"{len(OPEN) - 1} tools open to the agent; {refused}"
     assert hint == "ask the operator of the server to rename all but one"
 
 

@@ -107,6 +107,34 @@ def test_without_the_extra_its_name_is_said(bom: Path, run: Run, monkeypatch: py
     assert "pip install 'agent-resolver[bom]'" in ran.stderr
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("uvx Mcp_Server==1.0", "pkg:pypi/mcp-server@1.0"),
+        (f"docker run -i acme/mcp@sha256:{'0' * 64}", "pkg:oci/mcp@sha256"),
+        ("npx -y acme-mcp", "pkg:npm/acme-mcp"),
+        ("python server.py", None),
+    ],
+)
+@pytest.mark.parametrize("name", ["cyclonedx", "spdx"])
+def test_every_kind_of_package_is_taken_by_the_formats(
+    write: Write, run: Run, name: str, line: str, expected: str | None
+) -> None:
+    command, *arguments = line.split()
+    write(launched(launch={"command": command, "args": arguments}), agent=AGENT)
+
+    ran = run("export", "--format", name, "-o", "bom.json")
+
+    assert ran.code == 0, ran.stderr
+    text = Path("bom.json").read_text()
+    if name == "cyclonedx":
+        assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    else:
+        assert validate_full_spdx_document(json_parser.parse_from_file("bom.json")) == []
+    assert (expected or "server.py") in text
+    assert ("pkg:" in text) == (expected is not None)
+
+
 def test_a_lock_that_does_not_hold_has_no_bill(bom: Path, run: Run) -> None:
     (bom / "agents.md").write_text(AGENT)
 

@@ -122,7 +122,7 @@ def test_a_bad_agent_file_does_not_hide_the_others_of_a_catalog(project: Path, r
     ran = run("catalog", "list", "--root", "agents", "--json")
 
     assert ran.code == 0
-    assert ran.stderr in {"", "warning: 1 agent file(s) cannot be served; `agent catalog check` says why\n"}
+    assert ran.stderr in {"", "warning: 1 agent file cannot be served; `agent catalog check` says why\n"}
     assert (AGENTS_DIGEST, "resolved") in [(agent["digest"], agent["status"]) for agent in json.loads(ran.stdout)]
 
 

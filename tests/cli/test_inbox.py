@@ -257,7 +257,7 @@ def test_whoever_has_a_token_answers_under_its_name(run: Run, monkeypatch: pytes
         (
             ("approve", APPROVAL.id),
             {"classification": "RESTRICTED"},
-            (f"UNVERIFIED_APPROVER: {LOCAL} is not verified", "set `[identity]` in agent.toml and AGENT_TOKEN"),
+            (f"UNVERIFIED_APPROVER: {LOCAL} is not verified", "name an issuer in `[identity]` of agent.toml"),
         ),
         (("approve", APPROVAL.id), {"expires_at": PAST}, (f"EXPIRED: 3f9a1c20b7de expired at {PAST}", "make the call")),
         (("answer", APPROVAL.id, "yes"), {}, ("NOT_A_QUESTION: 3f9a1c20b7de waits for an approval", "`agent inbox")),

@@ -91,7 +91,7 @@ def test_a_long_list_is_cut_unless_all_is_asked_for(folder: Path, run: Run) -> N
     short, whole = run("index", "list"), run("index", "list", "--all")
 
     assert len(short.stdout.splitlines()) == 51
-    assert "60 of 60 server(s), the first 50 shown" in short.stdout
+    assert "60 of 60 servers, the first 50 shown" in short.stdout
     assert "many 60" in short.stderr
     assert len(whole.stdout.splitlines()) == 61
     assert "agent index list" in run("discover").stderr

@@ -10,7 +10,7 @@ import pytest
 from agent_resolver.core import definition_digest
 from tests.cli.conftest import contents, edit, on_terminal, server
 from tests.conftest import Ran, Run
-from tests.connection.servers.hostile_http import hostile_server
+from tests.connection.servers.hostile_http import Handler, hostile_server
 
 READS = {"readOnlyHint": True, "openWorldHint": False}
 WIPES = {"destructiveHint": True, "openWorldHint": False}
@@ -207,6 +207,40 @@ def test_missing_variables_are_named_and_given_ones_reach_the_server(
     assert "Set the environment variable PROBE_TOKEN for raw" in without.stderr
     assert given.code == 0
     assert "canary" not in given.stdout + given.stderr
+
+
+def test_credentials_of_the_settings_are_sent(
+    place: Callable[..., Path], run: Run, http: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[str | None] = []
+    answer = Handler.do_POST
+
+    def remember(handler: Handler) -> None:
+        sent.append(handler.headers["authorization"])
+        answer(handler)
+
+    monkeypatch.setattr(Handler, "do_POST", remember)
+    monkeypatch.setenv("FAR_TOKEN", "canary-77bb")
+    place(far("far", f"{http}/none"), config='[servers.far]\ntoken_env = "FAR_TOKEN"\n')
+
+    ran = run("index", "probe", "far", "--json")
+
+    assert ran.code == 0
+    assert set(sent) == {"Bearer canary-77bb"}
+    assert "canary" not in ran.stdout + ran.stderr
+
+
+def test_kept_definitions_behind_a_link_need_trust_in_their_folder(place: Callable[..., Path], run: Run) -> None:
+    project = place(bare())
+    outside = project.parent / "outside"
+    outside.mkdir()
+    (project / "mcp.tools.json").symlink_to(outside / "tools.json")
+
+    ran = run("index", "probe", "raw")
+
+    assert ran.code == 1
+    assert str(outside) in ran.stderr
+    assert list(outside.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ adapter = "scripted"
 url = "https://partner.example/a2a"
 """
 NOT_KNOWN = "Agent requires 'us-only' but the model's residency is not known"
-NOWHERE = "invalid remote endpoint config for backend `a2a` on delegate `partner`"
+NOWHERE = "invalid remote endpoint config for delegate `partner` backend `a2a`"
 KEEPER = """\
 ---
 name: keeper
@@ -74,7 +74,7 @@ FILES = {
     "agents/keeper.md": KEEPER,
     "agents/helper.md": "---\nname: helper\ndescription: Helps\nmodel: inherit\n---\nYou help.\n",
     "agents/pooled.md": "---\nname: pooled\nmodel: both\n---\n",
-    "agents/lost.md": "---\nname: lost\nmodel: gpt-4o\n---\n",
+    "agents/lost.md": "---\nname: lost\nmodel: unheard-of\n---\n",
     "agent.toml": CONFIG,
 }
 
@@ -320,7 +320,7 @@ def test_a_delegate_without_a_plan_is_shown_with_the_reason(project: Path, run: 
     snapshot(run("plan", "boss"))
     assert json.loads(run("plan", "boss", "--json").stdout)["delegates"] == [
         {"agent": "helper", "kind": "local", "tools": [], "absent": []},
-        {"agent": "lost", "error": "model not found: gpt-4o"},
+        {"agent": "lost", "error": "model not found: unheard-of"},
         {"agent": "partner", "kind": "remote"},
     ]
 
@@ -403,9 +403,9 @@ def test_a_list_or_limit_that_would_be_overlooked_leaves_no_plan(  # noqa: PLR09
         ),
         (
             "model: sonnet",
-            ('models.default.provider="gone"',),
+            ('models.default.provider="nowhere"',),
             "PROVIDER_NOT_FOUND",
-            "provider not found: gone",
+            "provider not found: nowhere",
             "describe it in `[providers.<name>]` of agent.toml",
         ),
         (
@@ -481,7 +481,7 @@ def test_the_doctor_lists_every_reference_that_leads_nowhere_at_once(project: Pa
         "agent broken: it is invalid: runtime: Expected object",
         "agent helper: there is no agent none",
         "agent helper: there is no plugin gone",
-        "agent lost: there is no model gpt-4o",
+        "agent lost: there is no model unheard-of",
         "pool both: there is no model huge",
     ]
 

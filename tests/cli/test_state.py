@@ -81,7 +81,7 @@ def test_info_says_what_is_kept(project: Path, run: Run) -> None:
         "  Inbox: 1 open, 1 rejected",
         "  Runs: none",
     ]
-    assert rest[4].startswith("  Audit: 4 record(s), 2026-01-31T10:00:00.000Z to ")
+    assert rest[4].startswith("  Audit: 4 records, 2026-01-31T10:00:00.000Z to ")
     found = info(run)
     assert (found["ledger"], found["trail"]["records"]) == ({"done": 1, "failed": 1, "started": 1}, 4)
 
@@ -133,9 +133,9 @@ def test_what_ended_long_ago_is_removed_and_the_rest_stays(project: Path, run: R
 
     ran = run("state", "prune")
 
-    assert trial.stdout == "Would remove 2 call(s), 1 inbox item(s), 0 run(s) and 0 audit record(s)\n"
+    assert trial.stdout == "Would remove 2 calls, 1 inbox item, 0 runs and 0 audit records\n"
     assert before["ledger"] == {"done": 1, "failed": 1, "started": 1}
-    assert ran.stdout == "✓ Removed 2 call(s), 1 inbox item(s), 0 run(s) and 0 audit record(s)\n"
+    assert ran.stdout == "✓ Removed 2 calls, 1 inbox item, 0 runs and 0 audit records\n"
     after = info(run)
     assert (after["ledger"], after["pending"], after["trail"]["records"]) == ({"started": 1}, {"open": 1}, 5)
     shown = run("audit", "show", "--last", "1").stdout
@@ -160,10 +160,10 @@ def test_records_are_removed_only_on_request_and_the_rest_verifies(project: Path
 
     ran = run("state", "prune", "--audit-before", "2026-06-01T00:00:00Z")
 
-    assert ran.stdout == "✓ Removed 2 call(s), 1 inbox item(s), 0 run(s) and 3 audit record(s)\n"
+    assert ran.stdout == "✓ Removed 2 calls, 1 inbox item, 0 runs and 3 audit records\n"
     assert info(run)["trail"]["pruned"] == 3
     verified = run("audit", "verify")
-    assert (verified.code, verified.stdout.partition(",")[0]) == (0, "✓ 2 record(s) verify after 3 pruned")
+    assert (verified.code, verified.stdout.partition(",")[0]) == (0, "✓ 2 records verify after 3 pruned")
     root = json.loads(noted.stdout)["root"]
     assert run("audit", "verify", "--root", root).code == 0, "the root after the last record is still on the way"
     assert json.loads(run("audit", "verify", "--json").stdout)["pruned"] == 3
@@ -199,7 +199,7 @@ def test_nothing_that_an_unfinished_run_refers_to_is_removed(project: Path, run:
 
     ran = run("state", "prune", "--audit-before", "0m")
 
-    assert ran.stdout == "✓ Removed 1 call(s), 0 inbox item(s), 1 run(s) and 0 audit record(s)\n"
+    assert ran.stdout == "✓ Removed 1 call, 0 inbox items, 1 run and 0 audit records\n"
     assert info(run)["ledger"] == {"done": 1, "started": 1}
 
 

@@ -29,19 +29,29 @@ def agent(*command: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, capture_output=True, text=True, check=False, timeout=60, **options)
 
 
-def test_list_prints_every_tool_that_may_be_called(governed: Path, run: Run) -> None:
+def test_list_prints_the_open_tools_and_then_the_refused_ones(governed: Path, run: Run) -> None:
     ran = run("tools", "list")
 
+    listing = json.loads(run("tools", "list", "--json").stdout)
+    opened, refused = ran.stdout.split(f"{len(listing['refused'])} refused tools\n")
     assert ran.code == 0
-    assert ran.stdout.splitlines() == [
-        "raw.echo [use]: The arguments.",
-        "raw.environment [use]: Every environment variable.",
-        "raw.fail [use]: An error of the tool.",
-        "raw.hang [use]: Never answer.",
-        "raw.promise-broken [use]: Structured content that its own schema refuses.",
+    assert opened.splitlines() == [
+        "5 open tools",
+        "  raw.echo [use]: The arguments.",
+        "  raw.environment [use]: Every environment variable.",
+        "  raw.fail [use]: An error of the tool.",
+        "  raw.hang [use]: Never answer.",
+        "  raw.promise-broken [use]: Structured content that its own schema refuses.",
     ]
-    assert ran.stderr.startswith("hint: ")
-    assert "`agent tools list --json` says why" in ran.stderr
+    assert "  raw.die: FORBIDDEN_ACTION\n" in refused
+    assert "  raw.process: SCOPE_NOT_LOCKED\n" in refused
+    assert ran.stderr == "hint: `agent tools show ID` says why a tool is refused\n"
+
+
+def test_a_listing_by_tag_has_no_refused_tools_which_have_no_tags(governed: Path, run: Run) -> None:
+    ran = run("tools", "list", "--tag", "unknown")
+
+    assert (ran.code, ran.stdout, ran.stderr) == (0, "0 open tools with the tag `unknown`\n", "")
 
 
 def test_list_as_json_has_the_refused_tools_with_their_codes(governed: Path, run: Run) -> None:
@@ -294,7 +304,7 @@ def test_arguments_that_are_no_json_object_are_a_usage_error(governed: Path, run
     ran = run("tools", "call", "raw.echo", arguments)
 
     assert (ran.code, ran.stdout) == (2, "")
-    assert ran.stderr.startswith("error: The arguments are no JSON object: ")
+    assert ran.stderr.startswith("error: The arguments are not a JSON object: ")
     assert ran.stderr.endswith("""hint: write them as '{"name": "value"}'\n""")
     assert started(governed) == []
 

@@ -23,13 +23,13 @@ def test_tools_that_are_fit_are_certified(tools: ToolProject, run: Run) -> None:
 
     assert (ran.code, ran.stderr) == (0, "")
     assert ran.stdout == (
-        "✓ unique-ids: 2 tool(s)\n"
-        "✓ schemas-parse: 2 tool(s)\n"
-        "✓ fields-described: 2 tool(s)\n"
-        "✓ examples-validate: 2 tool(s)\n"
-        "✓ examples-round-trip: 2 tool(s)\n"
+        "✓ unique-ids: 2 tools\n"
+        "✓ schemas-parse: 2 tools\n"
+        "✓ fields-described: 2 tools\n"
+        "✓ examples-validate: 2 tools\n"
+        "✓ examples-round-trip: 2 tools\n"
         "- drift: no manifest is committed\n"
-        "Certified: 2 tool(s)\n"
+        "Certified: 2 tools\n"
     )
 
 
@@ -54,9 +54,9 @@ def test_drift_from_the_committed_manifest_fails(tools: ToolProject, run: Run) -
     ran = run(*COMMAND, "--out", "report.json")
 
     assert ran.code == 1
-    assert ran.stdout.splitlines()[-1] == "Not certified: 1 tool(s)"
+    assert ran.stdout.splitlines()[-1] == "Not certified: 1 tool"
     assert ran.stderr == (
-        "✗ drift: 3 finding(s)\n"
+        "✗ drift: 3 findings\n"
         "  - tickets.close: tool-removed (breaking: callers find no such tool)\n"
         "  - tickets.create: scopes-added + admin (breaking: callers without the scope are refused)\n"
         "  - tickets.create: scopes-removed - write:tickets (compatible: callers need less than before)\n"
@@ -69,7 +69,7 @@ def test_two_tools_with_one_id_fail(tools: ToolProject, run: Run) -> None:
     ran = run(*COMMAND)
 
     assert ran.code == 1
-    assert ran.stderr.startswith("✗ unique-ids: 1 finding(s)\n  - tickets.create: registered by module tools_of_test_")
+    assert ran.stderr.startswith("✗ unique-ids: 1 finding\n  - tickets.create: registered by module tools_of_test_")
 
 
 def test_a_function_that_cannot_be_a_tool_fails_with_every_reason(tools: ToolProject, run: Run) -> None:
@@ -122,4 +122,4 @@ def test_what_a_check_did_not_cover_is_told(capsys: pytest.CaptureFixture[str]) 
 
     _print_check(check, 3)
 
-    assert capsys.readouterr().out == "✓ examples-round-trip: 3 tool(s)\n  note: only validated: billing.charge\n"
+    assert capsys.readouterr().out == "✓ examples-round-trip: 3 tools\n  note: only validated: billing.charge\n"

@@ -40,7 +40,7 @@ def test_compatible_changes_are_told_and_exit_with_0(tools: ToolProject, run: Ru
         "                callers need less than before\n"
         "  ✓ compatible  tickets.create: input-changed $.title maxLength 80 → 90\n"
         "                all that was taken is taken, and more\n"
-        "Nothing that changed breaks anybody\n"
+        "Nothing that changed breaks callers or readers\n"
     )
 
 
@@ -48,7 +48,7 @@ def test_breaking_changes_come_first_and_exit_with_1(tools: ToolProject, run: Ru
     ran, as_json = run("tools", "diff", "wider", "fewer"), run("tools", "diff", "wider", "fewer", "--json")
 
     assert ran.code == as_json.code == 1
-    assert ran.stdout.splitlines()[-1] == "3 of 3 change(s) break callers or readers"
+    assert ran.stdout.splitlines()[-1] == "3 of 3 changes break callers or readers"
     document = json.loads(as_json.stdout)
     assert (document["success"], document["old"]) == (False, "wider/tools.manifest.json")
     assert document["changes"][1] == {

@@ -28,7 +28,7 @@ def test_the_manifest_is_printed_as_the_file_it_would_be(tools: ToolProject, run
     assert list(manifest) == ["generated_at", "version", "digest", "tools"]
     assert (manifest["generated_at"], manifest["version"]) == ("1970-01-01T00:00:00.000Z", "1")
     assert [tool["id"] for tool in manifest["tools"]] == ["tickets.close", "tickets.create"]
-    assert written.stdout == f"✓ tools.manifest.json written: 2 tool(s), {manifest['digest']}\n"
+    assert written.stdout == f"✓ tools.manifest.json written: 2 tools, {manifest['digest']}\n"
 
 
 def test_a_file_that_is_the_same_is_left_untouched(tools: ToolProject, run: Run) -> None:
@@ -76,7 +76,7 @@ def test_check_says_that_what_is_committed_is_what_the_code_offers(tools: ToolPr
     run(*COMMAND, "--out", "tools.manifest.json")
     ran, as_json = run(*COMMAND, "--check"), run(*COMMAND, "--check", "--json")
 
-    assert (ran.code, ran.stdout) == (0, "✓ tools.manifest.json is what the code offers: 2 tool(s)\n")
+    assert (ran.code, ran.stdout) == (0, "✓ tools.manifest.json is what the code offers: 2 tools\n")
     assert (as_json.code, json.loads(as_json.stdout)["changes"]) == (0, [])
 
 

@@ -122,7 +122,7 @@ def test_a_category_that_is_offered_but_not_required_is_told_apart(project: Path
     edit(project / "agents.md", "        - read:reports\n        - write:reports\n", "        - read:metrics\n")
 
     assert run("why", "reporting").stderr == (
-        "error: The agent file does not require `reporting`, which 1 server(s) of the index offer\n"
+        "error: The agent file does not require `reporting`, which 1 server of the index offers\n"
         "hint: it requires `analytics`\n"
     )
 

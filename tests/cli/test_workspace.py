@@ -12,7 +12,9 @@ from tests.cli.conftest import Snapshot, agent_process, contents, edit, on_termi
 from tests.conftest import Ran, Run
 
 MAIN = "import sys; from agent_resolver.cli import main; sys.exit(main())"
-EAGER = f"import agent_resolver.cli.progress as progress; progress._SECONDS_BETWEEN = 0; {MAIN}"
+EAGER = (
+    f"import agent_resolver.cli.progress as progress; progress._SECONDS_BEFORE = progress._SECONDS_BETWEEN = 0; {MAIN}"
+)
 
 
 @pytest.fixture
@@ -188,7 +190,7 @@ def test_check_also_looks_at_the_explanations(workspace: Path, run: Run) -> None
 
     assert ran.code == 1
     assert "✗ crm/agents.resolution.json would change" in ran.stderr
-    assert ran.stdout.endswith("✗ 3 agent file(s): 3 changed\n")
+    assert ran.stdout.endswith("✗ 3 agent files: 3 changed\n")
 
 
 def test_a_failed_resolution_explains_itself_and_leaves_the_lock_alone(workspace: Path, run: Run) -> None:
@@ -209,7 +211,7 @@ def test_a_foreign_lock_is_left_alone_and_the_others_are_written(workspace: Path
 
     assert ran.code == 1
     assert "✗ `crm/agents.lock` exists and was not written by `agent resolve`; " in ran.stderr
-    assert "✗ 3 agent file(s): 1 refused, 2 written\n" in ran.stdout
+    assert "✗ 3 agent files: 1 refused, 2 written\n" in ran.stdout
     assert (workspace / "crm/agents.lock").read_text() == "[[package]]\n"
     assert locks(workspace) == ["crm/agents.lock", "crm/nested/report.lock", "sales.lock"]
 
@@ -320,7 +322,7 @@ def test_a_server_that_nobody_uses_is_no_error(workspace: Path, run: Run) -> Non
 
     ran = run("workspace", "users", "acme-reporting@9.9.9")
 
-    assert (ran.code, ran.stdout, ran.stderr) == (0, "0 of 3 agent file(s) use acme-reporting@9.9.9\n", "")
+    assert (ran.code, ran.stdout, ran.stderr) == (0, "0 of 3 agent files use acme-reporting@9.9.9\n", "")
 
 
 LOCKS: dict[str, Callable[[Path], object]] = {
@@ -503,6 +505,6 @@ def test_many_files_are_one_run(workspace: Path, run: Run) -> None:
     ran = run("resolve", "--workspace")
 
     assert ran.code == 0
-    assert ran.stdout.endswith("\n✓ 43 agent file(s): 43 written\n")
+    assert ran.stdout.endswith("\n✓ 43 agent files: 43 written\n")
     assert not [name for name in contents(workspace) if name.endswith(".tmp")]
-    assert run("verify", "--workspace").stdout.endswith("\n43 of 43 lock(s) hold\n")
+    assert run("verify", "--workspace").stdout.endswith("\n43 of 43 locks hold\n")

@@ -116,7 +116,7 @@ async def test_a_program_that_speaks_another_language_is_told(connected: Opened)
     async with connected("only-garbage", seconds=0.5, is_started=False) as connection:
         assert await start_failure_of(connection) == (
             FailureCode.PROTOCOL_ERROR,
-            "raw wrote 1 line(s) that are no messages of the protocol",
+            "raw wrote 1 line outside the protocol",
         )
 
 
@@ -162,7 +162,7 @@ async def test_lines_that_are_no_messages_explain_why_no_answer_came(connected: 
         silent = await failure_of(connection, "garbage-and-silence", 0.3)
 
     assert silent.code is FailureCode.PROTOCOL_ERROR
-    assert str(silent) == "raw wrote 1 line(s) that are no messages of the protocol"
+    assert str(silent) == "raw wrote 1 line outside the protocol"
     assert silent.remedy == "a server must log to stderr, not to stdout"
 
 

@@ -338,7 +338,7 @@ def test_each_refusal_says_why_and_what_to_do() -> None:
         (
             AnswerCode.UNVERIFIED_APPROVER,
             "local:bob is not verified, and a RESTRICTED call takes an approver that an issuer vouches for",
-            "set `[identity]` in agent.toml and AGENT_TOKEN",
+            "name an issuer in `[identity]` of agent.toml and give a token of it: docs/inbox.md shows a trial",
         ),
         (
             AnswerCode.OWN_CALL,

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from msgspec import structs
 
-from agent_resolver.core import apply_overlay, every_broken, limits_of, requirements_of, stated_facts, unused_patterns
+from agent_resolver.core import (
+    apply_overlay,
+    every_broken,
+    limits_of,
+    overlay_notices,
+    requirements_of,
+    stated_facts,
+    unused_patterns,
+)
 from agent_resolver.schema import InvalidOverlay, RejectionCode, Server, parse_overlay
 from tests.core.strategies import LAW, Case, cases
 from tests.schema.sample import shown
@@ -109,6 +117,18 @@ def test_a_fact_knows_its_pattern() -> None:
         ("data", "residency"): "a*",
         ("toolScopes", "t"): "a*",
     }
+
+
+def test_a_pattern_that_fits_nothing_is_a_warning_at_its_place() -> None:
+    reading = parse_overlay(b"servers:\n  acme: {}\n  akme: {}\n")
+
+    assert reading.overlay is not None
+    assert shown(overlay_notices(reading.overlay, [ACME], reading.tree)) == [
+        (
+            "3:3 warning: servers.akme: `akme` fits no server of the index "
+            "(compare it with the ids that `agent discover` lists)"
+        ),
+    ]
 
 
 UNKNOWN = {RejectionCode.SCOPES_UNKNOWN, RejectionCode.RESIDENCY_UNKNOWN, RejectionCode.SENSITIVITY_UNKNOWN}

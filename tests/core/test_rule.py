@@ -1,7 +1,7 @@
 """The table of rules, and the rules about data for something that is not a server."""
 
 import pytest
-from msgspec import convert, json
+from msgspec import convert, json, structs
 
 from agent_resolver import AgentFile, Server, resolve
 from agent_resolver.core import CHECKS, CONSTRAINTS, FACTS, RunLimits, broken_data_rules, names_behind, servers_of
@@ -122,6 +122,16 @@ def test_every_fact_is_read_from_its_place_in_the_index() -> None:
         for key in fact.path:
             stated = stated[key]
         assert json.encode(fact.value(server)) == json.encode(stated)
+
+
+def test_only_a_status_other_than_active_is_worth_reporting() -> None:
+    [status] = [fact for fact in FACTS if fact.name == "status"]
+    [scopes] = [fact for fact in FACTS if fact.name == "scopes"]
+    server = Server("acme", "1.0.0", "https://acme.example", (), None)
+
+    assert not status.is_worth_reporting(server)
+    assert status.is_worth_reporting(structs.replace(server, status="deleted"))
+    assert scopes.is_worth_reporting(server)
 
 
 @pytest.mark.parametrize(

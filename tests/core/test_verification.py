@@ -382,6 +382,32 @@ def test_a_change_of_the_index_is_named(world: World, expected: list[tuple[str, 
     assert kinds(world) == expected
 
 
+PINNED = structs.replace(REPORTS, tools={"read": "sha256-1", "write": "sha256-1"})
+
+
+@pytest.mark.parametrize(
+    ("tools", "messages"),
+    [
+        (None, ["The lock pins the definitions of its tools, and the index does not any more"]),
+        (
+            {"read": "sha256-2", "erase": "sha256-1"},
+            [
+                "The definition of the tool `erase` was added since it was locked",
+                "The definition of the tool `read` was changed since it was locked",
+                "The definition of the tool `write` was removed since it was locked",
+            ],
+        ),
+    ],
+)
+def test_each_definition_that_is_not_the_pinned_one_is_named(tools: dict[str, str] | None, messages: list[str]) -> None:
+    lockfile = resolve(AGENT, (PINNED, FILES)).lockfile
+    assert lockfile is not None
+
+    differences = verify(lockfile, AGENT, (structs.replace(PINNED, tools=tools), FILES))
+
+    assert [difference.message for difference in differences] == messages
+
+
 def test_every_kind_of_difference_has_a_case() -> None:
     cases = [*LOCK_CHANGES.values(), *AGENT_CHANGES.values(), *INDEX_CHANGES.values()]
     seen = {kind for _, expected in cases for kind, _ in expected} | {kind for _, kind in UNREADABLE.values()}

@@ -6,6 +6,7 @@ from textwrap import fill
 from typing import Any
 
 from agent_resolver.catalog import SYNONYMS, WORDS, Catalog, CatalogIndex
+from agent_resolver.runtime import known_models
 from agent_resolver.schema import Descriptor
 from agent_resolver.server import ResourceTools
 
@@ -46,4 +47,15 @@ def _kind(schema: dict[str, Any]) -> str:
     return f"{kind}{bounds}{default}"
 
 
-MADE = {"capabilities": capabilities, "synonyms": synonyms, "twins": twins}
+def models() -> str:
+    """The models that need no entry, by provider, and the families that other tools name."""
+    table = known_models()
+    lines = [f"as of {table.as_of}"]
+    for name, provider in table.providers.items():
+        served = [model for model, known in table.models.items() if known.provider == name]
+        lines.append(f"{name} ({provider.api_key_env}): {', '.join(served)}")
+    lines += [f"{family} → {newest}" for family, newest in table.families.items()]
+    return "".join(fill(line, _WIDTH, subsequent_indent="  ", break_on_hyphens=False) + "\n" for line in lines)
+
+
+MADE = {"capabilities": capabilities, "models": models, "synonyms": synonyms, "twins": twins}

@@ -43,7 +43,10 @@ def keys(struct: inspect.Type) -> Iterator[tuple[str, str, str]]:
     assert isinstance(struct, inspect.StructType)
     for field in struct.fields:
         kind = without_unset(field.type)
-        if isinstance(kind, inspect.StructType):
+        if isinstance(kind, inspect.VarTupleType) and isinstance(kind.item_type, inspect.StructType):
+            of_item = keys(kind.item_type)
+            yield from ((f"{field.encode_name}[].{key}", inner, default) for key, inner, default in of_item)
+        elif isinstance(kind, inspect.StructType):
             yield from ((f"{field.encode_name}.{key}", inner, default) for key, inner, default in keys(kind))
         else:
             yield field.encode_name, words(kind), default_of(field)

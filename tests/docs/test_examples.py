@@ -10,7 +10,7 @@ from tests.docs.page import PAGES, Section, sections
 
 SECTIONS = [section for page in PAGES for section in sections(page)]
 
-_STARTS_SERVERS = re.compile(r"[$>] .*\bagent (inbox|serve|tools)\b")
+_STARTS_SERVERS = re.compile(r"[$>] (.*\bagent (inbox|serve|tools)\b|python client\.py)")
 _PROJECTS_WITH_TOOLS = {"governed-agent", "tickets"}
 
 

@@ -149,11 +149,11 @@ def test_a_change_of_something_else_passes(runner: Runner, repository: Repositor
     ran = runner.run(repository.folder)
 
     assert (ran.code, ran.outputs["risk"], ran.annotations) == (0, "none", [])
-    assert ran.log == "1 of 1 lock(s) hold; worst change: none\n"
+    assert ran.log == "Locks that hold: 1 of 1; worst change: none\n"
     assert Path(ran.outputs["report"]).read_text() == ran.summary
     commit_name = git(repository.folder, "rev-parse", "--short=12", "origin/main").strip()
     assert ran.summary == (
-        "# Agent locks\n\n1 of 1 lock(s) hold (`agent verify`)\n\n"
+        "# Agent locks\n\nLocks that hold: 1 of 1 (`agent verify`)\n\n"
         f"The worst change since <code>main</code> (commit <code>{commit_name}</code>): **none**\n"
     )
 
@@ -223,7 +223,9 @@ def test_an_edited_lock_fails_the_step_whatever_it_may_fail_on(runner: Runner, r
 
     assert (ran.code, ran.outputs["risk"]) == (1, "risk")
     assert [line for line in ran.annotations if "file=agents.lock::agents.lock: hash-edited: " in line]
-    assert ran.summary.startswith("# Agent locks\n\n0 of 1 lock(s) hold (`agent verify`)\n\n- <code>agents&#46;lock")
+    assert ran.summary.startswith(
+        "# Agent locks\n\nLocks that hold: 0 of 1 (`agent verify`)\n\n- <code>agents&#46;lock"
+    )
 
 
 def test_a_committed_merge_conflict_is_named(runner: Runner, repository: Repository) -> None:
@@ -339,7 +341,7 @@ def test_a_base_that_was_not_fetched_is_named_with_the_remedy(
     remedy = "give `actions/checkout` the option `fetch-depth: 0`"
     assert (ran.code, ran.outputs["risk"]) == (1, "")
     assert ran.annotations == [f"::error::The base `main` is not in this clone: {remedy}"]
-    assert "1 of 1 lock(s) hold" in ran.summary
+    assert "Locks that hold: 1 of 1" in ran.summary
     git(shallow, "fetch", "--quiet", "--depth=1", "origin", "refs/remotes/origin/main:refs/remotes/origin/main")
     assert f"parted from the base `main`: {remedy}" in runner.run(shallow).log
     git(shallow, "fetch", "--quiet", "--unshallow", "origin")
@@ -423,7 +425,7 @@ def test_a_summary_stays_within_what_github_takes(runner: Runner, repository: Re
 
     assert ran.code == 0
     assert 500_000 < len(ran.summary.encode()) < 1024 * 1024
-    assert ran.summary.endswith("more part(s) do not fit here: the output `report` names the whole\n")
+    assert re.search(r"\nParts that do not fit here: [0-9]+; the output `report` names the whole\n\Z", ran.summary)
     assert Path(ran.outputs["report"]).stat().st_size > 1024 * 1024
 
 

@@ -92,6 +92,6 @@ def test_a_server_that_hangs_does_not_keep_the_other(
     ran = project.agent("tools", "list", "--trust", "--timeout", "5")
 
     assert ran.returncode == 1
-    assert ran.stdout.splitlines()[0] == "everything.echo [use]: Echoes back the input string"
+    assert ran.stdout.splitlines()[1] == "  everything.echo [use]: Echoes back the input string"
     assert "✗ slow@1.0.0: slow did not answer in time\n" in ran.stderr
     assert stopwatch() < 40

@@ -236,7 +236,7 @@ def test_settings_come_by_key_with_those_that_are_unset() -> None:
         ),
         ("[remotes.a]", "1:2 remotes.a.url: Required"),
         ("[remotes]\na = 'https://x'", "2:1 remotes.a: Expected object, received string"),
-        ("[models.a]\nprovider = 'p'", "1:2 models.a.upstream_model: Required"),
+        ("[models.a]\nupstream_model = 'm'", "1:2 models.a.provider: Required"),
         ('[remotes."a\\u0007"]\nurl = "x"', "1:2 remotes.a\x07: Must not contain control characters, found U+0007"),
         ("[remotes.'']\nurl = 'x'", "1:2 remotes.: String must contain at least 1 character(s)"),
         ("[state\n", "1:7 (file): Invalid TOML: Expected ']' at the end of a table declaration"),
@@ -456,7 +456,7 @@ def test_a_table_that_only_flags_make_must_be_whole_in_the_end() -> None:
 
     assert load("", "models.a={provider='p', upstream_model='m'}").config.models == {"a": model}
     assert load("", "models.a.provider=p", "models.a.upstream_model=m").config.models == {"a": model}
-    assert refused("", "models.a.provider=p") == ("--config", ["1:1 models.a.upstream_model: Required"])
+    assert refused("", "models.a.upstream_model=m") == ("--config", ["1:1 models.a.provider: Required"])
 
 
 # Passwords ------------------------------------------------------------------------------------------------------------

@@ -441,6 +441,24 @@ models = ["sonnet", "large"]
     assert snapshot.models["large"].modalities.input == ("text", "image")
 
 
+def test_members_of_a_pool_have_weights_and_roles_in_the_settings(folder: Path, look: Open) -> None:
+    write(folder / "agents" / "pooled.md", "name: pooled\nmodel: three\n")
+    models = (
+        'models.heavy={provider="local", upstream_model="h"}',
+        'models.spare={provider="local", upstream_model="s"}',
+    )
+    members = '[{model="spare", role="failover_only", weight=9000}, {model="heavy", weight=9000}]'
+    pool = f'pools.three={{models=["default"], members={members}}}'
+    snapshot = look(flags=(*models, pool))
+
+    assert [seat.model.id for seat in planned(snapshot, "pooled").seats] == ["heavy", "default", "spare"]
+    assert [(each.model_id, each.weight, each.role) for each in snapshot.pools["three"].members] == [
+        ("default", 1, "member"),
+        ("spare", 9000, "failover_only"),
+        ("heavy", 9000, "member"),
+    ]
+
+
 def test_a_provider_that_nobody_opened_answers_nothing(folder: Path, look: Open) -> None:
     write(folder / "agents" / "free.md", "name: free\n")
     coroutine = planned(look(), "free").executor.execute("hello")
@@ -457,6 +475,11 @@ def test_a_provider_that_nobody_opened_answers_nothing(folder: Path, look: Open)
         ('models.default.knowledge_cutoff="soon"', "knowledge_cutoff must be YYYY-MM or YYYY-MM-DD"),
         ('models.x={provider="local", upstream_model="x", aliases=["sonnet"]}', "duplicate model alias 'sonnet'"),
         ("pools.none={models=[]}", "invalid model pool 'none': members must not be empty"),
+        ('pools.x={models=["default"], members=[{model="default"}]}', "invalid model pool 'x': members has duplicates"),
+        (
+            'pools.x={members=[{model="default", role="failover_only"}]}',
+            "at least one member must not be failover_only",
+        ),
     ],
 )
 def test_settings_that_cannot_be_are_told(folder: Path, look: Open, flag: str, message: str) -> None:

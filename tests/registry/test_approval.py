@@ -92,7 +92,8 @@ def test_the_question_says_who_asks_for_what_until_when_and_whom_it_takes(stage:
         type="APPROVAL",
         code="APPROVAL_REQUIRED",
         message="ada asks to call tickets.close (RESTRICTED)",
-        remedy=f"once `agent inbox approve {outcome.id}` is done, make the same call under the same trace",
+        remedy=f"once `agent inbox approve {outcome.id}` is done by a caller with a verified token, "
+        "make the same call under the same trace",
         expires_at="2026-03-01T12:15:00.000Z",
     )
     (action,) = stage.actions()

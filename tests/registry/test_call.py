@@ -214,7 +214,7 @@ def test_a_source_is_called_as_often_as_its_limit_allows_and_again_a_minute_late
     assert isinstance(call(registry, "a.two"), Done)
     assert failed(call(registry, "a.two")) == (
         FailureCode.RATE_LIMITED,
-        "memory allows 2 calls a minute",
+        "The rate limit of memory is 2 a minute",
         "try again in 40 s",
     )
     assert tools[1].calls == 1
@@ -249,14 +249,18 @@ def test_a_clock_that_was_once_ahead_does_not_lock_a_limited_tool(tmp_path: Path
         limited = stage.call("memory.echo", local_caller("ada"))
         stage.clock.forward(1)
 
-        assert failed(limited) == (FailureCode.RATE_LIMITED, "memory allows 1 calls a minute", "try again in 60 s")
+        assert failed(limited) == (
+            FailureCode.RATE_LIMITED,
+            "The rate limit of memory is 1 a minute",
+            "try again in 60 s",
+        )
         assert isinstance(stage.call("memory.echo", local_caller("ada")), Done)
 
 
 def test_a_limit_below_one_allows_nothing() -> None:
     outcome = call(holding(MemoryTool(rate_limit_per_minute=0), seconds=Clock()))
 
-    assert failed(outcome) == (FailureCode.RATE_LIMITED, "memory allows 0 calls a minute", "try again in 60 s")
+    assert failed(outcome) == (FailureCode.RATE_LIMITED, "The rate limit of memory is 0 a minute", "try again in 60 s")
 
 
 def test_a_tool_that_takes_too_long_is_ended() -> None:
@@ -445,7 +449,9 @@ OWN = {
 
 
 @pytest.mark.parametrize("code", FailureCode)
-@pytest.mark.parametrize(("kind", "more"), [("CAPABILITY", set[str]()), ("TOOL", {"UNKNOWN_TOOL", "UNAUTHORIZED"})])
+@pytest.mark.parametrize(
+    ("kind", "more"), [("CAPABILITY", set[str]()), ("TOOL", {"TOOL_CHANGED", "UNKNOWN_TOOL", "UNAUTHORIZED"})]
+)
 def test_a_tool_does_not_speak_for_the_pipeline(kind: Any, more: set[str], code: FailureCode) -> None:
     store = MemoryStore()
     tool = MemoryTool(work=raising(ToolFailure(code, "It says so", "do this")), labels=Labels(kind=kind))

@@ -97,7 +97,7 @@ def registries(*agents: AgentSpec, tools: Iterable[str] = (), plugins: Iterable[
     """A snapshot with these agents, tools and plugins."""
     made = builder(*agents)
     for tool_id in tools:
-        made.with_tool(MemoryTool(tool_id))
+        made.with_tool(tool_id, MemoryTool(tool_id))
     for plugin in plugins:
         made.with_plugin(plugin)
     return made.build_unchecked().snapshot

@@ -173,7 +173,7 @@ def _steps(scenario: Scenario) -> Iterator[tuple[Any, ...]]:
     yield from (("with_agent_spec", spec) for spec in specs(scenario))
     yield from (("with_model", model_of(model)) for model in scenario.models)
     yield from (("with_model_pool", msgspec.convert(pool, ModelPool)) for pool in scenario.pools)
-    yield from (("with_tool", tool_of(tool)) for tool in scenario.tools)
+    yield from (("with_tool", (made := tool_of(tool)).descriptor.id, made) for tool in scenario.tools)
     yield from (("with_plugin", plugin_of(plugin)) for plugin in scenario.plugins)
     yield from (("with_backend", name, A2aFactory()) for name in scenario.backends)
     yield from (("with_lock", name, lock_of(name, lock)) for name, lock in scenario.locks.items())
@@ -238,7 +238,7 @@ def take(builder: AgentRuntimeBuilder, step: dict[str, Any]) -> object:  # noqa:
         case "plugin":
             return builder.with_plugin(plugin_of(said))
         case "tool":
-            return builder.with_tool(tool_of(said))
+            return builder.with_tool(said, tool_of(said))
         case "backend":
             return builder.with_backend(said, A2aFactory())
         case "lock":

@@ -42,7 +42,7 @@ def first_error(made: AgentRuntimeBuilder) -> BuildError:
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda made: made.with_tool(object()),
+        lambda made: made.with_tool("x", object()),
         lambda made: made.with_plugin(object()),
         lambda made: made.with_plugin(MemoryPlugin),
         lambda made: made.with_model(ModelSpec(id="", provider_id="", upstream_model="")),
@@ -75,7 +75,7 @@ def test_an_alias_that_two_models_have_is_told_after_everything_else() -> None:
     made = builder().with_model(structs.replace(MODEL, id="n", aliases=("m",)))
 
     assert str(first_error(made)) == str(first_error(made)) == "duplicate model alias 'm'"
-    made.with_tool(MemoryTool("x")).with_tool(MemoryTool("x"))
+    made.with_tool("x", MemoryTool("x")).with_tool("x", MemoryTool("x"))
     assert str(first_error(made)) == "tool 'x' already registered"
 
 
@@ -115,13 +115,13 @@ def test_agents_of_others_are_not_tried_but_found() -> None:
 
 def test_everything_of_a_snapshot_is_in_order_whatever_the_order_was() -> None:
     parts: list[tuple[Any, ...]] = [
-        *(("with_tool", MemoryTool(name)) for name in "cab"),
+        *(("with_tool", name, MemoryTool(name)) for name in "cab"),
         *(("with_plugin", MemoryPlugin(name)) for name in "cab"),
         *(("with_model", structs.replace(MODEL, id=name)) for name in "cab"),
     ]
     made = AgentRuntimeBuilder()
-    for method, part in parts:
-        getattr(made, method)(part)
+    for method, *arguments in parts:
+        getattr(made, method)(*arguments)
     snapshot = made.build().snapshot
 
     assert (list(snapshot.tools), list(snapshot.plugins), list(snapshot.models)) == (["a", "b", "c"],) * 3
@@ -130,7 +130,7 @@ def test_everything_of_a_snapshot_is_in_order_whatever_the_order_was() -> None:
 def test_a_builder_that_goes_on_does_not_change_what_was_built() -> None:
     made = builder(AGENT)
     runtime = made.build()
-    made.with_tool(MemoryTool("late")).with_agent_spec(AgentSpec(id="late", model_id="m"))
+    made.with_tool("late", MemoryTool("late")).with_agent_spec(AgentSpec(id="late", model_id="m"))
 
     assert list(runtime.snapshot.tools) == []
     assert runtime.snapshot.agents.ids() == ["agent"]
@@ -141,7 +141,7 @@ def test_a_builder_that_goes_on_does_not_change_what_was_built() -> None:
 
 
 def runtime_of(*agents: AgentSpec) -> AgentRuntime:
-    return builder(*agents).with_tool(MemoryTool("read")).build()
+    return builder(*agents).with_tool("read", MemoryTool("read")).build()
 
 
 def test_agents_are_added_replaced_and_removed_each_as_a_new_snapshot() -> None:

@@ -56,7 +56,7 @@ def test_each_keeps_the_contract_but_for_its_id(plugin: DefaultPlugin) -> None:
 def test_the_loop_is_asked_to_do_what_they_stand_for() -> None:
     registrar, loop = Registrar(), Loop()
     for plugin in EACH:
-        registrar.take(plugin, counts=True)
+        registrar.take(plugin.id, plugin, counts=True)
     env = registrar.env()
 
     assert list(env.scheduled_actions) == list(ACTIONS)

@@ -64,7 +64,7 @@ def snapshot(*agents: AgentSpec, tools: Iterable[MemoryTool] = ()) -> RegistrySe
     made.with_model_pool(ModelPool(id="mixed", members=(PoolMember(model_id="eu"), PoolMember(model_id="us"))))
     made.with_plugin(MemoryPlugin("notes", tools=["notes.wipe"]))
     for tool in tools:
-        made.with_tool(tool)
+        made.with_tool(tool.descriptor.id, tool)
     return made.build_unchecked().snapshot
 
 

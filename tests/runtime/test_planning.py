@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 from msgspec import Struct, structs
 
+from agent_resolver.core import CallMatch, TextMatch
 from agent_resolver.runtime import (
     A2aFactory,
     AgentNotFound,
@@ -92,7 +93,7 @@ def cases(draw: st.DrawFn) -> Case:
             ("with_model", MODEL),
             ("with_provider", "p", Provider(executor=Echo())),
             ("with_lock", "agent", HeldLock(path="agent.lock", servers=(ServerTools(server="s@1", tools=locked),))),
-            *(("with_tool", MemoryTool(name)) for name in draw(offered)),
+            *(("with_tool", name, MemoryTool(name)) for name in draw(offered)),
             *(("with_plugin", MemoryPlugin(name, tools=draw(offered), keys=draw(offered))) for name in "pqr"),
         ]
     )
@@ -196,8 +197,8 @@ def every_order() -> list[Any]:
             *(("with_agent_spec", AgentSpec(id=name, model_id="m")) for name in "cd"),
             ("with_plugin", MemoryPlugin("p", tools=["p.x", "p.y", "y"], keys=["p"], hooks=["run_start"])),
             ("with_plugin", MemoryPlugin("q", tools=["q.x", "q.y", "x"], keys=["q"], hooks=["run_start"])),
-            ("with_tool", MemoryTool(clash)),
-            ("with_tool", MemoryTool("z")),
+            ("with_tool", clash, MemoryTool(clash)),
+            ("with_tool", "z", MemoryTool("z")),
         ]
         shared = [("with_model", MODEL), ("with_provider", "p", Provider(executor=Echo()))]
         outcomes = [outcome([*order, *parts[:2], *shared]) for order in itertools.permutations(parts[2:])]
@@ -263,7 +264,7 @@ def test_a_plugin_that_goes_wrong_later_is_told_with_its_name() -> None:
 
     with pytest.raises(EnvBuild, match="env build error: plugin x: RuntimeError: gone"):
         resolve(snapshot_of(spec, plugins={"x": raising}), "agent")
-    with pytest.raises(EnvBuild, match='env build error: plugin x: the schema of section "x" is no schema'):
+    with pytest.raises(EnvBuild, match='env build error: plugin x: the schema of section "x" is not a schema'):
         resolve(snapshot_of(spec, plugins={"x": wrong}), "agent")
 
 
@@ -283,3 +284,24 @@ def test_the_executor_of_a_pool_asks_the_home_of_the_agent() -> None:
     assert stop.value.value == "hello"
     homes = [getattr(seat.executor, "name", "") for seat in found.executor.seats]
     assert homes == [seat.model.id for seat in found.seats]
+
+
+# Permission rules -----------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_keeps_its_permission_rules_as_they_were_parsed() -> None:
+    rules = [{"tool": "read", "behavior": "allow"}, {"tool": "Bash(rm *)", "behavior": "deny", "scope": "user"}]
+    section = {"default_behavior": "deny", "rules": rules}
+    found = resolve_local(registries(structs.replace(AGENT, sections={"permission": section}), tools=["read"]), "agent")
+
+    assert found.permissions is not None
+    assert found.permissions.default_behavior == "deny"
+    kept = [(rule.text, rule.behavior, rule.scope, rule.calls) for rule in found.permissions.rules]
+    assert kept == [
+        ("read", "allow", "project", CallMatch(TextMatch("exact", "read"))),
+        ("Bash(rm *)", "deny", "user", CallMatch(TextMatch("exact", "Bash"), TextMatch("glob", "rm *"))),
+    ]
+
+
+def test_a_plan_without_permission_rules_has_none() -> None:
+    assert resolve_local(registries(AGENT), "agent").permissions is None

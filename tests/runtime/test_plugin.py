@@ -32,13 +32,13 @@ class Registering:
 
 def env_of(register: Any) -> ExecutionEnv:
     registrar = Registrar()
-    registrar.take(Registering(register), counts=True)
+    registrar.take("p", Registering(register), counts=True)
     return registrar.env()
 
 
 def test_everything_is_registered_with_the_name_of_its_plugin() -> None:
     registrar = Registrar()
-    registrar.take(MemoryPlugin("p", **EVERYTHING), counts=True)
+    registrar.take("p", MemoryPlugin("p", **EVERYTHING), counts=True)
     env = registrar.env()
 
     assert list(env.phase_hooks) == list(PHASES)
@@ -56,7 +56,7 @@ def test_everything_is_registered_with_the_name_of_its_plugin() -> None:
 
 def test_of_a_plugin_that_does_not_count_only_what_others_rely_on_does() -> None:
     registrar = Registrar()
-    registrar.take(MemoryPlugin("p", **EVERYTHING), counts=False)
+    registrar.take("p", MemoryPlugin("p", **EVERYTHING), counts=False)
     env = registrar.env()
 
     assert (dict(env.phase_hooks), env.request_transforms, env.tools) == ({}, (), ())
@@ -76,7 +76,7 @@ def test_of_a_plugin_that_does_not_count_only_what_others_rely_on_does() -> None
         (lambda registrar: registrar.scheduled_action("x", 1), "plugin p: action handler 'x' cannot be called"),
         (lambda registrar: registrar.effect(None, handler), "plugin p: effect handler None has no name"),
         (lambda registrar: registrar.request_transform("x"), "plugin p: request transform cannot be called"),
-        (lambda registrar: registrar.tool("x"), "plugin p: a tool must have a descriptor, and 'x' has none"),
+        (lambda registrar: registrar.tool("x"), "plugin p: tool 'str' cannot be used: it has no descriptor"),
         (lambda each: (each.key("x"), each.key("x")), "state key 'x' of plugin p already registered by plugin p"),
         (lambda _: 1 / 0, "plugin p: ZeroDivisionError: division by zero"),
         (lambda _: (_ for _ in ()).throw(SystemExit(3)), "plugin p: SystemExit: 3"),

@@ -64,15 +64,15 @@ def boom(*_: Any) -> Any:
         (made(id="a\nb"), ["its `id` holds characters that cannot be printed"]),
         (Whole, ["it is a class, not a plugin made of it"]),
         (made(register=1), ["`register` is no method"]),
-        (made(register=lambda: None), ["`register` must take 1 argument(s)"]),
+        (made(register=lambda: None), ["`register` must take 1 argument"]),
         (made(register=later), ["`register` must not be asynchronous"]),
         (
             made(register=lambda: None, config_schemas=lambda _: [], bind=5, on_activate=lambda: None),
             [
-                "`register` must take 1 argument(s)",
-                "`config_schemas` must take 0 argument(s)",
+                "`register` must take 1 argument",
+                "`config_schemas` must take 0 arguments",
                 "`bind` is no method",
-                "`on_activate` must take 1 argument(s)",
+                "`on_activate` must take 1 argument",
             ],
         ),
         (made(config_schemas=later), ["`config_schemas` must not be asynchronous"]),
@@ -92,7 +92,7 @@ def test_every_fault_of_what_does_not_is_told(plugin: object, expected: list[str
 
 @pytest.mark.parametrize("schema", [{"type": "nothing"}, {"$ref": "https://schemas.example/x"}, [], 5])
 def test_what_is_no_schema_is_told(schema: Any) -> None:
-    with pytest.raises(InvalidPlugin, match='the schema of section "x" is no schema'):
+    with pytest.raises(InvalidPlugin, match='the schema of section "x" is not a schema'):
         check_plugin(made(config_schemas=lambda: [ConfigSchema("x", schema)]))
 
 

@@ -104,6 +104,13 @@ def test_what_is_left_out_is_not_known() -> None:
     assert (found.signed, found.publisher, found.tools) == (None, None, None)
 
 
+def test_scopes_that_open_a_tool_are_offered() -> None:
+    raw = index(server(scopes=..., toolScopes={"read": ["b"], "write": ["c", "b"]}))
+    (found,) = map(server_of, parse_index(raw))
+
+    assert found.scopes == ("b", "c")
+
+
 def test_what_is_empty_is_known() -> None:
     raw = index(server(scopes=[], data={"residency": []}, trust={"publisher": ""}, tools={}))
     (found,) = map(server_of, parse_index(raw))

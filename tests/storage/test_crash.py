@@ -1,35 +1,15 @@
 """A kill at any point, and two writers at once, never leave half a file."""
 
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.process import killed_at_line
+
 OLD = b"old\n" * 1000
 NEW = b"new\n" * 1500
-
-# Kills itself before the n-th line that it would run in the storage room.
-DIES_AT_LINE = """
-import os, signal, sys
-from agent_resolver.storage import write_atomic
-
-left = int(sys.argv[2])
-
-def trace(frame, event, argument):
-    global left
-    if "/storage/" not in frame.f_code.co_filename:
-        return None
-    if event == "line":
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-    return trace
-
-sys.settrace(trace)
-write_atomic(sys.argv[1], [b"new\\n" * 500] * 3)
-"""
 
 WRITES_AGAIN_AND_AGAIN = """
 import sys
@@ -46,14 +26,15 @@ def test_a_kill_before_any_line_leaves_the_old_file_or_the_new_one(tmp_path: Pat
     seen = set()
     for line in range(1000):
         path.write_bytes(OLD)
-        done = subprocess.run([sys.executable, "-c", DIES_AT_LINE, path, str(line)], check=False)
+        act = 'write_atomic(sys.argv[1], [b"new\\n" * 500] * 3)'
+        setup = "from agent_resolver.storage import write_atomic"
+        is_killed = killed_at_line(line, "/storage/", path, setup=setup, act=act)
         content = path.read_bytes()
         seen.add(content)
         assert content in {OLD, NEW}
-        if done.returncode == 0:
+        if not is_killed:
             assert content == NEW
             break
-        assert done.returncode == -signal.SIGKILL
     else:
         raise AssertionError("it never finished")
     assert seen == {OLD, NEW}

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from agent_resolver.storage import AesSeal, OversizeFile, UnreadableFile, UnwritableFile, key_beside
+from tests.process import killed_at_line
 
 SEAL = AesSeal(b"a key that only the owner has")
 
@@ -19,27 +20,6 @@ from agent_resolver.storage import key_beside
 print("ready", flush=True)
 sys.stdin.readline()
 print(key_beside(sys.argv[1]).hex(), flush=True)
-"""
-
-# Kills itself before the n-th line that it would run in the storage room.
-DIES_AT_LINE = """
-import os, signal, sys
-from agent_resolver.storage import key_beside
-
-left = int(sys.argv[2])
-
-def trace(frame, event, argument):
-    global left
-    if "/storage/" not in frame.f_code.co_filename:
-        return None
-    if event == "line":
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-    return trace
-
-sys.settrace(trace)
-key_beside(sys.argv[1])
 """
 
 
@@ -177,9 +157,10 @@ def test_processes_that_make_the_key_at_once_get_the_same(path: Path) -> None:
 @pytest.mark.slow
 def test_a_kill_before_any_line_leaves_a_whole_key_or_none(path: Path) -> None:
     for line in range(200):
-        done = subprocess.run([sys.executable, "-c", DIES_AT_LINE, str(path), str(line)], check=False)
+        setup = "from agent_resolver.storage import key_beside"
+        is_killed = killed_at_line(line, "/storage/", path, setup=setup, act="key_beside(sys.argv[1])")
         assert not path.exists() or len(path.read_bytes()) == 32
-        if done.returncode == 0:
+        if not is_killed:
             break
         path.unlink(missing_ok=True)
     else:

@@ -124,7 +124,7 @@ def verified(locks: Sequence[Document]) -> list[str]:
 
 def held(locks: Sequence[Document]) -> str:
     """How many locks hold, in words."""
-    return f"{sum(lock['holds'] for lock in locks)} of {len(locks)} lock(s) hold"
+    return f"Locks that hold: {sum(lock['holds'] for lock in locks)} of {len(locks)}"
 
 
 def section(found: Finding) -> str:
@@ -275,7 +275,7 @@ def bounded(parts: Sequence[str]) -> bytes:
             kept.append(part)
             room -= len(part)
     if left := len(parts) - len(kept):
-        kept.append(encoded(f"\n{left} more part(s) do not fit here: the output `report` names the whole\n"))
+        kept.append(encoded(f"\nParts that do not fit here: {left}; the output `report` names the whole\n"))
     return b"".join(kept)
 
 

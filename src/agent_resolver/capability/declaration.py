@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 
 from agent_resolver.capability.naming import unsafe_name
 from agent_resolver.capability.unsafe import Unsafe, UnsafeCode
+from agent_resolver.core.tool_id import tool_id_fault
 from agent_resolver.schema.classification import Classification
 from agent_resolver.schema.descriptor import Descriptor, Labels, Rules
 from agent_resolver.schema.pending import Priority
@@ -35,6 +36,8 @@ class Declaration(Struct, frozen=True, kw_only=True):
     """Lists of words as they were given, by the name of their parameter: the rules and labels have each word once."""
     rules: Rules
     labels: Labels
+    is_plain: bool = False
+    """True for a plain function, whose id names no domain and which has no examples."""
 
 
 def descriptor_of(  # noqa: PLR0913 - each is a part of the descriptor
@@ -66,14 +69,17 @@ def descriptor_of(  # noqa: PLR0913 - each is a part of the descriptor
 
 def unsafe_declaration(declared: Declaration, description: str) -> Iterator[Unsafe]:
     """Every fault of a declaration; its types are checked elsewhere."""
-    yield from unsafe_name(declared.id, declared.domain)
+    if not declared.is_plain:
+        yield from unsafe_name(declared.id, declared.domain)
+    elif fault := tool_id_fault(declared.id):
+        yield Unsafe(at=("id",), code=UnsafeCode.BAD_ID, message=fault)
     if not description.strip():
         message = "nothing says what it does: give it a docstring, or a `description`"
         yield Unsafe(at=("description",), code=UnsafeCode.MISSING_DESCRIPTION, message=message)
     if len(description) > _MAX_DESCRIPTION:
         message = f"it has {len(description)} characters, and {_MAX_DESCRIPTION} is the most: make it shorter"
         yield Unsafe(at=("description",), code=UnsafeCode.TOO_LARGE, message=message)
-    if not declared.labels.examples:
+    if not declared.labels.examples and not declared.is_plain:
         message = "nothing shows how it is called: give whole arguments, once at least"
         yield Unsafe(at=("examples",), code=UnsafeCode.MISSING_EXAMPLES, message=message)
     if declared.rules.classification == "RESTRICTED" and not declared.rules.needs_approval:

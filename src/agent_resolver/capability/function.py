@@ -142,7 +142,7 @@ class Capability(Generic[Parameters, Result]):
         description = docstring if declaration.description is None else declaration.description
         signature, unsafe_signature = signature_of(function)
         target, unsafe_target = target_of(function) if declaration.rules.is_isolated else (None, [])
-        request, result, unsafe_types = _types_of(signature)
+        request, result, unsafe_types = _types_of(signature, needs_notes=not declaration.is_plain)
         unsafe_examples = _unsafe_examples(declaration.labels.examples, request) if request else []
         found = [
             *unsafe_declaration(declaration, description),
@@ -245,12 +245,12 @@ def capabilities_of(module: ModuleType) -> tuple[Capability[..., Any], ...]:
     return tuple(sorted(found.values(), key=lambda each: each.descriptor.id))
 
 
-def _types_of(signature: Signature | None) -> tuple[Typed | None, Typed | None, list[Unsafe]]:
+def _types_of(signature: Signature | None, *, needs_notes: bool) -> tuple[Typed | None, Typed | None, list[Unsafe]]:
     """The types of the request and the result, and all that is not safe about them."""
     if signature is None:
         return None, None, []
-    request, unsafe_request = typed(signature.request, "input", (signature.name,))
-    result, unsafe_result = typed(signature.result, "output", ("return",))
+    request, unsafe_request = typed(signature.request, "input", (signature.name,), needs_notes=needs_notes)
+    result, unsafe_result = typed(signature.result, "output", ("return",), needs_notes=needs_notes)
     return request, result, [*unsafe_request, *unsafe_result]
 
 

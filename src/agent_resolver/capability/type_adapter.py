@@ -1,7 +1,7 @@
 """A type as a tool needs it: its schema, values out of JSON, and JSON out of values."""
 
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 import msgspec
 from msgspec import Struct
@@ -10,6 +10,8 @@ from agent_resolver.capability.supported_type import unsafe_in, unwrapped
 from agent_resolver.capability.tool_schema import normalised, unsafe_schema
 from agent_resolver.capability.type_library import Annotation, Direction, TypeLibrary
 from agent_resolver.capability.unsafe import At, Unsafe, UnsafeCode
+
+_NOTES: Final = {UnsafeCode.MISSING_DESCRIPTION, UnsafeCode.MISSING_EXAMPLES}
 
 
 class Typed(Struct, frozen=True, kw_only=True):
@@ -21,10 +23,21 @@ class Typed(Struct, frozen=True, kw_only=True):
     encode: Callable[[Any], Any]
 
 
-def typed(annotation: Annotation, direction: Direction, at: At) -> tuple[Typed | None, list[Unsafe]]:
-    """The type that an annotation names, and everything in it that is not safe; None if anything is."""
+def typed(
+    annotation: Annotation, direction: Direction, at: At, *, needs_notes: bool = True
+) -> tuple[Typed | None, list[Unsafe]]:
+    """The type that an annotation names, and everything in it that is not safe; None if anything is.
+
+    Args:
+        annotation: The annotation.
+        direction: The side of the tool that it is on.
+        at: The place of the annotation.
+        needs_notes: False if its fields need no descriptions and examples.
+    """
     library = _library_of(annotation)
     found = unsafe_in(annotation, library, at, needs_examples=direction == "input")
+    if not needs_notes:
+        found = [each for each in found if each.code not in _NOTES]
     try:
         raw = library.schema(annotation, direction)
     except (TypeError, NameError, ValueError) as error:

@@ -282,31 +282,37 @@ def _constrained_type(annotation: Annotation) -> Annotation:
 
 
 def _unsafe_metadata_item(item: Value) -> Iterator[Unsafe]:
-    name = type(item).__name__ if not isinstance(item, type) else item.__name__
+    """What is unsafe about one piece of metadata, by its kind."""
+    # Some are given as classes, such as `SkipValidation`, and some as instances.
+    kind = item if isinstance(item, type) else type(item)
+    name = f"`{kind.__name__}`"
     if isinstance(item, FieldInfo):
         yield from _unsafe_field(item)
     elif isinstance(item, _VALIDATORS) or item is SkipValidation:
-        yield unsafe_validator(f"`{name}`")
+        yield unsafe_validator(name)
     elif isinstance(item, _SERIALIZERS) or item is SerializeAsAny:
-        yield _unsafe_serializer(f"`{name}`")
+        yield _unsafe_serializer(name)
     elif isinstance(item, _OVERRIDES) or item is SkipJsonSchema:
-        yield unsafe_schema_override(f"`{name}`")
+        yield unsafe_schema_override(name)
     elif isinstance(item, StringConstraints):
-        yield from (_unsafe_transform(f"`{key}`") for key in _TRANSFORMS if getattr(item, key))
+        transforms = [key for key in _TRANSFORMS if getattr(item, key)]
+        yield from (_unsafe_transform(f"`{key}`") for key in transforms)
     elif isinstance(item, Discriminator):
         yield from _unsafe_discriminator(item)
-    elif not isinstance(item, Tag) and any(hasattr(item, hook) for hook in _HOOKS):
-        yield unsafe_validator(f"`{name}`")
+    elif isinstance(item, Tag):
+        return  # It has a hook of pydantic's own, which only names a member of a union.
+    elif any(hasattr(item, hook) for hook in _HOOKS):
+        yield unsafe_validator(name)
 
 
 def _hidden_constraints(item: Value, only: Annotation) -> Iterator[Unsafe]:
     """Constraints that the schema of a type does not show."""
-    is_number, is_sized = only is int or only is float, only is str or is_list(only) or is_mapping(only)
-    if (
-        isinstance(item, Timezone)
-        or (isinstance(item, _BOUNDS) and not is_number)
-        or (isinstance(item, _LENGTHS) and not is_sized)
-    ):
+    is_text = only is str
+    is_number = only is int or only is float
+    is_sized = is_text or is_list(only) or is_mapping(only)
+    is_hidden_bound = isinstance(item, _BOUNDS) and not is_number
+    is_hidden_length = isinstance(item, _LENGTHS) and not is_sized
+    if isinstance(item, Timezone) or is_hidden_bound or is_hidden_length:
         yield unsafe_validator(f"`{type(item).__name__}` on this type")
     if isinstance(item, MultipleOf) and only is float:
         # Pydantic takes what is nearly a multiple, other readers of the schema do not.
@@ -314,7 +320,9 @@ def _hidden_constraints(item: Value, only: Annotation) -> Iterator[Unsafe]:
     pattern = getattr(item, "pattern", None)
     if isinstance(pattern, re.Pattern) and pattern.flags & ~re.UNICODE:
         yield unsafe_validator("a `pattern` with flags")
-    for key in (*_HIDDEN, "pattern") if only is not str else _HIDDEN:
+    # A schema shows the pattern of a text, and of nothing else.
+    hidden = _HIDDEN if is_text else (*_HIDDEN, "pattern")
+    for key in hidden:
         if getattr(item, key, None) is not None:
             yield unsafe_validator(f"`{key}` on this type")
 

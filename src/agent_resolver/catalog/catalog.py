@@ -4,7 +4,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar
 
 import msgspec
 from msgspec import structs
@@ -13,7 +13,8 @@ from agent_resolver._version import __version__
 from agent_resolver.catalog.cache import Cache, Counters
 from agent_resolver.catalog.cursor import decode_cursor, encode_cursor
 from agent_resolver.catalog.entry import Definition, Entry
-from agent_resolver.catalog.errors import BadCursor, BadLimit, Stopped, UnknownAgent, UnusableRoot
+from agent_resolver.catalog.errors import BadCursor, BadLimit, Stopped, UnknownAgent
+from agent_resolver.catalog.folder_scan import FolderScan, left_out_file
 from agent_resolver.catalog.index import CatalogIndex
 from agent_resolver.catalog.listing import (
     ADDRESSES,
@@ -30,15 +31,15 @@ from agent_resolver.catalog.listing import (
 )
 from agent_resolver.catalog.naming import Named, addresses
 from agent_resolver.catalog.query import EVERYTHING, Changes, Finding, Judge, Page, Query, View
-from agent_resolver.catalog.reader import left_out, read_entry
+from agent_resolver.catalog.reader import read_entry
 from agent_resolver.catalog.role import ROLES_FILE, Role, parse_roles, with_role
-from agent_resolver.catalog.search_text import match_any, search_terms
-from agent_resolver.catalog.uri import SCHEME, AgentUri, agent_uri
+from agent_resolver.catalog.search import search_index
+from agent_resolver.catalog.uri import SCHEME, AgentUri, agent_uri, parse_uri
 from agent_resolver.schema.issue import Issue, IssueCode, Severity
 from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES
 from agent_resolver.storage.errors import FileError
 from agent_resolver.storage.file import read_bounded
-from agent_resolver.storage.walk import Identity, files_below, identity, identity_of
+from agent_resolver.storage.walk import Identity, identity_of
 
 Value = TypeVar("Value")
 Key = tuple[int, str]
@@ -52,12 +53,6 @@ _PATHS: Final = (
 )
 """Every address without its scheme."""
 _CACHED_BYTES: Final = 8 * 1024 * 1024
-_WEIGHTS: Final = "8, 5, 4, 3, 1"
-"""How much a word counts in the name, the capabilities, the tags, `useWhen` and the description."""
-_COMMON: Final = 500
-"""A word that more agents have than this is common: to rank all of them would take too long."""
-_SPARE: Final = 20
-_MARKDOWN: Final = (".md", ".mdx", ".markdown")
 _TRIES: Final = 3
 """How often a file is looked for that changes whenever it is."""
 _DAMAGE: Final = (sqlite3.DatabaseError, msgspec.DecodeError)
@@ -71,6 +66,7 @@ class Catalog:
     def __init__(self, roots: Sequence[str], index: CatalogIndex, *, judge: Judge | None = None) -> None:
         """The catalog of these folders or files; nothing is read before `refresh`."""
         self.roots = tuple(roots)
+        self._disk = FolderScan(self.roots)
         self._index = index
         self._judge = judge
         self._definitions: Cache[str, tuple[Identity, Definition]] = Cache(CACHED_DEFINITIONS, _CACHED_BYTES)
@@ -80,18 +76,30 @@ class Catalog:
         """The digest of what clients could see at the last look of `refresh`; None before the first."""
         self._told: Told | None = None
         """The same, address by address, once somebody may want to know what changed."""
-        self._gone: set[str] = set()
-        """The roots that cannot be used any more."""
         self._is_stopped = False
         self._known_roles: dict[str, Role] = {}
         self._roles_seen: list[Identity | None] = []
         self._role_files: dict[str, str] = {}
         """Which file says who stands for each agent."""
         self._role_issues: list[Finding] = []
-        self._left_out: list[Finding] = []
-        """What the last look at the disk could not take in."""
-        self._passed_over: list[Finding] = []
-        """Markdown that the last look at the disk did not take for agent files."""
+
+    @classmethod
+    def open(cls, *roots: str | os.PathLike[str]) -> Self:
+        """The catalog of these folders or files, up to date with the disk; its index is kept in memory alone.
+
+        Raises:
+            UnusableRoot: A folder cannot be read.
+        """
+        absolute = dict.fromkeys(map(os.path.abspath, roots))
+        catalog = cls(list(absolute), CatalogIndex(None))
+        catalog.refresh()
+        return catalog
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # Keeping up with the disk -----------------------------------------------------------------------------------------
 
@@ -190,54 +198,7 @@ class Catalog:
             return action()
 
     def _scan(self) -> list[dict[str, Identity]]:
-        """The agent files of each root, as they are on the disk now; a file that two roots share is the first one's."""
-        self._left_out, self._passed_over = [], []
-        found: list[dict[str, Identity]] = []
-        taken: set[str] = set()
-        for root in self.roots:
-            files = self._files_or_nothing(root)
-            if len(self.roots) > 1:
-                place = os.path.realpath(root)
-                real = {path: place if os.path.isfile(root) else f"{place}/{path}" for path in files}
-                files = {path: seen for path, seen in files.items() if real[path] not in taken}
-                taken.update(real.values())
-            found.append(files)
-        return found
-
-    def _files_or_nothing(self, root: str) -> dict[str, Identity]:
-        """The files of a root, none where it went after the first look: the other roots go on."""
-        try:
-            files = self._files(root)
-        except UnusableRoot as error:
-            if self._seen is None:
-                raise
-            self._left_out.append(Finding(root, _left_out(str(error))))
-            if root not in self._gone:
-                import logging
-
-                logging.getLogger(__name__).warning("%s", error)
-            self._gone.add(root)
-            return {}
-        self._gone.discard(root)
-        return files
-
-    def _files(self, root: str) -> dict[str, Identity]:
-        unreadable: list[OSError] = []
-        others: list[str] = []
-        try:
-            if os.path.isfile(root):
-                files = {os.path.basename(root): identity(os.stat(root))}
-            else:
-                files = files_below(root, ".md", unreadable, others)
-        except OSError as error:
-            raise UnusableRoot(root, error.strerror or str(error)) from error
-        if not _is_unicode(root):
-            raise UnusableRoot(root, "its path is not UTF-8")
-        self._left_out += [Finding(error.filename, _left_out(str(error.strerror))) for error in unreadable]
-        self._passed_over += list(_passed_over(root, others, self.roots))
-        odd = [] if _is_unicode("".join(files)) else sorted(path for path in files if not _is_unicode(path))
-        self._left_out += [Finding(os.path.join(root, path), _left_out("its path is not UTF-8")) for path in odd]
-        return {path: seen for path, seen in files.items() if path not in odd} if odd else files
+        return self._disk.scan(is_first=self._seen is None)
 
     def _read(self, key: Key) -> Entry | Issue | None:
         if self._is_stopped:
@@ -382,64 +343,17 @@ class Catalog:
         agents = tuple(map(listed, rows[:limit]))
         return Page(agents, total, encode_cursor(listing, agents[-1].uri) if len(rows) > limit else None)
 
-    def search(self, query: Query, limit: int | None = DEFAULT_PAGE, *, view: View = EVERYTHING) -> tuple[Listed, ...]:
+    def search(
+        self, query: Query | str, limit: int | None = DEFAULT_PAGE, *, view: View = EVERYTHING
+    ) -> tuple[Listed, ...]:
         """The agents that fit all that is asked for: the best fit for the text first, else by name; None for all.
 
         Raises:
             BadLimit: The limit is not one of 1 to `MAX_PAGE`.
         """
-        most = -1 if limit is None else _check_limit(limit)
-        conditions, values = [view.condition], []
-        if query.capability is not None:
-            conditions.append("file IN (SELECT file FROM capability WHERE capability = ?)")
-            values.append(query.capability.casefold())
-        if query.role is not None:
-            conditions.append("file IN (SELECT file FROM role WHERE role = ?)")
-            values.append(query.role)
-        if query.model is not None:
-            conditions.append("model = ?")
-            values.append(query.model)
-        where = " AND ".join(conditions)
-        return self._mended(lambda: self._search(query.text, where, values, most))
-
-    def _search(self, text: str, where: str, values: list[str], limit: int) -> tuple[Listed, ...]:
-        if not text.strip():
-            sql = f"SELECT {COLUMNS} FROM agent WHERE {where} ORDER BY name, uri LIMIT ?"  # noqa: S608 - fixed words
-            return tuple(map(listed, self._index.rows(sql, [*values, limit])))
-        terms = search_terms(text)
-        if not terms:
-            return ()
-        rare = [term for term in terms if self._is_rare(term)] if len(terms) > 1 else []
-        if not rare and len(terms) > 1 and limit > 0:
-            # Words that very many agents have: those that have all of them suffice, if they fill the answer.
-            best = self._ranked(" AND ".join(terms), where, values, limit)
-            if len(best) == limit:
-                return best
-        return self._ranked(match_any(terms, rare), where, values, limit)
-
-    def _is_rare(self, term: str) -> bool:
-        question = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
-        return int(self._index.rows(question, [term, _COMMON + 1])[0][0]) <= _COMMON
-
-    def _ranked(self, question: str, where: str, values: list[str], limit: int) -> tuple[Listed, ...]:
-        """The best fits for a question of the index."""
-        columns = ", ".join(f"agent.{column}" for column in COLUMNS.split(", "))
-        order = "ORDER BY score, agent.name, agent.uri LIMIT ?"
-        if limit > 0 and where == "1":
-            # Few of many rows are looked up in full. Ties go by name, so that all of them must be among those.
-            most = limit + _SPARE
-            sql = (
-                f"SELECT {columns}, score FROM (SELECT rowid AS file, rank AS score FROM words WHERE words MATCH ?"  # noqa: S608
-                f" AND rank MATCH 'bm25({_WEIGHTS})' ORDER BY rank LIMIT ?) JOIN agent USING (file) {order}"
-            )
-            rows = self._index.rows(sql, [question, most, most])
-            if len(rows) < most or rows[limit - 1][-1] != rows[-1][-1]:
-                return tuple(listed(row[:-1]) for row in rows[:limit])
-        sql = (
-            f"SELECT {columns}, bm25(words, {_WEIGHTS}) AS score"  # noqa: S608
-            f" FROM words JOIN agent ON agent.file = words.rowid WHERE words MATCH ? AND {where} {order}"
-        )
-        return tuple(listed(row[:-1]) for row in self._index.rows(sql, [question, *values, limit]))
+        most = None if limit is None else _check_limit(limit)
+        asked = Query(text=query) if isinstance(query, str) else query
+        return self._mended(lambda: search_index(self._index, asked, view, most))
 
     def has(self, uri: str) -> bool:
         """Whether an agent has this address."""
@@ -460,6 +374,19 @@ class Catalog:
         return names, int(self._index.rows(f"SELECT count(*) {where}", [pattern])[0][0]) if names else 0
 
     # Definitions ------------------------------------------------------------------------------------------------------
+
+    def load(self, agent: str) -> Definition:
+        """One agent, whole, by its name or its address, as it is on the disk now.
+
+        Raises:
+            UnknownAgent: No agent has that name or address, or not at that version.
+            MalformedUri: The address is not one.
+        """
+        try:
+            uri = agent if "://" in agent else agent_uri(*agent.split("/"))
+        except UnicodeEncodeError:
+            raise UnknownAgent(agent) from None
+        return self.definition(parse_uri(uri))
 
     def definition(self, uri: AgentUri, *, view: View = EVERYTHING) -> Definition:
         """One agent, whole, as it is on the disk now.
@@ -522,8 +449,8 @@ class Catalog:
     def findings(self) -> list[Finding]:
         """Everything that was noticed about the agent files, by path."""
         return [
-            *self._left_out,
-            *self._passed_over,
+            *self._disk.unusable,
+            *self._disk.passed_over,
             *self._mended(lambda: [*self._role_findings(), *self._file_findings()]),
         ]
 
@@ -567,7 +494,7 @@ class Catalog:
     def left_out(self) -> list[Finding]:
         """The Markdown files that are not taken for agents, such as a README, each with the reason."""
         return sorted(
-            [*self._passed_over, *(found for found in self._issues() if found.issue.code is IssueCode.LEFT_OUT)],
+            [*self._disk.passed_over, *(found for found in self._issues() if found.issue.code is IssueCode.LEFT_OUT)],
             key=lambda found: found.path,
         )
 
@@ -588,42 +515,11 @@ class Catalog:
 
 def _roles_of(path: str) -> tuple[dict[str, Role], list[Issue]]:
     if os.path.islink(path):
-        return {}, [structs.replace(_left_out("it is a symbolic link"), severity=Severity.WARNING)]
+        return {}, [structs.replace(left_out_file("it is a symbolic link"), severity=Severity.WARNING)]
     try:
         return parse_roles(read_bounded(path, MAX_AGENT_FILE_BYTES))
     except FileError as error:
         return {}, [Issue(at=(), code=IssueCode.LIMIT, message=str(error), severity=Severity.WARNING)]
-
-
-def _passed_over(root: str, others: list[str], roots: Sequence[str]) -> Iterator[Finding]:
-    """Hints for what looks like Markdown, or may hold it, and is not a regular file that ends in `.md`."""
-    for path in sorted(filter(_is_unicode, others)):
-        place = os.path.join(root, *path.split("/"))
-        is_markdown = path.lower().endswith(_MARKDOWN)
-        if os.path.islink(place):
-            if (is_markdown or os.path.isdir(place)) and not _is_below(place, roots):
-                yield Finding(place, left_out("a symbolic link", "name its target with `--root`"))
-        elif is_markdown:
-            yield Finding(place, left_out("its name does not end in `.md`", "rename it"))
-
-
-def _is_below(link: str, roots: Sequence[str]) -> bool:
-    """True if a link leads to what a root has anyway."""
-    target = os.path.realpath(link)
-    return any(f"{target}/".startswith(f"{os.path.realpath(root)}/") for root in roots)
-
-
-def _left_out(reason: str) -> Issue:
-    return Issue(at=(), code=IssueCode.LIMIT, message=f"Left out: {reason}")
-
-
-def _is_unicode(path: str) -> bool:
-    """Whether a path is text; those that are no UTF-8 on the disk are not."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _check_limit(limit: int) -> int:

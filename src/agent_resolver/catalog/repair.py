@@ -134,24 +134,33 @@ def _mended_part(part: list[str], level: int) -> str:
 
 
 def _mended_key(part: list[str], level: int) -> str:
+    """A key and its value as YAML; as it is, where no rule fits."""
+    head, below = part[0], part[1:]
     whole = "".join(part)
-    key = _match_key(part[0])
+    key = _match_key(head)
     if key is None or _is_yaml(whole):
         return whole
-    value, below = _value_beside_key(part[0]), part[1:]
-    lines = [line for line in below if not _is_aside(line)]
-    if _has_block_scalar(part[0]):
-        return part[0] + _text_below(below)
-    is_prose = bool(lines) and _name_of_key(part[0]) in TEXT_KEYS and not _ITEM.match(lines[0])
-    if value or is_prose:
-        text = " ".join(filter(None, [value, *map(str.strip, below)]))
-        return f"{key.group()} {_quote_for_yaml(text)}{_line_break(part[-1])}"
-    if lines and all(map(_ITEM.match, lines)):
-        return part[0] + _repair_list(below)
-    if not lines or level == _MOST_LEVELS:
-        return whole
-    is_list = _ITEM.match(lines[0])
-    return part[0] + (_long_list(below, level) if is_list else _repair_nested(below, _margin_of(lines[0]), level))
+    if _has_block_scalar(head):
+        return head + _text_below(below)
+    content = [line for line in below if not _is_aside(line)]
+    value = _value_beside_key(head)
+    is_text_key = _name_of_key(head) in TEXT_KEYS
+    is_prose_below = bool(content) and is_text_key and not _ITEM.match(content[0])
+    if value or is_prose_below:
+        words = " ".join(filter(None, [value, *map(str.strip, below)]))
+        return f"{key.group()} {_quote_for_yaml(words)}{_line_break(part[-1])}"
+    return head + _mended_below(below, content, level)
+
+
+def _mended_below(below: list[str], content: list[str], level: int) -> str:
+    """The lines below a key that has no value beside it; `content` are those that are not blank or comments."""
+    if content and all(map(_ITEM.match, content)):
+        return _repair_list(below)
+    if not content or level == _MOST_LEVELS:
+        return "".join(below)
+    if _ITEM.match(content[0]):
+        return _long_list(below, level)
+    return _repair_nested(below, _margin_of(content[0]), level)
 
 
 def _text_below(below: list[str]) -> str:

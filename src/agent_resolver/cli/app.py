@@ -2,17 +2,34 @@
 
 import argparse
 import os
-import re
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from typing import Final
 
 from agent_resolver._version import __version__
-from agent_resolver.cli.errors import InvalidFile, InvalidFiles, Refusal, Usage
-from agent_resolver.cli.input import AGENT_FILE, AGENT_FILE_LABEL, INDEX, INDEX_LABEL, default_agent_file
-from agent_resolver.cli.output import err, err_faults, flush_out, issue_document, out_json, safe, use_utf8
+from agent_resolver.cli.errors import InvalidFile, InvalidFiles, Usage, code_of
+from agent_resolver.cli.input import (
+    AGENT_FILE,
+    AGENT_FILE_LABEL,
+    INDEX,
+    INDEX_LABEL,
+    default_agent_file,
+    hint_at_missing,
+)
+from agent_resolver.cli.output import (
+    discard_out,
+    err,
+    err_faults,
+    flush_out,
+    issue_document,
+    only_results_on_stdout,
+    out_json,
+    safe,
+    use_utf8,
+)
+from agent_resolver.cli.parser import CommandParser
 from agent_resolver.schema.errors import InvalidAgentFile, InvalidIndex, ResolverError
 from agent_resolver.storage.errors import UnreadableFile
 
@@ -34,8 +51,6 @@ exit codes:
   4  `agent diff` alone: something changed that is a risk
 """
 
-
-_EXTRA_MODULES: Final = {"anyio", "cryptography", "httpx2", "joserfc", "jsonschema_rs", "mcp", "mcp_types"}
 
 COMMANDS: Final = (
     "init",
@@ -76,7 +91,7 @@ def build_parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("-V", "--version", action="version", version=f"agent {__version__}", help="print the version")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
     for name in names:
         import_module(f"agent_resolver.cli.{name.replace('-', '_')}").add_to(commands)
     return parser
@@ -85,10 +100,13 @@ def build_parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code."""
     use_utf8()
-    asked = [name for name in COMMANDS if name in arguments[:1]]
-    options = build_parser(asked or COMMANDS).parse_args(arguments)
-    if getattr(options, "agents", None) == AGENT_FILE and not getattr(options, "workspace", None):
-        options.agents = default_agent_file()
+    options = _parse(arguments)
+    # A server on stdio has the wire for itself, and sees to it.
+    with nullcontext() if options.command == "serve" else only_results_on_stdout():
+        return _run_command(options)
+
+
+def _run_command(options: argparse.Namespace) -> int:
     try:
         code: int = options.run(options)
         with suppress(ValueError):  # Code of the project has closed it.
@@ -96,45 +114,48 @@ def run(arguments: Sequence[str]) -> int:
     except ResolverError as error:
         return _report_error(error, options)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _EXTRA_MODULES:
+        from agent_resolver._extra import install_hint, is_of_an_extra
+
+        if not is_of_an_extra(error):
             raise
-        extra = "serve" if arguments[:1] == ["serve"] else "tools"
-        return _report_error(
-            Usage(f"This command needs `{error.name}`", f"pip install 'agent-resolver[{extra}]'"), options
-        )
+        extra = "serve" if options.command == "serve" else "tools"
+        return _report_error(Usage(f"This command needs `{error.name}`", install_hint(extra)), options)
     except OSError as error:
-        # Closing the output again at exit must not complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):  # There, whoever read it has seen enough.
-            # What may go wrong with a file is seen to where it is used: without a name, it is the output.
-            what = "The output cannot be written" if error.filename is None else f"`{error.filename}` cannot be used"
-            err(f"error: {what}: {error.strerror or error}")
-        return 1
+        return _report_unwritable(error)
     except KeyboardInterrupt:
         err("Interrupted")
         return 130
     return code
 
 
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    # Only the command that is asked for is imported; for help and for a wrong name, all of them.
+    asked = [name for name in COMMANDS if name in arguments[:1]]
+    options, unknown = build_parser(asked or COMMANDS).parse_known_args(arguments)
+    if unknown:
+        # The parser of the command knows its options, and so what a misspelt one was meant to be.
+        options.parser.refuse_unknown(unknown)
+    takes_one_agent_file = not getattr(options, "workspace", None)
+    if takes_one_agent_file and getattr(options, "agents", None) == AGENT_FILE:
+        options.agents = default_agent_file()
+    return options
+
+
+def _report_unwritable(error: OSError) -> int:
+    """Report an output that cannot be written: what goes wrong with other files is handled where they are used."""
+    discard_out()
+    is_enough_for_its_reader = isinstance(error, BrokenPipeError)
+    if not is_enough_for_its_reader:
+        # An error of a file has its name, one of the output has none.
+        what = "The output cannot be written" if error.filename is None else f"`{error.filename}` cannot be used"
+        err(f"error: {what}: {error.strerror or error}")
+    return 1
+
+
 def _called_as() -> str:
     """The name by which the command was called, where it is one of its own."""
     name = os.path.basename(sys.argv[0])
     return name if name == "agent-resolver" else "agent"
-
-
-class CommandParser(argparse.ArgumentParser):
-    """Reads a command line, and names the nearest command where there is none like the one that was written."""
-
-    def _check_value(self, action: argparse.Action, value: object) -> None:
-        # The library has no public place to say more than "invalid choice".
-        choices = list(action.choices or ())
-        if action.choices is None or value in choices:
-            return
-        from difflib import get_close_matches
-
-        near = get_close_matches(str(value), map(str, choices), n=1)
-        meant = f"; did you mean `{near[0]}`?" if near else f" (choose from {', '.join(map(repr, choices))})"
-        raise argparse.ArgumentError(action, f"invalid choice: {value!r}{meant}")
 
 
 def _report_error(error: ResolverError, options: argparse.Namespace) -> int:
@@ -146,7 +167,7 @@ def _report_error(error: ResolverError, options: argparse.Namespace) -> int:
             {"path": file.path, "kind": file.label, "issues": list(map(issue_document, file.issues))} for file in files
         ]
         document = {
-            "code": _code_of(error),
+            "code": code_of(error),
             "message": str(error),
             "hint": hint or None,
             "files": documents,
@@ -185,12 +206,5 @@ def _hint_for(error: ResolverError, options: argparse.Namespace) -> str:
         asked = {getattr(options, "agents", None): "--agents", getattr(options, "index", None) or INDEX: "--index"}
         is_index = os.path.basename(error.path) == os.path.basename(INDEX)
         option = asked.get(error.path) or ("--index" if is_index else None)
-        return f"check the path, or name another file with `{option}`" if option else "check the path"
+        return hint_at_missing(error.path, option) if option else "check the path"
     return ""
-
-
-def _code_of(error: ResolverError) -> str:
-    """A word for programs: its own, or the name of the error, as `LOCK_REFUSED`."""
-    if isinstance(error, Refusal) and error.code:
-        return error.code
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).upper()

@@ -18,6 +18,7 @@ from agent_resolver.cli.option import (
     session_of,
 )
 from agent_resolver.cli.output import err, out, out_json, safe
+from agent_resolver.core.count import counted, plural
 from agent_resolver.schema.audit import CONTENT, AuditRecord
 from agent_resolver.storage.port import Snapshot
 from agent_resolver.storage.trail import trail_faults
@@ -107,8 +108,10 @@ def run_verify(options: argparse.Namespace) -> int:
         for fault in faults:
             err(f"  - {safe(fault)}")
     else:
-        kept = f"{count - seal.anchor} record(s) verify after {seal.anchor} pruned" if seal.anchor else ""
-        out(f"✓ {kept or f'{count} record(s) verify'}, root {root or '(empty)'}")
+        kept = count - seal.anchor
+        after = f" after {seal.anchor} pruned" if seal.anchor else ""
+        verify = plural(kept, "verifies", "verify")
+        out(f"✓ {counted(kept, 'record')} {verify}{after}, root {root or '(empty)'}")
     return 1 if faults else 0
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from agent_resolver.cli.input import INDEX, load_servers
 from agent_resolver.cli.option import Commands, add_command, add_index, add_json
 from agent_resolver.cli.output import err, out, out_json
+from agent_resolver.core.count import counted
 from agent_resolver.core.server import by_category
 from agent_resolver.schema.index import Server
 
@@ -82,7 +83,7 @@ def _print_categories(grouped: dict[str, list[Server]], total: int) -> None:
             out(f"      Residency: {_render_list(server.residency)}")
             out(f"      Max Sensitivity: {server.max_sensitivity or _NOT_KNOWN}")
         out()
-    out(f"Total: {total} server(s) in {len(grouped)} category/categories")
+    out(f"Total: {counted(total, 'server')} in {counted(len(grouped), 'category', 'categories')}")
     if total > _MANY:
         err("hint: `agent index list --category NAME` and `agent index search WORDS` show fewer of them")
     if any(len({server.id for server in servers}) < len(servers) for servers in grouped.values()):

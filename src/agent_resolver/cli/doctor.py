@@ -12,9 +12,11 @@ from msgspec import Struct
 from agent_resolver._version import __version__
 from agent_resolver.cli.client_check import HINT, access_of, check_project_clients
 from agent_resolver.cli.client_command import project_folder
-from agent_resolver.cli.input import AGENT_FILE
+from agent_resolver.cli.input import AGENT_FILE, hint_at_missing
 from agent_resolver.cli.option import Commands, add_command, add_governed, add_json, session_of
 from agent_resolver.cli.output import out, out_json, safe
+from agent_resolver.cli.progress import status_line
+from agent_resolver.core.count import counted, plural
 from agent_resolver.project.errors import UntrustedFolder
 from agent_resolver.schema.caller import ANONYMOUS
 from agent_resolver.schema.errors import InvalidInput, ResolverError
@@ -88,7 +90,9 @@ def _run_checks(session: "Session", options: argparse.Namespace) -> Iterator[Che
         trust = _check_trust(session)
         yield trust
         if trust.ok:
-            yield from _look_if_installed(tools, "servers", lambda: _check_servers(session))
+            yield from _look_if_installed(
+                tools, "servers", lambda: _check_servers(session, is_watched=not options.json)
+            )
 
 
 def _check_clients(session: "Session") -> Iterator[Check]:
@@ -144,11 +148,14 @@ def _check_governing_files(session: "Session", options: argparse.Namespace) -> I
     index = _check_index(session)
     yield from (agent, index)
     if agent.ok and index.ok:
-        verified = "server(s) locked, verified"
-        yield _check_by_trying("lock", lambda: f"{len(session.lockfile.servers)} {verified}", "run `agent resolve`")
+        yield _check_by_trying("lock", lambda: _describe_lock(session), "run `agent resolve`")
     else:
         unseen = "not looked at: it is made of the agent file and the index"
         yield Check("lock", ok=False, finding=unseen, hint="see to these first")
+
+
+def _describe_lock(session: "Session") -> str:
+    return f"{counted(len(session.lockfile.servers), 'server')} locked, verified"
 
 
 def _is_governed(session: "Session", options: argparse.Namespace) -> bool:
@@ -172,7 +179,7 @@ def _render_forbidden(session: "Session") -> str:
 
 
 def _check_index(session: "Session") -> Check:
-    return _check_by_trying("index", lambda: f"{len(session.servers)} server(s)", option="--index")
+    return _check_by_trying("index", lambda: counted(len(session.servers), "server"), option="--index")
 
 
 def _check_capabilities(session: "Session") -> Check:
@@ -223,13 +230,13 @@ def _check_by_trying(name: str, look: Callable[[], str], hint: str = "run `agent
         # The message of a refused input is its issues and nothing else.
         lines = faults if isinstance(error, InvalidInput) else [str(error), *faults]
         if option and isinstance(error, UnreadableFile) and error.missing:
-            hint = f"check the path, or name another file with `{option}`"
+            hint = hint_at_missing(error.path, option)
         return Check(name, ok=False, finding="; ".join(lines), hint=error.hint or hint)
 
 
 def _describe_settings(session: "Session") -> str:
     changed = [item for item in session.loaded.settings if item.origin != "default"]
-    return f"{session.config_path or 'no agent.toml'}, {len(changed)} value(s) set"
+    return f"{session.config_path or 'no agent.toml'}, {counted(len(changed), 'value')} set"
 
 
 def _verify_state(session: "Session") -> str:
@@ -239,7 +246,7 @@ def _verify_state(session: "Session") -> str:
     faults, seal = session.store.read_now(lambda snapshot: trail_faults(snapshot, key))
     if faults:
         raise ResolverError(f"the audit trail does not verify: {faults[0]}")
-    return f"{session.state_path}, {seal.count} audit record(s), verified"
+    return f"{session.state_path}, {counted(seal.count, 'audit record')}, verified"
 
 
 def _lock_holds(session: "Session") -> bool:
@@ -258,11 +265,11 @@ def _check_trust(session: "Session") -> Check:
     except ResolverError as error:
         return Check("trust", ok=False, finding=str(error), hint=error.hint)
     folders = session.folders_to_trust(session.files_of_lock)
-    verb = "is" if len(folders) == 1 else "are"
+    verb = plural(len(folders), "is", "are")
     return Check("trust", ok=True, finding=f"{' and '.join(folders)} {verb} trusted")
 
 
-def _check_servers(session: "Session") -> list[Check]:
+def _check_servers(session: "Session", *, is_watched: bool) -> list[Check]:
     """Connect every locked server for a moment."""
     import asyncio
 
@@ -273,7 +280,8 @@ def _check_servers(session: "Session") -> list[Check]:
             return [_check_server(tools, name) for name in tools.servers.names()]
 
     try:
-        return asyncio.run(look())
+        with status_line("Connecting the servers of the lock", is_shown=is_watched):
+            return asyncio.run(look())
     except ResolverError as error:
         return [Check("servers", ok=False, finding=str(error), hint=error.hint)]
 
@@ -282,7 +290,7 @@ def _check_server(tools: "OpenTools", name: str) -> Check:
     check = f"server {name}"
     if problem := tools.servers.problems.get(name):
         return Check(check, ok=False, finding=str(problem), hint=_hint_for(problem))
-    finding = f"{_count_tools(tools.registry.list(), name)} tool(s) open to the agent"
+    finding = f"{counted(_count_tools(tools.registry.list(), name), 'tool')} open to the agent"
     faulty = [tool for tool in tools.registry.refused() if tool.source == check and tool.why.code in _FAULTS]
     if not faulty:
         return Check(check, ok=True, finding=finding)

@@ -7,6 +7,7 @@ ResolverError
 """
 
 import os
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -51,3 +52,10 @@ class InvalidFiles(ResolverError):
     def __init__(self, files: Sequence[InvalidFile]) -> None:
         super().__init__("; ".join(f"{file.name} validation failed" for file in files))
         self.files = tuple(files)
+
+
+def code_of(error: ResolverError) -> str:
+    """A word for programs: its own, or the name of the error, as `LOCK_REFUSED`."""
+    if isinstance(error, Refusal) and error.code:
+        return error.code
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).upper()

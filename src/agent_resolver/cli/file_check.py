@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 
 from agent_resolver.cli.chosen import chosen_issues
 from agent_resolver.cli.input import AGENT_FILE_LABEL, INDEX, INDEX_LABEL, read_agent_bytes, read_index_bytes
+from agent_resolver.core.count import counted
 from agent_resolver.core.notice import agent_file_notices, index_notices, overlay_notices
 from agent_resolver.core.overlay import apply_overlay
 from agent_resolver.core.resolution import resolve
@@ -101,10 +102,11 @@ def check_agent_file(path: str) -> Checked:
     if reading.agent is None:
         return checked.found(raw, reading.issues)
     needs = reading.agent.requires.mcp
+    permissions = sum(len(need.permissions) for need in needs)
     return checked.found(
         raw,
         (*reading.issues, *agent_file_notices(reading.agent, reading.tree)),
-        f"{len(needs)} requirement(s), {sum(len(need.permissions) for need in needs)} permission(s)",
+        f"{counted(len(needs), 'requirement')}, {counted(permissions, 'permission')}",
     )
 
 
@@ -127,19 +129,6 @@ def check_index(path: str | None) -> Checked:
         return checked.found(raw, reading.issues)
     issues = (*reading.issues, *index_notices(reading.value, reading.tree))
     return checked.found(raw, issues, _summarize_index(reading.value))
-
-
-def with_chosen(agent: Checked, index: Checked) -> list[Checked]:
-    """Both files, with what is to be said about the servers that the agent file chooses."""
-    if not (agent.is_usable and index.is_usable):
-        return [agent, index]
-    try:
-        servers = overlaid_servers(parse_index(index.content or b""), read_overlay_bytes(index.path), index.path)
-    except (FileError, InvalidOverlay):
-        return [agent, index]  # The check of the overlay says so.
-    resolution = resolve(parse_agent_file(agent.content or b""), servers)
-    chosen = chosen_issues(index.content or b"", servers, [resolution])
-    return [agent, index.found(index.content or b"", (*index.issues, *chosen), index.summary)]
 
 
 def check_overlay(index_path: str | None) -> Checked | None:
@@ -167,9 +156,22 @@ def check_overlay(index_path: str | None) -> Checked | None:
         issues += error.issues
     except (FileError, InvalidIndex):
         pass  # The check of the index says so.
-    return checked.found(raw, issues, f"{len(reading.overlay.servers)} pattern(s)")
+    return checked.found(raw, issues, counted(len(reading.overlay.servers), "pattern"))
+
+
+def with_chosen(agent: Checked, index: Checked) -> Checked:
+    """The index, with what is to be said about the servers that the agent file chooses from it."""
+    if not (agent.is_usable and index.is_usable):
+        return index
+    try:
+        servers = overlaid_servers(parse_index(index.content or b""), read_overlay_bytes(index.path), index.path)
+    except (FileError, InvalidOverlay):
+        return index  # The check of the overlay says so.
+    resolution = resolve(parse_agent_file(agent.content or b""), servers)
+    chosen = chosen_issues(index.content or b"", servers, [resolution])
+    return index.found(index.content or b"", (*index.issues, *chosen), index.summary)
 
 
 def _summarize_index(index: Index) -> str:
     categories = {category for entry in index for category in entry.categories}
-    return f"{len(index)} server(s), {len(categories)} category/categories"
+    return f"{counted(len(index), 'server')}, {counted(len(categories), 'category', 'categories')}"

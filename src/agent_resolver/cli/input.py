@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from agent_resolver.cli.errors import InvalidFile, InvalidFiles
 from agent_resolver.cli.output import err
+from agent_resolver.project.agent_path import has_front_matter
 from agent_resolver.project.index import overlaid_servers, read_overlay_bytes
 from agent_resolver.schema.agent_file import AgentFile, Reading, read_agent_file
 from agent_resolver.schema.errors import InvalidIndex, InvalidOverlay
@@ -15,8 +16,7 @@ from agent_resolver.schema.index_reader import parse_index
 from agent_resolver.schema.issue import Issue, Severity, only_errors
 from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES, MAX_INDEX_BYTES
 from agent_resolver.schema.tree import Node
-from agent_resolver.storage.errors import UnreadableFile
-from agent_resolver.storage.file import read_bounded, read_head
+from agent_resolver.storage.file import read_bounded
 
 AGENT_FILE: Final = "./agents.md"
 OTHER_AGENT_FILE: Final = "./AGENTS.md"
@@ -25,13 +25,11 @@ INDEX: Final = "./mcp.index.json"
 
 AGENT_FILE_LABEL: Final = "agents.md"
 INDEX_LABEL: Final = "mcp.index.json"
-_FRONT_MATTER_HEAD: Final = 6
-"""The number of bytes that show whether a file begins with front matter, after a byte order mark."""
 
 
 def default_agent_file() -> str:
     """The agent file of this folder: `agents.md`, else an `AGENTS.md` with front matter."""
-    has_other = _has_front_matter(OTHER_AGENT_FILE)
+    has_other = has_front_matter(OTHER_AGENT_FILE)
     if not os.path.lexists(AGENT_FILE):
         return OTHER_AGENT_FILE if has_other else AGENT_FILE
     # On some file systems both names are one file.
@@ -40,12 +38,12 @@ def default_agent_file() -> str:
     return AGENT_FILE
 
 
-def _has_front_matter(path: str) -> bool:
-    try:
-        head = read_head(path, _FRONT_MATTER_HEAD)
-    except UnreadableFile:
-        return False
-    return head is not None and head.removeprefix(b"\xef\xbb\xbf").startswith(b"---")
+def hint_at_missing(path: str, option: str) -> str:
+    """What to do about an input file that is not there, and which `option` names."""
+    if path in {AGENT_FILE, INDEX}:  # Nothing was named: a newcomer may not know yet that there should be one.
+        write_one = "docs/quick-start.md shows how to write one"
+        return f"change to the folder that has it, or name another file with `{option}`; {write_one}"
+    return f"check the path, or name another file with `{option}`"
 
 
 def read_agent_bytes(path: str) -> bytes:

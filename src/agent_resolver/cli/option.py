@@ -24,6 +24,8 @@ def add_command(commands: Commands, name: str, summary: str, examples: str) -> a
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    # The innermost command sets it last: the parser that knows the options that may follow.
+    parser.set_defaults(parser=parser)
     return parser
 
 

@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Final, TextIO, TypeVar
 
 from agent_resolver.schema.issue import Issue
@@ -18,15 +19,57 @@ _Item = TypeVar("_Item")
 _Kind = TypeVar("_Kind", bound=Hashable)
 
 
+_results: TextIO | None = None
+"""Where results go while stdout is kept for them."""
+
+
 def use_utf8() -> None:
     """Print the same bytes whatever the locale is."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")  # type: ignore[union-attr]
 
 
+@contextmanager
+def only_results_on_stdout() -> Iterator[None]:
+    """Keep stdout for results: what a module, a tool or a process that they start prints goes to stderr."""
+    global _results  # noqa: PLW0603 - a process has one stdout
+    stdout = sys.stdout
+    kept = _take_stdout(stdout)
+    _results = stdout if kept is None else kept
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _results = None
+        if kept is not None:
+            _give_back_stdout(stdout, kept)
+
+
+def _take_stdout(stdout: TextIO) -> TextIO | None:
+    """The open file behind stdout, under another number; None if stdout is not that of the process, as in a test."""
+    try:
+        if stdout.fileno() != 1:
+            return None
+    except (OSError, ValueError):
+        return None
+    stdout.flush()
+    kept = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace", newline="\n")
+    os.dup2(2, 1)
+    return kept
+
+
+def _give_back_stdout(stdout: TextIO, kept: TextIO) -> None:
+    with suppress(ValueError):  # Code of the project has closed it.
+        stdout.flush()  # What was printed and not yet written is no result either.
+    os.dup2(kept.fileno(), 1)
+    # The reader may have gone, and a full disk was reported already.
+    with suppress(OSError):
+        kept.close()
+
+
 def out(line: str = "") -> None:
     """A line of the result."""
-    _write_line(line, sys.stdout)
+    _write_line(line, _results or sys.stdout)
 
 
 def err(line: str = "") -> None:
@@ -37,15 +80,21 @@ def err(line: str = "") -> None:
 
 def out_text(text: str) -> None:
     """A text that is the result, as it is."""
-    _write(text, sys.stdout)
+    _write(text, _results or sys.stdout)
 
 
 def flush_out() -> None:
     """Hand on what was printed so far."""
+    stream = _results or sys.stdout
     try:
-        sys.stdout.flush()
+        stream.flush()
     except BrokenPipeError:
-        _discard(sys.stdout)
+        _discard(stream)
+
+
+def discard_out() -> None:
+    """Let the rest of the result go nowhere: closing the output at exit must not complain once more."""
+    _discard(_results or sys.stdout)
 
 
 def out_json(value: object) -> None:
@@ -59,7 +108,7 @@ def out_json(value: object) -> None:
         import msgspec
 
         text = json.dumps(msgspec.to_builtins(value), indent=2) + "\n"
-    _write(text, sys.stdout)
+    _write(text, _results or sys.stdout)
 
 
 def _safe_json(text: str) -> str:

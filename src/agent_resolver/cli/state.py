@@ -20,6 +20,7 @@ from agent_resolver.cli.option import (
 )
 from agent_resolver.cli.output import err, out, out_json, safe
 from agent_resolver.core.approval import instant
+from agent_resolver.core.count import counted
 
 if TYPE_CHECKING:
     from agent_resolver.project.state import Pruned, StateInfo
@@ -162,10 +163,11 @@ def _print_info(info: "StateInfo") -> None:
     trail = info.trail
     pruned = f", {trail.pruned} pruned" if trail.pruned else ""
     between = f", {trail.first_at} to {trail.last_at}" if trail.first_at else ""
-    out(safe(f"  Audit: {trail.records} record(s){pruned}{between}"))
+    out(safe(f"  Audit: {counted(trail.records, 'record')}{pruned}{between}"))
 
 
 def _print_pruned(pruned: "Pruned", *, is_trial: bool) -> None:
-    counts = f"{pruned.ledger} call(s), {pruned.pending} inbox item(s), {pruned.runs} run(s)"
+    items = counted(pruned.pending, "inbox item")
+    counts = f"{counted(pruned.ledger, 'call')}, {items}, {counted(pruned.runs, 'run')}"
     verb = "Would remove" if is_trial else "✓ Removed"
-    out(f"{verb} {counts} and {pruned.audit} audit record(s)")
+    out(f"{verb} {counts} and {counted(pruned.audit, 'audit record')}")

@@ -12,6 +12,7 @@ from agent_resolver.cli.option import Commands, add_agents, add_command, add_ind
 from agent_resolver.cli.output import err, out, out_json, safe
 from agent_resolver.core.admission import Grant, grants_of
 from agent_resolver.core.constraint import limits_of
+from agent_resolver.core.count import counted
 from agent_resolver.core.lock_difference import remedy
 from agent_resolver.core.verification import KnownServers, examine, known_servers
 from agent_resolver.schema.artifact_path import lock_path_of
@@ -86,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
         for line in _render_branches(branches, ""):
             out(safe(line))
     if examined.differences:
-        err(f"✗ {path} does not hold: {len(examined.differences)} difference(s)")
+        err(f"✗ {path} does not hold: {counted(len(examined.differences), 'difference')}")
         err("hint: `agent verify` names them")
         return 1
     return 0

@@ -22,6 +22,7 @@ from agent_resolver.cli.option import (
 )
 from agent_resolver.cli.output import err, err_warnings, out, out_json, safe
 from agent_resolver.core.constraint import limits_of
+from agent_resolver.core.count import counted, plural
 from agent_resolver.core.lock_difference import Difference, DifferenceKind, remedy
 from agent_resolver.core.verification import Examined, KnownServers, examine, known_servers
 from agent_resolver.schema.agent_file import AgentFile
@@ -179,7 +180,7 @@ def _print_verified(verified: Sequence[Verified]) -> None:
         err(f"hint: {advice}")
     if len(verified) != 1:
         held = sum(lock.holds for lock in verified)
-        out(f"{held} of {len(verified)} lock(s) hold")
+        out(f"{held} of {counted(len(verified), 'lock')} {plural(held, 'holds', 'hold')}")
 
 
 def _advise(verified: Sequence[Verified]) -> list[str]:

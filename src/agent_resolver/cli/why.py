@@ -11,6 +11,7 @@ from agent_resolver.cli.input import INDEX, load
 from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json
 from agent_resolver.cli.output import err, err_warnings, out, out_json, safe
 from agent_resolver.core.constraint import positions_of
+from agent_resolver.core.count import counted, plural
 from agent_resolver.core.resolution import Resolution, resolve
 from agent_resolver.core.rule import CONSTRAINTS, FACTS, names_behind
 from agent_resolver.core.why_chosen import Answer, Verdict, why
@@ -100,7 +101,9 @@ def _refuse_unknown_word(word: str, resolution: Resolution) -> Refusal:
     asked = {choice.requirement.category for choice in resolution.choices}
     offering = sum(word in server.categories for server in resolution.servers)
     if offering:
-        message = f"The agent file does not require `{word}`, which {offering} server(s) of the index offer"
+        offer = plural(offering, "offers", "offer")
+        servers = counted(offering, "server")
+        message = f"The agent file does not require `{word}`, which {servers} of the index {offer}"
         return Refusal(message, f"it requires {', '.join(f'`{category}`' for category in sorted(asked))}")
     versions = sorted(str(server) for server in resolution.servers if server.id == word.rpartition("@")[0])
     if versions:
@@ -180,7 +183,8 @@ def _print_answer(answer: Answer, resolution: Resolution, places: _Places, at: s
         err(f"✗ No server serves `{safe(need.category)}`")
         err("hint: `agent resolve` says what would change that")
     if answer.others:
-        out(f"{answer.others} other server(s) do not offer {safe(need.category)}")
+        do = plural(answer.others, "does", "do")
+        out(f"{counted(answer.others, 'other server')} {do} not offer {safe(need.category)}")
 
 
 def _print_verdict(verdict: Verdict, limits: list[Fact], places: _Places) -> None:

@@ -8,6 +8,7 @@ from msgspec import Struct
 from agent_resolver.cli.option import Commands, add_command, add_group, add_json, folder_of
 from agent_resolver.cli.output import err, out, out_json, safe
 from agent_resolver.cli.progress import shown_progress
+from agent_resolver.core.count import counted, plural
 from agent_resolver.core.verification import unusable
 from agent_resolver.project.workspace import Member, members
 from agent_resolver.schema.artifact_path import lock_path_of
@@ -103,7 +104,8 @@ def _print_users(users: Sequence[User], server: str, total: int, unread: int) ->
             scopes = ", ".join(entry.scopes)
             out(safe(f"  {entry.category}: {entry.server_id}@{entry.version} with {scopes}"))
     least = "at least " if unread else ""
-    out(f"{least}{len(users)} of {total} agent file(s) use {safe(server)}")
+    use = plural(len(users), "uses", "use")
+    out(f"{least}{len(users)} of {counted(total, 'agent file')} {use} {safe(server)}")
 
 
 def _err_unread(unread: Sequence[tuple[Member, str]]) -> None:

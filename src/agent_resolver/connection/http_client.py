@@ -102,7 +102,7 @@ class HttpClient(httpx2.AsyncClient):
             with anyio.fail_after(seconds):
                 return await super().send(request, **options)
         except TimeoutError:
-            return _error_response(request, 504, mcp_types.INTERNAL_ERROR, f"no answer within {seconds:g} seconds")
+            return _error_response(request, 504, mcp_types.INTERNAL_ERROR, f"no answer within {seconds:g} s")
 
     async def _bound_body(self, response: httpx2.Response) -> None:
         """Replace the body of a response, of which nothing has been read, by one with limits."""
@@ -156,7 +156,7 @@ class _Bounded(httpx2.AsyncByteStream):
             with anyio.fail_after(seconds):
                 return await anext(pieces, None)
         except TimeoutError:
-            raise UnusableAnswer(f"it did not end within {self._seconds:g} seconds") from None
+            raise UnusableAnswer(f"it did not end within {self._seconds:g} s") from None
 
     async def aclose(self) -> None:
         await self._body.aclose()

@@ -18,7 +18,8 @@ from agent_resolver.connection.definition import definition_of, digest_of, with_
 from agent_resolver.connection.mcp_connection import McpConnection
 from agent_resolver.connection.probe import printable
 from agent_resolver.connection.transport import Credentials, Surroundings, transport_of
-from agent_resolver.core.admission import AdmissionCode, Grant, Refused, is_usable_name
+from agent_resolver.core.admission import AdmissionCode, Grant, Refused
+from agent_resolver.core.tool_id import is_usable_name
 from agent_resolver.registry.compiled_schema import compile_schema
 from agent_resolver.registry.errors import NeedsAction, ToolFailure, ToolIdConflict
 from agent_resolver.registry.registry import ToolRegistry

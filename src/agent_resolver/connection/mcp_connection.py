@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from agent_resolver._version import __version__
 from agent_resolver.connection.http_client import MAX_ANSWER_BYTES, UnusableAnswer
+from agent_resolver.core.count import counted
 from agent_resolver.registry.errors import ToolFailure
 from agent_resolver.schema.outcome import FailureCode
 
@@ -318,7 +319,7 @@ class McpConnection:
 
     def _no_answer(self, cause: BaseException, garbage: int) -> ToolFailure:
         if garbage:
-            message = f"{self.name} wrote {garbage} line(s) that are no messages of the protocol"
+            message = f"{self.name} wrote {counted(garbage, 'line')} outside the protocol"
             return ToolFailure(FailureCode.PROTOCOL_ERROR, message, "a server must log to stderr, not to stdout")
         if isinstance(cause, TimeoutError):
             return _Unanswered(FailureCode.TIMEOUT, f"{self.name} did not answer in time")

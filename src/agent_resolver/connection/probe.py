@@ -8,8 +8,8 @@ from msgspec import Struct
 from agent_resolver.connection.definition import definition_of, digest_of
 from agent_resolver.connection.mcp_connection import McpConnection
 from agent_resolver.connection.transport import Credentials, Surroundings, transport_of
-from agent_resolver.core.admission import MAX_TOOL_NAME, is_usable_name
 from agent_resolver.core.tool_definition import MAX_DEFINITION_BYTES, definition_parts, is_reviewable
+from agent_resolver.core.tool_id import MAX_TOOL_NAME, is_usable_name
 from agent_resolver.schema.lockfile import LockedServer
 
 

@@ -1,11 +1,9 @@
 from agent_resolver.core.admission import (
-    MAX_TOOL_NAME as MAX_TOOL_NAME,
     AdmissionCode as AdmissionCode,
     Grant as Grant,
     Refused as Refused,
     forbidden as forbidden,
     grants_of as grants_of,
-    is_usable_name as is_usable_name,
 )
 from agent_resolver.core.approval import (
     LIFETIME_MINUTES as LIFETIME_MINUTES,
@@ -50,6 +48,7 @@ from agent_resolver.core.constraint import (
     positions_of as positions_of,
     requirements_of as requirements_of,
 )
+from agent_resolver.core.count import counted as counted, plural as plural
 from agent_resolver.core.drafted_scope import (
     draft_scopes as draft_scopes,
     scope_subject as scope_subject,
@@ -100,7 +99,11 @@ from agent_resolver.core.masking import (
     excerpt as excerpt,
     secret_fields as secret_fields,
 )
-from agent_resolver.core.notice import agent_file_notices as agent_file_notices, index_notices as index_notices
+from agent_resolver.core.notice import (
+    agent_file_notices as agent_file_notices,
+    index_notices as index_notices,
+    overlay_notices as overlay_notices,
+)
 from agent_resolver.core.overlay import (
     apply_overlay as apply_overlay,
     stated_facts as stated_facts,
@@ -118,6 +121,13 @@ from agent_resolver.core.package import (
     read_package as read_package,
 )
 from agent_resolver.core.pattern import matches as matches
+from agent_resolver.core.permission_rule import (
+    BadRule as BadRule,
+    CallMatch as CallMatch,
+    FieldMatch as FieldMatch,
+    TextMatch as TextMatch,
+    parse_rule as parse_rule,
+)
 from agent_resolver.core.rate import (
     WINDOW_SECONDS as WINDOW_SECONDS,
     is_outside_window as is_outside_window,
@@ -194,6 +204,12 @@ from agent_resolver.core.tool_definition import (
     definition_digest as definition_digest,
     definition_parts as definition_parts,
     is_reviewable as is_reviewable,
+)
+from agent_resolver.core.tool_id import (
+    MAX_TOOL_ID as MAX_TOOL_ID,
+    MAX_TOOL_NAME as MAX_TOOL_NAME,
+    is_usable_name as is_usable_name,
+    tool_id_fault as tool_id_fault,
 )
 from agent_resolver.core.unknown_scope import UnknownScope as UnknownScope, unknown_scopes as unknown_scopes
 from agent_resolver.core.verification import (

@@ -2,14 +2,12 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
-from typing import Final
 
 from msgspec import UNSET, Struct
 
 from agent_resolver.core.pattern import matches
+from agent_resolver.core.tool_id import MAX_TOOL_NAME, is_usable_name, tool_id_fault
 from agent_resolver.schema.lockfile import LockedServer
-
-MAX_TOOL_NAME: Final = 128
 
 
 class AdmissionCode(StrEnum):
@@ -89,6 +87,12 @@ class Grant(Struct, frozen=True, kw_only=True):
                 f"A name of a tool has 1 to {MAX_TOOL_NAME} characters that can be printed",
                 "ask the operator of the server to rename it",
             )
+        if fault := tool_id_fault(f"{self.server}.{tool}"):
+            return Refused(
+                AdmissionCode.TOOL_NAME_UNUSABLE,
+                f"With the id of its server before it, {fault}",
+                "lock the server under a shorter id",
+            )
         if is_repeated:
             return Refused(
                 AdmissionCode.TOOL_NAME_REPEATED,
@@ -137,11 +141,6 @@ class Grant(Struct, frozen=True, kw_only=True):
             f"It needs scopes that are not locked: {', '.join(missing)}",
             "add them to the requirement's `permissions` in the agent file, and resolve again",
         )
-
-
-def is_usable_name(tool: str) -> bool:
-    """True if the name of a tool can be shown to people and kept in records."""
-    return 0 < len(tool) <= MAX_TOOL_NAME and tool.isprintable()
 
 
 def forbidden(names: Iterable[str], forbid: Iterable[str]) -> Refused | None:

@@ -110,7 +110,8 @@ def _not_entitled(action: PendingAction, by: Caller, connection: str) -> AnswerR
     is_restricted = action.classification == "RESTRICTED"
     if is_restricted and not by.is_verified:
         message = f"{by.id} is not verified, and a RESTRICTED call takes an approver that an issuer vouches for"
-        return AnswerRefusal(AnswerCode.UNVERIFIED_APPROVER, message, "set `[identity]` in agent.toml and AGENT_TOKEN")
+        remedy = "name an issuer in `[identity]` of agent.toml and give a token of it: docs/inbox.md shows a trial"
+        return AnswerRefusal(AnswerCode.UNVERIFIED_APPROVER, message, remedy)
     if is_own and (is_restricted or not is_at_terminal):
         message = f"{by.id} asked for this call, and cannot approve it"
         remedy = "approve it with `agent inbox` in a terminal"

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
+from agent_resolver.core.count import counted
 from agent_resolver.schema.audit import AuditRecord, Head, Record, Seal
 
 _NO_RECORD: Final = Head(0, "")
@@ -103,35 +104,51 @@ def chain_faults(records: Iterable[AuditRecord], seal: Seal, key: bytes | None, 
     A root that was `noted` earlier must be the one after some record: the trail may have grown since, and only grown.
     What was pruned is not there to be checked: the chain begins at the anchor that pruning left.
     """
+    # Without the key, a seal that was made with one cannot be told from a changed one.
+    or_sealed = "" if key else ", or it was sealed with a key"
     heads = dict(seal.anchor_heads)
-    computed, seen = seal.anchor_root, seal.anchor
+    root, position = seal.anchor_root, seal.anchor
     if seal.anchor_seal != _anchor_seal(seal, key):
-        yield "the anchor that pruning left was changed" + ("" if key else ", or it was sealed with a key")
-    is_noted = noted in {"", computed}
+        yield f"the anchor that pruning left was changed{or_sealed}"
+    is_noted_root_found = noted in {"", root}
     for record in records:
-        seen += 1
-        name = f"record {record.position} (run {record.run}, {record.kind})"
-        if record.position != seen:
-            yield f"{name} stands where record {seen} should: records were removed or reordered"
-            seen = record.position
-        if record.hash != _hash_record(record):
-            yield f"{name} was changed"
-        before = heads.get(record.run, _NO_RECORD)
-        if (record.sequence, record.previous) != (before.sequence + 1, before.hash):
-            yield f"{name} does not follow the record before it in its run: records were changed, removed or reordered"
+        position += 1
+        yield from _record_faults(record, position, heads.get(record.run, _NO_RECORD))
+        # A gap is one fault: what follows is held against the place where it is.
+        position = record.position
         heads[record.run] = Head(record.sequence, record.hash)
-        computed = sealed(computed, record, key)
-        is_noted = is_noted or computed == noted
-    if seen != seal.count:
-        yield f"{seal.count} records were sealed and {seen} are there: records were removed or added"
-    if not is_noted:
+        root = sealed(root, record, key)
+        is_noted_root_found = is_noted_root_found or root == noted
+    if position != seal.count:
+        was_sealed = counted(seal.count, "record was", "records were")
+        are_there = counted(position, "is", "are")
+        yield f"{was_sealed} sealed and {are_there} there: records were removed or added"
+    if not is_noted_root_found:
         pruned = f", or it is older than record {seal.anchor}, up to which records were pruned" if seal.anchor else ""
         yield f"the trail never had the root {noted}: records before it were changed, removed or reordered{pruned}"
-    if computed != seal.root:
+    if root != seal.root:
         yield "the sealed root is not that of the records" + ("" if key else ", or they were sealed with a key")
     elif not is_sealed(seal, key):
         another = "with another key" if key else "with a key"
         yield f"the seal is not the last one that was made: records were removed, or it was changed or made {another}"
+
+
+def _record_faults(record: AuditRecord, position: int, before: Head) -> Iterator[str]:
+    """The faults of one record.
+
+    Args:
+        record: The record.
+        position: Where it should be in the trail.
+        before: The record before it in its run.
+    """
+    name = f"record {record.position} (run {record.run}, {record.kind})"
+    if record.position != position:
+        yield f"{name} stands where record {position} should: records were removed or reordered"
+    if record.hash != _hash_record(record):
+        yield f"{name} was changed"
+    follows = record.sequence == before.sequence + 1 and record.previous == before.hash
+    if not follows:
+        yield f"{name} does not follow the record before it in its run: records were changed, removed or reordered"
 
 
 def _anchor_seal(seal: Seal, key: bytes | None) -> str:

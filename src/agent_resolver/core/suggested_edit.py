@@ -17,6 +17,7 @@ from agent_resolver.schema.index import Server
 
 Edits = tuple[Edit, ...]
 
+_PERMISSIONS = "requires.mcp.permissions"
 _MOST_COMPARED = 10_000
 """How many scopes are held against each other before slips are not looked for."""
 
@@ -48,30 +49,49 @@ def ways(miss: Miss) -> Iterator[Edits]:
 
 
 def _scope_edits(miss: Miss) -> Iterator[Edits]:
-    """Every way to ask for scopes that the server has and nothing forbids, at least one of them."""
-    path = "requires.mcp.permissions"
-    offered = miss.server.scopes or ()
-    wanted: dict[str, Edit | None] = {}
-    dropped: list[Edit] = []
-    for scope in dict.fromkeys(miss.requirement.permissions):
-        meant = scope if scope in offered else _meant_scope(scope, miss)
-        if meant is None or meant in wanted:
-            dropped.append(Edit(EditKind.DROP_SCOPE, path, scope, None))
-        else:
-            wanted[meant] = Edit(EditKind.FIX_SCOPE, path, scope, meant) if meant != scope else None
-    forbidding = {scope: [p for p in sorted(set(miss.limits.forbid)) if matches(p, scope)] for scope in wanted}
-    allowed = [scope for scope in wanted if not forbidding[scope]]
-    kept = [edit for scope in wanted if (edit := wanted[scope])]
-    if len(allowed) == len(wanted):
-        if wanted:
-            yield (*dropped, *kept)
+    """Every way to ask for scopes that the server has and nothing forbids, at least one of them.
+
+    1. A scope that the server does not have is corrected if it is a slip of one that it has, and else dropped.
+    2. If nothing forbids what is left, that is the only way.
+    3. Otherwise, there are two ways: to drop the scopes that are forbidden too, or to lift what forbids them.
+    """
+    corrections, dropped = _corrected_scopes(miss)
+    patterns = sorted(set(miss.limits.forbid))
+    forbidding = {scope: [pattern for pattern in patterns if matches(pattern, scope)] for scope in corrections}
+    allowed = [scope for scope in corrections if not forbidding[scope]]
+    all_corrections = [edit for edit in corrections.values() if edit]
+    if len(allowed) == len(corrections):
+        if corrections:  # A requirement without any scope would be none.
+            yield (*dropped, *all_corrections)
         return
     if allowed:
-        fewer = [Edit(EditKind.DROP_SCOPE, path, scope, None) for scope in wanted if forbidding[scope]]
-        yield (*dropped, *fewer, *(edit for scope in allowed if (edit := wanted[scope])))
-    patterns = sorted({pattern for found in forbidding.values() for pattern in found})
-    lifted = [Edit(EditKind.ALLOW_ACTION, "constraints.actions.forbid", pattern, None) for pattern in patterns]
-    yield (*dropped, *kept, *lifted)
+        forbidden = [_drop_scope(scope) for scope in corrections if forbidding[scope]]
+        corrections_of_allowed = [edit for scope in allowed if (edit := corrections[scope])]
+        yield (*dropped, *forbidden, *corrections_of_allowed)
+    to_lift = sorted({pattern for found in forbidding.values() for pattern in found})
+    lifted = [Edit(EditKind.ALLOW_ACTION, "constraints.actions.forbid", pattern, None) for pattern in to_lift]
+    yield (*dropped, *all_corrections, *lifted)
+
+
+def _corrected_scopes(miss: Miss) -> tuple[dict[str, Edit | None], list[Edit]]:
+    """Maps each scope to ask the server for to the edit that corrects it, if it takes one; and what is dropped."""
+    corrections: dict[str, Edit | None] = {}
+    dropped: list[Edit] = []
+    for scope in dict.fromkeys(miss.requirement.permissions):
+        is_offered = scope in (miss.server.scopes or ())
+        meant = scope if is_offered else _meant_scope(scope, miss)
+        is_asked_for_already = meant in corrections
+        if meant is None or is_asked_for_already:
+            dropped.append(_drop_scope(scope))
+        elif is_offered:
+            corrections[meant] = None
+        else:
+            corrections[meant] = Edit(EditKind.FIX_SCOPE, _PERMISSIONS, scope, meant)
+    return corrections, dropped
+
+
+def _drop_scope(scope: str) -> Edit:
+    return Edit(EditKind.DROP_SCOPE, _PERMISSIONS, scope, None)
 
 
 def _meant_scope(scope: str, miss: Miss) -> str | None:

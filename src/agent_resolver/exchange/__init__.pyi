@@ -34,7 +34,15 @@ from agent_resolver.exchange.client.settings import (
     write_entries as write_entries,
 )
 from agent_resolver.exchange.cyclonedx_bill import cyclonedx_text as cyclonedx_text
+from agent_resolver.exchange.fetch import (
+    Fetched as Fetched,
+    Fetcher as Fetcher,
+    FetchFailed as FetchFailed,
+    is_public as is_public,
+    split_url as split_url,
+)
 from agent_resolver.exchange.format import FORMATS as FORMATS, Format as Format, recognise as recognise
+from agent_resolver.exchange.git_source import Cloned as Cloned, clone_files as clone_files
 from agent_resolver.exchange.imported import (
     Imported as Imported,
     Note as Note,
@@ -66,7 +74,13 @@ from agent_resolver.exchange.proposed_requirement import (
     propose_requirements as propose_requirements,
     with_own_categories as with_own_categories,
 )
-from agent_resolver.exchange.purl import package_url_of as package_url_of
+from agent_resolver.exchange.registry_api import (
+    MAX_PAGES as MAX_PAGES,
+    FetchedPart as FetchedPart,
+    RegistryPages as RegistryPages,
+    fetch_registry as fetch_registry,
+    is_registry as is_registry,
+)
 from agent_resolver.exchange.secret_argument import (
     has_secret as has_secret,
     masked_arguments as masked_arguments,
@@ -79,6 +93,20 @@ from agent_resolver.exchange.source_file import (
     read_sources as read_sources,
 )
 from agent_resolver.exchange.spdx_bill import spdx_document as spdx_document, spdx_text as spdx_text
+from agent_resolver.exchange.stored_source import (
+    SOURCES_NAME as SOURCES_NAME,
+    DamagedSource as DamagedSource,
+    SourceManifest as SourceManifest,
+    StoredSource as StoredSource,
+    is_source_name as is_source_name,
+    source_name as source_name,
+)
+from agent_resolver.exchange.sync import (
+    NameTaken as NameTaken,
+    Synced as Synced,
+    SyncRequest as SyncRequest,
+    sync_source as sync_source,
+)
 from agent_resolver.exchange.toml_edit import (
     NotToml as NotToml,
     with_toml_item as with_toml_item,

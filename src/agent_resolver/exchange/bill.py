@@ -9,9 +9,9 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 from msgspec import Struct
 
+from agent_resolver.core.package import package_of, package_url
 from agent_resolver.exchange.client.direct import wire_of_entry
 from agent_resolver.exchange.jsonc_edit import json_text
-from agent_resolver.exchange.purl import package_url_of
 from agent_resolver.schema.index import Server
 from agent_resolver.schema.lockfile import LockedServer, Lockfile
 
@@ -69,11 +69,12 @@ def bill_of(lockfile: Lockfile, digest: str, servers: Iterable[Server], time: da
 
 def _server_of(entries: list[LockedServer], facts: Server | None) -> BillServer:
     first = entries[0]
+    package = package_of(first.launch) if first.launch else None
     found = {("agent-resolver:" + name, value) for entry in entries for name, value in _properties_of(entry, facts)}
     return BillServer(
         name=first.server_id,
         version=first.version,
-        package_url=package_url_of(first.launch) if first.launch else None,
+        package_url=package_url(package) if package else None,
         address=first.endpoint if not first.launch and wire_of_entry(first) else None,
         properties=tuple(sorted(found)),
     )

@@ -110,7 +110,7 @@ def _container_of(name: str, part: Part, notes: list[Note]) -> Launch:
     volumes = (run.member("volumes") or part.member("volumes")).texts()
     if volumes:
         listed = ", ".join(map(_fill_in, volumes))
-        message = f"asks for the volume(s) {listed}, which the entry leaves out; add what you mean to grant"
+        message = f"asks for the volumes {listed}, which the entry leaves out; add what you mean to grant"
         notes.append(Note(NoteKind.GRANT, name, message, volumes))
     variables = _Variables()
     for secret in (*config.member("secrets").elements(), *part.member("secrets").elements()):

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from msgspec import UNSET, Struct
 
+from agent_resolver.core.count import counted
 from agent_resolver.exchange.category import categories_of
 from agent_resolver.exchange.imported import Note, NoteKind
 from agent_resolver.exchange.part import Part
@@ -147,7 +148,7 @@ def note_environment(name: str, required: Sequence[str], optional: Sequence[str]
 def note_tools(name: str, tools: Sequence[str], notes: list[Note]) -> None:
     """Name the tools that a source lists; only the server itself can say what they are."""
     if tools:
-        message = f"the source lists {len(tools)} tool(s); `agent index probe` pins what the server offers"
+        message = f"the source lists {counted(len(tools), 'tool')}; `agent index probe` pins what the server offers"
         notes.append(Note(NoteKind.TOOLS, name, message, tuple(tools)))
 
 

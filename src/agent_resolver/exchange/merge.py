@@ -25,7 +25,7 @@ _FACTS: Final = ("categories", "scopes", "policy", "tool_scopes", "status", "too
 _NESTED: Final = (("data", ServerData), ("trust", ServerTrust))
 """The keys whose members are facts of their own."""
 _WORDS: Final = ("name", "description", "source")
-"""The keys that are no facts: the earlier entry has its way, and no conflict is reported."""
+"""The keys that are not facts: the earlier entry keeps its value, and no conflict is reported."""
 _HAND: Final = "the index"
 
 

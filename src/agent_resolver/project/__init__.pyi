@@ -52,6 +52,11 @@ from agent_resolver.project.plan import (
     runtime_of as runtime_of,
 )
 from agent_resolver.project.plugin import InstalledPlugins as InstalledPlugins
+from agent_resolver.project.project import (
+    Project as Project,
+    ProjectInbox as ProjectInbox,
+    ProjectTools as ProjectTools,
+)
 from agent_resolver.project.secret import ProjectSecrets as ProjectSecrets
 from agent_resolver.project.session import Session as Session
 from agent_resolver.project.tools import OpenTools as OpenTools, open_tools as open_tools

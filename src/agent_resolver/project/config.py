@@ -29,6 +29,13 @@ class Catalog(Struct, frozen=True, kw_only=True):
     """How many agents a page of a listing has, unless a request asks for another number."""
 
 
+class IndexSources(Struct, frozen=True, kw_only=True):
+    """Where servers are imported from."""
+
+    sources: Texts = ()
+    """Addresses that `agent index sync` fetches; one that begins with `git+` is a repository."""
+
+
 class ModelData(Struct, frozen=True, kw_only=True, rename="camel"):
     """What data a model may see."""
 
@@ -54,7 +61,8 @@ class Model(Struct, frozen=True, kw_only=True):
     """A chat model."""
 
     provider: Text
-    upstream_model: Text
+    upstream_model: Text | UnsetType = UNSET
+    """Its name there; left out, its name here."""
     context_window: int | UnsetType = UNSET
     max_output_tokens: int | UnsetType = UNSET
     modalities: Modalities = Modalities()
@@ -64,10 +72,20 @@ class Model(Struct, frozen=True, kw_only=True):
     aliases: Texts = ()
 
 
+class PoolMember(Struct, frozen=True, kw_only=True):
+    """A model in a pool, and how much of the work it takes."""
+
+    model: Text
+    weight: Annotated[int, Meta(ge=1)] = 1
+    role: Literal["member", "failover_only"] = "member"
+
+
 class Pool(Struct, frozen=True, kw_only=True):
     """Models that stand in for each other."""
 
-    models: Texts
+    models: Texts = ()
+    """Members of weight 1."""
+    members: tuple[PoolMember, ...] = ()
 
 
 class Provider(Struct, frozen=True, kw_only=True):
@@ -168,6 +186,7 @@ class Config(Struct, frozen=True, kw_only=True):
     """Every setting of a project."""
 
     catalog: Catalog = Catalog()
+    index: IndexSources = IndexSources()
     models: dict[Text, Model] = {}
     pools: dict[Text, Pool] = {}
     providers: dict[Text, Provider] = {}

@@ -16,6 +16,7 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from agent_resolver.core.count import plural
 from agent_resolver.core.lock_difference import Difference
 from agent_resolver.schema.errors import ResolverError
 from agent_resolver.schema.issue import Issue
@@ -38,7 +39,7 @@ class UntrustedFolder(ResolverError):
 
     def __init__(self, folders: Sequence[str], why: str) -> None:
         named = " and ".join(f"`{folder}`" for folder in folders)
-        super().__init__(f"{named} {'is' if len(folders) == 1 else 'are'} not trusted, and {why}")
+        super().__init__(f"{named} {plural(len(folders), 'is', 'are')} not trusted, and {why}")
         self.folders = tuple(folders)
         # Quoted, since a person copies the command, and the author of a repository chose the name.
         commands = " and ".join(f"`agent trust-folder {shlex.quote(folder)}`" for folder in folders)

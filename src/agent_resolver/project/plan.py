@@ -26,12 +26,12 @@ from agent_resolver.runtime.builder import AgentRuntime, AgentRuntimeBuilder
 from agent_resolver.runtime.errors import InvalidSpec
 from agent_resolver.runtime.executor import InferenceFailure
 from agent_resolver.runtime.file_spec import spec_of
+from agent_resolver.runtime.known_model import known_models
 from agent_resolver.runtime.model import DataFacts, Modalities, ModelPool, ModelSpec, PoolMember
 from agent_resolver.runtime.registry_set import (
     HeldLock,
     Lock,
     MissingLock,
-    Provider,
     ServerTools,
     StaleLock,
 )
@@ -107,15 +107,15 @@ def runtime_of(session: Session, catalog: Catalog) -> AgentRuntime:
     """
     config = session.config
     agents = CatalogAgents(catalog, (_remote_spec(name, remote) for name, remote in config.remotes.items()))
-    builder = AgentRuntimeBuilder().with_backend("a2a", A2aFactory())
+    builder = AgentRuntimeBuilder().with_backend("a2a", A2aFactory()).with_known_models()
     for name, model in config.models.items():
         builder.with_model(_model_spec(name, model))
     for name, pool in config.pools.items():
         builder.with_model_pool(_model_pool(name, pool))
-    for name in config.providers:
-        builder.with_provider(name, Provider(executor=_Unopened(name)))
+    for name in (*config.providers, *(known_models().providers.keys() - config.providers.keys())):
+        builder.with_provider(name, _Unopened(name))
     for capability in load_capabilities(session):
-        builder.with_tool(capability)
+        builder.with_tool(capability.descriptor.id, capability)
     plugins = InstalledPlugins(partial(_require_trust_in_agents, session, catalog))
     builder.with_agents(agents).with_plugins(plugins).with_locks(ProjectLocks(session, agents))
     return builder.build_unchecked()
@@ -143,7 +143,7 @@ def _model_spec(name: str, model: Model) -> ModelSpec:
     return ModelSpec(
         id=name,
         provider_id=model.provider,
-        upstream_model=model.upstream_model,
+        upstream_model=model.upstream_model or name,
         context_window=None if model.context_window is UNSET else model.context_window,
         max_output_tokens=None if model.max_output_tokens is UNSET else model.max_output_tokens,
         modalities=Modalities(input=model.modalities.input, output=model.modalities.output),
@@ -156,7 +156,9 @@ def _model_spec(name: str, model: Model) -> ModelSpec:
 
 
 def _model_pool(name: str, pool: Pool) -> ModelPool:
-    return ModelPool(id=name, members=tuple(PoolMember(model_id=member) for member in pool.models))
+    plain = [PoolMember(model_id=model) for model in pool.models]
+    others = [PoolMember(model_id=each.model, weight=each.weight, role=each.role) for each in pool.members]
+    return ModelPool(id=name, members=(*plain, *others))
 
 
 def _remote_spec(name: str, remote: Remote) -> AgentSpec:

@@ -12,6 +12,7 @@ from agent_resolver.core.lock_difference import remedy
 from agent_resolver.core.verification import examine
 from agent_resolver.project.config import Config, Layers, Loaded, load_config, masked
 from agent_resolver.project.config_file import find_config, read_config
+from agent_resolver.project.definition import definitions_path
 from agent_resolver.project.errors import LockRefused, UntrustedFolder, UnusableState
 from agent_resolver.project.index import overlaid_servers, overlay_path, read_overlay_bytes
 from agent_resolver.project.trust import TrustedFolders, folders_behind
@@ -377,8 +378,8 @@ class Session:
     @property
     def files_of_index(self) -> tuple[str, ...]:
         """What says which servers there are."""
-        overlay = () if self.overlay_content is None else (overlay_path(self.index_path),)
-        return (self.index_path, *overlay)
+        beside = (overlay_path(self.index_path), definitions_path(self.index_path))
+        return (self.index_path, *filter(os.path.lexists, beside))
 
     @property
     def why_trust_is_needed(self) -> str | None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import secrets
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -70,7 +69,7 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
         seconds: How long a call of a locked server may take.
         verbose: True to show what launched servers log.
     """
-    context = CallContext(run=secrets.token_hex(16), trace_id=secrets.token_hex(16), caller=caller)
+    context = CallContext.for_caller(caller)
     has_modules = bool(session.config.tools.modules)
     # Before there is any state: without an agent file, or with one that is wrong, there is nothing to keep.
     forbid = session.limits.forbid if session.has_agent or not has_modules else ()

@@ -6,6 +6,7 @@ from agent_resolver.registry.errors import (
     NeedsAction as NeedsAction,
     ToolFailure as ToolFailure,
     ToolIdConflict as ToolIdConflict,
+    UnusableTool as UnusableTool,
 )
 from agent_resolver.registry.inbox import MAX_WORDS as MAX_WORDS, Inbox as Inbox
 from agent_resolver.registry.ledger import Ledger as Ledger

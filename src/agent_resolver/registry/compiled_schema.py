@@ -9,6 +9,8 @@ from typing import Any, Final, NoReturn, Protocol
 import jsonschema_rs
 import msgspec
 
+from agent_resolver.schema.frozen import FrozenDict
+
 
 class Fault(Protocol):
     """One place where a value does not follow a schema."""
@@ -39,6 +41,8 @@ def compile_schema(schema: dict[str, Any], *, has_formats: bool = True) -> Compi
     Raises:
         ValueError: It is no schema, or refers to one elsewhere.
     """
+    if isinstance(schema, FrozenDict):
+        schema = msgspec.to_builtins(schema)  # The library takes no lists of ours.
     try:
         # What is wrong with a value is told without the value: it may be somebody's secret.
         return _validator_for(schema, mask="the value", validate_formats=has_formats)

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from agent_resolver.core.count import counted
 from agent_resolver.core.masking import MASK, SecretFields, excerpt
 from agent_resolver.registry.secret import Secret, redacted
 
@@ -41,7 +42,7 @@ def arguments_for_approver(arguments: dict[str, Any], fields: SecretFields, secr
     if text == MASK or not isinstance(masked, dict):
         return f"{MASK} (all arguments are hidden)"
     hidden = fields.count_in(arguments)
-    notes = [f"{hidden} {'field is' if hidden == 1 else 'fields are'} hidden"] if hidden else []
+    notes = [f"{counted(hidden, 'field is', 'fields are')} hidden"] if hidden else []
     size = len(msgspec.json.encode(masked))
     if size > MAX_SHOWN_BYTES:
         notes.insert(0, f"only {MAX_SHOWN_BYTES:,} of {size:,} bytes are shown")

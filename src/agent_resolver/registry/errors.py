@@ -2,6 +2,7 @@
 
 ResolverError
 ├── ToolIdConflict       two tools have one id
+├── UnusableTool         something that was offered cannot be a tool
 ├── UnsafeCapability     a function cannot be offered as a tool; holds every reason
 ├── AnswerRefused        what waits may not be answered like this
 ├── ToolFailure          raised by a tool, becomes `Failed`
@@ -24,6 +25,15 @@ class ToolIdConflict(ResolverError):
         super().__init__(f'tool ID conflict: "{tool_id}" registered by both {first} and {second}')
         self.tool_id = tool_id
         self.sources = (first, second)
+
+
+class UnusableTool(ResolverError):
+    """Something that was offered as a tool cannot be one."""
+
+    def __init__(self, name: str, fault: str) -> None:
+        super().__init__(f"tool '{name}' cannot be used: {fault}")
+        self.name = name
+        self.fault = fault
 
 
 class AnswerRefused(ResolverError):

@@ -54,9 +54,7 @@ _OF_TOOLS: Final = _MAYBE_DONE | {
     FailureCode.TOOL_ERROR,
 }
 """What a tool may say of itself; what it says otherwise is a failure of the tool."""
-_OF_SERVERS: Final = _OF_TOOLS.union(
-    map(FailureCode, ("SCHEMA_UNUSABLE", "TOOL_CHANGED", "UNAUTHORIZED", "UNKNOWN_TOOL"))
-)
+_OF_SERVERS: Final = _OF_TOOLS.union(map(FailureCode, ("TOOL_CHANGED", "UNAUTHORIZED", "UNKNOWN_TOOL")))
 _MAX_KEY: Final = 200
 
 
@@ -308,7 +306,7 @@ class Pipeline:
         # A server has one limit for all its tools; a function of the project has its own.
         subject = descriptor.source if descriptor.labels.kind == "TOOL" else descriptor.id
         if limit is not None and (wait := await self._rates.take(subject, limit)):
-            message = f"{subject} allows {limit:g} calls a minute"
+            message = f"The rate limit of {subject} is {limit:g} a minute"
             return call.failed(FailureCode.RATE_LIMITED, message, f"try again in {ceil(wait)} s")
         return None
 

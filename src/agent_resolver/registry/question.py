@@ -170,8 +170,10 @@ def _too_many(call: Call) -> Failed:
 
 def pending_of(action: PendingAction, call: Call) -> Pending:
     """The outcome of a call that waits."""
+    # For a restricted call the local user cannot approve, and should not be sent there in vain.
+    by = " by a caller with a verified token" if action.classification == "RESTRICTED" else ""
     remedies = {
-        "APPROVAL": f"once `agent inbox approve {action.id}` is done, make the same call under the same trace",
+        "APPROVAL": f"once `agent inbox approve {action.id}` is done{by}, make the same call under the same trace",
         "CLARIFICATION": f"`agent inbox answer {action.id} TEXT`, then make the same call under the same trace",
     }
     return Pending(

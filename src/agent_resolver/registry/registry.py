@@ -16,6 +16,7 @@ from agent_resolver.registry.errors import ToolIdConflict
 from agent_resolver.registry.pipeline import Offer, Pipeline, Ports
 from agent_resolver.registry.source import Source
 from agent_resolver.registry.tool import CallContext, ChecksArguments, ChecksCode, HasSourceSecrets, Tool
+from agent_resolver.registry.tool_check import usable_descriptor
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.outcome import Outcome
@@ -46,11 +47,13 @@ class ToolRegistry:
         """Offer a tool.
 
         Raises:
+            UnusableTool: It is not a tool, or its id cannot be one.
             ToolIdConflict: Another tool has its id.
             ValueError: A schema of it is not a schema, or refers to one elsewhere.
         """
-        self._require_free(tool.descriptor)
-        self._offer.entries[tool.descriptor.id] = _entry_of(tool)
+        entry = _entry_of(tool)
+        self._require_free(entry.descriptor)
+        self._offer.entries[entry.descriptor.id] = entry
         self._note_change()
 
     def refuse(self, tool_id: str, source: str, refused: Refused) -> None:
@@ -65,6 +68,7 @@ class ToolRegistry:
         """Offer and refuse exactly this of a source, in place of what it offered before.
 
         Raises:
+            UnusableTool: One of them is not a tool, or its id cannot be one.
             ToolIdConflict: Another source has one of the ids.
         """
         before, entries = self._of_source(source), [_entry_of(tool) for tool in tools]
@@ -192,9 +196,10 @@ def _entry_of(tool: Tool) -> Entry:
     """A tool, ready to be called.
 
     Raises:
+        UnusableTool: It is not a tool, or its id cannot be one.
         ValueError: A schema of it is not a schema, or refers to one elsewhere.
     """
-    descriptor = tool.descriptor
+    descriptor = usable_descriptor(tool)
     compiled = partial(compile_schema, has_formats=descriptor.labels.kind != "TOOL")
     result = None if descriptor.output_schema is None else compiled(descriptor.output_schema)
     find_faults = tool.faults_in if isinstance(tool, ChecksArguments) else None

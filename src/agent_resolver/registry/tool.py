@@ -1,7 +1,8 @@
 """What the registry knows of a tool, whatever kind it is."""
 
+import secrets as randomness
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 from msgspec import Struct
 
@@ -42,6 +43,11 @@ class CallContext(Struct, frozen=True, kw_only=True):
     """The secrets that the tool declared, and no others."""
     answers: Mapping[str, str] = {}
     """What people answered to the tool's questions."""
+
+    @classmethod
+    def for_caller(cls, caller: Caller) -> Self:
+        """The context of a call by this caller, in a run and under a trace of its own."""
+        return cls(run=randomness.token_hex(16), trace_id=randomness.token_hex(16), caller=caller)
 
     def ask(self, question: str) -> str:
         """What a person answers to a question, which must be the same in every attempt at the call.

@@ -33,10 +33,12 @@ from agent_resolver.runtime.errors import (
     LockStale as LockStale,
     ModelNotFound as ModelNotFound,
     PluginNotFound as PluginNotFound,
+    ProviderNotFound as ProviderNotFound,
     RegistryConflict as RegistryConflict,
     ResolveError as ResolveError,
     SnapshotNotHeld as SnapshotNotHeld,
     UnsupportedRemoteBackend as UnsupportedRemoteBackend,
+    UnusableTool as UnusableTool,
     ValidationFailed as ValidationFailed,
 )
 from agent_resolver.runtime.executor import (
@@ -46,6 +48,7 @@ from agent_resolver.runtime.executor import (
     RetryingExecutor as RetryingExecutor,
 )
 from agent_resolver.runtime.file_spec import spec_of as spec_of
+from agent_resolver.runtime.known_model import KnownModels as KnownModels, known_models as known_models
 from agent_resolver.runtime.lookup import PooledExecutor as PooledExecutor
 from agent_resolver.runtime.model import (
     DataFacts as DataFacts,
@@ -60,6 +63,7 @@ from agent_resolver.runtime.model import (
     pooled as pooled,
     share_of as share_of,
 )
+from agent_resolver.runtime.permission import ParsedRule as ParsedRule, Permissions as Permissions
 from agent_resolver.runtime.plan import (
     ResolvedAgent as ResolvedAgent,
     ResolvedBackendAgent as ResolvedBackendAgent,
@@ -92,6 +96,7 @@ from agent_resolver.runtime.registry_set import (
     StaleLock as StaleLock,
 )
 from agent_resolver.runtime.spec import (
+    DEFAULT_MODEL as DEFAULT_MODEL,
     AgentSpec as AgentSpec,
     BackendSpec as BackendSpec,
     Budget as Budget,

@@ -1,10 +1,11 @@
 """What an agent's catalog of tools says, and probably does not mean."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from agent_resolver.core.catalog_pattern import parts_of
 from agent_resolver.core.star_match import LiteralParts, matching_texts
+from agent_resolver.runtime.permission import Permissions
 from agent_resolver.runtime.plan import PlannedTool, PlanWarning, WarningCode
 from agent_resolver.runtime.registry_set import HeldLock
 from agent_resolver.runtime.spec import AgentSpec
@@ -20,34 +21,51 @@ def catalog_warnings(
 
     A tool that the lock refuses is there all the same, and one of a server that is not connected may be.
     """
-    refused = sorted(tool_id for server in lock.servers for tool_id in server.refused) if lock else []
-    later = [f"{server.server.rpartition('@')[0]}." for server in lock.servers if not server.is_mapped] if lock else []
-    for field, pattern in _entries_of(spec, _PATTERN_FIELDS):
-        if not matched[pattern] and not _may_match(parts_of(pattern), refused, later):
-            message = f"{field} has `{pattern}`, which matches no tool"
-            yield PlanWarning(WarningCode.UNMATCHED_PATTERN, pattern, message)
+    servers = lock.servers if lock else ()
+    refused = sorted(tool_id for server in servers for tool_id in server.refused)
+    unconnected = [server.server.rpartition("@")[0] for server in servers if not server.is_mapped]
+    later = [f"{server_id}." for server_id in unconnected]
+    yield from _unmatched_patterns(spec, matched, refused, later)
     for field, entry in _entries_of(spec, (*_LITERAL_FIELDS, *_PATTERN_FIELDS)):
         if is_permission_shaped(entry):
             message = f'{field} has `{entry}`, which looks like a rule for sections["permission"]'
             yield PlanWarning(WarningCode.PERMISSION_SHAPED_ENTRY, entry, message)
-    shut = frozenset(refused)
+    yield from _unknown_names(spec, found, frozenset(refused), later)
+
+
+def _unmatched_patterns(
+    spec: AgentSpec, matched: Mapping[str, Sequence[str]], refused: Sequence[str], later: Sequence[str]
+) -> Iterator[PlanWarning]:
+    """Patterns that match no tool, neither one that is refused nor one that may come `later`."""
+    for field, pattern in _entries_of(spec, _PATTERN_FIELDS):
+        if not matched[pattern] and not _may_match(parts_of(pattern), refused, later):
+            message = f"{field} has `{pattern}`, which matches no tool"
+            yield PlanWarning(WarningCode.UNMATCHED_PATTERN, pattern, message)
+
+
+def _unknown_names(
+    spec: AgentSpec, found: Container[str], refused: Container[str], later: Sequence[str]
+) -> Iterator[PlanWarning]:
+    """Names of no tool; one with a star was probably meant as a pattern."""
     for field, entry in _entries_of(spec, _LITERAL_FIELDS):
-        if is_permission_shaped(entry) or entry in found or entry in shut:
+        is_a_tool = entry in found or entry in refused
+        if is_a_tool or is_permission_shaped(entry):
             continue
         if "*" in entry:
             better = field.replace("tools", "tool_patterns")
             message = f"{field} has `{entry}`, where `*` stands for itself; patterns belong into {better}"
             yield PlanWarning(WarningCode.LITERAL_STAR, entry, message)
-        elif field == "allowed_tools" and not any(entry.startswith(start) for start in later):
+        # To exclude what does not exist does no harm.
+        elif field == "allowed_tools" and not entry.startswith(tuple(later)):
             message = f"allowed_tools has `{entry}`, which is no tool here"
             yield PlanWarning(WarningCode.UNKNOWN_TOOL, entry, message)
 
 
-def orphan_warnings(spec: AgentSpec, tools: Mapping[str, PlannedTool]) -> Iterator[PlanWarning]:
+def orphan_warnings(permissions: Permissions | None, tools: Mapping[str, PlannedTool]) -> Iterator[PlanWarning]:
     """Permission rules for tools by name that the agent does not have."""
-    section: Any = spec.sections.get("permission") or {}
-    names = {rule["tool"].partition("(")[0].strip() for rule in section.get("rules", ())}
-    for name in sorted(name for name in names if _is_literal(name) and name not in tools):
+    named = [rule.calls.tool for rule in permissions.rules] if permissions else []
+    names = {match.text for match in named if match.kind == "exact"}
+    for name in sorted(name for name in names if name not in tools):
         message = f"a permission rule is about `{name}`, which this agent does not have"
         yield PlanWarning(WarningCode.ORPHAN_PERMISSION_RULE, name, message)
 
@@ -69,7 +87,3 @@ def _entries_of(spec: AgentSpec, fields: Iterable[str]) -> Iterator[tuple[str, s
     for field in fields:
         for entry in getattr(spec, field) or ():
             yield field, entry
-
-
-def _is_literal(name: str) -> bool:
-    return bool(name) and not any(sign in name for sign in "*?[") and not name.startswith("/")

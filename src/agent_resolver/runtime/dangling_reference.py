@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from agent_resolver.runtime.errors import InvalidSpec
+from agent_resolver.runtime.model_lookup import has_model
 from agent_resolver.runtime.registry_set import RegistrySet
 from agent_resolver.runtime.spec import AgentSpec
 
@@ -67,13 +68,14 @@ def _of_models(registries: RegistrySet) -> Iterator[Dangling]:
             yield Dangling(DanglingCode.MODEL_MISSING_PROVIDER, f"model {model.id}", model.provider_id)
     for pool in registries.pools.values():
         for member in pool.members:
-            if member.model_id not in registries.models:
+            if not has_model(registries, member.model_id):
                 yield Dangling(DanglingCode.POOL_MISSING_MODEL, f"pool {pool.id}", member.model_id)
 
 
 def _of_agent(registries: RegistrySet, agent_id: str, spec: AgentSpec) -> Iterator[Dangling]:
     subject = f"agent {agent_id}"
-    if not spec.is_remote and spec.model_id not in registries.models and spec.model_id not in registries.pools:
+    names = (spec.model_id, *spec.model_alternatives)
+    if not spec.is_remote and not any(has_model(registries, name) for name in names):
         yield Dangling(DanglingCode.AGENT_MISSING_MODEL, subject, spec.model_id)
     for plugin_id in spec.plugin_ids:
         if plugin_id not in registries.plugins:

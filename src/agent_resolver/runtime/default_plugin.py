@@ -67,18 +67,22 @@ class CutoffConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     enabled: bool = True
 
 
+Behavior = Literal["allow", "ask", "deny"]
+RuleScope = Literal["once", "session", "thread", "project", "user"]
+
+
 class PermissionRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What happens when a tool is about to be called."""
 
     tool: str
-    behavior: Literal["allow", "ask", "deny"]
-    scope: Literal["once", "session", "thread", "project", "user"] = "project"
+    behavior: Behavior
+    scope: RuleScope = "project"
 
 
 class PermissionConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The section `permission`."""
 
-    default_behavior: Literal["allow", "ask", "deny"] = "ask"
+    default_behavior: Behavior = "ask"
     rules: tuple[PermissionRule, ...] = ()
 
 

@@ -2,13 +2,15 @@
 
 from collections import deque
 from collections.abc import Iterator
+from typing import Any
 
 from agent_resolver.core.constraint import RunLimits
-from agent_resolver.runtime.errors import AgentNotFound, InvalidRemoteEndpointConfig, UnsupportedRemoteBackend
-from agent_resolver.runtime.lookup import Sight, check_data, check_servers, models_of, summary_model_of
+from agent_resolver.runtime.errors import InvalidRemoteEndpointConfig, UnsupportedRemoteBackend
+from agent_resolver.runtime.lookup import Sight, check_data, check_servers, find_spec, models_of, summary_model_of
 from agent_resolver.runtime.registry_set import BackendFactory, RegistrySet
 from agent_resolver.runtime.spec import AgentSpec, RemoteEndpoint
-from agent_resolver.schema.walker import suggestion
+from agent_resolver.schema.errors import ResolverError
+from agent_resolver.schema.foreign_error import describe_exception
 
 
 def check_delegates(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> dict[str, AgentSpec]:
@@ -23,14 +25,14 @@ def check_delegates(registries: RegistrySet, spec: AgentSpec, limits: RunLimits)
         AgentNotFound: One of them is not there.
         ConstraintBroken: One of them would see data that it may not.
     """
-    direct = {agent_id: _find_delegate(registries, agent_id) for agent_id in dict.fromkeys(spec.delegates)}
+    direct = {agent_id: find_spec(registries, agent_id) for agent_id in dict.fromkeys(spec.delegates)}
     seen, waiting = {spec.id}, deque(direct)
     while waiting:
         agent_id = waiting.popleft()
         if agent_id in seen:
             continue
         seen.add(agent_id)
-        delegate = direct.get(agent_id) or _find_delegate(registries, agent_id)
+        delegate = direct.get(agent_id) or find_spec(registries, agent_id)
         if delegate.is_remote:
             endpoint, _ = reached(registries, delegate)
             check_data(spec.id, limits, Sight(f"remote agent {agent_id}", "remote agent", endpoint.data))
@@ -54,16 +56,34 @@ def reached(registries: RegistrySet, spec: AgentSpec) -> tuple[RemoteEndpoint, B
         raise UnsupportedRemoteBackend(spec.id, kind)
     if endpoint is None:
         raise InvalidRemoteEndpointConfig(spec.id, kind, "it has no endpoint")
-    if fault := endpoint.fault() or factory.validate(endpoint):
+    if fault := endpoint.fault() or _factory_fault(factory, endpoint):
         raise InvalidRemoteEndpointConfig(spec.id, kind, fault)
     return endpoint, factory
 
 
-def _find_delegate(registries: RegistrySet, agent_id: str) -> AgentSpec:
-    spec = registries.agents.get(agent_id)
-    if spec is None:
-        raise AgentNotFound(agent_id, suggestion(agent_id, registries.agents.ids()))
-    return spec
+def build_backend(spec: AgentSpec, endpoint: RemoteEndpoint, factory: BackendFactory) -> Any:  # noqa: ANN401 - the run's
+    """What runs a remote agent.
+
+    Raises:
+        InvalidRemoteEndpointConfig: The factory cannot build it.
+    """
+    try:
+        return factory.build(endpoint)
+    except ResolverError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise InvalidRemoteEndpointConfig(spec.id, endpoint.backend, describe_exception(error)) from error
+
+
+def _factory_fault(factory: BackendFactory, endpoint: RemoteEndpoint) -> str | None:
+    """What a factory finds wrong with an endpoint; whatever it does instead of saying so is wrong as well."""
+    try:
+        fault: object = factory.validate(endpoint)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a factory is code of others
+        return describe_exception(error)
+    if fault is None or isinstance(fault, str):
+        return fault
+    return f"its factory gave a `{type(fault).__name__}` and no message"
 
 
 def _check_delegate(registries: RegistrySet, spec: AgentSpec, limits: RunLimits, delegate: AgentSpec) -> None:

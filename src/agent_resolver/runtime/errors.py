@@ -10,6 +10,7 @@ ResolverError
 │   ├── InvalidRemoteEndpointConfig      where a remote agent is said to be, it cannot be
 │   ├── RemoteAgentNotDirectlyRunnable   only a backend can run it
 │   ├── ToolIdConflict                   two sources have a tool of one id
+│   ├── UnusableTool                     a tool has an id that cannot be one
 │   ├── EnvBuild                         what plugins register does not fit together
 │   ├── LockMissing, LockStale           nothing with `requires` runs without a lock that holds
 │   ├── ConstraintBroken                 a model, remote or delegate would see data that it may not
@@ -107,7 +108,7 @@ class InvalidRemoteEndpointConfig(ResolveError):
     """Where a remote agent is said to be, it cannot be."""
 
     def __init__(self, agent_id: str, backend: str, message: str) -> None:
-        super().__init__(f"invalid remote endpoint config for backend `{backend}` on delegate `{agent_id}` — {message}")
+        super().__init__(f"invalid remote endpoint config for delegate `{agent_id}` backend `{backend}` — {message}")
         self.agent_id = agent_id
         self.backend = backend
         self.message = message
@@ -127,6 +128,10 @@ class ToolIdConflict(ResolveError, registry.ToolIdConflict):
     def __init__(self, tool_id: str, first: str, second: str, hint: str = "") -> None:
         super().__init__(tool_id, first, second)
         self.hint = hint
+
+
+class UnusableTool(ResolveError, registry.UnusableTool):
+    """A tool has an id that cannot be one."""
 
 
 class EnvBuild(ResolveError):

@@ -1,7 +1,7 @@
 """Agent files as the runtime reads them, also those that were written for other tools."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from msgspec import structs
 
@@ -10,7 +10,7 @@ from agent_resolver.catalog.reader import front_matter_tree
 from agent_resolver.catalog.uri import SCHEME
 from agent_resolver.runtime.errors import InvalidSpec
 from agent_resolver.runtime.file_tools import list_faults, restrict_tools
-from agent_resolver.runtime.spec import AgentSpec
+from agent_resolver.runtime.spec import DEFAULT_MODEL, AgentSpec
 from agent_resolver.runtime.spec_reader import parse_spec, refused
 from agent_resolver.schema.agent_file import (
     Constraints,
@@ -20,17 +20,17 @@ from agent_resolver.schema.agent_file import (
 )
 from agent_resolver.schema.governing_key import governing_key_faults, place_below
 from agent_resolver.schema.issue import Issue, IssueCode
-from agent_resolver.schema.tree import Item, Mapping, Scalar, located
+from agent_resolver.schema.tree import Item, Mapping, Scalar, Sequence, located
 from agent_resolver.schema.walker import walk
 
-DEFAULT_MODEL: Final = "default"
-_SAME_AS_ALWAYS: Final = {"", "inherit"}
+_SAME_AS_ALWAYS: Final = {"", "auto", "inherit"}
 """What other tools write for the model that everything else uses."""
 _RUNTIME: Final = "runtime"
+_MODEL: Final = "model"
 _CONSTRAINTS: Final = {"constraints": Constraints, "trust": TrustConstraints}
 _ELSEWHERE: Final = {"id": "`name`", "limits": "`constraints`", "requires_lock": "`requires`", "registry": "the file"}
 """What of a spec the rest of the file says, and `runtime` may not."""
-_OUTSIDE: Final = {"id": "name", "model_id": "model"}
+_OUTSIDE: Final = {"id": "name", "model_id": "model", "model_alternatives": "model"}
 """What of a spec other keys of the file say."""
 
 
@@ -71,22 +71,36 @@ def spec_of(definition: Definition, agent_id: str = "") -> AgentSpec:
 
 def _spec_document(definition: Definition, said: dict[str, Item]) -> Mapping:
     """What the file says of its spec: `runtime`, and the other keys where it does not."""
-    entry = definition.entry
-    model = DEFAULT_MODEL if (entry.model or "") in _SAME_AS_ALWAYS else entry.model
-    values = {"id": entry.name, "model_id": model}
+    first, *others = _model_names(definition.entry.model, said.get(_MODEL))
+    values: dict[str, Any] = {"id": definition.entry.name, "model_id": first}
     runtime = said[_RUNTIME].value if _RUNTIME in said else Mapping((), 1, 1)
     if not isinstance(runtime, Mapping):
         raise InvalidSpec([located(said[_RUNTIME], IssueCode.INVALID_TYPE, "Expected object")])
     taken = {item.key for item in runtime.items}
     if elsewhere := [item for item in runtime.items if item.key in _ELSEWHERE]:
         raise InvalidSpec([_unknown_key(item, f"Unknown key: {_ELSEWHERE[item.key]} says it") for item in elsewhere])
+    if others and "model_id" not in taken:
+        values["model_alternatives"] = others
     outside = [_make_item(name, value, said.get(_OUTSIDE[name])) for name, value in values.items() if name not in taken]
     return Mapping((*outside, *runtime.items), runtime.line, runtime.column)
 
 
-def _make_item(name: str, value: str | None, origin: Item | None) -> Item:
+def _model_names(entry_model: str | None, said: Item | None) -> list[str]:
+    """The models that a file names, the first choice first: one name, names with commas between, or a list of them."""
+    names = (entry_model or "").split(",")
+    if not entry_model and said and isinstance(said.value, Sequence):
+        names = [str(item.value) for item in said.value.items if isinstance(item, Scalar)] or [""]
+    elif said and isinstance(said.value, Mapping):
+        raise InvalidSpec([located(said, IssueCode.INVALID_TYPE, "Expected a name, or a list of names").within(_MODEL)])
+    stripped = [name.strip() for name in names]
+    return [DEFAULT_MODEL if name.casefold() in _SAME_AS_ALWAYS else name for name in stripped]
+
+
+def _make_item(name: str, value: str | list[str], origin: Item | None) -> Item:
     place = (origin.line, origin.column) if origin else (1, 1)
-    return Item(name, *place, Scalar(value, *place))
+    if isinstance(value, str):
+        return Item(name, *place, Scalar(value, *place))
+    return Item(name, *place, Sequence(tuple(Scalar(each, *place) for each in value), *place))
 
 
 def _place_in_file(issue: Issue, runtime: Item | None) -> Issue:

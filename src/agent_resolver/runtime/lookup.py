@@ -10,21 +10,24 @@ from agent_resolver.core.rule import broken_data_rules
 from agent_resolver.runtime.default_plugin import COMPACTION, COMPACTION_SECTION, CompactionConfig
 from agent_resolver.runtime.errors import (
     AgentNotFound,
-    AmbiguousModelReference,
     ConstraintBroken,
     InvalidPluginConfig,
+    InvalidSpec,
     LockMissing,
     LockStale,
-    ModelNotFound,
     ProviderNotFound,
 )
 from agent_resolver.runtime.executor import LlmExecutor, RetryConfig, RetryingExecutor
-from agent_resolver.runtime.model import DataFacts, Modalities, ModelPool, ModelSpec, in_turn, pooled
-from agent_resolver.runtime.plan import Seat
+from agent_resolver.runtime.model import DataFacts, Modalities, ModelPool, ModelSpec, pooled
+from agent_resolver.runtime.model_lookup import find_models
+from agent_resolver.runtime.plan import PlanWarning, Seat
 from agent_resolver.runtime.registry_set import HeldLock, MissingLock, ModelFacts, Provider, RegistrySet, StaleLock
 from agent_resolver.runtime.spec import AgentSpec, ContextPolicy
 from agent_resolver.runtime.spec_reader import refused
 from agent_resolver.schema.artifact_path import lock_path_of
+from agent_resolver.schema.errors import ResolverError
+from agent_resolver.schema.foreign_error import describe_exception
+from agent_resolver.schema.issue import Issue, IssueCode
 from agent_resolver.schema.source import Unreadable
 from agent_resolver.schema.toml_tree import tree_of
 from agent_resolver.schema.walker import suggestion, walk
@@ -46,6 +49,7 @@ class Lookup(Struct, frozen=True, kw_only=True):
     context_policy: ContextPolicy | None
     lock: HeldLock | None
     limits: RunLimits
+    warnings: tuple[PlanWarning, ...]
 
 
 class Sight(Struct, frozen=True):
@@ -73,11 +77,24 @@ def find_spec(registries: RegistrySet, agent_id: str) -> AgentSpec:
 
     Raises:
         AgentNotFound: There is none.
+        InvalidSpec: The registry that was asked for it gave something else.
     """
-    spec = registries.agents.get(agent_id)
+    try:
+        spec: object = registries.agents.get(agent_id)
+        known = registries.agents.ids() if spec is None else ()
+    except ResolverError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise _no_spec(agent_id, describe_exception(error)) from error
     if spec is None:
-        raise AgentNotFound(agent_id, suggestion(agent_id, registries.agents.ids()))
+        raise AgentNotFound(agent_id, suggestion(agent_id, known))
+    if not isinstance(spec, AgentSpec):
+        raise _no_spec(agent_id, f"it is a `{type(spec).__name__}`")
     return spec
+
+
+def _no_spec(agent_id: str, why: str) -> InvalidSpec:
+    return InvalidSpec([Issue(at=(), code=IssueCode.INVALID_TYPE, message=f"agent {agent_id} has no spec: {why}")])
 
 
 def look_up(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> Lookup:
@@ -92,11 +109,13 @@ def look_up(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> Look
     retry = section(spec, RETRY, RETRY, RetryConfig)
     lock = held_lock(registries, spec)
     check_servers(spec, limits, spec.id)
-    pool, members = _find_members(registries, spec)
+    named = find_models(registries, spec)
+    pool, members = named.pool, [(model, _find_provider(registries, model)) for model in named.models]
     for member, _ in members:
         check_data(spec.id, limits, Sight(f"model {member.id}", "model", member.data))
     trusted = [_fill_in_facts(member, provider.facts.get(member.upstream_model)) for member, provider in members]
     known = [_fill_in_facts(member, registries.estimates.get(member.upstream_model)) for member in trusted]
+    known = [_fill_in_prices(member, registries.known_models.get(member.upstream_model)) for member in known]
     seats = tuple(Seat(model, provider.executor) for model, (_, provider) in zip(known, members, strict=True))
     executor = seats[0].executor if pool is None else PooledExecutor(pool, seats)
     model, sure = (known[0], trusted[0]) if pool is None else (pooled(pool, known), pooled(pool, trusted))
@@ -111,6 +130,7 @@ def look_up(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> Look
         context_policy=clamped(spec.context_policy, model),
         lock=lock,
         limits=limits,
+        warnings=named.warnings,
     )
 
 
@@ -147,12 +167,14 @@ def held_lock(registries: RegistrySet, spec: AgentSpec) -> HeldLock | None:
         raise LockMissing(spec.id, lock.path, lock.hint)
     if isinstance(lock, StaleLock):
         raise LockStale(spec.id, lock.path, lock.differences, lock.hint)
+    if not isinstance(lock, HeldLock):
+        raise LockMissing(spec.id, f"a `{type(lock).__name__}` is there, and the lock")
     return lock
 
 
 def models_of(registries: RegistrySet, spec: AgentSpec) -> list[ModelSpec]:
     """The model of a spec, or every member of its pool."""
-    return [model for model, _ in _find_members(registries, spec)[1]]
+    return list(find_models(registries, spec).models)
 
 
 def summary_model_of(registries: RegistrySet, spec: AgentSpec) -> Sight | None:
@@ -212,28 +234,6 @@ def clamped(policy: ContextPolicy | None, model: ModelSpec) -> ContextPolicy | N
     )
 
 
-def _find_members(
-    registries: RegistrySet, spec: AgentSpec
-) -> tuple[ModelPool | None, list[tuple[ModelSpec, Provider]]]:
-    model, pool = registries.models.get(spec.model_id), registries.pools.get(spec.model_id)
-    if model and pool:
-        raise AmbiguousModelReference(spec.model_id)
-    if model:
-        return None, [(model, _find_provider(registries, model))]
-    if pool is None or not pool.members:
-        hint = suggestion(spec.model_id, [*registries.models, *registries.pools])
-        raise ModelNotFound(spec.model_id, hint if spec.model_id else "the spec names no model")
-    models = [_find_model(registries, member.model_id) for member in in_turn(pool, spec.id)]
-    return pool, [(model, _find_provider(registries, model)) for model in models]
-
-
-def _find_model(registries: RegistrySet, model_id: str) -> ModelSpec:
-    model = registries.models.get(model_id)
-    if model is None:
-        raise ModelNotFound(model_id, suggestion(model_id, registries.models))
-    return model
-
-
 def _find_provider(registries: RegistrySet, model: ModelSpec) -> Provider:
     provider = registries.providers.get(model.provider_id)
     if provider is None:
@@ -251,3 +251,11 @@ def _fill_in_facts(model: ModelSpec, facts: ModelFacts | None) -> ModelSpec:
         output=model.modalities.output or facts.modalities.output,
     )
     return structs.replace(model, modalities=modalities, **open_facts)
+
+
+def _fill_in_prices(model: ModelSpec, known: ModelSpec | None) -> ModelSpec:
+    """The model with the prices that its own provider publishes; another provider of the same model has its own."""
+    has_prices = model.input_price is not None or model.output_price is not None
+    if known is None or known.provider_id != model.provider_id or has_prices:
+        return model
+    return structs.replace(model, input_price=known.input_price, output_price=known.output_price)

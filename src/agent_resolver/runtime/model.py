@@ -4,15 +4,17 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from datetime import date
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 
 from msgspec import Meta, Struct, field
 
+from agent_resolver.schema.frozen import freeze_fields
 from agent_resolver.schema.vocabulary import SENSITIVITY_RANK, Residency, Sensitivity, Text
 
 Modality = Literal["text", "image", "audio", "video", "pdf"]
 _MONTH: Final = re.compile(r"\d{4}-\d{2}(-\d{2})?")
 _PositiveInteger = Annotated[int, Meta(ge=1)]
+_Value = TypeVar("_Value", float, str)
 
 
 class Modalities(Struct, frozen=True, kw_only=True):
@@ -92,6 +94,9 @@ class Switch(Struct, frozen=True, kw_only=True):
     on_permanent: bool = True
     thresholds: dict[str, Any] | None = None
 
+    def __post_init__(self) -> None:
+        freeze_fields(self, "thresholds")
+
 
 class ModelPool(Struct, frozen=True, kw_only=True):
     """Models that stand in for each other."""
@@ -158,17 +163,19 @@ def _mix_bits(hashed: int) -> int:
 def pooled(pool: ModelPool, models: Iterable[ModelSpec]) -> ModelSpec:
     """What every member of a pool can do: the least of each, and not known where one does not say.
 
-    What differs between them and has no least, such as a cut-off of knowledge, is not known either.
+    A cut-off of knowledge and prices are the pool's only where all members have the same: who answers is not known.
     """
     members = list(models)
-    windows, outputs = [m.context_window for m in members], [m.max_output_tokens for m in members]
     first = members[0]
     return ModelSpec(
         id=pool.id,
         provider_id=first.provider_id,
         upstream_model=first.upstream_model,
-        context_window=_least_known(windows),
-        max_output_tokens=_least_known(outputs),
+        context_window=_least_known([m.context_window for m in members]),
+        max_output_tokens=_least_known([m.max_output_tokens for m in members]),
+        knowledge_cutoff=_common_value([m.knowledge_cutoff for m in members]),
+        input_price=_common_value([m.input_price for m in members]),
+        output_price=_common_value([m.output_price for m in members]),
         modalities=Modalities(
             input=_shared_modalities([m.modalities.input for m in members]),
             output=_shared_modalities([m.modalities.output for m in members]),
@@ -180,6 +187,10 @@ def pooled(pool: ModelPool, models: Iterable[ModelSpec]) -> ModelSpec:
 def _least_known(values: list[int | None]) -> int | None:
     known = [value for value in values if value is not None]
     return min(known) if len(known) == len(values) else None
+
+
+def _common_value(values: list[_Value | None]) -> _Value | None:
+    return values[0] if len(set(values)) == 1 else None
 
 
 def _shared_modalities(values: list[tuple[Modality, ...]]) -> tuple[Modality, ...]:

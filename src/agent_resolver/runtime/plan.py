@@ -10,6 +10,7 @@ from agent_resolver.core.constraint import RunLimits
 from agent_resolver.registry.tool import Tool
 from agent_resolver.runtime.executor import LlmExecutor
 from agent_resolver.runtime.model import Modalities, ModelPool, ModelSpec
+from agent_resolver.runtime.permission import Permissions
 from agent_resolver.runtime.plugin import ExecutionEnv
 from agent_resolver.runtime.registry_set import RegistrySet
 from agent_resolver.runtime.spec import AgentSpec, ContextPolicy, RemoteEndpoint
@@ -29,6 +30,8 @@ class WarningCode(StrEnum):
     LITERAL_STAR = "LITERAL_STAR"
     REMOTE_NOT_BOUND = "REMOTE_NOT_BOUND"
     UNKNOWN_TOOL = "UNKNOWN_TOOL"
+    MODEL_NAME_MAPPED = "MODEL_NAME_MAPPED"
+    MODEL_IGNORED = "MODEL_IGNORED"
 
 
 class PlanWarning(Struct, frozen=True):
@@ -88,6 +91,8 @@ class ResolvedAgent(Struct, frozen=True, kw_only=True):
     context_policy: ContextPolicy | None
     """As the model allows it."""
     env: ExecutionEnv
+    permissions: Permissions | None
+    """What happens when a tool is about to be called; None where the spec says nothing of it."""
     tools: Mapping[str, PlannedTool]
     absent: tuple[AbsentTool, ...]
     unconnected: tuple[str, ...]
@@ -102,6 +107,7 @@ class ResolvedBackendAgent(Struct, frozen=True, kw_only=True):
     limits: RunLimits
     endpoint: RemoteEndpoint
     backend: Any
+    """What its backend factory built to run it; None in a dry run."""
     warnings: tuple[PlanWarning, ...] = ()
 
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from agent_resolver.core.constraint import RunLimits
-from agent_resolver.runtime.delegate_check import reached
+from agent_resolver.runtime.delegate_check import build_backend, reached
 from agent_resolver.runtime.errors import RemoteAgentNotDirectlyRunnable
 from agent_resolver.runtime.lookup import Sight, check_data, find_spec, held_lock, look_up
 from agent_resolver.runtime.plan import ResolvedAgent, ResolvedBackendAgent, ResolvedRunPlan
@@ -15,30 +15,34 @@ from agent_resolver.runtime.tools import collect_tools
 _NO_CALLER: Final = RunLimits()
 
 
-def resolve(registries: RegistrySet, agent_id: str, callers: RunLimits = _NO_CALLER) -> ResolvedRunPlan:
+def resolve(
+    registries: RegistrySet, agent_id: str, callers: RunLimits = _NO_CALLER, *, is_dry_run: bool = False
+) -> ResolvedRunPlan:
     """The plan of an agent: what it is made of, or who runs it elsewhere.
 
     Args:
         registries: What there is to build agents from.
         agent_id: The agent.
         callers: The limits of the run that delegates to it. They hold as the agent's own do.
+        is_dry_run: True to check everything and to build no backend of a remote agent.
 
     Raises:
-        ResolveError: It has none; the first reason is told.
+        ResolveError: It has none; the error has the first reason.
     """
     spec = find_spec(registries, agent_id)
     limits = callers.narrowed_by(spec.limits)
-    execution = _plan_remote(registries, spec, limits) if spec.is_remote else _plan_local(registries, spec, limits)
-    return ResolvedRunPlan(agent_id, registries, execution)
+    if spec.is_remote:
+        return ResolvedRunPlan(agent_id, registries, _plan_remote(registries, spec, limits, is_dry_run=is_dry_run))
+    return ResolvedRunPlan(agent_id, registries, _plan_local(registries, spec, limits))
 
 
-def resolve_delegate(plan: ResolvedRunPlan, agent_id: str) -> ResolvedRunPlan:
+def resolve_delegate(plan: ResolvedRunPlan, agent_id: str, *, is_dry_run: bool = False) -> ResolvedRunPlan:
     """The plan of an agent that another delegates to: made of the same snapshot, under the limits of its caller.
 
     Raises:
         ResolveError: It has none.
     """
-    return resolve(plan.snapshot, agent_id, plan.execution.limits)
+    return resolve(plan.snapshot, agent_id, plan.execution.limits, is_dry_run=is_dry_run)
 
 
 def resolve_local(registries: RegistrySet, agent_id: str, callers: RunLimits = _NO_CALLER) -> ResolvedAgent:
@@ -56,8 +60,8 @@ def resolve_local(registries: RegistrySet, agent_id: str, callers: RunLimits = _
 
 def _plan_local(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> ResolvedAgent:
     found = look_up(registries, spec, limits)
-    env, warnings = build_env(registries, found)
-    tools = collect_tools(registries, found, env)
+    built = build_env(registries, found)
+    tools = collect_tools(registries, found, built)
     return ResolvedAgent(
         spec=spec,
         limits=limits,
@@ -67,16 +71,20 @@ def _plan_local(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> 
         executor=found.executor,
         modality_guard=found.modality_guard,
         context_policy=found.context_policy,
-        env=env,
+        env=built.env,
+        permissions=built.permissions,
         tools=tools.tools,
         absent=tools.absent,
         unconnected=tools.unconnected,
-        warnings=(*warnings, *tools.warnings),
+        warnings=(*found.warnings, *built.warnings, *tools.warnings),
     )
 
 
-def _plan_remote(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> ResolvedBackendAgent:
+def _plan_remote(
+    registries: RegistrySet, spec: AgentSpec, limits: RunLimits, *, is_dry_run: bool
+) -> ResolvedBackendAgent:
     held_lock(registries, spec)
     endpoint, factory = reached(registries, spec)
     check_data(spec.id, limits, Sight(f"remote agent {spec.id}", "remote agent", endpoint.data))
-    return ResolvedBackendAgent(spec=spec, limits=limits, endpoint=endpoint, backend=factory.build(endpoint))
+    backend = None if is_dry_run else build_backend(spec, endpoint, factory)
+    return ResolvedBackendAgent(spec=spec, limits=limits, endpoint=endpoint, backend=backend)

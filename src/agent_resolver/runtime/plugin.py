@@ -1,14 +1,19 @@
 """Plugins: what they may register, and what a run is given of it."""
 
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Literal, Protocol, get_args, runtime_checkable
 
 from msgspec import Struct
 
+from agent_resolver.registry.errors import UnusableTool
 from agent_resolver.registry.tool import Tool
 from agent_resolver.runtime.errors import EnvBuild
-from agent_resolver.runtime.tool_contract import descriptor_of
+from agent_resolver.runtime.tool_contract import check_tool
+from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.schema.foreign_error import describe_exception
+from agent_resolver.schema.frozen import freeze_fields
 
 Phase = Literal[
     "run_start",
@@ -33,6 +38,9 @@ class ConfigSchema(Struct, frozen=True):
     key: str
     schema: dict[str, Any]
 
+    def __post_init__(self) -> None:
+        freeze_fields(self, "schema")
+
 
 class KeyRegistration(Struct, frozen=True, kw_only=True):
     """A key of a run's state that a plugin keeps."""
@@ -51,9 +59,10 @@ class Tagged(Struct, frozen=True):
 
 
 class TaggedTool(Struct, frozen=True, gc=False):
-    """A tool that a plugin registered."""
+    """A tool that a plugin registered, with its descriptor as it was then."""
 
     plugin: str
+    descriptor: Descriptor
     tool: Tool
 
 
@@ -82,6 +91,8 @@ class ExecutionEnv(Struct, frozen=True, kw_only=True):
     tools: tuple[TaggedTool, ...]
     """In the order of registration; whether two have one id is for the stage to say that sees all tools."""
     plugins: tuple[Plugin, ...]
+    plugin_ids: tuple[str, ...]
+    """Their ids, in the same order."""
 
 
 class Registrar:
@@ -131,36 +142,48 @@ class Registrar:
     def tool(self, tool: Tool) -> None:
         """Offer a tool."""
         self._open()
-        if descriptor_of(tool) is None:
-            raise EnvBuild(f"plugin {self._plugin}: a tool must have a descriptor, and {tool!r} has none")
-        if self._counts:
-            self._tools.append(TaggedTool(self._plugin, tool))
-
-    def take(self, plugin: Plugin, *, counts: bool) -> None:
-        """Let a plugin register; of one that is filtered out only what others may rely on counts."""
-        if plugin.id in self._plugins:
-            raise EnvBuild(f"plugin {plugin.id} already installed")
-        self._plugins[plugin.id] = plugin
-        self._plugin, self._counts, self._is_open = plugin.id, counts, True
         try:
-            plugin.register(self)
+            offered = check_tool(tool)
+        except UnusableTool as error:
+            raise EnvBuild(f"plugin {self._plugin}: {error}") from error
+        if self._counts:
+            self._tools.append(TaggedTool(self._plugin, offered.descriptor, offered.tool))
+
+    def take(self, plugin_id: str, plugin: Plugin, *, counts: bool) -> None:
+        """Let a plugin register; of one that is filtered out only what others may rely on counts.
+
+        Args:
+            plugin_id: The id that it was asked for by; what the plugin itself says now may be something else.
+            plugin: The plugin.
+            counts: False for one that is filtered out.
+        """
+        if plugin_id in self._plugins:
+            raise EnvBuild(f"plugin {plugin_id} already installed")
+        self._plugins[plugin_id] = plugin
+        self._plugin, self._counts, self._is_open = plugin_id, counts, True
+        try:
+            returned: object = plugin.register(self)  # type: ignore[func-returns-value]
         except EnvBuild:
             raise
         except (Exception, SystemExit) as error:
-            raise EnvBuild(f"plugin {plugin.id}: {type(error).__name__}: {error}") from error
+            raise EnvBuild(f"plugin {plugin_id}: {describe_exception(error)}") from error
         finally:
             self._is_open = False
+        if inspect.isawaitable(returned):
+            _close_coroutine(returned)
+            raise EnvBuild(f"plugin {plugin_id}: `register` must not be asynchronous")
 
     def env(self) -> ExecutionEnv:
         """All of it."""
         return ExecutionEnv(
             phase_hooks=MappingProxyType({phase: tuple(hooks) for phase, hooks in self._hooks.items() if hooks}),
-            scheduled_actions=MappingProxyType(self._actions),
-            effects=MappingProxyType(self._effects),
+            scheduled_actions=MappingProxyType(dict(self._actions)),
+            effects=MappingProxyType(dict(self._effects)),
             request_transforms=tuple(self._transforms),
             keys=tuple(self._keys.values()),
             tools=tuple(self._tools),
             plugins=tuple(self._plugins.values()),
+            plugin_ids=tuple(self._plugins),
         )
 
     def _open(self) -> None:
@@ -184,7 +207,28 @@ class Registrar:
             )
 
 
-def schemas_of(plugin: Plugin) -> Sequence[ConfigSchema]:
-    """The sections that a plugin reads."""
-    declare = getattr(plugin, "config_schemas", None)
-    return tuple(declare()) if declare else ()
+def schemas_of(plugin_id: str, plugin: Plugin) -> tuple[ConfigSchema, ...]:
+    """The sections that a plugin reads.
+
+    Raises:
+        EnvBuild: It does not say so in the form that it promised when it was registered.
+    """
+    try:
+        declare = getattr(plugin, "config_schemas", None)
+        declared: tuple[object, ...] = tuple(declare()) if declare else ()
+    except (Exception, SystemExit) as error:
+        raise EnvBuild(f"plugin {plugin_id}: {describe_exception(error)}") from error
+    schemas = tuple(each for each in declared if isinstance(each, ConfigSchema) and _is_sound(each.key, each.schema))
+    if len(schemas) < len(declared):
+        raise EnvBuild(f"plugin {plugin_id}: `config_schemas` must return ConfigSchema values")
+    return schemas
+
+
+def _is_sound(key: object, schema: object) -> bool:
+    return isinstance(key, str) and isinstance(schema, dict)
+
+
+def _close_coroutine(returned: object) -> None:
+    """End a coroutine that is not awaited, so that Python does not warn of it."""
+    if inspect.iscoroutine(returned):
+        returned.close()

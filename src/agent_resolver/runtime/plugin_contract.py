@@ -4,9 +4,11 @@ import inspect
 from collections.abc import Iterator
 from typing import Final
 
+from agent_resolver.core.count import counted
 from agent_resolver.runtime.default_plugin import DEFAULT_PLUGINS
 from agent_resolver.runtime.errors import InvalidPlugin
 from agent_resolver.runtime.plugin import ConfigSchema, Plugin
+from agent_resolver.schema.foreign_error import describe_exception
 
 _TAKES: Final = {"register": 1, "config_schemas": 0, "bind": 1, "on_activate": 1, "on_deactivate": 1}
 """How many arguments each method of a plugin is called with."""
@@ -24,7 +26,7 @@ def check_plugin(plugin: object) -> Plugin:
         plugin_id = getattr(plugin, "id", None)
         faults = [*_id_faults(plugin_id), *_method_faults(plugin), *_schema_faults(plugin)]
     except (Exception, SystemExit) as error:
-        raise InvalidPlugin(type(plugin).__name__, [f"{type(error).__name__}: {error}"]) from error
+        raise InvalidPlugin(type(plugin).__name__, [describe_exception(error)]) from error
     if faults or not isinstance(plugin, Plugin):
         raise InvalidPlugin(str(plugin_id or type(plugin).__name__), faults)
     return plugin
@@ -51,7 +53,7 @@ def _method_faults(plugin: object) -> Iterator[str]:
         elif not callable(method):
             yield f"`{name}` is no method"
         elif not _takes_arguments(method, takes):
-            yield f"`{name}` must take {takes} argument(s)"
+            yield f"`{name}` must take {counted(takes, 'argument')}"
         elif name in _AT_ONCE and inspect.iscoroutinefunction(method):
             yield f"`{name}` must not be asynchronous"
 
@@ -90,4 +92,4 @@ def _schema_fault(declared: ConfigSchema) -> Iterator[str]:
     try:
         compile_schema(declared.schema)
     except (TypeError, ValueError) as error:
-        yield f'the schema of section "{declared.key}" is no schema: {error}'
+        yield f'the schema of section "{declared.key}" is not a schema: {error}'

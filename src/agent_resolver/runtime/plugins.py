@@ -1,7 +1,7 @@
 """Stage 2: the plugins of an agent, their sections, and what they register."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct, structs
 
@@ -15,11 +15,14 @@ from agent_resolver.runtime.default_plugin import (
     ContextTransformConfig,
     CutoffConfig,
 )
-from agent_resolver.runtime.errors import EnvBuild, InvalidPluginConfig, PluginNotFound
+from agent_resolver.runtime.errors import EnvBuild, InvalidPlugin, InvalidPluginConfig, PluginNotFound
 from agent_resolver.runtime.lookup import RETRY, Lookup, check_data, section, summary_model_of
+from agent_resolver.runtime.permission import Permissions, parse_permissions
 from agent_resolver.runtime.plan import PlanWarning, WarningCode
 from agent_resolver.runtime.plugin import ConfigSchema, ExecutionEnv, Plugin, Registrar, schemas_of
 from agent_resolver.runtime.registry_set import RegistrySet
+from agent_resolver.schema.errors import ResolverError
+from agent_resolver.schema.foreign_error import describe_exception
 from agent_resolver.schema.walker import suggestion
 
 
@@ -29,9 +32,19 @@ class Sections(Struct, frozen=True):
     compaction: CompactionConfig
     transform: ContextTransformConfig
     cutoff: CutoffConfig
+    permissions: Permissions | None
 
 
-def build_env(registries: RegistrySet, found: Lookup) -> tuple[ExecutionEnv, list[PlanWarning]]:
+class BuiltEnv(Struct, frozen=True):
+    """What stage 2 made."""
+
+    env: ExecutionEnv
+    permissions: Permissions | None
+    """The parsed section `permission`; None where the spec has none."""
+    warnings: tuple[PlanWarning, ...]
+
+
+def build_env(registries: RegistrySet, found: Lookup) -> BuiltEnv:
     """What the plugins of an agent register, and the sections that none of them reads.
 
     1. The sections of our own plugins; a bad one is refused even where its plugin has nothing to do.
@@ -40,22 +53,30 @@ def build_env(registries: RegistrySet, found: Lookup) -> tuple[ExecutionEnv, lis
     4. Each plugin registers anew, the named ones before those that every agent has; the filter counts for the named.
     """
     ours = _our_sections(registries, found)
-    named = [_find_plugin(registries, plugin_id) for plugin_id in found.spec.plugin_ids]
+    named = [(plugin_id, _find_plugin(registries, plugin_id)) for plugin_id in found.spec.plugin_ids]
     warnings = list(_check_sections(found, named))
     registrar = Registrar()
     chosen = set(found.spec.active_hook_filter)
-    for plugin in named:
-        registrar.take(plugin, counts=not chosen or plugin.id in chosen)
+    for plugin_id, plugin in named:
+        registrar.take(plugin_id, plugin, counts=not chosen or plugin_id in chosen)
     for plugin in _default_plugins(found, ours):
-        registrar.take(plugin, counts=True)
-    return registrar.env(), warnings
+        registrar.take(plugin.id, plugin, counts=True)
+    return BuiltEnv(registrar.env(), ours.permissions, tuple(warnings))
 
 
 def _find_plugin(registries: RegistrySet, plugin_id: str) -> Plugin:
-    plugin = registries.plugins.get(plugin_id)
+    try:
+        plugin: object = registries.plugins.get(plugin_id)
+        is_plugin = isinstance(plugin, Plugin)
+    except ResolverError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise InvalidPlugin(plugin_id, [describe_exception(error)]) from error
     if plugin is None:
         raise PluginNotFound(plugin_id, suggestion(plugin_id, registries.plugins))
-    return plugin
+    if not is_plugin:
+        raise InvalidPlugin(plugin_id, [f"it is a `{type(plugin).__name__}`, and not a plugin"])
+    return cast("Plugin", plugin)
 
 
 def _our_sections(registries: RegistrySet, found: Lookup) -> Sections:
@@ -64,6 +85,7 @@ def _our_sections(registries: RegistrySet, found: Lookup) -> Sections:
         _summed_up_by(registries, found, read[COMPACTION_SECTION] or DEFAULT_COMPACTION),
         read["context_transform"] or ContextTransformConfig(),
         read["knowledge_cutoff_context"] or CutoffConfig(),
+        parse_permissions(read["permission"]) if read["permission"] else None,
     )
 
 
@@ -87,35 +109,30 @@ def _summed_up_by(registries: RegistrySet, found: Lookup, config: CompactionConf
     return structs.replace(config, summary_model=model.upstream_model)
 
 
-def _check_sections(found: Lookup, plugins: list[Plugin]) -> Iterator[PlanWarning]:
+def _check_sections(found: Lookup, plugins: list[tuple[str, Plugin]]) -> Iterator[PlanWarning]:
     claimed = {RETRY, *BUILT_IN_SECTIONS}
     sections = found.spec.sections
-    for plugin in plugins:
-        for declared in _declared_schemas(plugin):
+    for plugin_id, plugin in plugins:
+        for declared in schemas_of(plugin_id, plugin):
             claimed.add(declared.key)
             if declared.key in sections:
-                _check_section(plugin, declared, sections[declared.key])
+                _check_section(plugin_id, declared, sections[declared.key])
     for key in sorted(sections.keys() - claimed):
         message = f'section "{key}" is read by no plugin of this agent: it may be misspelt'
         yield PlanWarning(WarningCode.UNCLAIMED_SECTION, key, message)
 
 
-def _declared_schemas(plugin: Plugin) -> tuple[ConfigSchema, ...]:
-    try:
-        return tuple(schemas_of(plugin))
-    except (Exception, SystemExit) as error:
-        raise EnvBuild(f"plugin {plugin.id}: {type(error).__name__}: {error}") from error
-
-
-def _check_section(plugin: Plugin, declared: ConfigSchema, value: Any) -> None:  # noqa: ANN401 - a JSON value
+def _check_section(plugin_id: str, declared: ConfigSchema, value: Any) -> None:  # noqa: ANN401 - a JSON value
     from agent_resolver.registry.compiled_schema import compile_schema, schema_faults
 
     try:
         shape = compile_schema(declared.schema)
     except (TypeError, ValueError) as error:
-        raise EnvBuild(f'plugin {plugin.id}: the schema of section "{declared.key}" is no schema: {error}') from error
+        raise EnvBuild(
+            f'plugin {plugin_id}: the schema of section "{declared.key}" is not a schema: {error}'
+        ) from error
     if faults := schema_faults(shape, value, "section"):
-        raise InvalidPluginConfig(plugin.id, declared.key, "; ".join(faults))
+        raise InvalidPluginConfig(plugin_id, declared.key, "; ".join(faults))
 
 
 def _default_plugins(found: Lookup, sections: Sections) -> Iterator[Plugin]:

@@ -1,18 +1,21 @@
 """What there is to build agents from: one snapshot, that a plan is made of and a run keeps."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Protocol, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from agent_resolver.core.admission import Refused
 from agent_resolver.core.lock_difference import Difference
-from agent_resolver.registry.tool import Tool
 from agent_resolver.runtime.executor import LlmExecutor
 from agent_resolver.runtime.model import Modalities, ModelPool, ModelSpec
 from agent_resolver.runtime.plugin import Plugin
 from agent_resolver.runtime.spec import AgentSpec, RemoteEndpoint
+from agent_resolver.runtime.tool_contract import OfferedTool
 from agent_resolver.schema.descriptor import Descriptor
+
+Value = TypeVar("Value")
 
 
 class AgentSpecs(Protocol):
@@ -115,6 +118,9 @@ class Provider(Struct, frozen=True, kw_only=True):
     facts: Mapping[str, ModelFacts] = {}
     """By the provider's own names."""
 
+    def __post_init__(self) -> None:
+        _close_mappings(self)
+
 
 class ServerTools(Struct, frozen=True, kw_only=True):
     """What a lock opens of one server."""
@@ -128,6 +134,9 @@ class ServerTools(Struct, frozen=True, kw_only=True):
     refused: Mapping[str, Refused] = {}
     is_mapped: bool = True
     """Whether the lock says which tools there are; else that is known once the server is connected."""
+
+    def __post_init__(self) -> None:
+        _close_mappings(self)
 
 
 class HeldLock(Struct, frozen=True, kw_only=True):
@@ -162,10 +171,12 @@ class RegistrySet(Struct, frozen=True, kw_only=True):
     agents: AgentSpecs = MapAgents()
     models: Mapping[str, ModelSpec] = {}
     """By id, and by alias."""
+    known_models: Mapping[str, ModelSpec] = {}
+    """Models that need no entry, by each of their names; asked after all others."""
     pools: Mapping[str, ModelPool] = {}
     providers: Mapping[str, Provider] = {}
     plugins: Mapping[str, Plugin] = {}
-    tools: Mapping[str, Tool] = {}
+    tools: Mapping[str, OfferedTool] = {}
     backends: Mapping[str, BackendFactory] = {}
     locks: Mapping[str, Lock] = {}
     """By agent."""
@@ -173,3 +184,35 @@ class RegistrySet(Struct, frozen=True, kw_only=True):
     """What models of these upstream names usually can do; good enough to plan with, not to refuse by."""
     has_a2a: bool = True
     """Whether agents may be delegated to."""
+
+    def __post_init__(self) -> None:
+        _close_mappings(self)
+
+
+class LayeredMapping(Mapping[str, Value]):
+    """Several mappings as one; the first that has a key counts."""
+
+    def __init__(self, layers: Iterable[Mapping[str, Value]]) -> None:
+        self._layers = tuple(layers)
+
+    def __getitem__(self, key: str) -> Value:
+        for layer in self._layers:
+            try:
+                return layer[key]
+            except KeyError:
+                continue
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(key for layer in self._layers for key in layer))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _close_mappings(value: Struct) -> None:
+    """Freeze the mappings of a struct that is being made, so that not even its maker can change them."""
+    for name in value.__struct_fields__:
+        mapping = getattr(value, name)
+        if isinstance(mapping, dict):
+            structs.force_setattr(value, name, MappingProxyType(dict(mapping)))

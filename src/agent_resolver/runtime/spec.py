@@ -8,9 +8,12 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from agent_resolver.runtime.model import DataFacts
 from agent_resolver.schema.agent_file import Limits
+from agent_resolver.schema.frozen import freeze_fields
 from agent_resolver.schema.vocabulary import Prose, Text
 
 LOCAL: Final = "local"
+DEFAULT_MODEL: Final = "default"
+"""The model of agents that name none."""
 _DISPLAY: Final = 100
 
 Names = tuple[Text, ...]
@@ -33,6 +36,9 @@ class BackendSpec(Struct, frozen=True, kw_only=True):
     config: dict[str, Any] = field(default_factory=dict)
     """Another place for what the spec says itself; where both are given, they must agree."""
 
+    def __post_init__(self) -> None:
+        freeze_fields(self, "config")
+
 
 class EndpointAuth(Struct, frozen=True, kw_only=True):
     """How to authenticate to a remote agent; the token only ever as a reference."""
@@ -51,6 +57,9 @@ class RemoteEndpoint(Struct, frozen=True, kw_only=True):
     timeout_ms: Annotated[int, Meta(ge=1)] = 300_000
     options: dict[str, Any] = field(default_factory=dict)
     data: DataFacts = DataFacts()
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "options")
 
     def fault(self) -> str | None:
         """What is wrong with it, or None when nothing is."""
@@ -134,6 +143,8 @@ class AgentSpec(Struct, frozen=True, kw_only=True):
     backend: BackendSpec = BackendSpec()
     model_id: str = ""
     """A model, an alias of one, or a pool."""
+    model_alternatives: Names = ()
+    """Other names, tried in turn where `model_id` means no model here."""
     system_prompt: Prose = ""
     max_rounds: Annotated[int, Meta(ge=0)] = 16
     max_continuation_retries: Annotated[int, Meta(ge=0)] = 2
@@ -157,6 +168,9 @@ class AgentSpec(Struct, frozen=True, kw_only=True):
     """What its agent file constrains."""
     requires_lock: bool = False
     """Whether its agent file has `requires`, so that nothing of it runs without a lock that holds."""
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "sections")
 
     @property
     def display(self) -> str:

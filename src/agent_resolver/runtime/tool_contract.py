@@ -1,9 +1,71 @@
 """What a tool must be like, looked at when a plugin or a program offers it."""
 
+import types
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from agent_resolver.core.tool_id import tool_id_fault
+from agent_resolver.registry.errors import UnusableTool
+from agent_resolver.registry.tool import Tool
+from agent_resolver.registry.tool_check import usable_descriptor
 from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.schema.errors import ResolverError
+from agent_resolver.schema.foreign_error import describe_exception
+from agent_resolver.schema.frozen import freeze
 
 
-def descriptor_of(tool: object) -> Descriptor | None:
-    """The descriptor of a tool that was offered; None if it does not have one."""
-    descriptor = getattr(tool, "descriptor", None)
-    return descriptor if isinstance(descriptor, Descriptor) else None
+class OfferedTool(Struct, frozen=True, gc=False):
+    """A tool, and its descriptor as it was when the tool was offered: the tool may say something else later."""
+
+    descriptor: Descriptor
+    tool: Tool
+
+
+def check_tool(offered: Tool | Callable[..., Any], tool_id: str | None = None) -> OfferedTool:
+    """The tool that was offered, or that a plain typed function makes.
+
+    Args:
+        offered: A tool, or a function that `tool_of` of the capabilities makes one of.
+        tool_id: The id that it is offered under; left out, its own.
+
+    Raises:
+        UnusableTool: It cannot be a tool.
+    """
+    if tool_id is not None and (fault := tool_id_fault(tool_id)):
+        raise UnusableTool(type(offered).__name__, fault)
+    tool: Any = offered
+    if isinstance(offered, types.FunctionType | types.MethodType):
+        tool = _tool_of_function(offered, tool_id or "")
+    descriptor = usable_descriptor(tool)
+    return OfferedTool(_kept_descriptor(descriptor, tool_id or descriptor.id), tool)
+
+
+def _tool_of_function(function: types.FunctionType | types.MethodType, tool_id: str) -> Tool:
+    from agent_resolver.capability.errors import UnsafeCapability
+    from agent_resolver.capability.plain_function import tool_of
+
+    try:
+        return tool_of(function, tool_id)
+    except UnsafeCapability as error:
+        raise UnusableTool(error.capability_id, "; ".join(map(str, error.details))) from error
+
+
+def _kept_descriptor(descriptor: Descriptor, tool_id: str) -> Descriptor:
+    """A copy that cannot be changed, once all of it is of the types that it should be."""
+    try:
+        copied = msgspec.convert(msgspec.to_builtins(descriptor), Descriptor)
+    except ResolverError:
+        raise
+    except Exception as error:
+        fault = f"its descriptor is not one: {describe_exception(error)}"
+        raise UnusableTool(tool_id, fault) from error
+    return structs.replace(
+        copied,
+        id=tool_id,
+        input_schema=freeze(copied.input_schema),
+        output_schema=freeze(copied.output_schema),
+        hints=freeze(copied.hints),
+    )

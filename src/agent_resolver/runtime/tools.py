@@ -11,12 +11,14 @@ from agent_resolver.core.admission import forbidden
 from agent_resolver.core.catalog_pattern import parts_of
 from agent_resolver.core.constraint import RunLimits
 from agent_resolver.core.star_match import matching_texts
+from agent_resolver.core.tool_id import tool_id_fault
 from agent_resolver.runtime.catalog_warning import catalog_warnings, orphan_warnings
 from agent_resolver.runtime.delegate_check import check_delegates
-from agent_resolver.runtime.errors import InvalidSpec, ToolIdConflict
+from agent_resolver.runtime.errors import InvalidSpec, ToolIdConflict, UnusableTool
 from agent_resolver.runtime.lookup import Lookup
 from agent_resolver.runtime.plan import AbsentTool, PlannedTool, PlanWarning, ToolSource, WarningCode
 from agent_resolver.runtime.plugin import ExecutionEnv
+from agent_resolver.runtime.plugins import BuiltEnv
 from agent_resolver.runtime.registry_set import HeldLock, RegistrySet
 from agent_resolver.runtime.spec import AgentSpec
 from agent_resolver.runtime.spec_reader import pattern_faults
@@ -34,7 +36,7 @@ class ToolSet(Struct, frozen=True, kw_only=True):
     warnings: tuple[PlanWarning, ...]
 
 
-def collect_tools(registries: RegistrySet, found: Lookup, env: ExecutionEnv) -> ToolSet:
+def collect_tools(registries: RegistrySet, found: Lookup, built: BuiltEnv) -> ToolSet:
     """The tools of an agent.
 
     1. Global tools, then one for each delegate, those of plugins, those that the lock opens; no two have one id.
@@ -45,7 +47,7 @@ def collect_tools(registries: RegistrySet, found: Lookup, env: ExecutionEnv) -> 
     if faults := list(pattern_faults(spec)):
         raise InvalidSpec(faults)
     delegates, warnings = _delegate_tools(registries, spec, found.limits)
-    offered = _merge_tools(_global_tools(registries), chain(delegates, _plugin_tools(env), _server_tools(lock)))
+    offered = _merge_tools(_global_tools(registries), chain(delegates, _plugin_tools(built.env), _server_tools(lock)))
     ids = sorted(offered)
     matched = {pattern: matching_texts(parts_of(pattern), ids) for _, _, pattern in spec.patterns()}
     refused = _refused_tools(spec, offered, ids, matched)
@@ -57,7 +59,11 @@ def collect_tools(registries: RegistrySet, found: Lookup, env: ExecutionEnv) -> 
         tools=MappingProxyType(tools),
         absent=tuple(sorted(absent, key=lambda each: (each.id, each.source, each.origin))),
         unconnected=tuple(server.server for server in lock.servers if not server.is_mapped) if lock else (),
-        warnings=(*warnings, *catalog_warnings(spec, offered, matched, lock), *orphan_warnings(spec, tools)),
+        warnings=(
+            *warnings,
+            *catalog_warnings(spec, offered, matched, lock),
+            *orphan_warnings(built.permissions, tools),
+        ),
     )
 
 
@@ -66,7 +72,7 @@ def collect_tools(registries: RegistrySet, found: Lookup, env: ExecutionEnv) -> 
 
 def _global_tools(registries: RegistrySet) -> dict[str, PlannedTool]:
     tools = registries.tools.items()
-    return {tool_id: PlannedTool(tool_id, "global", "", tool.descriptor, tool) for tool_id, tool in tools}
+    return {tool_id: PlannedTool(tool_id, "global", "", each.descriptor, each.tool) for tool_id, each in tools}
 
 
 def _delegate_tools(
@@ -89,6 +95,8 @@ def _not_bound(agent_id: str) -> PlanWarning:
 
 def _delegate_tool(agent_id: str, delegate: AgentSpec) -> PlannedTool:
     tool_id = f"{DELEGATE_PREFIX}{agent_id}"
+    if fault := tool_id_fault(tool_id):
+        raise UnusableTool(tool_id, fault)
     descriptor = Descriptor(
         id=tool_id, description=delegate.display, input_schema=_prompt_schema(), source=f"delegate {agent_id}"
     )
@@ -107,7 +115,7 @@ def _prompt_schema() -> dict[str, Any]:
 
 def _plugin_tools(env: ExecutionEnv) -> Iterator[PlannedTool]:
     for tagged in env.tools:
-        descriptor = tagged.tool.descriptor
+        descriptor = tagged.descriptor
         yield PlannedTool(descriptor.id, "plugin", tagged.plugin, descriptor, tagged.tool)
 
 

@@ -69,8 +69,10 @@ from agent_resolver.schema.explanation import (
     Selection as Selection,
     Suggestion as Suggestion,
 )
+from agent_resolver.schema.foreign_error import describe_exception as describe_exception
 from agent_resolver.schema.format_schema import FORMATS as FORMATS, json_schema as json_schema
 from agent_resolver.schema.front_matter import Document as Document, split as split
+from agent_resolver.schema.frozen import freeze as freeze, freeze_fields as freeze_fields
 from agent_resolver.schema.governing_key import (
     ALLOW_LISTS as ALLOW_LISTS,
     DENY_LISTS as DENY_LISTS,

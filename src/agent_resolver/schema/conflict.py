@@ -31,24 +31,31 @@ def find_conflict(raw: bytes) -> Conflict | None:
     """
     if _OURS not in raw:
         return None
-    line, labels = 0, [""]
-    sides: tuple[list[bytes], list[bytes]] = ([], [])
-    inside = b""
+    first_line = 0
+    labels: list[str] = []
+    ours: list[bytes] = []
+    theirs: list[bytes] = []
+    inside = b""  # The marker whose part the line is in; empty outside of every conflict.
     for number, text in enumerate(raw.splitlines(keepends=True), 1):
-        marker = found.group() if (found := _MARKER.match(text)) else b""
-        if marker and marker in _markers_after(inside):
-            inside = b"" if marker == _END else marker
-            if marker == _OURS and not line:
-                line, labels = number, [_decode_label(text)]
-            if marker == _END and len(labels) == 1:
-                labels.append(_decode_label(text))
-        else:
-            for side, opening in zip(sides, (_OURS, _THEIRS), strict=True):
-                if inside in {b"", opening}:
-                    side.append(text)
-    if len(labels) == 1 or inside:
+        found = _MARKER.match(text)
+        marker = found.group() if found else b""
+        if not marker or marker not in _markers_after(inside):
+            if inside in {b"", _OURS}:
+                ours.append(text)
+            if inside in {b"", _THEIRS}:
+                theirs.append(text)
+            continue
+        inside = b"" if marker == _END else marker
+        # Only the first conflict is reported: its place, and what its two sides are called.
+        if marker == _OURS and not labels:
+            first_line = number
+            labels.append(_decode_label(text))
+        elif marker == _END and len(labels) == 1:
+            labels.append(_decode_label(text))
+    is_closed = len(labels) == 2 and not inside  # noqa: PLR2004 - one for each side
+    if not is_closed:
         return None
-    return Conflict(line, labels[0], labels[1], (b"".join(sides[0]), b"".join(sides[1])))
+    return Conflict(first_line, labels[0], labels[1], (b"".join(ours), b"".join(theirs)))
 
 
 def _markers_after(inside: bytes) -> Iterable[bytes]:

@@ -20,6 +20,7 @@ from agent_resolver.storage import (
     append_record,
     trail_faults,
 )
+from tests.process import killed_at_line
 from tests.storage.conformance import do, read, write
 
 AT = "2026-01-01T00:00:00.000Z"
@@ -41,26 +42,11 @@ async def story():
 asyncio.run(story())
 """
 
-# Kills itself before the n-th line that it would run in our code, once the file is open.
-DIES_AT_LINE = """
-import asyncio, os, signal, sys
+OPENS_STORE = """
+import asyncio
 from agent_resolver.schema import AuditKind, Record
 from agent_resolver.storage import SqliteStore, append_record
-
-store, left = SqliteStore(sys.argv[1], quick_seconds=1000), int(sys.argv[2])
-
-def trace(frame, event, argument):
-    global left
-    if "agent_resolver" not in frame.f_code.co_filename:
-        return None
-    if event == "line":
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-    return trace
-
-sys.settrace(trace)
-asyncio.run(append_record(store, Record("run", AuditKind.CALL_DONE, {})))
+store = SqliteStore(sys.argv[1], quick_seconds=1000)
 """
 
 
@@ -540,12 +526,12 @@ def test_a_kill_before_any_line_leaves_the_record_whole_or_not_there(path: Path)
     seen = set()
     for line in range(1, 600, 7):
         before = len(kept(path))
-        ended = subprocess.run([sys.executable, "-c", DIES_AT_LINE, str(path), str(line)], check=False)
+        act = 'asyncio.run(append_record(store, Record("run", AuditKind.CALL_DONE, {})))'
+        is_killed = killed_at_line(line, "agent_resolver", path, setup=OPENS_STORE, act=act)
         seen.add(len(kept(path)) - before)
         assert faults(path) == []
-        if ended.returncode == 0:
+        if not is_killed:
             break
-        assert ended.returncode == -signal.SIGKILL
     else:
         raise AssertionError("it never finished")
     assert seen == {0, 1}

@@ -44,7 +44,7 @@ def add_to(commands: Commands) -> None:
     parser = _add_action(group, "list", "list the agents by name", _LIST)
     _add_filters(parser)
     parser = _add_action(group, "search", "find agents by words, the best first", _SEARCH)
-    parser.add_argument("text", help="words to look for in names, capabilities, tags and descriptions")
+    parser.add_argument("text", metavar="TEXT", help="words to look for in names, capabilities, tags and descriptions")
     parser.add_argument("--limit", type=int, default=20, help="how many at most, 1 to 100 (default: 20)")
     _add_filters(parser)
     parser = _add_action(group, "show", "show one agent, whole", _SHOW)

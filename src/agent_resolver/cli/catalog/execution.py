@@ -19,6 +19,9 @@ from agent_resolver.catalog.uri import AgentUri, agent_uri, parse_uri
 from agent_resolver.cli.errors import Refusal, Usage
 from agent_resolver.cli.option import session_here
 from agent_resolver.cli.output import err, issue_document, out, out_json, out_text, place, safe
+from agent_resolver.cli.progress import status_line
+from agent_resolver.core.count import counted
+from agent_resolver.core.shorten import shorten
 from agent_resolver.project.catalog import judge_in
 from agent_resolver.schema.front_matter import split
 from agent_resolver.schema.issue import Issue, IssueCode, Severity
@@ -29,6 +32,8 @@ from agent_resolver.storage.file import read_bounded, write_atomic
 
 _MOST_LEFT_OUT: Final = 5
 """How many files that are left out `list` names."""
+_MOST_CHARACTERS: Final = 100
+"""Of the description of an agent in a listing."""
 
 if TYPE_CHECKING:
     from agent_resolver.project.session import Session
@@ -75,7 +80,8 @@ def open_catalog_of(
         if may_be_late and not catalog.is_indexed:
             catalog.check_roots()
             return catalog
-        catalog.refresh()
+        with status_line("Indexing the agent files", is_shown=not getattr(options, "json", False)):
+            catalog.refresh()
     except UnusableRoot as error:
         raise Usage(str(error), error.hint) from error
     if getattr(options, "action", "") != "check":
@@ -86,7 +92,7 @@ def open_catalog_of(
 def warn_of_refused(catalog: Catalog) -> None:
     """Say how many agent files cannot be served, if there are any."""
     if catalog.refused:
-        err(f"warning: {catalog.refused} agent file(s) cannot be served; `agent catalog check` says why")
+        err(f"warning: {counted(catalog.refused, 'agent file')} cannot be served; `agent catalog check` says why")
 
 
 def agent_of(text: str) -> AgentUri:
@@ -107,7 +113,7 @@ def _list_agents(catalog: Catalog, options: argparse.Namespace) -> int:
     if passed_over := catalog.left_out:
         err(f"hint: {_left_out_line(passed_over)}")
     _print_agents(agents)
-    out(f"{len(agents)} agent(s)")
+    out(counted(len(agents), "agent"))
     return 0
 
 
@@ -119,7 +125,7 @@ def _left_out_line(found: Sequence[Finding]) -> str:
     ]
     rest = len(found) - len(shown)
     more = [f"{rest} more, which `agent catalog check` names"] if rest else []
-    return f"{len(found)} Markdown file{'s' if len(found) > 1 else ''} left out: {', '.join([*shown, *more])}"
+    return f"{counted(len(found), 'Markdown file')} left out: {', '.join([*shown, *more])}"
 
 
 def _query_of(options: argparse.Namespace, text: str = "") -> Query:
@@ -177,10 +183,14 @@ def _check_files(catalog: Catalog, options: argparse.Namespace) -> int:
     refused = sum(found.issue.severity is Severity.ERROR for found in findings)
     warnings = sum(found.issue.severity is Severity.WARNING for found in findings)
     left_out = len(catalog.left_out)
-    out(
-        f"{catalog.total} agent(s) served, {refused} file(s) refused, {warnings} warning(s)"
-        f"{f', {left_out} left out' if left_out else ''}"
-    )
+    counts = [
+        f"{counted(catalog.total, 'agent')} served",
+        f"{counted(refused, 'file')} refused",
+        counted(warnings, "warning"),
+    ]
+    if left_out:
+        counts.append(f"{left_out} left out")
+    out(", ".join(counts))
     return _exit_code_of(findings, options)
 
 
@@ -214,13 +224,14 @@ def _repair_file(found: Finding) -> bool:
 def _print_statistics(catalog: Catalog, options: argparse.Namespace) -> int:
     agents = catalog.search(Query(), None)
     statuses = {status: sum(agent.status == status for agent in agents) for status in ("resolved", "unresolved")}
+    words = {word for agent in agents for word in agent.capabilities}
     document = {
         "agents": len(agents),
         "roots": [_relative_path(root) for root in catalog.roots],
         "bytes": sum(agent.size for agent in agents),
         "tokens": sum(agent.tokens for agent in agents),
         "largest": max(agents, key=lambda agent: (agent.tokens, agent.uri)).uri if agents else None,
-        "capabilities": len({word for agent in agents for word in agent.capabilities}),
+        "capabilities": len(words),
         **statuses,
         "listing": catalog.listing,
         "cache": catalog.counters,
@@ -228,8 +239,8 @@ def _print_statistics(catalog: Catalog, options: argparse.Namespace) -> int:
     if options.json:
         out_json(document)
         return 0
-    out(f"{document['agents']} agent(s), {document['bytes']:,} bytes, about {document['tokens']:,} tokens")
-    out(f"{document['capabilities']} capability/capabilities; largest: {document['largest'] or '(none)'}")
+    out(f"{counted(len(agents), 'agent')}, {document['bytes']:,} bytes, about {document['tokens']:,} tokens")
+    out(f"{counted(len(words), 'capability', 'capabilities')}; largest: {document['largest'] or '(none)'}")
     out(f"requires: {statuses['resolved']} resolved, {statuses['unresolved']} unresolved")
     for root in catalog.roots:
         out(f"root: {_relative_path(root)}")
@@ -291,12 +302,7 @@ def _print_agents(agents: Sequence[Listed]) -> None:
         status = "" if agent.status == "not-required" else f" [{agent.status}]"
         out(safe(f"{agent.uri}{status}"))
         if agent.description:
-            out(f"  {safe(_shorten(agent.description))}")
-
-
-def _shorten(text: str, most: int = 100) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
+            out(f"  {safe(shorten(agent.description, _MOST_CHARACTERS))}")
 
 
 def _relative_path(path: str) -> str:

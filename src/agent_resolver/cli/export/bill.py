@@ -4,7 +4,7 @@ import argparse
 from datetime import datetime
 from importlib import import_module
 
-from agent_resolver.cli.errors import Usage
+from agent_resolver._extra import MissingExtra
 from agent_resolver.cli.export.printed import print_or_write
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.resolved_at import resolved_at
@@ -26,6 +26,6 @@ def _render(bill: Bill, name: str) -> str:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("agent_resolver"):
             raise
-        raise Usage(f"A bill of materials needs `{error.name}`", "pip install 'agent-resolver[bom]'") from error
+        raise MissingExtra(error.name or "", "bom") from error
     text: str = getattr(module, f"{name}_text")(bill)
     return text

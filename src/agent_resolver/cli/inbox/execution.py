@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import secrets
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -62,6 +61,15 @@ def run_list(options: argparse.Namespace) -> int:
         if not actions:
             err("Nothing waits")
 
+    with session_of(options) as session:
+        is_project = bool(session.config_path) or session.has_agent
+        # Where no call was made yet, there is no state, and nothing in it can wait.
+        if is_project and not session.has_state:
+            if options.json:
+                out_json([])
+            else:
+                err("Nothing waits")
+            return 0
     return _with_inbox(options, work)
 
 
@@ -117,7 +125,7 @@ def _with_inbox(options: argparse.Namespace, work: Work) -> int:
 async def _work_on_inbox(session: Session, token_file: str | None, work: Work) -> None:
     caller = await caller_of(session, token_file, session.environment)
     inbox = inbox_of(session)
-    await work(inbox, CallContext(run=secrets.token_hex(16), trace_id=secrets.token_hex(16), caller=caller))
+    await work(inbox, CallContext.for_caller(caller))
 
 
 def _from_stdin() -> str:

@@ -1,17 +1,18 @@
 """`agent index`: fills the server index, and says what is in it."""
 
-from agent_resolver.cli.index import coverage, importing, listing, probe, search, show
+from agent_resolver.cli.index import coverage, importing, listing, probe, search, show, sync
 from agent_resolver.cli.option import Commands, add_group
 
 _EXAMPLES = """\
   agent index import .mcp.json              servers of a client, into ./mcp.index.json
-  agent index probe github                  ask a server for its tools, pin them, and draft their scopes
   agent index list --category database      which servers there are
   agent index search issue tracker          which servers have to do with these words
   agent index show github                   every fact of a server, and where it comes from
   agent index coverage                      which facts to fill in first
+  agent index probe github                  ask a server for its tools, pin them, and draft their scopes
+  agent index sync https://registry.example fetch a registry, and keep what it says
 """
-_SUBCOMMANDS = (importing, probe, listing, show, search, coverage)
+_SUBCOMMANDS = (importing, listing, show, search, coverage, probe, sync)
 
 
 def add_to(commands: Commands) -> None:

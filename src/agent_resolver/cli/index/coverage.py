@@ -9,6 +9,7 @@ from agent_resolver.cli.index.template import template_line
 from agent_resolver.cli.input import AGENT_FILE, INDEX, OTHER_AGENT_FILE, load, load_servers
 from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json
 from agent_resolver.cli.output import err, out, out_json, shown
+from agent_resolver.core.count import counted
 from agent_resolver.core.index_coverage import CategoryCoverage, Coverage, Unresolved, coverage_of, unresolved
 from agent_resolver.core.rule import overlay_line
 from agent_resolver.schema.index import OVERLAY_NAME, Server
@@ -90,7 +91,7 @@ def _coverage_document(coverage: Coverage, failed: Sequence[Unresolved], agent_p
 
 
 def _print_counts(coverage: Coverage) -> None:
-    out(f"{coverage.usable} of {coverage.total} server(s) have every fact")
+    out(f"{coverage.usable} of {counted(coverage.total, 'server')} have every fact")
     for fact, count in coverage.lacking.items():
         if count:
             out(f"  {fact:<{_WIDTH}} not known of {count}")
@@ -125,7 +126,7 @@ def _print_categories(categories: Sequence[CategoryCoverage], *, everything: boo
     out()
     out(f"Fill in first, in {OVERLAY_NAME}:")
     for each in kept:
-        out(f"  {each.category}: {each.usable} of {each.total} server(s) usable")
+        out(f"  {each.category}: {each.usable} of {counted(each.total, 'server')} usable")
         for server in each.incomplete[: 1 if len(kept) > 1 else _MOST_SERVERS]:
             out(f"    {template_line(server)}")
     if len(kept) < len(incomplete):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from agent_resolver.cli.output import condense, err, issue_document, out, out_json, place, shown
+from agent_resolver.core.count import counted
 from agent_resolver.exchange.imported import Note, NoteKind
 from agent_resolver.exchange.merge import Merged
 from agent_resolver.exchange.source_file import SourceReading, SourcesReading
@@ -95,7 +96,7 @@ def _token_settings(notes: Iterable[Note], merged: Merged) -> Iterable[tuple[str
 def _print_faults(file: SourceReading) -> None:
     if not file.imported.faults:
         return
-    err(f"✗ {shown(file.path)}: {len(file.imported.faults)} fault(s)")
+    err(f"✗ {shown(file.path)}: {counted(len(file.imported.faults), 'fault')}")
     kept, left_out = condense(file.imported.faults, lambda issue: issue.code)
     for issue in kept:
         err(f"  - {issue} ({place(file.path, issue)})")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 from agent_resolver.cli.errors import InvalidFile, InvalidFiles, Refusal
 from agent_resolver.cli.input import INDEX, INDEX_LABEL, read_index_bytes
 from agent_resolver.cli.option import Commands, add_command, add_json, output_path
+from agent_resolver.core.count import counted
 from agent_resolver.schema.errors import InvalidIndex
 from agent_resolver.schema.index import UNVERSIONED, Index, IndexEntry
 from agent_resolver.schema.index_reader import is_object, parse_index, read_index
@@ -117,5 +118,5 @@ def _refuse_unknown_keys(raw: bytes, path: str) -> None:
     if unknown:
         first = unknown[0]
         where = f"`{first.path}` ({first.line}:{first.column})"
-        message = f"`{path}` has {len(unknown)} key(s) that would be lost, the first is {where}"
+        message = f"`{path}` has {counted(len(unknown), 'key')} that would be lost, the first is {where}"
         raise Refusal(message, "remove them, or write to another file with `--output`")

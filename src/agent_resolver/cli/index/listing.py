@@ -8,6 +8,7 @@ from agent_resolver.cli.index.listed import MOST_SHOWN, Listed, listed_document,
 from agent_resolver.cli.input import INDEX
 from agent_resolver.cli.option import Commands, add_command, add_index, add_json
 from agent_resolver.cli.output import err, out, out_json
+from agent_resolver.core.count import counted
 
 MISSING: Final = {
     "categories": "categories",
@@ -51,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     kept = found if options.all else found[:MOST_SHOWN]
     print_listed(kept)
     out(
-        f"{len(found)} of {len(listed)} server(s)"
+        f"{len(found)} of {counted(len(listed), 'server')}"
         + (f", the first {len(kept)} shown" if len(kept) < len(found) else "")
     )
     if len(kept) < len(found):

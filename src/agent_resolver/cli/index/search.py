@@ -6,6 +6,7 @@ from agent_resolver.cli.index.listed import listed_document, load_listed, print_
 from agent_resolver.cli.input import INDEX
 from agent_resolver.cli.option import Commands, add_command, add_index, add_json
 from agent_resolver.cli.output import err, out, out_json
+from agent_resolver.core.count import counted
 from agent_resolver.core.server_search import search_servers
 
 _MOST = 20
@@ -43,7 +44,8 @@ def run(options: argparse.Namespace) -> int:
         if each.entry.description:
             out(f"    {each.server.id}: {each.entry.description}")
     out(
-        f"{len(found)} of {len(listed)} server(s)" + (f", the best {len(kept)} shown" if len(kept) < len(found) else "")
+        f"{len(found)} of {counted(len(listed), 'server')}"
+        + (f", the best {len(kept)} shown" if len(kept) < len(found) else "")
     )
     if not found:
         err("hint: try fewer or other words; `agent index list` shows every server")

@@ -6,10 +6,13 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from agent_resolver.cli.catalog.execution import open_catalog_of
+from agent_resolver.cli.errors import Usage
 from agent_resolver.cli.input import AGENT_FILE
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out, out_json
+from agent_resolver.cli.plan.every_plan import print_every_plan
 from agent_resolver.core.admission import AdmissionCode
+from agent_resolver.core.count import counted
 from agent_resolver.project.plan import runtime_of
 from agent_resolver.runtime.errors import (
     AgentNotFound,
@@ -41,11 +44,16 @@ _HINTS: Final[dict[type[ResolveError], str]] = {
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the plan of an agent, or why it has none."""
+    """Print the plan of an agent, or why it has none; or one line for every agent."""
+    if bool(options.agent) is options.all:
+        raise Usage("Name one agent, or give `--all`", "`agent catalog list` lists them")
     options.agents = AGENT_FILE
     with session_of(options) as session:
+        runtime = runtime_of(session, open_catalog_of(session, options))
+        if options.all:
+            return print_every_plan(runtime, is_json=options.json)
         try:
-            plan = runtime_of(session, open_catalog_of(session, options)).resolve(options.agent)
+            plan = runtime.resolve(options.agent, is_dry_run=True)
         except ResolveError as error:
             error.hint = error.hint or _HINTS.get(type(error), "")
             raise
@@ -64,7 +72,7 @@ def _plans_of_delegates(plan: ResolvedRunPlan) -> Delegates:
     for tool in tools:
         if tool.source == "delegate":
             try:
-                found[tool.origin] = resolve_delegate(plan, tool.origin)
+                found[tool.origin] = resolve_delegate(plan, tool.origin, is_dry_run=True)
             except ResolverError as error:
                 found[tool.origin] = error
     return found
@@ -85,7 +93,7 @@ def _plan_document(plan: ResolvedRunPlan, delegates: Delegates) -> dict[str, obj
         "pool": [seat.model.id for seat in found.seats] if found.pool else None,
         "retries": _retries_of(found),
         "contextPolicy": _policy_document(policy) if policy else None,
-        "plugins": [plugin.id for plugin in found.env.plugins],
+        "plugins": found.env.plugin_ids,
         "tools": [{"id": tool.id, "source": tool.source, "origin": tool.origin} for tool in found.tools.values()],
         "unconnected": found.unconnected,
         "absent": found.absent,
@@ -112,6 +120,8 @@ def _model_document(model: ModelSpec) -> dict[str, Any]:
         "maxOutputTokens": model.max_output_tokens,
         "modalities": model.modalities,
         "knowledgeCutoff": model.knowledge_cutoff,
+        "inputPrice": model.input_price,
+        "outputPrice": model.output_price,
         "data": model.data,
     }
 
@@ -146,7 +156,7 @@ def _print_plan(plan: ResolvedRunPlan, delegates: Delegates) -> None:
         out(f"  Model: {_name_model(found.model)}")
     if retries := _retries_of(found):
         out(f"  Retries: {retries}")
-    out(f"  Plugins: {', '.join(plugin.id for plugin in found.env.plugins)}")
+    out(f"  Plugins: {', '.join(found.env.plugin_ids)}")
     _print_tools(found)
     if delegates:
         out(f"  Delegates: {len(delegates)}")
@@ -164,7 +174,7 @@ def _print_delegate(agent_id: str, delegate: ResolvedRunPlan | ResolverError) ->
     if isinstance(found, ResolvedBackendAgent):
         out(f"    {agent_id} runs at {found.endpoint.base_url}")
         return
-    out(f"    {agent_id} with {len(found.tools)} {'tool' if len(found.tools) == 1 else 'tools'}")
+    out(f"    {agent_id} with {counted(len(found.tools), 'tool')}")
     for absent in found.absent:
         if absent.code == AdmissionCode.FORBIDDEN_ACTION:
             out(f"      not {absent.id}: {absent.reason}")

@@ -6,6 +6,8 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
+from agent_resolver.core.count import counted, plural
+
 _INVISIBLE: Final = re.compile(
     "([\x00-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f"
     "\u2800\u3000\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\uffff\U0001d173-\U0001d17a\U000e0000-\U000e0fff])"
@@ -38,16 +40,6 @@ def break_words(value: str) -> Markup:
     return Markup("_<wbr>").join(value.split("_"))
 
 
-def count(number: int, one: str) -> str:
-    """A number and its noun: `1 server`, `1,200 servers`."""
-    return f"{grouped(number)} {noun(number, one)}"
-
-
-def noun(number: int, one: str) -> str:
-    """A noun as it follows a number."""
-    return one if number == 1 else f"{one}s"
-
-
 def grouped(number: int) -> str:
     """A number with a comma before every three digits."""
     return f"{number:,}"
@@ -59,7 +51,7 @@ def short(number: float) -> str:
 
 
 FILTERS: Final[dict[str, Callable[..., Any]]] = {
-    each.__name__: each for each in (visible, mark_hidden, mark_code, break_words, count, noun, grouped, short)
+    each.__name__: each for each in (visible, mark_hidden, mark_code, break_words, counted, plural, grouped, short)
 }
 
 

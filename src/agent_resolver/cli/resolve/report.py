@@ -11,6 +11,7 @@ from agent_resolver.cli.input import Inputs
 from agent_resolver.cli.output import condense, err, issue_document, out, out_json, shown
 from agent_resolver.core.choice import rejections
 from agent_resolver.core.constraint import positions_of
+from agent_resolver.core.count import counted
 from agent_resolver.core.resolution import Resolution
 from agent_resolver.core.spelling import are_twins
 from agent_resolver.core.unknown_scope import UnknownScope, unknown_scopes
@@ -182,7 +183,8 @@ def err_unresolved(resolution: Resolution, tree: Node, agent_path: str, *, shows
         for line in (*_render_suggestions(requirement, position, tree, agent_path), *_render_unknown(requirement)):
             err(line)
     if most is not None and len(failed) > most:
-        err(f"… and {len(failed) - most} more requirements that no server can serve: `--all` shows each")
+        more = counted(len(failed) - most, "more requirement")
+        err(f"… and {more} that no server can serve: `--all` shows each")
 
 
 def _err_rejected(requirement: Unresolved, *, shows_all: bool) -> None:
@@ -214,7 +216,7 @@ def _err_nearest(requirement: Unresolved) -> None:
         return
     err("Nearest misses:")
     for miss in requirement.nearest:
-        rules = "1 rule" if len(miss.reasons) == 1 else f"{len(miss.reasons)} rules"
+        rules = counted(len(miss.reasons), "rule")
         codes = ", ".join(reason.code for reason in miss.reasons)
         err(f"  {miss.server_id}@{miss.version}: breaks {rules} ({codes})")
 

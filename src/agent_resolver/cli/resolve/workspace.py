@@ -25,6 +25,7 @@ from agent_resolver.cli.resolve.report import (
 )
 from agent_resolver.cli.resolved_at import resolved_at
 from agent_resolver.core.chosen_notice import chosen_notices
+from agent_resolver.core.count import counted
 from agent_resolver.core.resolution import Resolution, resolver
 from agent_resolver.project.workspace import Member, members
 from agent_resolver.schema.agent_file import AgentFile
@@ -155,7 +156,7 @@ def _summarize_outcomes(outcomes: Sequence[Outcome]) -> str:
         counts[outcome.status] = counts.get(outcome.status, 0) + 1
     listed = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
     sign = "✓" if all(outcome.success for outcome in outcomes) else "✗"
-    return f"{sign} {len(outcomes)} agent file(s): {listed}"
+    return f"{sign} {counted(len(outcomes), 'agent file')}: {listed}"
 
 
 def _workspace_document(outcomes: Sequence[Outcome]) -> dict[str, object]:

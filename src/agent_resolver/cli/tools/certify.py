@@ -8,6 +8,7 @@ from agent_resolver.capability.errors import UnsafeCapability
 from agent_resolver.cli.errors import Refusal
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out, out_json
+from agent_resolver.core.count import counted
 from agent_resolver.project.manifest import committed_manifest, manifest_path
 from agent_resolver.schema.lockfile import to_json
 from agent_resolver.storage.file import read_head, write_atomic
@@ -29,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         for check in certificate.checks:
             _print_check(check, certificate.tools)
-        out(f"{'Certified' if certificate.success else 'Not certified'}: {certificate.tools} tool(s)")
+        out(f"{'Certified' if certificate.success else 'Not certified'}: {counted(certificate.tools, 'tool')}")
     return 0 if certificate.success else 1
 
 
@@ -58,7 +59,7 @@ def _write_certificate(path: str, certificate: Certificate) -> None:
 
 
 def _print_check(check: Check, tools: int) -> None:
-    count = f"{len(check.findings)} finding(s)" if check.findings else f"{tools} tool(s)"
+    count = counted(len(check.findings), "finding") if check.findings else counted(tools, "tool")
     show = err if check.status == "failed" else out
     show(f"{_SIGNS[check.status]} {check.name}: {check.note if check.status == 'skipped' else count}")
     for finding in check.findings:

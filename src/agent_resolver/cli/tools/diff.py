@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import out, out_json
+from agent_resolver.core.count import counted, plural
 from agent_resolver.core.manifest_diff import ToolChange, is_breaking, manifest_difference
 from agent_resolver.project.manifest import read_manifest
 from agent_resolver.schema.manifest import MANIFEST_NAME
@@ -47,11 +48,9 @@ def _summarize_changes(changes: Sequence[ToolChange]) -> str:
     if not changes:
         return "Nothing changed"
     count = sum(change.is_breaking for change in changes)
-    return (
-        f"{count} of {len(changes)} change(s) break callers or readers"
-        if count
-        else "Nothing that changed breaks anybody"
-    )
+    if not count:
+        return "Nothing that changed breaks callers or readers"
+    return f"{count} of {counted(len(changes), 'change')} {plural(count, 'breaks', 'break')} callers or readers"
 
 
 def _manifest_file(path: str) -> str:

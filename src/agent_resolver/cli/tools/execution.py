@@ -7,7 +7,8 @@ import re
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import AsyncExitStack, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,7 +17,10 @@ from msgspec import structs
 from agent_resolver.cli.errors import Refusal, Usage
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import condense, err, out, out_json, safe
+from agent_resolver.cli.progress import StatusLine, status_line
 from agent_resolver.core.admission import AdmissionCode
+from agent_resolver.core.count import counted
+from agent_resolver.core.shorten import shorten
 from agent_resolver.project.identity import caller_of
 from agent_resolver.project.tools import OpenTools, open_tools
 from agent_resolver.registry.errors import ToolFailure
@@ -33,22 +37,21 @@ if TYPE_CHECKING:
     from agent_resolver.project.session import Session
 
 _MAX_ARGUMENT_BYTES = 4 * 1024 * 1024
+_MOST_CHARACTERS = 100
+"""Of the description of a tool in a listing."""
 
 Work = Callable[[OpenTools], Awaitable[int]]
 
 
 def run_list(options: argparse.Namespace) -> int:
-    """Print every tool that may be called; the refused ones only in JSON."""
+    """Print the tools that may be called, then those that are refused, with the code of each refusal."""
 
     async def work(tools: OpenTools) -> int:
         if options.json:
             out_json(_listing_document(tools, options.tag))
         else:
-            for descriptor in tools.registry.list(options.tag):
-                out(_render_descriptor_line(descriptor))
+            _print_listing(tools, options.tag)
             _err_changed(tools)
-            if refused := tools.registry.refused():
-                err(f"hint: {len(refused)} tool(s) are refused; `agent tools list --json` says why")
         return err_problems(tools)
 
     return with_tools(options, work)
@@ -58,7 +61,8 @@ def run_show(options: argparse.Namespace) -> int:
     """Print one descriptor."""
 
     async def work(tools: OpenTools) -> int:
-        found = await tools.registry.look_up(options.id, tools.context.run)
+        with status_line(f"Connecting the server of {options.id}", is_shown=_has_status(options)):
+            found = await tools.registry.look_up(options.id, tools.context.run)
         refused = next((tool.why for tool in tools.registry.refused() if tool.id == options.id), None)
         if found is None and refused is not None:
             refusal = Refusal(f"{options.id} is refused: {refused.code}: {refused.message}", refused.remedy)
@@ -87,9 +91,10 @@ def run_call(options: argparse.Namespace) -> int:
 
     async def work(tools: OpenTools) -> int:
         trace_id = options.trace_id or tools.context.trace_id
-        context = structs.replace(tools.context, trace_id=trace_id, key=options.key, progress=_show_progress)
-        # What a tool prints is not its result.
-        with redirect_stdout(sys.stderr):
+        with status_line(f"Calling {options.id}", is_shown=_has_status(options)) as status:
+            context = structs.replace(
+                tools.context, trace_id=trace_id, key=options.key, progress=partial(_show_progress, status, options.id)
+            )
             outcome = await tools.registry.call(options.id, arguments, context)
         if isinstance(outcome, Failed) and outcome.code is FailureCode.UNKNOWN_TOOL:
             outcome = structs.replace(outcome, remedy=_hint_at_similar(tools, options.id) or outcome.remedy)
@@ -124,7 +129,9 @@ def with_tools(
         opening = open_tools(
             session, caller=caller, is_connected=is_connected, seconds=options.timeout, verbose=options.verbose
         )
-        async with opening as tools:
+        async with AsyncExitStack() as stack:
+            with status_line("Connecting the servers of the lock", is_shown=_has_status(options)):
+                tools = await stack.enter_async_context(opening)
             return await work(tools)
 
     with opened or session_of(options) as session:
@@ -142,10 +149,18 @@ def end_on_sigterm() -> None:
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
 
 
-async def _show_progress(done: float, total: float | None = None, message: str | None = None) -> None:
-    """Show how far a tool is, to a person who watches."""
-    if sys.stderr.isatty():
-        err(safe(f"{done:g}{'' if total is None else f' of {total:g}'}{f': {message}' if message else ''}"))
+async def _show_progress(
+    status: StatusLine, tool_id: str, done: float, total: float | None = None, message: str | None = None
+) -> None:
+    """Show how far a tool is, as it reports."""
+    of_total = "" if total is None else f" of {total:g}"
+    words = f": {message}" if message else ""
+    status.text = f"Calling {tool_id}: {done:g}{of_total}{words}"
+
+
+def _has_status(options: argparse.Namespace) -> bool:
+    """True if a status line may be shown: not beside data for a program, nor among what servers log."""
+    return not (options.json or options.verbose)
 
 
 def _hint_at_similar(tools: OpenTools, tool_id: str) -> str:
@@ -168,8 +183,11 @@ def _parse_arguments(text: str) -> dict[str, Any]:
 
 
 def _bad_arguments(issues: Sequence[Issue]) -> Usage:
-    listed = "; ".join(f"{issue} ({issue.line}:{issue.column})" for issue in issues)
-    return Usage(f"The arguments are no JSON object: {listed}", """write them as '{"name": "value"}'""")
+    # The arguments are not a file: only a fault inside of them has a path.
+    named = [str(issue) if issue.at else issue.message for issue in issues]
+    places = [f"({issue.line}:{issue.column})" for issue in issues]
+    listed = "; ".join(f"{name} {place}" for name, place in zip(named, places, strict=True))
+    return Usage(f"The arguments are not a JSON object: {listed}", """write them as '{"name": "value"}'""")
 
 
 def _listing_document(tools: OpenTools, tag: str | None) -> dict[str, object]:
@@ -192,10 +210,25 @@ def _listing_document(tools: OpenTools, tag: str | None) -> dict[str, object]:
     }
 
 
+def _print_listing(tools: OpenTools, tag: str | None) -> None:
+    offered = tools.registry.list(tag)
+    tagged = "" if tag is None else f" with the tag `{tag}`"
+    out(f"{counted(len(offered), 'open tool')}{tagged}")
+    for descriptor in offered:
+        out(f"  {_render_descriptor_line(descriptor)}")
+    # A refused tool has no tags: what a server says of it is not used.
+    refused = tools.registry.refused() if tag is None else ()
+    if refused:
+        out(counted(len(refused), "refused tool"))
+        for tool in refused:
+            out(f"  {tool.id}: {tool.why.code}")
+        err("hint: `agent tools show ID` says why a tool is refused")
+
+
 def _render_descriptor_line(descriptor: Descriptor) -> str:
-    summary = safe(descriptor.description.strip().partition("\n")[0])
+    summary = shorten(descriptor.description.strip().partition("\n")[0], _MOST_CHARACTERS)
     scopes = f" [{', '.join(descriptor.scopes)}]" if descriptor.scopes else ""
-    return f"{safe(descriptor.id + scopes)}: {summary[:100]}"
+    return f"{safe(descriptor.id + scopes)}: {safe(summary)}"
 
 
 def _print_descriptor(descriptor: Descriptor) -> None:

@@ -9,6 +9,7 @@ from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out, out_json
 from agent_resolver.cli.resolved_at import resolved_at
 from agent_resolver.cli.tools.diff import print_changes
+from agent_resolver.core.count import counted
 from agent_resolver.core.manifest_diff import manifest_difference
 from agent_resolver.project.manifest import committed_manifest, manifest_path
 from agent_resolver.schema.lockfile import to_json
@@ -55,7 +56,7 @@ def _write_manifest(path: str, manifest: Manifest, *, as_json: bool) -> int:
     if as_json:
         out_json({"success": True, "path": path, "status": status, "digest": manifest.digest})
     else:
-        out(f"✓ {path} {status}: {len(manifest.tools)} tool(s), {manifest.digest}")
+        out(f"✓ {path} {status}: {counted(len(manifest.tools), 'tool')}, {manifest.digest}")
     return 0
 
 
@@ -73,7 +74,7 @@ def _check_manifest(path: str, manifest: Manifest, *, as_json: bool) -> int:
         err(f"✗ {path} differs from the code")
         err(f"hint: review what changed, then run `agent tools manifest --out {_name_file(path)}` and commit it")
     else:
-        out(f"✓ {path} is what the code offers: {len(manifest.tools)} tool(s)")
+        out(f"✓ {path} is what the code offers: {counted(len(manifest.tools), 'tool')}")
     return 1 if changes else 0
 
 

@@ -34,8 +34,8 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Check every file to the end, then report."""
-    overlay = check_overlay(options.index)
-    checked = with_chosen(check_agent_file(options.agents), check_index(options.index))
+    agent, index, overlay = check_agent_file(options.agents), check_index(options.index), check_overlay(options.index)
+    checked = [agent, with_chosen(agent, index)]
     if overlay is not None:
         checked.append(overlay)
     if options.strict:

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from agent_resolver._version import __version__
 from agent_resolver.cli.file_check import Checked
+from agent_resolver.cli.input import AGENT_FILE_LABEL, hint_at_missing
 from agent_resolver.cli.output import condense_issues, err, issue_document, out, out_json, place, safe, shown
 from agent_resolver.schema.issue import Issue, IssueCode, Severity
 from agent_resolver.storage.errors import UnreadableFile
@@ -29,7 +30,8 @@ def _text_of(file: Checked, options: argparse.Namespace) -> None:
         err(f"✗ {file.name} validation failed:")
         err(f"  - {safe(str(file.problem))}")
         if isinstance(file.problem, UnreadableFile) and file.problem.missing:
-            err("    hint: check the path")
+            option = "--agents" if file.label == AGENT_FILE_LABEL else "--index"
+            err(f"    hint: {hint_at_missing(file.path, option)}")
     elif file.errors:
         err(f"✗ {file.name} validation failed:")
         _err_issues(file, file.errors, options, "  ")

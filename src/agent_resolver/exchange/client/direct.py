@@ -93,11 +93,14 @@ def _use_of(entry: LockedServer, grant: Grant, access: Access) -> LockedUse:
     by_name = {tool.removeprefix(prefix) for tool in access.admitted if tool.startswith(prefix)}
     listed = None if entry.tools is UNSET else set(entry.tools)
     known = sorted({*grant.tool_scopes, *by_name} if listed is None else listed)
+    # Judged by the definitions that are pinned: the client is given the server as it was locked.
+    pinned = entry.tools or {}
+    is_open = {tool: grant.refuse(tool, definition=pinned.get(tool, "")) is None for tool in known}
     return LockedUse(
         entry=entry,
         scopes=tuple(sorted(grant.scopes)),
-        tools=tuple(tool for tool in known if grant.refuse(tool) is None),
-        refused=tuple(tool for tool in known if grant.refuse(tool) is not None),
+        tools=tuple(tool for tool in known if is_open[tool]),
+        refused=tuple(tool for tool in known if not is_open[tool]),
         is_listed=listed is not None,
         token_variable=access.token_variables.get(entry.server_id, ""),
         has_oauth=entry.server_id in access.oauth,

@@ -1,0 +1,45 @@
+"""Names the extra to install where a package of it is missing."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from agent_resolver.schema.errors import ResolverError
+
+EXTRA_MODULES: Final = frozenset(
+    {"anyio", "cryptography", "httpx2", "joserfc", "jsonschema_rs", "mcp", "mcp_types", "starlette", "uvicorn"}
+)
+"""The packages that come with the extras `tools` and `serve`, or with a package of theirs."""
+
+
+class MissingExtra(ResolverError, ImportError):
+    """A package is not installed that comes with an extra; the hint has the command that installs it."""
+
+    exit_code = 2
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"`{package}` is not installed, and comes with the extra `{extra}`")
+        self.name = package
+        self.extra = extra
+        self.hint = install_hint(extra)
+
+
+def install_hint(extra: str) -> str:
+    """The command that installs an extra."""
+    return f"pip install 'agent-resolver[{extra}]'"
+
+
+def is_of_an_extra(error: ModuleNotFoundError) -> bool:
+    """True if an extra brings the package that is missing."""
+    return (error.name or "").partition(".")[0] in EXTRA_MODULES
+
+
+@contextmanager
+def needing_extra(extra: str) -> Iterator[None]:
+    """Raise `MissingExtra` for an import inside that needs an extra; any other missing module is passed on."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if not is_of_an_extra(error):
+            raise
+        raise MissingExtra(error.name or "", extra) from error

@@ -1,0 +1,162 @@
+"""What was fetched of a source, kept as files with their digests, so that importing it again needs no network."""
+
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import sha256
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from agent_resolver.exchange.registry_api import FetchedPart, ServerKey, server_key
+from agent_resolver.schema.errors import ResolverError
+from agent_resolver.schema.lockfile import to_json
+from agent_resolver.storage.errors import FileError, UnreadableFile
+from agent_resolver.storage.file import Batch, read_bounded
+
+SOURCES_NAME: Final = "mcp.sources"
+"""The folder of all sources, in the folder of the index."""
+_MAX_MANIFEST_BYTES: Final = 16 * 1024 * 1024
+_MAX_FILE_BYTES: Final = 64 * 1024 * 1024
+_SERVERS_IN_A_FILE: Final = 1_000
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9.-]+")
+_MAX_NAME: Final = 80
+
+
+class SourceManifest(Struct, frozen=True, kw_only=True):
+    """What is known of a source; it is beside its folder, in `<name>.sync`."""
+
+    url: str
+    kind: Literal["registry", "file", "git"]
+    updated: str = ""
+    """The newest change that a registry named: the next sync asks only for what came after it."""
+    commit: str = ""
+    fetched: tuple[FetchedPart, ...] = ()
+    """What the last sync fetched."""
+    files: dict[str, str] = {}
+    """The digest of each file in the folder of the source."""
+
+
+class _KeptPage(Struct):
+    servers: list[dict[str, Any]]
+
+
+class DamagedSource(ResolverError):
+    """What is kept of a source is not what was stored."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"`{path}`: {problem}")
+        self.hint = "fetch all of it again with `--full`"
+
+
+def source_name(url: str) -> str:
+    """What a source is called unless the operator says otherwise: its host and path, as far as they can name a file."""
+    parts = urlsplit(url)
+    text = f"{parts.hostname or ''}{parts.path}".removesuffix(".git")
+    return _UNFIT.sub("-", text).strip("-.")[:_MAX_NAME].strip("-.") or "source"
+
+
+def is_source_name(name: str) -> bool:
+    """True if a name can be that of a source: no part of it leads to another folder."""
+    return name == _UNFIT.sub("-", name).strip("-.") and 0 < len(name) <= _MAX_NAME
+
+
+class StoredSource:
+    """The files of one source."""
+
+    def __init__(self, folder: str, name: str) -> None:
+        self.folder = os.path.join(folder, name)
+        self._root = os.path.dirname(folder) or os.curdir
+        self._manifest_path = f"{self.folder}.sync"
+
+    def manifest(self) -> SourceManifest | None:
+        """What is known of the source; None if nothing was stored yet.
+
+        Raises:
+            DamagedSource: The file that says it is not one of this kind.
+        """
+        try:
+            raw = read_bounded(self._manifest_path, _MAX_MANIFEST_BYTES)
+            return msgspec.json.decode(raw, type=SourceManifest)
+        except UnreadableFile as error:
+            if error.missing:
+                return None
+            raise
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise DamagedSource(self._manifest_path, str(error)) from None
+
+    def servers(self, manifest: SourceManifest) -> dict[ServerKey, Any]:
+        """The servers that are kept of a registry.
+
+        Raises:
+            DamagedSource: A file was edited, or is gone.
+        """
+        found: dict[ServerKey, Any] = {}
+        for name, digest in manifest.files.items():
+            path = self._path_of(name)
+            try:
+                raw = read_bounded(path, _MAX_FILE_BYTES)
+                page = msgspec.json.decode(raw, type=_KeptPage)
+            except (FileError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                raise DamagedSource(path, str(error)) from None
+            if _digest(raw) != digest:
+                raise DamagedSource(path, "it was edited since it was stored")
+            for server in page.servers:
+                found[server_key(path, server)] = server
+        return found
+
+    def store(self, manifest: SourceManifest, files: Mapping[str, bytes]) -> list[str]:
+        """Replace what is kept by these files; the paths of those that changed.
+
+        The manifest is written last, so that files which do not fit to it are noticed.
+        """
+        known = self._known_files()
+        manifest = msgspec.structs.replace(manifest, files={name: _digest(files[name]) for name in sorted(files)})
+        contents = {self._path_of(name): files[name] for name in sorted(files)}
+        contents[self._manifest_path] = to_json(manifest)
+        removed = [self._path_of(name) for name in sorted(known - files.keys())]
+        with Batch() as batch:
+            changed = [path for path, content in contents.items() if batch.write(path, [content])]
+        for path in removed:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+        return changed
+
+    def _path_of(self, name: str) -> str:
+        """The path of a file of the source.
+
+        Raises:
+            DamagedSource: A name or a link leads out of the folder of the project: a repository may bring both.
+        """
+        path = os.path.join(self.folder, *name.split("/"))
+        for each in (path, self._manifest_path):
+            if not _is_below(each, self._root):
+                raise DamagedSource(each, "it leads out of the folder of the index")
+        return path
+
+    def _known_files(self) -> set[str]:
+        """The files of the last sync, and no others: what a person put beside them stays."""
+        try:
+            manifest = self.manifest()
+        except DamagedSource:
+            return set()
+        return set(manifest.files) if manifest else set()
+
+
+def _is_below(path: str, folder: str) -> bool:
+    real, above = os.path.realpath(path), os.path.realpath(folder)
+    return os.path.commonpath([real, above]) == above and real != above
+
+
+def registry_files(servers: Mapping[ServerKey, Any]) -> dict[str, bytes]:
+    """The files that keep the servers of a registry, by name and version, in the shape of a page of its API."""
+    ordered = [servers[key] for key in sorted(servers)]
+    pages = [ordered[start : start + _SERVERS_IN_A_FILE] for start in range(0, len(ordered), _SERVERS_IN_A_FILE)]
+    return {f"servers-{number:04}.json": to_json({"servers": page}) for number, page in enumerate(pages or [[]], 1)}
+
+
+def _digest(content: bytes) -> str:
+    return f"sha256-{sha256(content).hexdigest()}"

@@ -1,0 +1,103 @@
+"""Brings what is kept of a source up to date: everything is fetched and checked before anything is written."""
+
+import os
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from agent_resolver.exchange.fetch import MAX_FETCHED_BYTES, Fetcher, FetchFailed
+from agent_resolver.exchange.git_source import clone_files
+from agent_resolver.exchange.registry_api import fetch_registry, is_registry, part_of
+from agent_resolver.exchange.stored_source import SourceManifest, StoredSource, registry_files
+from agent_resolver.schema.errors import ResolverError
+
+_SUFFIXES = (".json", ".jsonc", ".yaml", ".yml", ".toml")
+
+
+class SyncRequest(Struct, frozen=True, kw_only=True):
+    """What to fetch, and how."""
+
+    url: str
+    is_git: bool = False
+    is_full: bool = False
+    """True to fetch all of a registry, and not only what changed."""
+    seconds: float = 300.0
+    allows_private: bool = False
+    allows_folder: bool = False
+    """True if the repository may be a folder of this machine."""
+    environment: Mapping[str, str] = {}
+
+
+class Synced(Struct, frozen=True):
+    """What came of a sync."""
+
+    manifest: SourceManifest
+    changed: list[str]
+    """The paths of the files that changed."""
+    count: int
+    """How many servers of a registry, or files of another source, were fetched."""
+
+
+class NameTaken(ResolverError):
+    """Another source is kept under the name."""
+
+    def __init__(self, folder: str, url: str) -> None:
+        super().__init__(f"`{folder}` keeps another source: {url}")
+        self.hint = "choose another name with `--name`"
+
+
+def sync_source(request: SyncRequest, source: StoredSource) -> Synced:
+    """Fetch a source, and store it.
+
+    Raises:
+        FetchFailed: It could not be fetched, or breaks a rule.
+        DamagedSource: What is kept of it was edited.
+        NameTaken: Another source is kept under its name.
+        FileError: A file cannot be written.
+    """
+    known = None if request.is_full else source.manifest()
+    if known is not None and known.url != request.url:
+        raise NameTaken(source.folder, known.url)
+    if request.is_git:
+        return _sync_repository(request, source)
+    fetcher = Fetcher(
+        request.url,
+        seconds=request.seconds,
+        allows_private=request.allows_private,
+        most_bytes=MAX_FETCHED_BYTES,
+    )
+    if is_registry(request.url):
+        return _sync_registry(request, source, fetcher, known)
+    return _sync_file(request, source, fetcher)
+
+
+def _sync_registry(
+    request: SyncRequest, source: StoredSource, fetcher: Fetcher, known: SourceManifest | None
+) -> Synced:
+    kept = source.servers(known) if known else {}
+    since = known.updated if known else ""
+    pages = fetch_registry(fetcher, request.url, since)
+    manifest = SourceManifest(url=request.url, kind="registry", updated=max(since, pages.updated), fetched=pages.parts)
+    changed = source.store(manifest, registry_files({**kept, **pages.servers}))
+    return Synced(manifest, changed, len(pages.servers))
+
+
+def _sync_file(request: SyncRequest, source: StoredSource, fetcher: Fetcher) -> Synced:
+    fetched = fetcher.get(request.url)
+    name = request.url.partition("?")[0].partition("#")[0].rpartition("/")[2]
+    suffix = next((each for each in _SUFFIXES if name.endswith(each)), ".json")
+    if not fetched.content.strip():
+        raise FetchFailed(request.url, "answers with nothing")
+    manifest = SourceManifest(url=request.url, kind="file", fetched=(part_of(fetched),))
+    changed = source.store(manifest, {f"source{suffix}": fetched.content})
+    return Synced(manifest, changed, 1)
+
+
+def _sync_repository(request: SyncRequest, source: StoredSource) -> Synced:
+    if os.path.isdir(request.url) and not request.allows_folder:
+        raise FetchFailed(request.url, "is a folder of this machine, which only the command line may name")
+    cloned = clone_files(
+        request.url, request.environment, seconds=request.seconds, allows_private=request.allows_private
+    )
+    manifest = SourceManifest(url=request.url, kind="git", commit=cloned.commit)
+    return Synced(manifest, source.store(manifest, cloned.files), len(cloned.files))

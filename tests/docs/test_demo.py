@@ -1,0 +1,45 @@
+"""`make demo`: the story within the first screen, and JSON only on request."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.page import ROOT
+
+COLUMNS, ROWS = 80, 24
+
+pytestmark = pytest.mark.slow
+
+
+def rows_of(line: str) -> int:
+    """How many rows a line takes on a screen."""
+    return max(1, -(-len(line) // COLUMNS))
+
+
+def run_demo(folder: Path, *options: str) -> list[str]:
+    command = [sys.executable, str(ROOT / "tools" / "demo.py"), "--folder", str(folder / "demo"), *options]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+def test_the_refusal_is_on_the_first_screen_and_the_files_are_not_printed(tmp_path: Path) -> None:
+    lines = run_demo(tmp_path)
+
+    refusal = next(number for number, line in enumerate(lines) if line.startswith("✗ FORBIDDEN_ACTION"))
+    end = next(number for number, line in enumerate(lines) if line == "(exit 1, as it should be)")
+    assert refusal < end
+    assert sum(map(rows_of, lines[: end + 1])) <= ROWS
+    assert '  "text": "The lock governs the run."' in lines
+    assert not any("agents.resolution.json" in line and line.startswith("$") for line in lines)
+    assert lines[-1] == "`make demo JSON=1` also prints the lock and the explanation"
+
+
+def test_the_files_come_last_where_they_are_asked_for(tmp_path: Path) -> None:
+    lines = run_demo(tmp_path, "--json")
+
+    commands = [line for line in lines if line.startswith("$ ")]
+    assert commands[-2:] == ["$ cat agents.lock", "$ cat agents.resolution.json"]
+    assert lines[-1] == "}"
