@@ -44,7 +44,7 @@ def test_every_page_of_a_registry_is_fetched_and_kept_in_order(here: Path, run: 
     ran = run("index", "sync", registry.url, "--name", "reg")
 
     assert ran.code == 0
-    assert ran.stdout.startswith(f"✓ {registry.url}: 5 servers fetched, 2 file(s) written\n")
+    assert ran.stdout.startswith(f"✓ {registry.url}: 5 servers fetched, 2 files written\n")
     assert names(stored(here, "reg")) == [f"org/{name}@1.0.0" for name in "abcde"]
     manifest = json.loads((here / "mcp.sources" / "reg.sync").read_bytes())
     assert manifest["url"] == registry.url

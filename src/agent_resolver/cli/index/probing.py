@@ -11,6 +11,7 @@ from agent_resolver.cli.option import session_here
 from agent_resolver.cli.output import condense, err, out, out_json, safe
 from agent_resolver.cli.progress import progress_line
 from agent_resolver.cli.tools.execution import end_on_sigterm
+from agent_resolver.core.count import counted
 from agent_resolver.project.definition import write_pins
 from agent_resolver.project.probe import Pinned, Probed, pin_tools, probe_servers, require_probing
 from agent_resolver.schema.index import OVERLAY_NAME
@@ -97,7 +98,7 @@ def _print_probed(
         else:
             count = len(pinned.drafted[str(each.server)])
             drafted = f", scopes of {count} drafted" if count else ""
-            out(f"✓ {safe(str(each.server))}: {len(each.listing.definitions)} tool(s) pinned{drafted}")
+            out(f"✓ {safe(str(each.server))}: {counted(len(each.listing.definitions), 'tool')} pinned{drafted}")
         _err_left_out(each.listing.left_out)
     for path in written:
         out(f"✓ Wrote {safe(path)}")

@@ -8,6 +8,7 @@ from agent_resolver.cli.errors import Usage
 from agent_resolver.cli.option import Commands, add_command, add_index, add_json, add_project, add_trust, session_here
 from agent_resolver.cli.output import err, out, out_json, safe
 from agent_resolver.cli.progress import progress_line
+from agent_resolver.core.count import counted
 
 if TYPE_CHECKING:
     from agent_resolver.exchange.sync import Synced, SyncRequest
@@ -122,8 +123,8 @@ def _sync(request: "SyncRequest", folder: str, options: argparse.Namespace) -> d
 
 def _print_synced(synced: "Synced", folder: str) -> None:
     what = "server" if synced.manifest.kind == "registry" else "file"
-    count = f"1 {what}" if synced.count == 1 else f"{synced.count} {what}s"
-    change = f"{len(synced.changed)} file(s) written" if synced.changed else "unchanged"
+    count = counted(synced.count, what)
+    change = f"{counted(len(synced.changed), 'file')} written" if synced.changed else "unchanged"
     out(f"✓ {safe(synced.manifest.url)}: {count} fetched, {change}")
     out(f"  agent index import {safe(folder)}")
 
