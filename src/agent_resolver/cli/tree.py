@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _tools_by_scope(entry: LockedServer, grant: Grant) -> dict[str, list[str]]:
     """The tools that each scope helps to open, where the lock says so, without those that the agent file forbids."""
-    is_open = [tool for tool in grant.tool_scopes if not grant.refuse(tool)]
+    is_open = [tool for tool in grant.tool_scopes if not grant.refuse_as_pinned(tool)]
     return {scope: [tool for tool in is_open if scope in grant.tool_scopes[tool]] for scope in entry.scopes}
 
 
@@ -105,7 +105,9 @@ def _forbidden_tools(entry: LockedServer, grant: Grant) -> list[str]:
     return [
         tool
         for tool, scopes in grant.tool_scopes.items()
-        if grant.refuse(tool) and not allowed.refuse(tool) and not {*scopes}.isdisjoint(entry.scopes)
+        if grant.refuse_as_pinned(tool)
+        and not allowed.refuse_as_pinned(tool)
+        and not {*scopes}.isdisjoint(entry.scopes)
     ]
 
 

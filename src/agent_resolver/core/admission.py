@@ -80,6 +80,13 @@ class Grant(Struct, frozen=True, kw_only=True):
             f'add it to `toolScopes` in the index, or `admit = ["{self.server}.{tool}"]` to `[tools]` in agent.toml',
         )
 
+    def refuse_as_pinned(self, tool: str) -> Refused | None:
+        """Why `tool` may not be called, if the server still gives the definition that the lock pins.
+
+        For commands that look at a lock and ask no server.
+        """
+        return self.refuse(tool, definition=(self.tools or {}).get(tool, ""))
+
     def _unusable_name(self, tool: str, *, is_repeated: bool) -> Refused | None:
         if not is_usable_name(tool):
             return Refused(

@@ -241,7 +241,7 @@ def _governed_agent_file(definition: Definition) -> AgentFile:
 def _tools_of_server(name: str, grant: Grant) -> ServerTools:
     prefix = f"{grant.server}."
     named = {tool.removeprefix(prefix) for tool in grant.admitted if tool.startswith(prefix)}
-    judged = {tool: grant.refuse(tool) for tool in sorted({*grant.tool_scopes, *named})}
+    judged = {tool: grant.refuse_as_pinned(tool) for tool in sorted({*grant.tool_scopes, *named})}
     return ServerTools(
         server=name,
         tools={f"{prefix}{tool}": None for tool, refusal in judged.items() if refusal is None},

@@ -8,6 +8,7 @@ from agent_resolver.cli.errors import Refusal
 from agent_resolver.cli.input import INDEX
 from agent_resolver.cli.option import folder_of
 from agent_resolver.cli.output import err, out, out_json, shown
+from agent_resolver.core.count import counted
 from agent_resolver.exchange.jsonc_edit import CannotEdit
 from agent_resolver.exchange.toml_edit import NotToml
 from agent_resolver.project.agent_files import CATALOG_FOLDER, find_agents, folders_of_clients
@@ -73,7 +74,7 @@ def _print_plan(options: argparse.Namespace, plan: MovePlan) -> None:
 
 
 def _print_mentions(plan: MovePlan) -> None:
-    out(f"{plan.rewritten} mention(s) rewritten to the address that is served")
+    out(f"{counted(plan.rewritten, 'mention')} rewritten to the address that is served")
     for left in plan.left:
         out(f"- left as it is: {left.text} ({shown(left.path)}:{left.line}:{left.column}): {left.why}")
 

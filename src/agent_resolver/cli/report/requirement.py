@@ -116,4 +116,4 @@ def _listed_tools(server: Server | None, grant: Grant | None) -> tuple[ListedToo
     if server is None or grant is None or not server.tool_scopes:
         return ()
     by_name = sorted(server.tool_scopes.items())
-    return tuple(ListedTool(name, tuple(sorted(scopes)), grant.refuse(name)) for name, scopes in by_name)
+    return tuple(ListedTool(name, tuple(sorted(scopes)), grant.refuse_as_pinned(name)) for name, scopes in by_name)

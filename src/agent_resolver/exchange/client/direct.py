@@ -94,8 +94,7 @@ def _use_of(entry: LockedServer, grant: Grant, access: Access) -> LockedUse:
     listed = None if entry.tools is UNSET else set(entry.tools)
     known = sorted({*grant.tool_scopes, *by_name} if listed is None else listed)
     # Judged by the definitions that are pinned: the client is given the server as it was locked.
-    pinned = entry.tools or {}
-    is_open = {tool: grant.refuse(tool, definition=pinned.get(tool, "")) is None for tool in known}
+    is_open = {tool: grant.refuse_as_pinned(tool) is None for tool in known}
     return LockedUse(
         entry=entry,
         scopes=tuple(sorted(grant.scopes)),
