@@ -230,6 +230,44 @@ def failing(bench: Bench) -> list[Result]:
     return results
 
 
+def imported(bench: Bench) -> list[Result]:
+    """`agent resolve` over 10,000 entries in the form that `agent index import` writes, against hand-written ones.
+
+    Both have the same servers and facts: once all in the index, and once imported without facts, which an overlay
+    then states.
+    """
+    _, agents, _, by_hand, *_ = _inputs(10_000, 10)
+    entries = json.loads(Path(by_hand).read_text(encoding="utf-8"))
+    for entry in entries:
+        del entry["endpoint"]
+        package = f"@example/{entry['id']}@{entry['version']}"
+        launch = {"command": "npx", "args": ["-y", package], "env": ["EXAMPLE_TOKEN"], "transport": "stdio"}
+        entry |= {"launch": launch, "name": package, "description": "Does what its name says.", "source": "example"}
+    written = _write_index("imported", entries)
+    for entry in entries:
+        del entry["data"]
+    overlaid = _write_index("overlaid", entries)
+    everywhere = {"data": {"residency": ["us-only"], "maxSensitivity": "pii.high"}}
+    (overlaid.parent / "mcp.overlay.yaml").write_text(json.dumps({"servers": {"*": everywhere}}), encoding="utf-8")
+    files = {"by hand": by_hand, "imported": str(written), "overlaid": str(overlaid)}
+    commands = {
+        name: bench.agent(f"imported-{name}", ["-a", agents, "-i", file, "-o", LOCK]) for name, file in files.items()
+    }
+    series = interleave(commands, bench.rounds(15, 7))
+    return [
+        _compared(f"10,000 entries {name} / by hand", (series[name], series["by hand"]), TIME, 1.3)
+        for name in ("imported", "overlaid")
+    ]
+
+
+def _write_index(name: str, entries: Sequence[object]) -> Path:
+    folder = CACHE / "data" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "mcp.index.json"
+    file.write_text(json.dumps(entries, indent=2) + "\n", encoding="utf-8", newline="\n")
+    return file
+
+
 def _failing_command(bench: Bench, arguments: Sequence[str], size: int) -> Command:
     """A command on so many requirements in 200 categories, each of which five servers offer, and none can serve."""
     folder = CACHE / "data" / f"failing-{size}"
@@ -374,6 +412,7 @@ CASES: Final[Mapping[str, Callable[[Bench], list[Result]]]] = {
     "plan": plan,
     "linear": linear,
     "failing": failing,
+    "imported": imported,
     "workspace": workspace,
     "catalog": catalog,
     "serve": serve,

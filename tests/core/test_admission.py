@@ -322,8 +322,22 @@ def test_a_definition_that_is_not_pinned_is_refused_before_scopes_are_looked_at(
     }
 
 
+def test_without_a_server_tools_are_judged_by_their_pins() -> None:
+    scopes = {"open": (), "shut": ("other",), "unpinned": ()}
+    pins = {"open": "d1", "shut": "d2"}
+    grant = Grant(server="s", scopes=frozenset(), tool_scopes=scopes, forbid=(), admitted=frozenset(), tools=pins)
+    codes = {tool: refused and refused.code for tool in scopes for refused in [grant.refuse_as_pinned(tool)]}
+
+    assert codes == {
+        "open": None,
+        "shut": AdmissionCode.SCOPE_NOT_LOCKED,
+        "unpinned": AdmissionCode.TOOL_CHANGED,
+    }
+
+
 def test_a_lock_without_pins_refuses_no_definition() -> None:
     grant = Grant(server="s", scopes=frozenset(), tool_scopes={"t": ()}, forbid=(), admitted=frozenset())
 
+    assert grant.refuse_as_pinned("t") is None
     assert grant.refuse("t", definition="any") is None
     assert grant.refuse_removed([]) == {}
