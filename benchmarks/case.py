@@ -239,7 +239,9 @@ def imported(bench: Bench) -> list[Result]:
     _, agents, _, by_hand, *_ = _inputs(10_000, 10)
     entries = json.loads(Path(by_hand).read_text(encoding="utf-8"))
     for entry in entries:
+        # As the importer writes it: started, not called, and without a limit that no catalogue states.
         del entry["endpoint"]
+        entry.pop("policy", None)
         package = f"@example/{entry['id']}@{entry['version']}"
         launch = {"command": "npx", "args": ["-y", package], "env": ["EXAMPLE_TOKEN"], "transport": "stdio"}
         entry |= {"launch": launch, "name": package, "description": "Does what its name says.", "source": "example"}
@@ -254,8 +256,10 @@ def imported(bench: Bench) -> list[Result]:
         name: bench.agent(f"imported-{name}", ["-a", agents, "-i", file, "-o", LOCK]) for name, file in files.items()
     }
     series = interleave(commands, bench.rounds(15, 7))
+    larger = written.stat().st_size / Path(by_hand).stat().st_size
+    note = f"the file is {larger:.1f} times as large"
     return [
-        _compared(f"10,000 entries {name} / by hand", (series[name], series["by hand"]), TIME, 1.3)
+        _compared(f"10,000 entries {name} / by hand", (series[name], series["by hand"]), TIME, None, note)
         for name in ("imported", "overlaid")
     ]
 
