@@ -189,6 +189,7 @@ def test_a_planted_link_is_not_followed(folder: Path, tmp_path: Path, run: Run) 
     assert not (tmp_path / "outside").exists()
 
 
+@pytest.mark.slow
 def test_a_person_at_a_terminal_is_asked_before_a_proposal_is_written(folder: Path) -> None:
     configure(folder, one=raw())
 

@@ -10,6 +10,9 @@ import pytest
 from tests.cli.conftest import on_terminal, script, server
 from tests.cli.tool_project import HEAD, ToolProject, tool_project
 
+# Each starts a program on a terminal of its own.
+pytestmark = pytest.mark.slow
+
 MAIN = "import sys; from agent_resolver.cli import main; sys.exit(main())"
 PROGRESS = "import agent_resolver.cli.progress as progress; progress._SECONDS_BETWEEN = 0.01"
 EAGER = f"{PROGRESS}; progress._SECONDS_BEFORE = 0; {MAIN}"
