@@ -496,3 +496,45 @@ def test_a_file_of_another_user_starts_nothing(folder: Path, configure: Write, r
 
     assert (refused.code != 0, "belongs to" in refused.stderr) == (True, True)
     assert not (folder / "pids").exists()
+
+
+@pytest.mark.parametrize("linked", ["agents.lock=", "mcp.index.json=", "mcp.tools.json={}"])
+def test_no_written_file_is_led_out_of_the_folder(folder: Path, configure: Write, run: Run, linked: str) -> None:
+    config = configure(one=raw())
+    before = config.read_bytes()
+    name, _, content = linked.partition("=")
+    victim = folder.parent / "victim"
+    victim.write_text(content)
+    (folder / name).symlink_to(victim)
+
+    refused = run("adopt", "--trust")
+
+    assert (refused.code, "a link leads out of the project" in refused.stderr) == (1, True), str(refused)
+    assert (victim.read_text(), config.read_bytes()) == (content, before)
+
+
+@pytest.mark.parametrize("existing", [None, "[]"])
+def test_an_index_that_is_written_meanwhile_is_not_lost(
+    folder: Path, configure: Write, run: Run, monkeypatch: pytest.MonkeyPatch, existing: str | None
+) -> None:
+    configure(one=raw())
+    index = folder / "mcp.index.json"
+    if existing is not None:
+        index.write_text(existing)
+    monkeypatch.setattr("agent_resolver.cli.adopt.execution.progress_line", lambda _: index.write_text("[ ]"))
+
+    refused = run("adopt", "--trust")
+
+    assert (refused.code, "mcp.index.json` has changed meanwhile" in refused.stderr) == (1, True), str(refused)
+    assert index.read_text() == "[ ]"
+    assert not (folder / "agents.lock").exists()
+
+
+def test_a_copy_that_is_there_already_becomes_private(folder: Path, configure: Write, run: Run) -> None:
+    copy = folder / ".mcp.json.before-agent-resolver"
+    copy.write_bytes(configure(one=raw()).read_bytes())
+    copy.chmod(0o666)
+
+    assert run("adopt", "--trust").code == 0
+
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600

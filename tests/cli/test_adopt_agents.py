@@ -1,6 +1,7 @@
 """Agent files move out of folders that a client loads whole into a served catalog."""
 
 import json
+import os
 import shlex
 import subprocess
 from pathlib import Path
@@ -139,3 +140,71 @@ def test_options_for_servers_have_no_place_beside_agents(folder: Path, run: Run)
     assert run("adopt", "--client", "vscode", "--agents").code == 2
     assert run("adopt", "--agents", "no-such-folder").code == 2
     assert (folder / ".claude" / "agents" / "reviewer.md").exists()
+
+
+@pytest.mark.parametrize("linked", ["agents", ".claude/agents"])
+def test_a_folder_that_is_a_link_leads_no_agent_out_of_the_project(
+    folder: Path, tmp_path: Path, run: Run, linked: str
+) -> None:
+    outside = tmp_path / "outside"
+    if linked == "agents":
+        outside.mkdir()
+    else:
+        (folder / ".claude").rename(outside)
+    (folder / linked.partition("/")[0]).symlink_to(outside)
+    before = contents(tmp_path)
+
+    refused = run("adopt", "--agents", linked if linked != "agents" else ".claude/agents")
+
+    assert (refused.code, "a link leads out of the project" in refused.stderr) == (1, True), str(refused)
+    assert contents(tmp_path) == before
+
+
+def test_a_text_behind_a_linked_folder_is_left_alone(folder: Path, tmp_path: Path, run: Run) -> None:
+    home = tmp_path / "home"
+    (folder / ".claude" / "agents").rename(folder / "mine")
+    (folder / ".claude").rmdir()
+    home.mkdir()
+    (home / "CLAUDE.md").write_text(CLAUDE)
+    (folder / ".claude").symlink_to(home)
+
+    assert run("adopt", "--agents", "mine").code == 0
+
+    assert contents(home) == {"CLAUDE.md": CLAUDE.encode()}
+
+
+@pytest.mark.parametrize("place", ["link", "above"])
+def test_settings_outside_of_the_folder_are_not_edited(folder: Path, tmp_path: Path, run: Run, place: str) -> None:
+    settings = tmp_path / ("agent.toml" if place == "above" else "victim.toml")
+    settings.write_text('[catalog]\nroots = ["shared"]\n')
+    if place == "link":
+        (folder / "agent.toml").symlink_to(settings)
+    before = contents(tmp_path)
+
+    refused = run("adopt", "--agents")
+
+    said = "a link leads out of the project" if place == "link" else "`../agent.toml` is not in this folder"
+    assert (refused.code, said in refused.stderr) == (1, True), str(refused)
+    assert contents(tmp_path) == before
+
+
+def test_every_rewritten_file_is_named(folder: Path, run: Run) -> None:
+    (folder / "agent.toml").write_text('[catalog]\nroots = ["shared"]\n')
+
+    moved = run("adopt", "--agents")
+
+    assert "✓ Changed agent.toml\n" in moved.stdout
+    assert "✓ Changed CLAUDE.md\n" in moved.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.parametrize("path", [".claude/agents/reviewer.md", ".claude/agents/team", "CLAUDE.md", "agents"])
+def test_files_of_another_user_are_not_taken_over(folder: Path, run: Run, path: str) -> None:
+    (folder / "agents").mkdir()
+    os.chown(folder / path, 12345, 12345)
+    before = contents(folder)
+
+    refused = run("adopt", "--agents")
+
+    assert (refused.code, "belongs to the user" in refused.stderr) == (1, True), str(refused)
+    assert contents(folder) == before

@@ -142,3 +142,17 @@ def test_a_lock_that_does_not_hold_has_no_bill(bom: Path, run: Run) -> None:
 
     assert ran.code == 1
     assert not (bom / "bom.json").exists()
+
+
+@pytest.mark.parametrize("name", ["bom.json", "below/bom.json"])
+def test_no_link_leads_a_bill_out_of_the_project(bom: Path, tmp_path: Path, run: Run, name: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    Path("bom.json").symlink_to(outside / "bom.json")
+    Path("below").symlink_to(outside)
+
+    refused = run("export", "--format", "cyclonedx", "-o", name)
+
+    assert (refused.code, "a link leads out of the project" in refused.stderr) == (1, True), str(refused)
+    assert list(outside.iterdir()) == []
+    assert run("export", "--format", "cyclonedx", "-o", str(outside / "bom.json")).code == 0

@@ -239,3 +239,19 @@ def test_imported_servers_resolve_once_the_overlay_states_their_facts(folder: Pa
 
     assert run("resolve").code == 0
     assert run("verify").code == 0
+
+
+@pytest.mark.parametrize("output", [(), ("-o", "mcp.index.json"), ("-o", "below/new.json")])
+def test_no_link_leads_the_index_out_of_the_project(
+    folder: Path, tmp_path: Path, run: Run, output: tuple[str, ...]
+) -> None:
+    (tmp_path / "outside").mkdir()
+    (folder / "mcp.index.json").symlink_to(tmp_path / "outside" / "new.json")
+    (folder / "below").symlink_to(tmp_path / "outside")
+
+    refused = run("index", "import", ".mcp.json", *output)
+
+    assert (refused.code, "a link leads out of the project" in refused.stderr) == (1, True), str(refused)
+    assert contents(tmp_path / "outside") == {}
+    named = str(tmp_path / "outside" / "named.json")
+    assert run("index", "import", ".mcp.json", "-o", named).code == 0

@@ -308,3 +308,18 @@ def test_a_terminal_shows_progress(place: Callable[..., Path]) -> None:
     shown = on_terminal("import sys; from agent_resolver.cli import main; sys.exit(main())", "index", "probe", "raw")
 
     assert "Asking servers: 0/1…" in shown
+
+
+@pytest.mark.parametrize("name", ["mcp.tools.json", "mcp.index.json"])
+def test_no_link_leads_pins_out_of_the_project(place: Callable[..., Path], run: Run, name: str) -> None:
+    project = place(bare())
+    victim = project.parent / "victim"
+    victim.write_bytes((project / name).read_bytes() if (project / name).exists() else b"{}")
+    (project / name).unlink(missing_ok=True)
+    (project / name).symlink_to(victim)
+    before = victim.read_bytes()
+
+    refused = run("index", "probe", "raw", "--trust")
+
+    assert (refused.code, "a link leads out of the project" in refused.stderr) == (1, True), str(refused)
+    assert victim.read_bytes() == before

@@ -366,3 +366,19 @@ def test_a_flush_that_fails_writes_nothing_and_says_which_file(tmp_path: Path) -
     with pytest.raises(UnwritableFile, match="/02` cannot be written"):
         write()
     assert names(tmp_path) == []
+
+
+def test_a_private_file_stays_private_while_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "private"
+    path.write_text("old")
+    path.chmod(0o600)
+    modes: list[int] = []
+
+    def pieces() -> Iterator[bytes]:
+        yield b"secret"
+        modes.extend(stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir())
+        yield b" and more"
+
+    assert write_atomic(str(path), pieces())
+
+    assert modes == [0o600, 0o600]

@@ -58,6 +58,8 @@ class Merging(Struct, frozen=True, kw_only=True):
     """The index that holds the servers of the configurations, not written yet."""
 
     content: bytes
+    before: bytes | None = None
+    """The index that is there; None if there is none."""
     wishes: tuple[Wish, ...] = ()
     """The servers to adopt, by id."""
     ids: Mapping[str, str] = {}
@@ -111,6 +113,7 @@ def merge_configs(configs: Sequence[ConfigFile], index_path: str) -> Merging:
     entries = with_own_categories(merged.entries, [wish.server_id for wish in wishes])
     return Merging(
         content=_index_content(raw, existing, entries),
+        before=raw,
         wishes=tuple(wishes),
         ids=merged.ids,
         added=merged.added,
@@ -323,5 +326,7 @@ def _backup(config: ConfigFile) -> FileChange:
         if before in {None, config.content}:
             shown = f"(a copy of {config.path})\n"
             old = "" if before is None else shown
-            return FileChange(path=path, before=before, after=config.content, shown=(old, shown), mode=mode)
+            return FileChange(
+                path=path, before=before, after=config.content, shown=(old, shown), mode=mode, is_private=True
+            )
     raise UnreadableFile(f"{config.path}{BACKUP_SUFFIX}", "is there too many times: move old copies away")

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from agent_resolver.catalog.mention_rewrite import LeftMention, Moved, Rewriting, moved_agents, rewrite_mentions
 from agent_resolver.exchange.client.entry import NAME
+from agent_resolver.exchange.jsonc_edit import CannotEdit
 from agent_resolver.exchange.toml_edit import with_toml_item
 from agent_resolver.project.adoption import BACKUP_SUFFIX
 from agent_resolver.project.agent_files import CATALOG_FOLDER, FoundAgent, SkippedFile
@@ -18,6 +19,7 @@ from agent_resolver.project.session import Session
 from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES
 from agent_resolver.storage.errors import FileError
 from agent_resolver.storage.file import read_bounded
+from agent_resolver.storage.ownership import is_below
 
 _TEXTS: Final = ("CLAUDE.md", "AGENTS.md", os.path.join(".claude", "CLAUDE.md"), "GEMINI.md")
 """Texts that clients give to a model, and that may mention agents."""
@@ -50,7 +52,7 @@ def plan_move(session: Session, agents: Sequence[FoundAgent], skipped: Sequence[
     """How these agent files move into `agents`.
 
     Raises:
-        CannotEdit: The folder cannot be added to `catalog.roots` of agent.toml.
+        CannotEdit: The folder cannot be added to `catalog.roots` of agent.toml, or that file is not in this folder.
     """
     moves = [_move_of(agent) for agent in agents]
     targets = [move.target for move in moves]
@@ -120,7 +122,10 @@ def _shell(*words: str) -> str:
 
 def _texts_here(moves: Sequence[Move]) -> list[str]:
     sources = {os.path.realpath(move.source) for move in moves}
-    return [path for path in _TEXTS if os.path.isfile(path) and os.path.realpath(path) not in sources]
+    here = os.path.realpath(".")
+    found = {path: os.path.realpath(path) for path in _TEXTS if os.path.isfile(path)}
+    # A text behind a linked folder belongs to another project, or to the user.
+    return [path for path, real in found.items() if real not in sources and is_below(real, here)]
 
 
 def _rewritten_text(path: str, moved: Moved) -> tuple[Rewriting, bytes] | None:
@@ -143,6 +148,8 @@ def _settings_change(session: Session) -> list[FileChange]:
     if wanted in known or (is_default and not configured):
         return []
     path = session.config_path or CONFIG_NAME
+    if not is_below(os.path.realpath(os.path.dirname(path)), os.path.realpath(".")):
+        raise CannotEdit(f"`{os.path.relpath(path)}` is not in this folder, and may be of other projects too")
     before = read_config(path, session.users) if session.config_path else None
     root = os.path.relpath(wanted, session.root).replace(os.sep, "/")
     text = with_toml_item((before or b"").decode(), "catalog", "roots", root)

@@ -10,6 +10,7 @@ from agent_resolver.schema.limit import MAX_DEFINITIONS_BYTES
 from agent_resolver.schema.lockfile import to_json
 from agent_resolver.storage.errors import FileError, OversizeFile
 from agent_resolver.storage.file import Batch, read_bounded
+from agent_resolver.storage.ownership import require_safe_target
 
 
 def definitions_path(index_path: str) -> str:
@@ -83,13 +84,22 @@ def pinned_files(
     return {path: definitions, index_path: index} if ordered else {index_path: index}
 
 
-def write_pins(index_path: str, index: bytes, changed: Mapping[str, Mapping[str, dict[str, Any]]]) -> list[str]:
+def write_pins(
+    index_path: str,
+    index: bytes,
+    changed: Mapping[str, Mapping[str, dict[str, Any]]],
+    *,
+    project: str,
+    users: frozenset[int],
+) -> list[str]:
     """Write the files of `pinned_files`, all or none; those that changed.
 
     Raises:
         InvalidDefinitions: The file that is there is not one of this kind.
-        FileError: A file cannot be read or written.
+        FileError: A file cannot be read or written, belongs to another user, or a link leads out of the project.
     """
     with Batch() as batch:
         contents = pinned_files(index_path, index, changed)
+        for path in contents:
+            require_safe_target(path, project, users, is_named=True)
         return [each for each, content in contents.items() if batch.write(each, [content])]

@@ -7,7 +7,8 @@ from typing import Literal
 from msgspec import Struct
 
 from agent_resolver.storage.errors import UnwritableFile
-from agent_resolver.storage.file import Batch
+from agent_resolver.storage.file import Batch, tighten
+from agent_resolver.storage.ownership import require_safe_target
 
 Action = Literal["create", "change", "remove", "keep"]
 
@@ -24,6 +25,8 @@ class FileChange(Struct, frozen=True, kw_only=True):
     """What a diff shows of both, where the content itself may hold secrets."""
     mode: int = 0o666
     """The mode of a new file, less what the user's mask takes away."""
+    is_private: bool = False
+    """True to take rights beyond the mode away from a file that is there already."""
 
     @property
     def action(self) -> Action:
@@ -51,14 +54,24 @@ def _text_of(content: bytes | None) -> str:
     return (content or b"").decode(errors="replace")
 
 
-def write_changes(changes: Sequence[FileChange]) -> None:
+def write_changes(changes: Sequence[FileChange], project: str, users: frozenset[int], *, is_named: bool) -> None:
     """Write every file, in order, each whole or not at all; a file is removed only when all others are written.
 
+    Args:
+        changes: The files.
+        project: The folder of the project. No link may lead out of it.
+        users: Those whose files may be changed.
+        is_named: True if the operator may have named files outside of the project.
+
     Raises:
+        ForeignFile: A file or its folder belongs to another user.
+        LinkedAway: A file is not in the project.
         UnwritableFile: The disk or its permissions do not allow it, or a new file would be behind a symbolic link.
             Then no file is removed.
     """
     for change in changes:
+        if change.action != "keep":
+            require_safe_target(change.path, project, users, is_named=is_named)
         if change.before is None and os.path.lexists(change.path):
             # A symbolic link that leads nowhere: to follow it would make a file wherever its author likes.
             raise UnwritableFile(change.path, "is there already, and is not a file")
@@ -69,3 +82,5 @@ def write_changes(changes: Sequence[FileChange]) -> None:
     for change in changes:
         if change.after is None:
             os.unlink(change.path)
+        elif change.is_private:
+            tighten(change.path, change.mode)

@@ -3,6 +3,7 @@ from agent_resolver.storage.errors import (
     FileError as FileError,
     ForeignFile as ForeignFile,
     LeaseLost as LeaseLost,
+    LinkedAway as LinkedAway,
     OversizeFile as OversizeFile,
     UnreadableFile as UnreadableFile,
     UnwritableFile as UnwritableFile,

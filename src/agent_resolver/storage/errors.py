@@ -3,6 +3,7 @@
 ResolverError
 ├── FileError
 │   ├── ForeignFile       belongs to another user, and would decide what runs
+│   ├── LinkedAway        is to be written, and a link leads out of the project
 │   ├── UnreadableFile    missing, not a regular file, or not permitted
 │   ├── OversizeFile      larger than its kind may be
 │   └── UnwritableFile    the target cannot be replaced
@@ -36,6 +37,16 @@ class ForeignFile(FileError):
         super().__init__(path, f"belongs to {_name_user(owner)}, and would decide what runs as you")
         self.owner = owner
         self.hint = "read it first; then copy it, so that it is yours, or change its owner with `chown`"
+
+
+class LinkedAway(FileError):
+    """The file is to be written, and a link leads out of the project."""
+
+    exit_code = 1
+    hint = "replace the link by the file itself, or name the file that it leads to"
+
+    def __init__(self, path: str, target: str) -> None:
+        super().__init__(path, f"is left as it is: a link leads out of the project, to `{target}`")
 
 
 class UnreadableFile(FileError):

@@ -107,7 +107,8 @@ class Batch:
             # Content that is at hand is compared before a temporary file is made; the rest, which may be long, after.
             if mode is not None and isinstance(content, list) and same_content(target, content):
                 return False
-            file = create_beside(target, new_mode)
+            # Never wider than in the end: what is private must not be readable while it is written.
+            file = create_beside(target, new_mode if mode is None else mode)
             try:
                 with file:
                     for piece in content:

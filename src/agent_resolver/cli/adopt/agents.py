@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
                 f"agent.toml cannot be edited: {error}", f"add `{CATALOG_FOLDER}` to `catalog.roots`"
             ) from None
     if not (options.dry_run or plan.taken):
-        write_changes(plan.changes)
+        write_changes(plan.changes, os.getcwd(), session.users, is_named=bool(options.agent_folders))
     if options.json:
         out_json(_move_document(options, plan))
     else:
@@ -65,6 +65,9 @@ def _print_plan(options: argparse.Namespace, plan: MovePlan) -> None:
         out(f"{'→' if options.dry_run else '✓'} {shown(move.source)} → {shown(move.target)}")
     if options.dry_run:
         print_changes(plan.changes, is_dry_run=True)
+    else:
+        moved = {path for move in plan.moves for path in (move.source, move.target)}
+        print_changes([change for change in plan.changes if change.path not in moved], is_dry_run=False)
     _print_mentions(plan)
     if not options.dry_run:
         err("To undo it:")

@@ -15,7 +15,6 @@ from agent_resolver.cli.progress import progress_line
 from agent_resolver.cli.resolved_at import resolved_at
 from agent_resolver.cli.tools.execution import end_on_sigterm
 from agent_resolver.exchange.client.known import CLIENTS
-from agent_resolver.exchange.client.settings_file import require_safe_target
 from agent_resolver.exchange.server_id import mapped_id
 from agent_resolver.project.adopted_config import ConfigFile, client_at, config_paths, missing_in, read_client_config
 from agent_resolver.project.adoption import (
@@ -26,14 +25,15 @@ from agent_resolver.project.adoption import (
     missing_tokens,
     plan_adoption,
     positions_to_probe,
+    read_or_none,
     require_adopting,
 )
 from agent_resolver.project.file_change import write_changes
 from agent_resolver.project.probe import Probed, probe_servers
 from agent_resolver.project.session import Session
-from agent_resolver.schema.limit import MAX_CLIENT_SETTINGS_BYTES
+from agent_resolver.schema.limit import MAX_CLIENT_SETTINGS_BYTES, MAX_INDEX_BYTES
 from agent_resolver.storage.file import read_bounded
-from agent_resolver.storage.ownership import believed_users
+from agent_resolver.storage.ownership import believed_users, require_safe_target
 
 
 def run(options: argparse.Namespace) -> int:
@@ -53,8 +53,8 @@ def run(options: argparse.Namespace) -> int:
             return 128 + signal.SIGTERM
         Artifact(session.lock_path, list, is_lock=True).refuse_foreign(allows_conflict=True)
     if not (options.dry_run or adoption.missing):
-        _refuse_changed(adopted)
-        write_changes(adoption.changes)
+        _refuse_changed(adopted, merging)
+        write_changes(adoption.changes, os.getcwd(), session.users, is_named=True)
     print_adoption(options, configs, adoption)
     return 1 if adoption.missing else 0
 
@@ -125,8 +125,10 @@ def _ask_servers(
         progress_line("")
 
 
-def _refuse_changed(configs: Sequence[ConfigFile]) -> None:
+def _refuse_changed(configs: Sequence[ConfigFile], merging: Merging) -> None:
     """Servers may take minutes to answer: what a person wrote meanwhile must not be lost."""
+    if read_or_none(INDEX, MAX_INDEX_BYTES) != merging.before:
+        raise Refusal(f"`{INDEX}` has changed meanwhile", "run the command again")
     for config in configs:
         if read_bounded(config.path, MAX_CLIENT_SETTINGS_BYTES) != config.content:
             raise Refusal(f"`{config.path}` has changed meanwhile", "run the command again")

@@ -3,9 +3,10 @@
 import argparse
 import os
 
+from agent_resolver.cli.client_command import project_folder
 from agent_resolver.cli.output import out, out_json, out_text
 from agent_resolver.storage.file import write_atomic
-from agent_resolver.storage.ownership import believed_users, require_own
+from agent_resolver.storage.ownership import believed_users, refuse_link_away, require_own
 
 
 def print_or_write(options: argparse.Namespace, text: str) -> None:
@@ -13,6 +14,7 @@ def print_or_write(options: argparse.Namespace, text: str) -> None:
     if not options.output:
         out_text(text)
         return
+    refuse_link_away(options.output, project_folder(), is_named=True)
     require_own(options.output, believed_users(os.environ))
     is_changed = write_atomic(options.output, [text.encode()])
     if options.json:

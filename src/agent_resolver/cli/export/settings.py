@@ -19,9 +19,10 @@ from agent_resolver.exchange.client.direct import Direct, Loss, direct_entries, 
 from agent_resolver.exchange.client.entry import NAME, Client, ClientEntry, client_name, filled_in
 from agent_resolver.exchange.client.known import CLIENTS
 from agent_resolver.exchange.client.settings import read_entries, write_entries
-from agent_resolver.exchange.client.settings_file import read_settings, require_safe_target, write_settings
+from agent_resolver.exchange.client.settings_file import read_settings, write_settings
 from agent_resolver.project.config import variables_of
 from agent_resolver.project.errors import UntrustedFolder
+from agent_resolver.storage.ownership import require_safe_target
 
 if TYPE_CHECKING:
     from agent_resolver.project.session import Session

@@ -1,8 +1,10 @@
 """`agent index import`: entries for an index from catalogues and client configurations."""
 
 import argparse
+import os
 from typing import TYPE_CHECKING, Final
 
+from agent_resolver.cli.client_command import project_folder
 from agent_resolver.cli.errors import InvalidFile, InvalidFiles, Refusal
 from agent_resolver.cli.input import INDEX, INDEX_LABEL, read_index_bytes
 from agent_resolver.cli.option import Commands, add_command, add_json, output_path
@@ -14,6 +16,7 @@ from agent_resolver.schema.issue import IssueCode
 from agent_resolver.schema.lockfile import to_json
 from agent_resolver.storage.errors import UnreadableFile
 from agent_resolver.storage.file import write_atomic
+from agent_resolver.storage.ownership import believed_users, refuse_link_away, require_own
 
 if TYPE_CHECKING:
     from agent_resolver.exchange.merge import Merged
@@ -104,6 +107,8 @@ def _write_index(options: argparse.Namespace, raw: bytes | None, existing: Index
     parse_index(content)  # What is written can be read: a fault in an importer stops here.
     if options.dry_run:
         return "would-write"
+    refuse_link_away(options.output, project_folder(), is_named=True)
+    require_own(options.output, believed_users(os.environ))
     write_atomic(options.output, [content])
     return "written"
 

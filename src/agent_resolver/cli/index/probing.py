@@ -76,7 +76,7 @@ def _write(session: "Session", pinned: Pinned) -> list[str]:
     # Servers may take minutes to answer: what a person wrote meanwhile must not be lost.
     if read_bounded(session.index_path, MAX_INDEX_BYTES) != session.index_content:
         raise Refusal(f"`{session.index_path}` has changed meanwhile", "run the command again")
-    return write_pins(session.index_path, pinned.index, pinned.definitions)
+    return write_pins(session.index_path, pinned.index, pinned.definitions, project=session.root, users=session.users)
 
 
 def _is_settled(options: argparse.Namespace) -> Callable[[Probed], bool]:

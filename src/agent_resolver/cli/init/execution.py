@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
         _print_lines(proposal)
     is_written = bool(proposal.changes) and not options.dry_run and _is_agreed(options, proposal)
     if is_written:
-        write_changes(proposal.changes)
+        write_changes(proposal.changes, os.getcwd(), believed_users(os.environ), is_named=True)
     if options.json:
         out_json(_proposal_document(options, proposal, is_written=is_written))
     else:

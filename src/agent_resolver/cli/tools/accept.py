@@ -168,7 +168,7 @@ def _write_changes(session: "Session", changes: Sequence[Change]) -> list[str]:
         edited[position] = with_pins(documents[position], found, confirmed)
         remaining = {tool: text for tool, text in kept.get(str(server), {}).items() if tool not in found}
         texts[str(server)] = {**remaining, **{tool: text for tool, text in found.items() if text is not None}}
-    return write_pins(session.index_path, with_entries(raw, edited), texts)
+    return write_pins(session.index_path, with_entries(raw, edited), texts, project=session.root, users=session.users)
 
 
 def _record(changes: Sequence[Change]) -> dict[str, object]:
