@@ -96,6 +96,10 @@ def _read_program(words: tuple[str, ...]) -> PackageCommand | None:
         return _read_deno(words)
     if program == "go":
         return _read_go(words)
+    if program == "dnx":
+        return _read_dnx(words)
+    if program in _CREATING and any(word in {"create", "init"} for word in _first_argument(words)):
+        return PackageCommand(words=words, unclear=words[0])
     for runner in _RUNNERS.get(program, ()):
         found = _read_with(runner, words)
         if found is not None:
@@ -149,8 +153,10 @@ def _take_options(runner: _Runner, words: Sequence[str], here: int, specs: list[
         name, equals, value = word.partition("=")
         here += 1
         if name in runner.takes_value:
+            if not equals and here >= len(words):
+                return here, word
             place, prefix = (here - 1, f"{name}=") if equals else (here, "")
-            text = value if equals else "".join(words[here : here + 1])
+            text = value if equals else words[here]
             here += 0 if equals else 1
             if name not in runner.valued:
                 is_main = name in runner.naming
@@ -200,6 +206,19 @@ def _read_go(words: tuple[str, ...]) -> PackageCommand | None:
     floating = (word for word in words[2:] if "@" in word and not _GO_MODULE.fullmatch(word))
     unclear = next(floating, "")
     return PackageCommand(words=words, unclear=unclear) if unclear and words[1] == "run" else None
+
+
+def _read_dnx(words: tuple[str, ...]) -> PackageCommand | None:
+    """A package of NuGet, such as `Acme.Server@1.2.3`; none of the kinds that are known here."""
+    is_pinned = any(map(_NUGET_PACKAGE.fullmatch, _first_argument(words)))
+    own = takewhile(lambda word: word != "--", words)
+    unknown = next((word for word in own if word.startswith("-") and word not in {"--yes", "-y"}), "")
+    return None if is_pinned and not unknown else PackageCommand(words=words, unclear=unknown or words[0])
+
+
+def _first_argument(words: Sequence[str]) -> Sequence[str]:
+    """The first word behind the command that is no option; nothing if there is none."""
+    return [word for word in words[1:] if not word.startswith("-")][:1]
 
 
 def _program(command: str) -> str:
@@ -285,8 +304,10 @@ def _inside_shell(words: tuple[str, ...]) -> tuple[str, ...] | None:
     options = (place for place, word in enumerate(words) if _SCRIPT.fullmatch(word))
     place = next(options, len(words))
     script = "".join(words[place + 1 : place + 2])
-    if script[:1] in {"-", "+"} or any(word.startswith("--") and "command=" in word for word in words):
-        raise _NotUnderstoodError(script or words[0])
+    # `-o` takes a word of its own, before the script.
+    is_odd = script[:1] in {"-", "+"} or _WITH_SETTING.fullmatch("".join(words[place : place + 1]))
+    if is_odd or any(map(_SCRIPT_WITHIN.match, words)):
+        raise _NotUnderstoodError(words[0])
     return _command_of_script(script)
 
 
@@ -429,7 +450,9 @@ _RUNNERS: Final[Mapping[str, tuple[_Runner, ...]]] = {
     "nerdctl": _CONTAINERS,
 }
 """The ways of each program to run a package."""
-_FETCHING: Final = frozenset({*_RUNNERS, "deno", "go"})
+_FETCHING: Final = frozenset({*_RUNNERS, "deno", "dnx", "go"})
+_CREATING: Final = frozenset({"bun", "npm", "pnpm", "yarn"})
+"""Programs whose `create` fetches a package and runs it."""
 _NAMES: Final = (_FETCHING - {"go"}) | {"corepack", "npm-cli.js", "npx-cli.js"}
 """What is not to be found among the arguments of another program; `go` is too common a word."""
 _POWERSHELLS: Final = frozenset({"powershell", "pwsh"})
@@ -440,7 +463,9 @@ _WRAPPERS: Final = _options(
     "strace sudo taskset time timeout unbuffer unshare winpty wsl xargs"
 )
 """Programs whose arguments are the command line of another one, after options of their own."""
-_SCRIPT: Final = re.compile("-[a-z]*c[a-z]*|--command", re.IGNORECASE)
+_SCRIPT: Final = re.compile("-[a-z]*c[a-z]*|--[a-z-]*commands?", re.IGNORECASE)
+_SCRIPT_WITHIN: Final = re.compile("--[a-z-]*commands?=")
+_WITH_SETTING: Final = re.compile("-[a-z]*o[a-z]*", re.IGNORECASE)
 _SEPARATOR: Final = re.compile(r"""[\s;|&()<>{}"'`$=]+""")
 _EXPANSION: Final = re.compile(r"[$`\n\r{}*?\[\]]|(?:^|\s)[=#]")
 """What a shell replaces by other words, or what begins a comment or another command."""
@@ -459,6 +484,7 @@ _BUILTINS: Final = _options(
 _PYTHON: Final = re.compile(r"(?:python|pypy)[\d.]*w?|pyw?", re.ASCII)
 _PYTHON_MODULE: Final = re.compile("-[A-Za-z]*m(?:pipx|uv)")
 _GO_MODULE: Final = re.compile(r"[^@]+@v\d+\.\d+\.\d+(?:[-+][\w.+-]+)?", re.ASCII)
+_NUGET_PACKAGE: Final = re.compile(r"[^@]+@\d+(?:\.\d+){1,3}(?:[-+][\w.+-]+)?", re.ASCII)
 _CMD_SPECIAL: Final = frozenset("&|<>^%")
 _CMD_SWITCH: Final = re.compile("(?:/[a-z](?::on|:off)?)+", re.IGNORECASE)
 _PUNCTUATION: Final = frozenset("();<>|&")
