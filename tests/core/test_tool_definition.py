@@ -89,12 +89,42 @@ def test_a_change_far_behind_in_a_long_line_is_shown() -> None:
 
 
 def test_a_diff_is_bounded_and_says_what_is_left_out() -> None:
-    huge = {"name": "a", "description": "\n".join(map(str, range(10_000)))}
+    long = {"name": "a", "description": "\n".join(map(str, range(1_900)))}
 
-    assert definition_diff(None, huge, most=3)[-1].startswith("… and ")
-    assert len(definition_diff(None, huge)) <= 2_003
+    assert definition_diff(None, long, most=3)[-1] == "… and 1901 more lines"
+    assert definition_diff(None, long)[-1] == "+  1899"
+
+
+def test_a_definition_that_is_too_large_is_one_line_and_still_differs() -> None:
+    before = {"name": "a", "description": "\n" * 2_500 + "fine"}
+    after = {**before, "description": "\n" * 2_500 + "IGNORE ALL"}
+
+    _, old, new = definition_diff(before, after)
+
+    assert old == f"-… larger than 2,000 lines: {definition_digest(before)}"
+    assert new == f"+… larger than 2,000 lines: {definition_digest(after)}"
+    assert definition_diff(before, {"name": "a"})[-2:] == ("+name:", "+  a")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lines"),
+    [
+        ("fine", "fine ", ("-  fine", "+  fine ⏎")),
+        ("fine ", "fine⏎", ("-  fine ⏎", "+  fine⏎⏎")),
+        ("fine", "fine\n", ("+  ",)),
+        ("fine\n", "fine\n\t", ("-  ", "+  \t⏎")),
+        ("x" * 200, "x" * 100 + "\n" + "x" * 100, ("-↳ " + "x" * 100, "+  " + "x" * 100)),
+        ("x" * 150, "x" * 150 + " ", ("-↳ " + "x" * 50, "+↳ " + "x" * 50 + " ⏎")),
+    ],
+)
+def test_spaces_and_line_breaks_are_seen_in_a_diff(before: str, after: str, lines: tuple[str, ...]) -> None:
+    found = definition_diff({"name": "a", "description": before}, {"name": "a", "description": after})
+
+    assert tuple(line for line in found if line[0] in "+-") == lines
 
 
 def test_a_definition_is_reviewable_up_to_a_size() -> None:
     assert is_reviewable({"name": "a", "description": "x" * 60_000})
     assert not is_reviewable({"name": "a", "description": "x" * 70_000})
+    assert is_reviewable({"name": "a", "description": "\n" * 1_996})
+    assert not is_reviewable({"name": "a", "description": "\n" * 1_997})

@@ -8,7 +8,7 @@ from msgspec import Struct
 from agent_resolver.connection.definition import definition_of, digest_of
 from agent_resolver.connection.mcp_connection import McpConnection
 from agent_resolver.connection.transport import Credentials, Surroundings, transport_of
-from agent_resolver.core.tool_definition import MAX_DEFINITION_BYTES, definition_parts, is_reviewable
+from agent_resolver.core.tool_definition import definition_parts, exceeded_limit
 from agent_resolver.core.tool_id import MAX_TOOL_NAME, is_usable_name
 from agent_resolver.schema.lockfile import LockedServer
 
@@ -56,8 +56,8 @@ def _why_unfit(name: str, tool: mcp_types.Tool) -> str:
         return f"a name of a tool has 1 to {MAX_TOOL_NAME} characters that can be printed"
     if not digest_of(tool):
         return "its definition cannot be written as JSON"
-    if not is_reviewable(definition_of(tool)):
-        return f"its definition is larger than {MAX_DEFINITION_BYTES:,} bytes, more than a person can review"
+    if limit := exceeded_limit(definition_of(tool)):
+        return f"its definition is larger than {limit}, more than a person can review"
     return ""
 
 

@@ -198,11 +198,13 @@ from agent_resolver.core.star_match import (
 from agent_resolver.core.suggested_edit import apply_edits as apply_edits, edited as edited
 from agent_resolver.core.tool_definition import (
     MAX_DEFINITION_BYTES as MAX_DEFINITION_BYTES,
+    MAX_DEFINITION_LINES as MAX_DEFINITION_LINES,
     DefinitionChange as DefinitionChange,
     definition_changes as definition_changes,
     definition_diff as definition_diff,
     definition_digest as definition_digest,
     definition_parts as definition_parts,
+    exceeded_limit as exceeded_limit,
     is_reviewable as is_reviewable,
 )
 from agent_resolver.core.tool_id import (

@@ -1,12 +1,15 @@
 """Commands that fetch a package and run it: which words of their command lines name packages.
 
 Only options that are listed here are understood. Any other one may or may not take the next word as its value, so what
-follows it cannot be told, and the command line counts as unclear.
+follows it cannot be told, and the command line counts as unclear. Options that name another registry are not listed: a
+version there may be anything. So is every script that is more than one plain command, and every command line that names
+a program that fetches in another place than that of the command.
 """
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import takewhile, zip_longest
 from typing import Final, Literal
 
 from msgspec import Struct, structs
@@ -58,25 +61,61 @@ class _Runner(Struct, frozen=True, kw_only=True):
         return self.naming | self.adding | self.valued
 
 
+class _NotUnderstoodError(Exception):
+    """A word, or a script, behind which a package may be fetched that cannot be told."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text if len(text) <= _MOST_QUOTED else f"{text[:_MOST_QUOTED]}…")
+
+
 def read_command(launch: Launch) -> PackageCommand | None:
     """The packages that a launch record fetches; None for a command that fetches none."""
     words: tuple[str, ...] = (launch.command, *launch.args)
-    for _ in range(_MOST_WRAPPERS):
-        inner = _inside_wrapper(words)
-        if inner is None:
-            return _read_words(words)
-        words = inner
+    try:
+        for _ in range(_MOST_WRAPPERS):
+            inner = _inside_wrapper(words)
+            if inner is None:
+                return _read_words(words)
+            words = inner
+    except _NotUnderstoodError as problem:
+        return PackageCommand(words=words, unclear=str(problem))
     return PackageCommand(words=words, unclear=words[0])
 
 
 def _read_words(words: tuple[str, ...]) -> PackageCommand | None:
-    if _program(words[0]) == "deno":
+    found = _read_program(words)
+    if found is None or not found.unclear:
+        places = {spec.position for spec in found.specs} if found else set()
+        _require_plain([word for place, word in enumerate(words) if place and place not in places])
+    return found
+
+
+def _read_program(words: tuple[str, ...]) -> PackageCommand | None:
+    program = _program(words[0])
+    if program == "deno":
         return _read_deno(words)
-    for runner in _RUNNERS.get(_program(words[0]), ()):
+    if program == "go":
+        return _read_go(words)
+    if program == "dnx":
+        return _read_dnx(words)
+    if program in _CREATING and any(word in {"create", "init"} for word in _first_argument(words)):
+        return PackageCommand(words=words, unclear=words[0])
+    for runner in _RUNNERS.get(program, ()):
         found = _read_with(runner, words)
         if found is not None:
             return found
     return None
+
+
+def _require_plain(words: Sequence[str]) -> None:
+    """Stop at a word that names a program that fetches, and was not read as the command: it may be run all the same."""
+    for word, following in zip_longest(words, words[1:], fillvalue=""):
+        if _program(word) in _SHELLS and _SCRIPT.fullmatch(following):
+            raise _NotUnderstoodError(word)
+        # In `--runtime=docker`, the name is the value of an option; in `--run=npx -y pkg`, it is a command line.
+        for part in _SEPARATOR.split(word) if _SEPARATOR.search(word.replace("=", "")) else (word,):
+            if _program(part).partition("@")[0] in _NAMES:
+                raise _NotUnderstoodError(part)
 
 
 def _read_with(runner: _Runner, words: tuple[str, ...]) -> PackageCommand | None:
@@ -98,6 +137,10 @@ def _read_with(runner: _Runner, words: tuple[str, ...]) -> PackageCommand | None
         if here >= len(words):
             return PackageCommand(words=words, unclear=words[0])
         specs.insert(0, Spec(ecosystem=runner.ecosystem, text=words[here], position=here))
+    elif not runner.runs_word and "://" in "".join(words[here : here + 1]):
+        specs.insert(0, Spec(ecosystem=runner.ecosystem, text=words[here], position=here))
+    if _program(words[0]) == "npm" and (late := _late_option(words[here:])):
+        return PackageCommand(words=words, unclear=late)
     return PackageCommand(words=words, specs=tuple(specs)) if specs else None
 
 
@@ -110,8 +153,10 @@ def _take_options(runner: _Runner, words: Sequence[str], here: int, specs: list[
         name, equals, value = word.partition("=")
         here += 1
         if name in runner.takes_value:
+            if not equals and here >= len(words):
+                return here, word
             place, prefix = (here - 1, f"{name}=") if equals else (here, "")
-            text = value if equals else "".join(words[here : here + 1])
+            text = value if equals else words[here]
             here += 0 if equals else 1
             if name not in runner.valued:
                 is_main = name in runner.naming
@@ -138,13 +183,42 @@ def _words_of_cluster(runner: _Runner, word: str) -> int | None:
     return 0
 
 
+def _late_option(words: Sequence[str]) -> str:
+    """An option behind the package: unlike `npx`, `npm exec` reads these as its own, up to `--`."""
+    own = takewhile(lambda word: word != "--", words)
+    return next((word for word in own if word.startswith("-")), "")
+
+
 def _read_deno(words: tuple[str, ...]) -> PackageCommand | None:
     """What Deno runs of npm says so: `npm:name@version`."""
     for position, word in enumerate(words):
-        if word.startswith("npm:"):
-            spec = Spec(ecosystem="npm", text=word.removeprefix("npm:"), position=position, prefix="npm:")
+        if word.startswith("jsr:"):
+            return PackageCommand(words=words, unclear=word)
+        if word.startswith(("npm:", "http:", "https:")):
+            prefix = "npm:" if word.startswith("npm:") else ""
+            spec = Spec(ecosystem="npm", text=word.removeprefix("npm:"), position=position, prefix=prefix)
             return PackageCommand(words=words, specs=(spec,))
     return None
+
+
+def _read_go(words: tuple[str, ...]) -> PackageCommand | None:
+    """A module that Go fetches is named with its version, such as `example.com/server@v1.2.3`."""
+    floating = (word for word in words[2:] if "@" in word and not _GO_MODULE.fullmatch(word))
+    unclear = next(floating, "")
+    return PackageCommand(words=words, unclear=unclear) if unclear and words[1] == "run" else None
+
+
+def _read_dnx(words: tuple[str, ...]) -> PackageCommand | None:
+    """A package of NuGet, such as `Acme.Server@1.2.3`; none of the kinds that are known here."""
+    is_pinned = any(map(_NUGET_PACKAGE.fullmatch, _first_argument(words)))
+    own = takewhile(lambda word: word != "--", words)
+    unknown = next((word for word in own if word.startswith("-") and word not in {"--yes", "-y"}), "")
+    return None if is_pinned and not unknown else PackageCommand(words=words, unclear=unknown or words[0])
+
+
+def _first_argument(words: Sequence[str]) -> Sequence[str]:
+    """The first word behind the command that is no option; nothing if there is none."""
+    return [word for word in words[1:] if not word.startswith("-")][:1]
 
 
 def _program(command: str) -> str:
@@ -162,45 +236,105 @@ def _inside_wrapper(words: tuple[str, ...]) -> tuple[str, ...] | None:
     program = _program(words[0])
     if program in _FETCHING:
         return None
+    if program in _POWERSHELLS:
+        return _inside_powershell(words)
     if program in _SHELLS:
-        return _first_fetching(_script_of(words))
+        return _inside_shell(words)
+    if _PYTHON.fullmatch(program):
+        return _inside_python(words)
     if program == "cmd":
-        words = tuple(" ".join(words).split())
-    rest = words[words.index("--") :] if "--" in words else ()
-    candidates = words if program in _WRAPPERS else rest[:2]
-    places = (place for place, word in enumerate(candidates) if _program(word) in _FETCHING | _SHELLS)
-    first = next(places, None)
-    if first is None:
+        words = _words_of_cmd(words)
+    is_wrapper = program in _WRAPPERS
+    start = 1 if is_wrapper else _place_of(words, "--")
+    candidates = words[start:] if is_wrapper else words[start : start + 2]
+    places = (place for place, word in enumerate(candidates, start) if _program(word) in _FETCHING | _SHELLS)
+    first = next(places, len(words))
+    if program == "env":
+        _require_none(_SPLITTING, words[1:first])
+    if first == len(words):
         return None
-    return (words if program in _WRAPPERS else rest)[first:]
+    _require_none(_OTHER_SOURCE, words[1:first])
+    _require_plain(words[1:first])
+    return words[first:]
 
 
-def _script_of(words: tuple[str, ...]) -> str:
-    """What a shell is given to run; empty where it runs a file."""
+def _place_of(words: Sequence[str], word: str) -> int:
+    return words.index(word) if word in words else len(words)
+
+
+def _require_none(pattern: re.Pattern[str], words: Sequence[str]) -> None:
+    for word in filter(pattern.match, words):
+        raise _NotUnderstoodError(word)
+
+
+def _inside_python(words: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The command line behind `python -m`, if it is that of a program that fetches."""
+    for place, word in enumerate(words[1:], 2):
+        if _PYTHON_MODULE.fullmatch(word):
+            raise _NotUnderstoodError(word)
+        if word == "-m" and words[place : place + 1] and words[place] in _FETCHING:
+            return words[place:]
+    return None
+
+
+def _words_of_cmd(words: tuple[str, ...]) -> tuple[str, ...]:
+    line = " ".join(words)
+    found = tuple(line.split())
+    switches = takewhile(lambda word: word.startswith("/"), found[1:])
+    if set(line) & _CMD_SPECIAL or not all(map(_CMD_SWITCH.fullmatch, switches)):
+        raise _NotUnderstoodError(line)
+    return found
+
+
+def _inside_powershell(words: tuple[str, ...]) -> tuple[str, ...] | None:
+    for place, word in enumerate(words[1:], 2):
+        option = word.lower()
+        if len(option) > 1 and "-command".startswith(option):
+            return _command_of_script(" ".join(words[place:]))
+        if len(option) > 1 and "-file".startswith(option):
+            return None
+        if option.endswith(".ps1"):
+            return None
+    # All else is run as a script, or is one in another encoding.
+    raise _NotUnderstoodError(words[-1])
+
+
+def _inside_shell(words: tuple[str, ...]) -> tuple[str, ...] | None:
+    """What a shell is given to run; None where it runs a file."""
     options = (place for place, word in enumerate(words) if _SCRIPT.fullmatch(word))
     place = next(options, len(words))
-    return "".join(words[place + 1 : place + 2])
+    script = "".join(words[place + 1 : place + 2])
+    # `-o` takes a word of its own, before the script.
+    is_odd = script[:1] in {"-", "+"} or _WITH_SETTING.fullmatch("".join(words[place : place + 1]))
+    if is_odd or any(map(_SCRIPT_WITHIN.match, words)):
+        raise _NotUnderstoodError(words[0])
+    return _command_of_script(script)
 
 
-def _first_fetching(script: str) -> tuple[str, ...] | None:
-    """The first command of a shell script that may fetch a package."""
-    try:
-        commands = list(_commands_in(script))
-    except ValueError:  # A quotation mark is not closed.
-        return None
-    return next((command for command in commands if _program(command[0]) in _FETCHING | _SHELLS | _WRAPPERS), None)
+def _command_of_script(script: str) -> tuple[str, ...] | None:
+    """The one plain command that a script of a shell is; whatever else a shell can do may run anything.
 
-
-def _commands_in(script: str) -> Iterator[tuple[str, ...]]:
+    Raises:
+        _NotUnderstoodError: It is something else.
+    """
     lexer = shlex.shlex(script, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
-    command: list[str] = []
-    for word in (*lexer, ";"):
-        if not set(word) <= _PUNCTUATION:
-            command.append(word)
-        elif command:
-            yield tuple(command[1:] if command[0] == "exec" and len(command) > 1 else command)
-            command = []
+    lexer.commenters = ""
+    try:
+        words = list(lexer)
+    except ValueError:  # A quotation mark is not closed.
+        raise _NotUnderstoodError(script) from None
+    if words[:1] == ["cd"] and words[2:3] == ["&&"]:
+        words = words[3:]
+    is_plain = not _EXPANSION.search(script) and not any(word and set(word) <= _PUNCTUATION for word in words)
+    settings = list(takewhile(_ASSIGNMENT.match, words))
+    _require_none(_OTHER_SOURCE, settings)
+    words = words[len(settings) :]
+    while words[1:] and words[0] in {"command", "exec"}:
+        words = words[1:]
+    if not is_plain or (words and words[0].lower() in _BUILTINS):
+        raise _NotUnderstoodError(script)
+    return tuple(words) or None
 
 
 def _options(text: str) -> frozenset[str]:
@@ -210,9 +344,7 @@ def _options(text: str) -> frozenset[str]:
 _NPX: Final = _Runner(
     ecosystem="npm",
     naming=_options("-p --package"),
-    valued=_options(
-        "--cache --loglevel --node-options --prefix --registry --script-shell --shell --userconfig --workspace -w"
-    ),
+    valued=_options("--cache --loglevel --node-options --prefix --script-shell --shell --workspace -w"),
     flags=_options(
         "--bun --ignore-existing --ignore-scripts --no --no-install --offline --prefer-offline --prefer-online --quiet "
         "--silent --verbose --workspaces --yes -q -s -y"
@@ -222,7 +354,7 @@ _PNPM: Final = _Runner(
     ecosystem="npm",
     subcommands=("dlx",),
     naming=_options("--package"),
-    valued=_options("--allow-build --dir --loglevel --registry --reporter -C"),
+    valued=_options("--allow-build --dir --loglevel --reporter -C"),
     flags=_options("--shell-mode --silent -c -s"),
 )
 _YARN: Final = _Runner(
@@ -237,11 +369,10 @@ _UVX: Final = _Runner(
     naming=_options("--from"),
     adding=_options("--with -w"),
     valued=_options(
-        "--allow-insecure-host --build-constraints --cache-dir --color --config-file --config-setting --constraints "
-        "--default-index --directory --env-file --exclude-newer --extra-index-url --find-links --index "
-        "--index-strategy --index-url --keyring-provider --link-mode --overrides --prerelease --project --python "
+        "--build-constraints --cache-dir --color --config-setting --constraints --directory --env-file "
+        "--exclude-newer --keyring-provider --link-mode --overrides --prerelease --project --python "
         "--python-platform --refresh-package --reinstall-package --resolution --upgrade-package "
-        "--with-editable --with-requirements -C -P -b -c -f -i -p"
+        "--with-editable -C -P -b -c -p"
     ),
     flags=_options(
         "--compile-bytecode --isolated --managed-python --native-tls --no-binary --no-build --no-cache --no-config "
@@ -266,7 +397,7 @@ _PIPX: Final = _Runner(
     subcommands=("run",),
     naming=_options("--spec"),
     adding=_options("--with"),
-    valued=_options("--index-url --pip-args --python -i"),
+    valued=_options("--python"),
     flags=_options(
         "--fetch-missing-python --no-cache --path --pypackages --quiet --system-site-packages --verbose -q -v"
     ),
@@ -319,10 +450,43 @@ _RUNNERS: Final[Mapping[str, tuple[_Runner, ...]]] = {
     "nerdctl": _CONTAINERS,
 }
 """The ways of each program to run a package."""
-_FETCHING: Final = frozenset({*_RUNNERS, "deno"})
-_SHELLS: Final = frozenset({"ash", "bash", "dash", "fish", "powershell", "pwsh", "sh", "zsh"})
-_WRAPPERS: Final = frozenset({"cmd", "doas", "env", "nice", "stdbuf", "sudo", "timeout"})
+_FETCHING: Final = frozenset({*_RUNNERS, "deno", "dnx", "go"})
+_CREATING: Final = frozenset({"bun", "npm", "pnpm", "yarn"})
+"""Programs whose `create` fetches a package and runs it."""
+_NAMES: Final = (_FETCHING - {"go"}) | {"corepack", "npm-cli.js", "npx-cli.js"}
+"""What is not to be found among the arguments of another program; `go` is too common a word."""
+_POWERSHELLS: Final = frozenset({"powershell", "pwsh"})
+_SHELLS: Final = _POWERSHELLS | _options("ash bash csh dash fish flock ksh mksh nu runuser script sh su tcsh zsh")
+"""Shells, and programs that give a script to one, behind `-c` as well."""
+_WRAPPERS: Final = _options(
+    "busybox caffeinate chroot chrt cmd corepack cross-env doas dotenv env gtimeout ionice nice nohup setsid stdbuf "
+    "strace sudo taskset time timeout unbuffer unshare winpty wsl xargs"
+)
 """Programs whose arguments are the command line of another one, after options of their own."""
-_SCRIPT: Final = re.compile("-[a-z]*c|-command", re.IGNORECASE)
+_SCRIPT: Final = re.compile("-[a-z]*c[a-z]*|--[a-z-]*commands?", re.IGNORECASE)
+_SCRIPT_WITHIN: Final = re.compile("--[a-z-]*commands?=")
+_WITH_SETTING: Final = re.compile("-[a-z]*o[a-z]*", re.IGNORECASE)
+_SEPARATOR: Final = re.compile(r"""[\s;|&()<>{}"'`$=]+""")
+_EXPANSION: Final = re.compile(r"[$`\n\r{}*?\[\]]|(?:^|\s)[=#]")
+"""What a shell replaces by other words, or what begins a comment or another command."""
+_ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
+_OTHER_SOURCE: Final = re.compile(
+    r"(?:bun|npm|pip|pipx|pnpm|uv|yarn)_\w*(?:registry|index|config_file|userconfig|find_links|server)\w*=",
+    re.IGNORECASE | re.ASCII,
+)
+"""A variable that says where packages come from, such as `npm_config_registry`."""
+_SPLITTING: Final = re.compile("-[a-z0]*S|--s")
+"""The option of `env` that holds a whole command line."""
+_BUILTINS: Final = _options(
+    "! . alias and begin bind builtin case coproc do enable eval for function if iex invoke-expression noglob not or "
+    "repeat select source start-process then trap until while [["
+)
+_PYTHON: Final = re.compile(r"(?:python|pypy)[\d.]*w?|pyw?", re.ASCII)
+_PYTHON_MODULE: Final = re.compile("-[A-Za-z]*m(?:pipx|uv)")
+_GO_MODULE: Final = re.compile(r"[^@]+@v\d+\.\d+\.\d+(?:[-+][\w.+-]+)?", re.ASCII)
+_NUGET_PACKAGE: Final = re.compile(r"[^@]+@\d+(?:\.\d+){1,3}(?:[-+][\w.+-]+)?", re.ASCII)
+_CMD_SPECIAL: Final = frozenset("&|<>^%")
+_CMD_SWITCH: Final = re.compile("(?:/[a-z](?::on|:off)?)+", re.IGNORECASE)
 _PUNCTUATION: Final = frozenset("();<>|&")
 _MOST_WRAPPERS: Final = 4
+_MOST_QUOTED: Final = 60

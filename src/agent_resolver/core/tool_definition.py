@@ -14,9 +14,10 @@ _KEYS: Final = ("name", "title", "description", "inputSchema", "outputSchema", "
 
 MAX_DEFINITION_BYTES: Final = 64 * 1024
 """The largest definition that is pinned and kept: a person must be able to review it."""
+MAX_DEFINITION_LINES: Final = 2_000
+"""As many lines as it may have, as a diff shows it: behind thousands of blank lines, nobody finds a change."""
 _WIDTH: Final = 100
-_MOST_LINES: Final = 2_000
-"""How much of a definition is compared line by line."""
+_END: Final = "⏎"
 
 
 class DefinitionChange(Struct, frozen=True):
@@ -40,38 +41,56 @@ def definition_parts(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_reviewable(definition: Mapping[str, Any]) -> bool:
     """True if a definition is small enough to be kept and to be read by a person."""
-    return len(msgspec.json.encode(definition_parts(definition))) <= MAX_DEFINITION_BYTES
+    return not exceeded_limit(definition)
+
+
+def exceeded_limit(definition: Mapping[str, Any]) -> str:
+    """The limit that a definition exceeds, for a message; empty if a person can review it."""
+    if len(msgspec.json.encode(definition_parts(definition))) > MAX_DEFINITION_BYTES:
+        return f"{MAX_DEFINITION_BYTES:,} bytes"
+    if len(_definition_lines(definition)) > MAX_DEFINITION_LINES:
+        return f"{MAX_DEFINITION_LINES:,} lines"
+    return ""
 
 
 def definition_diff(
-    before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, most: int = _MOST_LINES
+    before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, most: int | None = None
 ) -> tuple[str, ...]:
     """The lines that differ between two definitions, as a unified diff; the last line says how many are left out.
+
+    A definition that no person can review is not shown in part: one line stands for it.
 
     Args:
         before: The definition that was pinned; None if its text is not known, or if there was none.
         after: The definition as it is now; None if the tool is gone.
-        most: How many lines to give.
+        most: How many lines to give; all of them if None.
     """
     from difflib import unified_diff
 
-    old, new = _definition_lines(before), _definition_lines(after)
+    old, new = _shown_lines(before), _shown_lines(after)
     # The first two lines name files, which these are not.
     lines = list(islice(unified_diff(old, new, lineterm="", n=2), 2, None))
-    if len(lines) <= most:
+    if most is None or len(lines) <= most:
         return tuple(lines)
     return (*lines[:most], f"… and {len(lines) - most} more lines")
 
 
-def _definition_lines(definition: Mapping[str, Any] | None) -> list[str]:
-    """A definition as lines of text: a change far behind in a long line must be seen as well, so none is cut off."""
+def _shown_lines(definition: Mapping[str, Any] | None) -> list[str]:
+    if definition is None:
+        return []
+    limit = exceeded_limit(definition)
+    # The digest lets two of these differ.
+    return [f"… larger than {limit}: {definition_digest(definition)}"] if limit else _definition_lines(definition)
+
+
+def _definition_lines(definition: Mapping[str, Any]) -> list[str]:
+    """A definition as lines of text, none of them cut off; two different definitions never have the same lines."""
     lines: list[str] = []
-    for key, value in definition_parts(definition or {}).items():
+    for key, value in definition_parts(definition).items():
         lines.append(f"{key}:")
         text = value if isinstance(value, str) else _indented_json(value)
-        lines.extend(f"  {piece}" for line in text.split("\n") for piece in _pieces_of(line))
-    left_out = len(lines) - _MOST_LINES
-    return [*lines[:_MOST_LINES], f"… and {left_out} more lines"] if left_out > 0 else lines
+        lines.extend(piece for line in text.split("\n") for piece in _pieces_of(line))
+    return lines
 
 
 def _indented_json(value: object) -> str:
@@ -79,8 +98,12 @@ def _indented_json(value: object) -> str:
 
 
 def _pieces_of(line: str) -> Iterator[str]:
-    for start in range(0, max(len(line), 1), _WIDTH):
-        yield line[start : start + _WIDTH]
+    """A line in pieces that fit a terminal, marked so that neither a line break nor a space at the end is lost."""
+    end = _END if line.endswith(_END) or line != line.rstrip() else ""
+    yield f"  {line[:_WIDTH]}{end if len(line) <= _WIDTH else ''}"
+    for start in range(_WIDTH, len(line), _WIDTH):
+        is_last = start + _WIDTH >= len(line)
+        yield f"↳ {line[start : start + _WIDTH]}{end if is_last else ''}"
 
 
 def definition_changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[DefinitionChange]:

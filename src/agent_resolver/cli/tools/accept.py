@@ -13,11 +13,10 @@ from agent_resolver.cli.output import err, out, out_json, safe
 from agent_resolver.cli.tools.execution import err_problems, with_tools
 from agent_resolver.core.drafted_scope import with_pins
 from agent_resolver.core.tool_definition import (
-    MAX_DEFINITION_BYTES,
     definition_diff,
     definition_digest,
     definition_parts,
-    is_reviewable,
+    exceeded_limit,
 )
 from agent_resolver.project.definition import confirmed_tools, read_definitions, write_pins
 from agent_resolver.schema.audit import AuditKind, Record
@@ -132,12 +131,14 @@ def _print_changes(changes: Sequence[Change]) -> None:
 
 def _refuse_unreviewable(changes: Sequence[Change]) -> None:
     for change in changes:
-        if change.after is not None and not is_reviewable(change.after):
-            limit = f"{MAX_DEFINITION_BYTES:,} bytes"
-            raise Refusal(
-                f"The definition of {change.id} is larger than {limit}, more than a person can review",
-                "name the other tools, to accept them alone",
-            )
+        if change.after is None:
+            continue
+        hint = "name the other tools, to accept them alone"
+        if limit := exceeded_limit(change.after):
+            message = f"The definition of {change.id} is larger than {limit}, more than a person can review"
+            raise Refusal(message, hint)
+        if not definition_diff(change.before, change.after):
+            raise Refusal(f"The change of {change.id} cannot be shown, so nobody can review it", hint)
 
 
 def _is_agreed(options: argparse.Namespace, count: int) -> bool:
