@@ -115,12 +115,21 @@ def decode_settings(raw: bytes, path: str) -> str:
         raise UnusableSettings(path, "it is not UTF-8") from error
 
 
-def judge_entry(client: Client, name: str, values: object, governing: Governing) -> ClientFinding:
-    """Whether an entry serves the project under its lock, starts a locked server itself, or neither."""
+def judge_entry(client: Client, name: str, values: object, governing: Governing, path: str = "") -> ClientFinding:
+    """Whether an entry serves the project under its lock, starts a locked server itself, or neither.
+
+    Args:
+        client: Whose settings have it.
+        name: Its name there.
+        values: What the settings say.
+        governing: What it is held against.
+        path: The settings, if they are not where the client has them in a project.
+    """
     entry = _Entry(values) if isinstance(values, Mapping) else _Entry({})
     kind, why = _judge(client, entry, governing)
     starts = entry.shown() or "nothing that can be read"
-    return ClientFinding(path=client.path, client=client.name, name=name, kind=kind, starts=starts, why=why)
+    place = path or client.path
+    return ClientFinding(path=place, client=client.name, name=name, kind=kind, starts=starts, why=why)
 
 
 def command_of(values: object) -> tuple[Any, ...]:
