@@ -12,7 +12,6 @@ from agent_resolver.exchange.client.direct import LockedUse
 from agent_resolver.exchange.client.entry import Client, ClientEntry
 from agent_resolver.exchange.client.known import CLIENTS
 from agent_resolver.exchange.client.settings import UnusableSettings, read_entries
-from agent_resolver.exchange.secret_argument import masked_arguments
 from agent_resolver.schema.artifact_path import lock_path_of
 from agent_resolver.schema.limit import MAX_CLIENT_SETTINGS_BYTES
 from agent_resolver.storage.errors import FileError, UnreadableFile
@@ -264,7 +263,9 @@ def _why_not_governed(arguments: Sequence[str], governing: Governing) -> str:
         if option in _OPTIONS_ALONE:
             continue
         if option not in _VERIFIED_OPTIONS | _OPTIONS_WITH_WORD or not given:
-            return f"it passes `{masked_arguments([option])[0]}` to `agent serve`"
+            # What stands in the place of an option may be anything, also a secret.
+            shown = re.match(r"--[a-z][a-z-]{,20}(?![\w-])", option)
+            return f"it passes `{shown[0] if shown else '***'}` to `agent serve`"
         # A client starts it in the folder of the project, so that is what relative paths begin at.
         named[option] = path = os.path.realpath(os.path.join(governing.project, given.pop(0)))
         if option == "--root" and not _is_within(path, governing.project):
