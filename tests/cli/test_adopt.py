@@ -303,6 +303,40 @@ def test_an_entry_of_our_name_that_serves_something_else_is_kept(folder: Path, c
     assert entries(config)["agent-resolver"] == other
 
 
+def test_what_only_resembles_our_entry_is_adopted_like_any_other(folder: Path, configure: Write, run: Run) -> None:
+    own = raw("agent_resolver")
+    (folder / "agent").write_text(f'#!/bin/sh\nexec {sys.executable} -I {RAW} "$@"\n')
+    (folder / "agent").chmod(0o755)
+    config = configure(one=raw(), own=own, own2={"command": "./agent", "args": ["serve"]})
+
+    adopted = run("adopt", "--trust")
+
+    assert adopted.code == 0, str(adopted)
+    assert list(entries(config)) == ["agent-resolver"]
+    locked = json.loads((folder / "agents.lock").read_text())["servers"]
+    assert [server["serverId"] for server in locked] == ["one", "own", "own2"]
+    assert run("verify", "--clients").code == 0
+
+
+def test_an_entry_that_stays_outside_of_the_lock_is_named(configure: Write, run: Run) -> None:
+    serve = {"command": "agent", "args": ["serve", "--project", "/somewhere/else"]}
+    evil = {"command": "/evil/agent", "args": ["serve", "--project", "."]}
+    config = configure(one=raw(), other=serve, evil=evil)
+
+    adopted = run("adopt", "--trust")
+    again = run("adopt", "--trust")
+    report = json.loads(run("adopt", "--trust", "--json").stdout)
+
+    assert adopted.code == 0, str(adopted)
+    assert list(entries(config)) == ["other", "evil", "agent-resolver"]
+    for ran in (adopted, again):
+        assert "warning: .mcp.json: other stays, and is outside of the lock: it serves another folder" in ran.stderr
+        assert "warning: .mcp.json: evil stays, and is outside of the lock" in ran.stderr
+        assert "agent-resolver stays" not in ran.stderr
+    assert again.stdout == "Nothing to adopt\n"
+    assert [finding["name"] for finding in report["outside"]] == ["other", "evil"]
+
+
 def test_a_lock_of_another_tool_is_not_overwritten(folder: Path, configure: Write, run: Run) -> None:
     configure(one=raw())
     (folder / "agents.lock").write_text("not ours")

@@ -56,7 +56,7 @@ def test_a_server_outside_of_the_lock_is_named_with_what_it_starts(untrusted: Pa
 
     assert ran.code == 1
     assert f"✗ {FILES[client]}: rogue is outside of the lock: no lock of the project has it" in ran.stderr
-    assert "starts npx -y rogue --api-key ***" in ran.stderr
+    assert "starts npx with 4 arguments" in ran.stderr
     assert "s3cret" not in ran.stdout + ran.stderr
 
 
@@ -92,6 +92,24 @@ ATTACKS: dict[str, dict[str, Any]] = {
     "arguments that are no list": {"args": "serve"},
     "an argument that is no text": {"args": ["serve", 1]},
     "an address as well": {"url": "https://example.com"},
+    "a path that the client fills in": {"more": ["--tools-of", "${X:-/tmp/evil/agents.md}"]},
+    "a root that the client fills in": {"more": ["--root", "${env:X}"]},
+    "another agent of the project": {"more": ["--tools-of", "vendor/agents.md"]},
+    "another agent and its files": {"more": ["--tools-of", "vendor/agents.md", "--index", "vendor/mcp.index.json"]},
+    "another lock of the project": {"more": ["--lock", "vendor/agents.lock"]},
+    "another index of the project": {"more": ["--index", "vendor/mcp.index.json"]},
+    "a root outside of the project": {"more": ["--root", "/other"]},
+    "a model that approves": {"more": ["--inbox"]},
+    "a file that is sent as a token": {"more": ["--token-file", "/home/x/.ssh/id_rsa"]},
+    "a variable that is switched off": {"env": {"AGENT_IDENTITY_ISSUER": 0}},
+    "a variable without a value": {"env": {"AGENT_STATE_URL": ""}},
+    "a variable under another name": {"env": {"AGENT_STATE_URL": "${env:OTHER}"}},
+    "a reference of another client": {"env": {"AGENT_STATE_URL": "${AGENT_STATE_URL}"}},
+    "a variable that is an object": {"env": {"X": {"a": 1}}},
+    "a variable that is a list": {"env": {"X": ["x"]}},
+    "a word that no path can have": {"more": ["--project", "x\0"]},
+    "a word that is no Unicode": {"more": ["--project", "x\ud800"]},
+    "an address that is no text": {"url": {}},
 }
 
 
@@ -105,6 +123,65 @@ def test_an_entry_that_only_looks_like_ours_is_outside(untrusted: Path, run: Run
     put(untrusted, "vscode", **{"agent-resolver": changed})
 
     assert kinds(run) == (1, ["outside"])
+
+
+@pytest.mark.parametrize("name", ["a variable that is an object", "a word that no path can have"])
+def test_an_entry_of_ours_with_unusable_values_is_no_error(untrusted: Path, run: Run, name: str) -> None:
+    attack = ATTACKS[name]
+    line = ["serve", "--project", ".", *attack.get("more", [])]
+    put(untrusted, "vscode", ours={"command": "agent", "args": line, "env": attack.get("env", {})})
+
+    assert "starts `ours` outside of the lock" in run("doctor").stdout
+    assert "also starts `ours`" in run("export", "--client", "vscode").stderr
+
+
+@pytest.mark.parametrize(
+    ("client", "word"),
+    [("claude-code", "${X:-agents.md}"), ("cursor", "${X}"), ("gemini", "$X"), ("gemini", "${X}"), ("vscode", "${X}")],
+)
+def test_a_word_that_a_client_fills_in_is_no_file(untrusted: Path, run: Run, client: str, word: str) -> None:
+    # The file has the very name of the word, so that only the client makes something else of it.
+    (untrusted / word).write_bytes((untrusted / "agents.md").read_bytes())
+    (untrusted / f"{word}.lock").write_bytes((untrusted / "agents.lock").read_bytes())
+    line = ["serve", "--project", ".", "--tools-of", word, "--lock", f"{word}.lock"]
+    put(untrusted, client, ours={"command": "agent", "args": line})
+
+    assert kinds(run, "-a", word, "--lock", f"{word}.lock") == (1, ["outside"])
+
+
+def test_a_lock_beside_the_one_that_was_verified_governs_nothing(untrusted: Path, run: Run) -> None:
+    vendor = untrusted / "vendor"
+    vendor.mkdir()
+    for name in ("agents.md", "agents.lock", "mcp.index.json"):
+        (vendor / name).write_bytes((untrusted / name).read_bytes())
+    (untrusted / "other.lock").write_bytes((untrusted / "agents.lock").read_bytes())
+    line = ["serve", "--project", ".", "--tools-of", "vendor/agents.md", "--index", "vendor/mcp.index.json"]
+    put(untrusted, "claude-code", ours={"command": "agent", "args": line})
+    assert kinds(run) == (1, ["outside"])
+    assert kinds(run, "-a", "vendor/agents.md", "-i", "vendor/mcp.index.json") == (0, ["governed"])
+
+    # Without `--lock` and `--index` the usual ones are read, and others were verified.
+    put(untrusted, "claude-code", ours={"command": "agent", "args": [*line[:3], "--tools-of", "agents.md"]})
+    assert kinds(run) == (0, ["governed"])
+    assert kinds(run, "--lock", "other.lock") == (1, ["outside"])
+    assert kinds(run, "-i", "vendor/mcp.index.json") == (1, ["outside"])
+
+
+def test_each_lock_of_a_workspace_may_govern_an_entry(write: Write, run: Run) -> None:
+    project = write(launched(), agent=AGENT)
+    (project / "agents").mkdir()
+    (project / "agents" / "second.md").write_text(AGENT)
+    assert run("resolve", "-w").code == 0
+    line = ["serve", "--project", ".", "--tools-of"]
+    put(
+        project,
+        "claude-code",
+        first={"command": "agent", "args": [*line, "agents.md"]},
+        second={"command": "agent", "args": [*line, "agents/second.md"]},
+        none={"command": "agent", "args": [*line, "agents/none.md"]},
+    )
+
+    assert kinds(run, "-w") == (1, ["governed", "governed", "outside"])
 
 
 def test_an_entry_that_is_the_same_on_every_machine_is_governed(untrusted: Path, run: Run) -> None:
@@ -129,6 +206,8 @@ DIRECT_ATTACKS: dict[str, dict[str, Any]] = {
     "another program": {"command": "/other/python"},
     "a variable that the lock does not name": {"env": {"NODE_OPTIONS": "--require x"}},
     "a helper for headers": {"headersHelper": "./x"},
+    "a variable with the value of another": {"env": {"CRM_TOKEN": "${AWS_SECRET_ACCESS_KEY}"}},
+    "a header": {"headers": {"X": "y"}},
 }
 
 
@@ -156,6 +235,78 @@ def test_an_address_is_direct_only_if_it_is_the_locked_one(write: Write, run: Ru
 
     put(project, "cursor", raw={"url": url})
     assert kinds(run) == (1, ["outside"])
+
+
+def test_the_second_of_two_addresses_is_not_overlooked(write: Write, run: Run) -> None:
+    project = write(remote(), agent=AGENT)
+    locked, other = "https://mcp.example.com/mcp", "http://evil.example/mcp"
+    put(project, "gemini", a={"url": locked, "httpUrl": other}, b={"httpUrl": locked, "url": other})
+    assert kinds(run) == (1, ["outside", "outside"])
+
+    put(project, "gemini", a={"url": locked, "httpUrl": locked})
+    assert kinds(run) == (0, ["direct"])
+
+
+TOKEN_ATTACKS: list[tuple[str, dict[str, Any]]] = [
+    ("claude-code", {"headers": {"X": "${AWS_SECRET_ACCESS_KEY}"}}),
+    ("claude-code", {"headers": {"Authorization": "Bearer ${AWS_SECRET_ACCESS_KEY}"}}),
+    ("claude-code", {"headers": {"Authorization": "Bearer ${RAW_TOKEN}", "X": "${AWS_SECRET_ACCESS_KEY}"}}),
+    ("claude-code", {"headers": ["X"]}),
+    ("vscode", {"headers": {"Authorization": "Bearer ${input:other}"}}),
+    ("codex", {"bearer_token_env_var": "AWS_SECRET_ACCESS_KEY"}),
+    ("codex", {"http_headers": {"X": "y"}}),
+    ("codex", {"env_http_headers": {"X": "AWS_SECRET_ACCESS_KEY"}}),
+]
+
+
+@pytest.mark.parametrize(("client", "attack"), TOKEN_ATTACKS)
+def test_a_locked_address_gets_its_own_token_and_nothing_else(
+    write: Write, run: Run, client: str, attack: dict[str, Any]
+) -> None:
+    project = write(remote(), agent=AGENT, config='[servers.raw]\ntoken_env = "RAW_TOKEN"\n')
+    assert run("export", "--client", client, "--direct").code == 0
+    assert kinds(run) == (0, ["direct"])
+    if client == "codex":
+        # Written by hand: a table within a table has another form in JSON.
+        lines = [f"{key} = " + json.dumps(value).replace('": ', '" = ') for key, value in attack.items()]
+        text = '[mcp_servers.raw]\nurl = "https://mcp.example.com/mcp"\n' + "\n".join(lines)
+        (project / FILES[client]).write_text(text)
+    else:
+        put(project, client, raw={"url": "https://mcp.example.com/mcp", **attack})
+
+    assert kinds(run) == (1, ["outside"])
+
+
+SECRETS: list[dict[str, Any]] = [
+    {"command": "psql", "args": ["postgres://u:s3cret@db/x"]},
+    {"command": "curl", "args": ["-H", "X-Key: s3cret"]},
+    {"command": "mysql", "args": ["-ps3cret"]},
+    {"command": "x", "args": ["Server=db;Pwd=s3cret"]},
+    {"command": "curl -H X-Key:s3cret https://example.com"},
+    {"command": "KEY=s3cret"},
+    {"command": "agent", "args": ["serve", "X-Key:s3cret"]},
+    {"command": "agent", "args": ["serve", "--config=x.key=s3cret"]},
+    {"command": "agent", "args": ["serve", "--s3cret"]},
+    {"url": "https://example.com/mcp?key=s3cret"},
+    {"url": "https://example.com/s3cret/mcp"},
+    {"url": "https://example.com#s3cret"},
+    {"url": "https://s3cret@example.com"},
+    {"url": "https://user:p@s3cret@example.com"},
+    {"url": "s3cret"},
+    {"httpUrl": "https://example.com\\s3cret"},
+]
+
+
+@pytest.mark.parametrize("entry", SECRETS)
+def test_nothing_that_may_be_a_secret_is_shown_of_an_entry_outside(
+    untrusted: Path, run: Run, entry: dict[str, Any]
+) -> None:
+    put(untrusted, "gemini", rogue=entry)
+
+    for line in (["verify", "--clients"], ["verify", "--clients", "--json"], ["doctor"]):
+        ran = run(*line)
+        assert ran.code == 1
+        assert "s3cret" not in ran.stdout + ran.stderr
 
 
 def test_a_direct_entry_that_opens_more_than_the_lock_is_warned_of(untrusted: Path, run: Run) -> None:
@@ -237,4 +388,4 @@ def test_the_doctor_names_what_a_client_starts_outside_of_the_lock(untrusted: Pa
     ran = run("doctor")
 
     assert ran.code == 1
-    assert "✗ client .gemini/settings.json: starts `rogue` outside of the lock (https://example.com/mcp)" in ran.stdout
+    assert "✗ client .gemini/settings.json: starts `rogue` outside of the lock (https://example.com)" in ran.stdout

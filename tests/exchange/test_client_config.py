@@ -93,13 +93,39 @@ def test_settings_that_an_entry_cannot_express_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "arguments"), [("/opt/bin/agent", ["serve"]), ("python", ["-m", "agent_resolver", "serve"])]
+    ("command", "arguments"),
+    [
+        ("agent", ["serve"]),
+        ("/opt/bin/agent", ["serve"]),
+        ("C:\\bin\\agent.exe", ["serve"]),
+        ("python", ["-m", "agent_resolver", "serve"]),
+        ("/opt/bin/python3.13", ["-m", "agent_resolver", "serve"]),
+    ],
 )
 def test_our_own_gateway_is_not_imported(command: str, arguments: list[str]) -> None:
     result = imported(config(governed={"command": command, "args": arguments}, a={"command": "x"}))
 
     assert [entry.id for entry in result.entries] == ["a"]
     assert result.faults == ()
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        ("sh", ["-c", "evil", "agent_resolver"]),
+        ("sh", ["-m", "agent_resolver", "serve"]),
+        ("python", ["x.py", "-m", "agent_resolver", "serve"]),
+        ("python", ["-m", "agent_resolver"]),
+        ("./agent", ["serve"]),
+        ("bin/agent", ["serve"]),
+        ("/opt/bin/other-agent", ["serve"]),
+        ("agent", ["run", "serve"]),
+    ],
+)
+def test_what_only_resembles_our_gateway_is_imported(command: str, arguments: list[str]) -> None:
+    result = imported(config(other={"command": command, "args": arguments}))
+
+    assert [entry.id for entry in result.entries] == ["other"]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Which servers the clients of a project start, for the commands that report it."""
 
+import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -28,15 +29,20 @@ def access_of(session: "Session") -> "Access":
     )
 
 
+def real_paths(paths: Iterable[str]) -> frozenset[str]:
+    """The files, however they are named."""
+    return frozenset(map(os.path.realpath, paths))
+
+
 def check_project_clients(
-    folder: str, locks: Iterable[tuple["Lockfile", "Limits"]], access: "Access"
+    folder: str, locks: Iterable[tuple["Lockfile", "Limits"]], access: "Access", files: Iterable[str]
 ) -> tuple[Sequence["ClientFinding"], Sequence["ClientProblem"]]:
-    """What the clients of a project start, held against locks that were verified."""
+    """What the clients of a project start, held against locks that were verified, in these files."""
     from agent_resolver.exchange.client.check import Governing, check_clients
     from agent_resolver.exchange.client.direct import uses_of
 
     uses = tuple(use for lockfile, limits in locks for use in uses_of(lockfile, limits, access))
-    return check_clients(Governing(project=folder, command=own_command(), uses=uses))
+    return check_clients(Governing(project=folder, command=own_command(), uses=uses, files=real_paths(files)))
 
 
 def print_clients(findings: Sequence["ClientFinding"], problems: Sequence["ClientProblem"]) -> None:

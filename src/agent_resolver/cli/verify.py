@@ -107,7 +107,12 @@ def _check_clients(
     locks = [(lock.lockfile, limits_of(lock.agent)) for lock in verified if lock.holds and lock.lockfile and lock.agent]
     with Session(verified[0].agent_path, options.index or INDEX, environment=os.environ) as session:
         access = access_of(session)
-    return check_project_clients(folder, locks, access)
+    files = {path for lock in verified for path in (lock.path, lock.agent_path)}
+    return check_project_clients(folder, locks, access, {*files, _index_of(options)})
+
+
+def _index_of(options: argparse.Namespace) -> str:
+    return workspace_of(options, "lock")[1] if options.workspace is not None else options.index or INDEX
 
 
 def _verify_one(options: argparse.Namespace) -> Verified:

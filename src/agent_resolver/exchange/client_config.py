@@ -47,7 +47,9 @@ _NOT_CARRIED: Final = (
 """Keys that change what a server may do or how it starts, and that an entry of an index does not have."""
 _USUAL: Final = {"disabled": False, "enabled": True}
 """Values of these keys that go without saying."""
-_OWN_COMMANDS: Final = frozenset({"agent", "agent-resolver"})
+_OWN_COMMAND: Final = re.compile(r"(?:(?:[A-Za-z]:)?/(?:.*/)?)?agent(?:-resolver)?(?:\.exe)?")
+"""This program by its name alone, or by an absolute path: one beside the configuration may be anything."""
+_PYTHON: Final = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*(?:\.exe)?")
 
 
 def matches(content: object) -> bool:
@@ -131,8 +133,11 @@ def _variables_of(part: Part) -> Iterator[str]:
 
 
 def _is_own(command: str, arguments: Sequence[str]) -> bool:
-    program = command.replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
-    return (program in _OWN_COMMANDS and "serve" in arguments[:1]) or "agent_resolver" in arguments
+    """True if it looks like `agent serve`. Whether that governs anything is for `agent verify --clients` to judge."""
+    program = command.replace("\\", "/")
+    if _OWN_COMMAND.fullmatch(program):
+        return list(arguments[:1]) == ["serve"]
+    return _PYTHON.fullmatch(program) is not None and list(arguments[:3]) == ["-m", "agent_resolver", "serve"]
 
 
 def _remote_of(name: str, part: Part, notes: list[Note]) -> Remote:

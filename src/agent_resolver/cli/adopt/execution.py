@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Sequence
 
+from agent_resolver.cli.adopt.outside import stays_outside
 from agent_resolver.cli.adopt.report import print_adoption
 from agent_resolver.cli.artifact import Artifact
 from agent_resolver.cli.client_command import ServeCommand
@@ -43,7 +44,8 @@ def run(options: argparse.Namespace) -> int:
     configs = _read_configs(options)
     adopted = [config for config in configs if config.entries or config.reading.imported.faults]
     if not adopted:
-        print_adoption(options, configs, Adoption())
+        with Session(options.agents, INDEX, environment=os.environ, flags=tuple(options.settings)) as session:
+            print_adoption(options, configs, Adoption(), stays_outside(session, configs, Adoption()))
         return 0
     merging = merge_configs(adopted, INDEX)
     with _session_for(options, merging) as session:
@@ -52,10 +54,11 @@ def run(options: argparse.Namespace) -> int:
         except asyncio.CancelledError:
             return 128 + signal.SIGTERM
         Artifact(session.lock_path, list, is_lock=True).refuse_foreign(allows_conflict=True)
+        outside = stays_outside(session, configs, adoption)
     if not (options.dry_run or adoption.missing):
         _refuse_changed(adopted, merging)
         write_changes(adoption.changes, os.getcwd(), session.users, is_named=True)
-    print_adoption(options, configs, adoption)
+    print_adoption(options, configs, adoption, outside)
     return 1 if adoption.missing else 0
 
 

@@ -4,16 +4,19 @@ import argparse
 from collections.abc import Sequence
 
 from agent_resolver.cli.output import err, out, out_json, out_text, safe, shown
+from agent_resolver.exchange.client.check import ClientFinding
 from agent_resolver.project.adopted_config import ConfigFile, Missing
 from agent_resolver.project.adoption import BACKUP_SUFFIX, Adoption
 from agent_resolver.project.file_change import FileChange, render_change
 
 
-def print_adoption(options: argparse.Namespace, configs: Sequence[ConfigFile], adoption: Adoption) -> None:
-    """Print what was written or would be, or everything that is missing."""
+def print_adoption(
+    options: argparse.Namespace, configs: Sequence[ConfigFile], adoption: Adoption, outside: Sequence[ClientFinding]
+) -> None:
+    """Print what was written or would be, or everything that is missing, and what stays outside of the lock."""
     changes = [change for change in adoption.changes if change.action != "keep"]
     if options.json:
-        out_json(_adoption_document(options, configs, adoption, changes))
+        out_json(_adoption_document(options, configs, adoption, changes) | {"outside": outside})
         return
     for config in configs:
         for name in config.left:
@@ -21,12 +24,21 @@ def print_adoption(options: argparse.Namespace, configs: Sequence[ConfigFile], a
     if adoption.missing:
         _err_missing(adoption.missing)
         return
-    if not changes:
-        out("Nothing to adopt: every server is governed already")
-        return
-    print_changes(changes, is_dry_run=options.dry_run)
-    _print_servers(adoption)
-    _err_next_steps(configs, adoption, changes, options)
+    if changes:
+        print_changes(changes, is_dry_run=options.dry_run)
+        _print_servers(adoption)
+        _err_next_steps(configs, adoption, changes, options)
+    else:
+        out("Nothing to adopt" + ("" if outside else ": every server is governed already"))
+    _err_outside(outside)
+
+
+def _err_outside(outside: Sequence[ClientFinding]) -> None:
+    for finding in outside:
+        place = f"{shown(finding.path)}: {safe(finding.name)}"
+        err(f"warning: {place} stays, and is outside of the lock: {safe(finding.why)}")
+    if outside:
+        err("hint: remove it, or correct it; `agent verify --clients` looks again")
 
 
 def _err_missing(missing: Sequence[Missing]) -> None:

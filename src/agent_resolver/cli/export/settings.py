@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from agent_resolver.cli.client_check import access_of
+from agent_resolver.cli.client_check import access_of, real_paths
 from agent_resolver.cli.client_command import ServeCommand, own_command, project_folder
 from agent_resolver.cli.errors import Refusal
 from agent_resolver.cli.export.difference import render_difference
@@ -139,7 +139,8 @@ def _refuse_taken_name(entries: Sequence[tuple[str, Any]], ours: ClientEntry, pa
 def _other_entries(session: "Session", export: _Export) -> list[str]:
     """The names of entries in the same file that no lock covers."""
     uses = uses_of(session.lockfile, session.limits, access_of(session))
-    governing = Governing(project=project_folder(), command=own_command(), uses=uses)
+    files = real_paths((session.agent_path, session.lock_path, session.index_path))
+    governing = Governing(project=project_folder(), command=own_command(), uses=uses, files=files)
     written = {entry.name for entry in export.plan.entries}
     found = read_entries(export.client, export.after, export.path)
     judged = (judge_entry(export.client, name, values, governing) for name, values in found if name not in written)

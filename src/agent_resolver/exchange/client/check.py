@@ -7,11 +7,12 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
+from agent_resolver.core.count import counted
 from agent_resolver.exchange.client.direct import LockedUse
-from agent_resolver.exchange.client.entry import Client
+from agent_resolver.exchange.client.entry import Client, ClientEntry
 from agent_resolver.exchange.client.known import CLIENTS
 from agent_resolver.exchange.client.settings import UnusableSettings, read_entries
-from agent_resolver.exchange.secret_argument import has_secret, masked_arguments
+from agent_resolver.schema.artifact_path import lock_path_of
 from agent_resolver.schema.limit import MAX_CLIENT_SETTINGS_BYTES
 from agent_resolver.storage.errors import FileError, UnreadableFile
 from agent_resolver.storage.file import read_bounded
@@ -25,14 +26,19 @@ _UNTOUCHED: Final = frozenset({"type", "description", "enabled", "disabled", "re
 _LIMITING: Final = frozenset(
     {"timeout", "startup_timeout_sec", "tool_timeout_sec", "excludeTools", "disabled_tools", "default_tools_enabled"}
 )
+_ADDRESSES: Final = ("url", "httpUrl")
+_HEADERS: Final = ("headers", "http_headers", "env_http_headers", "bearer_token_env_var")
 _READ: Final = frozenset(
-    {"command", "args", "env", "env_vars", "url", "httpUrl", "includeTools", "enabled_tools"}
-    | {"headers", "http_headers", "env_http_headers", "bearer_token_env_var"}
+    {"command", "args", "env", "env_vars", *_ADDRESSES, "includeTools", "enabled_tools", *_HEADERS}
 )
-_REFERENCES: Final = ("${{{}}}", "${{env:{}}}", "${}")
-_OPTIONS_WITH_PATH: Final = frozenset({"--root", "--index", "--tools-of", "--lock"})
-_OPTIONS_WITH_WORD: Final = frozenset({"--project", "--page-size", "--token-file"})
-_OPTIONS_ALONE: Final = frozenset({"--strict", "--inbox"})
+_VERIFIED_OPTIONS: Final = frozenset({"--index", "--tools-of", "--lock"})
+_OPTIONS_WITH_WORD: Final = frozenset({"--project", "--page-size", "--root"})
+# Not `--inbox`, by which a model could approve calls, and not `--token-file`, which may name any file.
+_OPTIONS_ALONE: Final = frozenset({"--strict"})
+_INDEX: Final = "mcp.index.json"
+"""The index that `agent serve` reads unless it is told another."""
+_WORD_TO_SHOW: Final = re.compile(r"(?:[A-Za-z]:)?[\w./\\~+-]{1,200}(?=\s|$)")
+_HOST_TO_SHOW: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)(?:[^/?#]*@)?([\w.:\[\]-]+)")
 
 
 class Governing(Struct, frozen=True, kw_only=True):
@@ -44,6 +50,8 @@ class Governing(Struct, frozen=True, kw_only=True):
     """The command line of this program, without arguments."""
     uses: tuple[LockedUse, ...] = ()
     """The servers of every lock that holds."""
+    files: frozenset[str] = frozenset()
+    """The agent files, locks and indexes that were verified, by their real paths."""
 
 
 class ClientFinding(Struct, frozen=True, kw_only=True):
@@ -106,12 +114,21 @@ def decode_settings(raw: bytes, path: str) -> str:
         raise UnusableSettings(path, "it is not UTF-8") from error
 
 
-def judge_entry(client: Client, name: str, values: object, governing: Governing) -> ClientFinding:
-    """Whether an entry serves the project under its lock, starts a locked server itself, or neither."""
+def judge_entry(client: Client, name: str, values: object, governing: Governing, path: str = "") -> ClientFinding:
+    """Whether an entry serves the project under its lock, starts a locked server itself, or neither.
+
+    Args:
+        client: Whose settings have it.
+        name: Its name there.
+        values: What the settings say.
+        governing: What it is held against.
+        path: The settings, if they are not where the client has them in a project.
+    """
     entry = _Entry(values) if isinstance(values, Mapping) else _Entry({})
-    kind, why = _judge(entry, governing)
+    kind, why = _judge(client, entry, governing)
     starts = entry.shown() or "nothing that can be read"
-    return ClientFinding(path=client.path, client=client.name, name=name, kind=kind, starts=starts, why=why)
+    place = path or client.path
+    return ClientFinding(path=place, client=client.name, name=name, kind=kind, starts=starts, why=why)
 
 
 def command_of(values: object) -> tuple[Any, ...]:
@@ -135,20 +152,21 @@ def served_agent(command: Sequence[object]) -> str | None:
     return words[words.index("--tools-of") + 1] if "--tools-of" in words[:-1] else ""
 
 
-def _judge(entry: "_Entry", governing: Governing) -> tuple[Kind, str]:
+def _judge(client: Client, entry: "_Entry", governing: Governing) -> tuple[Kind, str]:
     if unusual := sorted(set(entry.values) - _READ - _UNTOUCHED - _LIMITING):
         return "outside", f"`{unusual[0]}` may change what is started, and the lock knows nothing of it"
     if not entry.is_clear:
         return "outside", "it does not say in the usual form what is started"
+    if client.expands and any(re.search(client.expands, word) for word in (*entry.command, entry.url)):
+        return "outside", f"{client.title} fills in part of what is started, so it may be anything"
     if arguments := _arguments_of_ours(entry.command, governing.command):
-        why = _why_not_governed(entry, arguments[1:], governing.project)
+        why = _why_not_ours(client, entry, governing) or _why_not_governed(arguments[1:], governing)
         return ("outside", why) if why else ("governed", "")
     use = next((use for use in governing.uses if entry.is_locked(use)), None)
     if use is None:
         return "outside", "no lock of the project has it"
-    if foreign := sorted(set(entry.variables) - set(use.entry.launch.env if use.entry.launch else ())):
-        return "outside", f"it sets `{foreign[0]}`, which the lock does not name"
-    return "direct", _render_wider(entry, use)
+    why = _why_not_direct(client, entry, use)
+    return ("outside", why) if why else ("direct", _render_wider(entry, use))
 
 
 class _Entry:
@@ -157,17 +175,23 @@ class _Entry:
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values = values
         self.command = command_of(values)
-        self.url = values.get("url") or values.get("httpUrl")
+        addresses = [values[key] for key in _ADDRESSES if key in values]
+        self.url = addresses[0] if addresses and isinstance(addresses[0], str) else ""
         environment, names = values.get("env", {}), values.get("env_vars", [])
         self.is_clear = (
             (bool(self.command) != bool(self.url))
-            and all(isinstance(word, str) for word in (*self.command, self.url or ""))
+            # A client calls one of two addresses, and which one is its own choice.
+            and all(address == self.url for address in addresses)
+            and all(map(_is_word, self.command))
+            and _is_word(self.url)
             and _is_texts(names)
             and isinstance(environment, Mapping)
+            and all(map(_is_word, environment.values()))
         )
-        self.variables: dict[str, Any] = {}
+        self.variables: dict[str, str | None] = {}
+        """The value of each variable; None where the client passes on its own."""
         if self.is_clear:
-            self.variables = {**dict.fromkeys(names, ""), **environment}
+            self.variables = {**dict.fromkeys(names), **environment}
 
     def is_locked(self, use: LockedUse) -> bool:
         """True if this is the command line or the address of a locked server."""
@@ -177,11 +201,24 @@ class _Entry:
         return bool(self.url) and self.url == use.entry.endpoint
 
     def shown(self) -> str:
-        """What is started or called, for people: no value of a variable or header, and nothing like a secret."""
-        if self.command:
-            return " ".join(masked_arguments([str(word) for word in self.command]))
-        url = self.url if isinstance(self.url, str) else ""
-        return re.sub(r"^(\w+://)(?:[^/@]*@)?([^/?#]*).*", r"\1\2/…", url) if has_secret(url) else url
+        """What is started or called, for people: any argument, path or query may be a secret, so none is shown."""
+        if not self.command:
+            host = _HOST_TO_SHOW.match(self.url)
+            return host[1] + host[2] if host else "an address that is not shown" if self.url else ""
+        program = _WORD_TO_SHOW.match(str(self.command[0]))
+        count = len(self.command) - 1
+        return (program[0] if program else "***") + (f" with {counted(count, 'argument')}" if count else "")
+
+
+def _is_word(value: object) -> bool:
+    """True for a text that can be a word of a command line or the value of a variable."""
+    if not isinstance(value, str) or "\0" in value:
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_texts(value: object) -> bool:
@@ -199,28 +236,76 @@ def _arguments_of_ours(command: Sequence[str], own: Sequence[str]) -> Sequence[s
     return arguments if arguments[:1] == ("serve",) else ()
 
 
-def _why_not_governed(entry: _Entry, arguments: Sequence[str], project: str) -> str:
-    """Why an entry that starts `agent serve` is not held to the lock of this project; empty if it is."""
+def _reference(client: Client, name: str) -> str | None:
+    """How the client writes that a variable has the value that it has for the client itself."""
+    written = client.render(ClientEntry(name="", command=("",), variables=(name,)))
+    reference: str | None = written.get("env", {}).get(name)
+    return reference
+
+
+def _why_not_ours(client: Client, entry: _Entry, governing: Governing) -> str:
+    """Why a variable may keep this program from holding to the lock; empty if none does."""
+    launched = {name for use in governing.uses if use.entry.launch for name in use.entry.launch.env}
     for name, value in sorted(entry.variables.items()):
-        if value and value not in {reference.format(name) for reference in _REFERENCES}:
+        # A client that reads no variables has their values in its settings; those of locked servers do not steer us.
+        is_filled_in = not client.reads_variables and name in launched
+        if value is not None and value != _reference(client, name) and not is_filled_in:
             return f"it sets `{name}`, which may change what this program does"
+    return ""
+
+
+def _why_not_governed(arguments: Sequence[str], governing: Governing) -> str:
+    """Why the arguments of `agent serve` do not hold it to a lock of this project; empty if they do."""
     given = list(arguments)
-    folder = None
+    named: dict[str, str] = {}
     while given:
         option = given.pop(0)
         if option in _OPTIONS_ALONE:
             continue
-        if option not in _OPTIONS_WITH_PATH | _OPTIONS_WITH_WORD or not given:
-            return f"it passes `{masked_arguments([option])[0]}` to `agent serve`"
-        word = given.pop(0)
+        if option not in _VERIFIED_OPTIONS | _OPTIONS_WITH_WORD or not given:
+            # What stands in the place of an option may be anything, also a secret.
+            shown = re.match(r"--[a-z][a-z-]{,20}(?![\w-])", option)
+            return f"it passes `{shown[0] if shown else '***'}` to `agent serve`"
         # A client starts it in the folder of the project, so that is what relative paths begin at.
-        path = os.path.join(project, word)
-        if option == "--project":
-            folder = path
-        if option in _OPTIONS_WITH_PATH and not _is_within(path, project):
-            return f"`{option}` names a file outside of the project"
-    if folder is None or os.path.realpath(folder) != os.path.realpath(project):
+        named[option] = path = os.path.realpath(os.path.join(governing.project, given.pop(0)))
+        if option == "--root" and not _is_within(path, governing.project):
+            return "`--root` names a folder outside of the project"
+        if option in _VERIFIED_OPTIONS and path not in governing.files:
+            return f"`{option}` names a file that was not verified"
+    folder = named.get("--project")
+    if folder != os.path.realpath(governing.project):
         return "it serves another folder" if folder else "it does not name the folder that it serves"
+    return _why_not_verified(named, governing)
+
+
+def _why_not_verified(named: Mapping[str, str], governing: Governing) -> str:
+    """Why the files that `agent serve` reads without being told are not those that were verified; empty if they are."""
+    agent = named.get("--tools-of")
+    if agent is None:
+        return ""
+    lock = named.get("--lock") or lock_path_of(agent)
+    index = named.get("--index") or os.path.join(governing.project, _INDEX)
+    for path in (lock, index):
+        if os.path.realpath(path) not in governing.files:
+            return f"it reads `{os.path.basename(path)}`, which was not verified"
+    return ""
+
+
+def _why_not_direct(client: Client, entry: _Entry, use: LockedUse) -> str:
+    """Why an entry with the command line or address of a locked server is not that server; empty if it is."""
+    allowed = use.entry.launch.env if use.entry.launch else ()
+    for name, value in sorted(entry.variables.items()):
+        if name not in allowed:
+            return f"it sets `{name}`, which the lock does not name"
+        if value and client.expands and re.search(client.expands, value) and value != _reference(client, name):
+            return f"it fills `{name}` with something else"
+    written = client.render(
+        ClientEntry(name="", url=use.entry.endpoint, wire="http", token_variable=use.token_variable)
+    )
+    for key in _HEADERS:
+        value = entry.values.get(key)
+        if key in entry.values and (use.entry.launch or value != written.get(key)) and value != {}:
+            return f"`{key}` sends something that is not the token of the server"
     return ""
 
 
