@@ -266,6 +266,16 @@ def test_options_of_the_program_that_starts_a_package_are_not_granted(
     assert " ".join([entry["launch"]["command"], *entry["launch"]["args"]]) == left
 
 
+@pytest.mark.parametrize("name", ["", " "])
+def test_an_empty_name_is_refused(folder: Path, run: Run, name: str) -> None:
+    (folder / "odd.json").write_text(json.dumps({"mcpServers": {name: {"command": "x"}, "good": {"command": "y"}}}))
+
+    ran = run("index", "import", "odd.json")
+
+    assert "The name is empty" in ran.stderr + ran.stdout
+    assert [entry["id"] for entry in json.loads((folder / "mcp.index.json").read_text())] == ["good"]
+
+
 def test_ids_that_clash_are_reported(folder: Path, run: Run) -> None:
     servers = {"a/b": {"command": "x"}, "@a/b": {"command": "y"}, "a-b": {"command": "z"}}
     (folder / "clash.json").write_text(json.dumps({"mcpServers": servers}))

@@ -191,6 +191,8 @@ def note_placeholders(texts: Iterable[str], name: str, notes: list[Note]) -> Non
 
 
 def _check_name(part: Part, name: str) -> None:
+    if not name.strip():
+        part.refuse(IssueCode.REQUIRED, "The name is empty", "give the server a name")
     if len(name) > _MAX_NAME:
         part.refuse(IssueCode.LIMIT, f"A name is longer than {_MAX_NAME} characters")
     if is_path(name):
