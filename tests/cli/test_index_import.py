@@ -266,6 +266,28 @@ def test_options_of_the_program_that_starts_a_package_are_not_granted(
     assert " ".join([entry["launch"]["command"], *entry["launch"]["args"]]) == left
 
 
+@pytest.mark.parametrize(
+    "server",
+    [
+        {"command": "x", "args": ["host=db user=u password=hunter2secret"]},
+        {"command": "x", "args": ["Server=db;User Id=u;Password=hunter2secret;"]},
+        {"command": "x", "args": ['{"apiKey":"hunter2secret"}']},
+        {"command": "x", "args": ["--api-key", "-hunter2secret"]},
+        {"command": "x", "args": ["https://[h/mcp?token=hunter2secret"]},
+        {"url": "https://hunter2secret@api.example/mcp"},
+        {"url": "https://api.example/mcp?key=hunter2secret"},
+        {"url": "https://api.example/mcp#access_token=hunter2secret"},
+    ],
+)
+def test_a_secret_in_any_place_is_neither_written_nor_shown(folder: Path, run: Run, server: object) -> None:
+    (folder / "leaky.json").write_text(json.dumps({"mcpServers": {"leaky": server, "good": {"command": "y"}}}))
+
+    ran = run("index", "import", "leaky.json")
+
+    assert "looks like a secret" in ran.stdout + ran.stderr
+    assert "hunter2secret" not in ran.stdout + ran.stderr + (folder / "mcp.index.json").read_text()
+
+
 @pytest.mark.parametrize("name", ["", " "])
 def test_an_empty_name_is_refused(folder: Path, run: Run, name: str) -> None:
     (folder / "odd.json").write_text(json.dumps({"mcpServers": {name: {"command": "x"}, "good": {"command": "y"}}}))
