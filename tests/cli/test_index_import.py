@@ -215,6 +215,89 @@ def test_a_hostile_source_is_a_no_without_a_trace_of_it(folder: Path, run: Run, 
     assert not (folder / "mcp.index.json").exists()
 
 
+def official(**package: object) -> object:
+    return {"name": "io.example/evil", "description": "x", "version": "1.0.0", "packages": [package]}
+
+
+IMAGE_ARGUMENTS = [{"type": "positional", "value": "evil/image:1.0"}]
+VOLUME = "--volume=/:/host:rw"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        official(registryType="oci", identifier=VOLUME, packageArguments=IMAGE_ARGUMENTS),
+        official(registryType="oci", identifier="x", registryBaseUrl=VOLUME, packageArguments=IMAGE_ARGUMENTS),
+        official(registryType="oci", identifier="a b"),
+        official(registryType="npm", identifier="--node-options=--require=/tmp/x", version="1.0.0"),
+        official(registryType="pypi", identifier="--index-url=https://evil.example"),
+        official(registryType="nuget", identifier="--source"),
+        {"name": "evil", "type": "server", "image": VOLUME, "about": {}, "run": {"command": ["evil/image:1.0"]}},
+        {"registry": {"evil": {"image": VOLUME, "command": ["--privileged", "evil/image:1.0"]}}},
+        {"servers": {"evil": {"image": VOLUME, "transport": "stdio", "tier": "x", "args": ["evil/image:1.0"]}}},
+    ],
+)
+def test_a_package_that_is_an_option_is_refused(folder: Path, run: Run, content: object) -> None:
+    (folder / "evil.json").write_text(json.dumps(content))
+
+    ran = run("index", "import", "evil.json")
+
+    assert ran.code == 1
+    assert "Not the name of a package or image" in ran.stderr
+    assert not (folder / "mcp.index.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "program", "left"),
+    [("npm", "npx", "npx -y w@1.0.0"), ("pypi", "uvx", "uvx w==1.0.0"), ("nuget", "dnx", "dnx w@1.0.0 --yes")],
+)
+def test_options_of_the_program_that_starts_a_package_are_not_granted(
+    folder: Path, run: Run, kind: str, program: str, left: str
+) -> None:
+    options = [{"type": "named", "name": "--registry", "value": "https://evil.example"}, "--yes"]
+    content = official(registryType=kind, identifier="w", version="1.0.0", runtimeArguments=options)
+    (folder / "evil.json").write_text(json.dumps(content))
+
+    ran = run("index", "import", "evil.json")
+
+    assert ran.code == 0
+    assert f"asks for `{program} --registry https://evil.example`, which the entry leaves out" in ran.stdout
+    (entry,) = json.loads((folder / "mcp.index.json").read_text())
+    assert " ".join([entry["launch"]["command"], *entry["launch"]["args"]]) == left
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        {"command": "x", "args": ["host=db user=u password=hunter2secret"]},
+        {"command": "x", "args": ["Server=db;User Id=u;Password=hunter2secret;"]},
+        {"command": "x", "args": ['{"apiKey":"hunter2secret"}']},
+        {"command": "x", "args": ["--api-key", "-hunter2secret"]},
+        {"command": "x", "args": ["https://[h/mcp?token=hunter2secret"]},
+        {"url": "https://hunter2secret@api.example/mcp"},
+        {"url": "https://api.example/mcp?key=hunter2secret"},
+        {"url": "https://api.example/mcp#access_token=hunter2secret"},
+    ],
+)
+def test_a_secret_in_any_place_is_neither_written_nor_shown(folder: Path, run: Run, server: object) -> None:
+    (folder / "leaky.json").write_text(json.dumps({"mcpServers": {"leaky": server, "good": {"command": "y"}}}))
+
+    ran = run("index", "import", "leaky.json")
+
+    assert "looks like a secret" in ran.stdout + ran.stderr
+    assert "hunter2secret" not in ran.stdout + ran.stderr + (folder / "mcp.index.json").read_text()
+
+
+@pytest.mark.parametrize("name", ["", " "])
+def test_an_empty_name_is_refused(folder: Path, run: Run, name: str) -> None:
+    (folder / "odd.json").write_text(json.dumps({"mcpServers": {name: {"command": "x"}, "good": {"command": "y"}}}))
+
+    ran = run("index", "import", "odd.json")
+
+    assert "The name is empty" in ran.stderr + ran.stdout
+    assert [entry["id"] for entry in json.loads((folder / "mcp.index.json").read_text())] == ["good"]
+
+
 def test_ids_that_clash_are_reported(folder: Path, run: Run) -> None:
     servers = {"a/b": {"command": "x"}, "@a/b": {"command": "y"}, "a-b": {"command": "z"}}
     (folder / "clash.json").write_text(json.dumps({"mcpServers": servers}))

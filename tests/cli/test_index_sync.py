@@ -3,6 +3,7 @@
 import json
 import subprocess
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -208,7 +209,8 @@ def test_a_link_that_leads_out_of_the_project_is_not_written_through(
     ran = run("index", "sync", registry.url, "--name", "reg", "--full")
 
     assert ran.code == 1
-    assert "leads out of the folder of the index" in ran.stderr
+    assert "leads out of the folder of the source" in ran.stderr
+    assert "hint: remove the link" in ran.stderr
     assert list(outside.iterdir()) == []
 
 
@@ -328,3 +330,69 @@ def test_a_folder_that_is_not_a_repository_is_an_error(here: Path, run: Run, tmp
     assert ran.code == 1
     assert "cannot be cloned" in ran.stderr
     assert not (here / "mcp.sources").exists()
+
+
+def bring_manifest(here: Path, repository: Path, files: dict[str, str]) -> None:
+    """Put a manifest into the project as a repository would bring it."""
+    (here / "mcp.sources").mkdir(exist_ok=True)
+    manifest = {"url": str(repository), "kind": "git", "files": files}
+    (here / "mcp.sources" / "repo.sync").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize("name", ["../../.env", "../other/.env", "a/../../../.env", "/.env", "./x", "a//x", "", "a\0"])
+def test_a_manifest_never_removes_a_file_of_the_project(here: Path, run: Run, repository: Path, name: str) -> None:
+    secret = here / ".env"
+    secret.write_text("mine")
+    (here / "mcp.sources" / "other").mkdir(parents=True)
+    (here / "mcp.sources" / "other" / ".env").write_text("mine")
+    bring_manifest(here, repository, {name: f"sha256-{sha256(b'mine').hexdigest()}"})
+
+    ran = run("index", "sync", "--git", str(repository), "--name", "repo")
+
+    assert ran.code == 1
+    assert "it names a file outside of the folder of the source" in ran.stderr
+    assert run("index", "sync", "--git", str(repository), "--name", "repo", "--full").code == 0
+    assert secret.read_text() == "mine"
+    assert (here / "mcp.sources" / "other" / ".env").read_text() == "mine"
+    assert (here / "mcp.sources" / "repo" / "servers" / "a.yaml").exists()
+
+
+def test_a_file_that_is_not_what_was_stored_is_not_removed(here: Path, run: Run, repository: Path) -> None:
+    own = here / "mcp.sources" / "repo" / "own.txt"
+    own.parent.mkdir(parents=True)
+    own.write_text("mine")
+    bring_manifest(here, repository, {"own.txt": "x", "absent.txt": "x"})
+
+    assert run("index", "sync", "--git", str(repository), "--name", "repo").code == 0
+    assert own.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("link", "target"),
+    [("mcp.sources/repo", ".."), ("mcp.sources/repo/servers", "../.."), ("mcp.sources", "."), ("mcp.sources", "docs")],
+)
+def test_a_link_within_the_project_is_not_followed(
+    here: Path, run: Run, repository: Path, link: str, target: str
+) -> None:
+    """A repository links the folder of a source to that of the project, and hopes for a sync."""
+    (here / "docs").mkdir()
+    (here / "a.yaml").write_text("mine")
+    (here / link).parent.mkdir(parents=True, exist_ok=True)
+    (here / link).symlink_to(target)
+    before = contents(here)
+
+    for mode in ((), ("--full",)):
+        ran = run("index", "sync", "--git", str(repository), "--name", "repo", *mode)
+        assert ran.code == 1
+        assert "a link leads out of the folder of the source" in ran.stderr
+        assert contents(here) == before
+
+
+def test_a_manifest_removes_nothing_through_a_link(here: Path, run: Run, repository: Path) -> None:
+    (here / ".env").write_text("mine")
+    (here / "mcp.sources" / "repo").mkdir(parents=True)
+    (here / "mcp.sources" / "repo" / "up").symlink_to("../..")
+    bring_manifest(here, repository, {"up/.env": f"sha256-{sha256(b'mine').hexdigest()}"})
+
+    assert run("index", "sync", "--git", str(repository), "--name", "repo").code == 1
+    assert (here / ".env").read_text() == "mine"

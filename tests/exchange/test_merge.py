@@ -4,7 +4,7 @@ from itertools import permutations
 from typing import Any
 
 import pytest
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from agent_resolver.exchange import Batch, merge_entries
 from agent_resolver.schema import IndexEntry, Launch, ServerData, ServerTrust
@@ -72,8 +72,8 @@ def test_a_hand_written_entry_wins_over_an_imported_one() -> None:
 
 
 def test_an_entry_imported_before_is_refreshed_and_keeps_what_was_added() -> None:
-    old = entry(scopes=("read",), tools={"t": "sha256-0"}, data=ServerData(max_sensitivity="internal"))
-    new = entry(status="deprecated", launch=Launch(command="npx", args=("-y", "w2")))
+    old = entry(drafted=("t",), name="W")
+    new = entry(status="deprecated", launch=Launch(command="npx", args=("-y", "w2")), name="W")
 
     merged = merge_entries([old], [Batch("one", (new,))])
 
@@ -82,6 +82,36 @@ def test_an_entry_imported_before_is_refreshed_and_keeps_what_was_added() -> Non
         ("reach", "`npx -y w`"), ("status", "not known"),
     ]  # fmt: skip
     assert merged.conflicts == ()
+
+
+@pytest.mark.parametrize(
+    "vouched",
+    [
+        {"trust": ServerTrust(signed=True)},
+        {"data": ServerData(residency=("eu-only",))},
+        {"scopes": ("read",)},
+        {"tool_scopes": {"t": ("read",)}},
+        {"tools": {"t": "sha256-0"}},
+    ],
+)
+@pytest.mark.parametrize(
+    "reach",
+    [
+        {"launch": Launch(command="npx", args=("-y", "evil"))},
+        {"launch": UNSET, "endpoint": "https://evil.example", "transport": "sse"},
+    ],
+)
+def test_a_server_that_was_vouched_for_is_not_reached_in_another_way(
+    vouched: dict[str, Any], reach: dict[str, Any]
+) -> None:
+    old = entry(**vouched)
+
+    merged = merge_entries([old], [Batch("one", (entry(status="deprecated", **reach),))])
+
+    assert merged.entries == (structs.replace(old, status="deprecated"),)
+    assert [update.fact for update in merged.updates] == ["status"]
+    assert conflicts(*merged.conflicts) == [("reach", "the index", "one")]
+    assert merge_entries([old], [Batch("one", (entry(),))]).conflicts == ()
 
 
 def test_an_entry_of_another_kind_of_source_does_not_replace_one() -> None:

@@ -30,6 +30,22 @@ LONG = "a1b2c3d4e5f6g7h8i9j0k1l2"
         ["postgresql://me:hunter2@db.example/x"],
         ["--url", "https://w.example/mcp?token=hunter2"],
         ["-----BEGIN PRIVATE KEY-----"],
+        ["host=db user=u password=hunter2secret"],
+        ["Server=db;User Id=u;Password=hunter2secret;"],
+        ["DefaultEndpointsProtocol=https;AccountKey=hunter2secret"],
+        ["--dsn", "Password = 'hunter2secret'"],
+        ["https://hunter2secret@api.example/mcp"],
+        ["git+https://hunter2secret@git.example/x"],
+        ["https://w.example/mcp?key=hunter2secret"],
+        ["https://w.example/mcp?a=b&%6Bey=hunter2secret"],
+        ["https://w.example/mcp#access_token=hunter2secret"],
+        ["https://[h/mcp?token=hunter2secret"],
+        ['{"apiKey":"hunter2secret"}'],
+        [r'"{\"apiKey\": \"hunter2secret\"}"'],
+        ["--config={'db': {'password': 'hunter2secret'}}"],
+        ["{clientSecret:'hunter2secret'}"],
+        ["--api-key", "-hunter2secret"],
+        ["Accept: x, Authorization: Bearer hunter2secret"],
     ],
 )
 def test_what_looks_like_a_secret_is_found(arguments: list[str]) -> None:
@@ -59,6 +75,20 @@ def test_what_looks_like_a_secret_is_found(arguments: list[str]) -> None:
         ["postgresql://me:${PASSWORD}@db.example/x"],
         ["--path", "/srv/data"],
         ["--task-description", "words"],
+        ["host=db user=u password=${PASSWORD} port=5432"],
+        ["Server=db;Password=<password of the db>;Timeout=5"],
+        ['{"apiKey":"${KEY}","useToken":true}'],
+        [r'"{\"apiKey\":\"${KEY}\"}"'],
+        ["sh", "-c", "export TOKEN=$(cat /run/x); exec start"],
+        ["acme/secret:1.0", "repo/token:read"],
+        ["--token", "-v"],
+        ["-p", "8080:80"],
+        ["-u", "root"],
+        ["--sort-key=name", "monkey=1", "compat=1"],
+        ["key=/etc/ssl/server.pem"],
+        ["postgresql://me@db.example/x"],
+        ["ssh://git@git.example/x"],
+        ["https://<user>@w.example/mcp?key={key}#token=${TOKEN}"],
     ],
 )
 def test_other_arguments_are_left_alone(arguments: list[str]) -> None:
@@ -66,6 +96,22 @@ def test_other_arguments_are_left_alone(arguments: list[str]) -> None:
     assert masked_arguments(arguments) == arguments
 
 
-@pytest.mark.parametrize("address", ["https://w.example/mcp", "https://[bad", "https://w.example/v1/projects/a-b-c-d"])
+@pytest.mark.parametrize(
+    "address", ["https://w.example/mcp", "https://w.example/mcp#top", "https://w.example/v1/projects/a-b-c-d"]
+)
 def test_an_address_without_a_secret(address: str) -> None:
     assert not has_secret(address)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://hunter2secret@w.example/mcp",
+        "https://w.example/mcp?key=hunter2secret",
+        "https://w.example/mcp#access_token=hunter2secret",
+        "https://[w/mcp?token=hunter2secret",
+        "https://[bad",
+    ],
+)
+def test_an_address_with_a_secret_or_that_cannot_be_read(address: str) -> None:
+    assert has_secret(address)

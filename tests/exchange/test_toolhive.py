@@ -74,7 +74,7 @@ def test_the_registry_has_containers_and_remotes() -> None:
         ("transport", "carrier-pigeon", IssueCode.INVALID_ENUM),
         ("target_port", 70000, IssueCode.OUT_OF_RANGE),
         ("target_port", True, IssueCode.OUT_OF_RANGE),
-        ("env_vars", [{"name": "KEY=value", "required": True}], IssueCode.NAME_REFUSED),
+        ("env_vars", [{"name": "LEVEL=value", "required": True}], IssueCode.NAME_REFUSED),
         ("tags", "database", IssueCode.INVALID_TYPE),
     ],
 )

@@ -192,7 +192,7 @@ def _refused_files(error: ResolverError, options: argparse.Namespace) -> Sequenc
     if isinstance(error, InvalidAgentFile):
         return [InvalidFile(AGENT_FILE_LABEL, options.agents, error.issues)]
     if isinstance(error, InvalidIndex):
-        return [InvalidFile(INDEX_LABEL, options.index or INDEX, error.issues)]
+        return [InvalidFile(INDEX_LABEL, getattr(options, "index", None) or INDEX, error.issues)]
     # A layer of the settings: a file, a variable or a flag, each with issues like a file's.
     return [InvalidFile(error.source, error.source, error.issues)] if error.source else []
 

@@ -7,6 +7,7 @@ from typing import Final
 from agent_resolver.exchange.entry import (
     Facts,
     Remote,
+    check_package,
     check_variable,
     endpoint_transport,
     make_entry,
@@ -104,6 +105,7 @@ def _remote_of(name: str, part: Part, notes: list[Note]) -> Remote:
 
 def _container_of(name: str, part: Part, notes: list[Note]) -> Launch:
     image = part.member("image").required_text()
+    check_package(part.member("image"), image)
     run = part.member("run")
     config = part.member("config")
     command = (run.member("command") or part.member("command")).texts()

@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct
 from agent_resolver.core.count import counted
 from agent_resolver.exchange.category import categories_of
 from agent_resolver.exchange.imported import Note, NoteKind
+from agent_resolver.exchange.launch_record import is_package_name
 from agent_resolver.exchange.part import Part
 from agent_resolver.exchange.secret_argument import has_secret, references_in, secret_arguments
 from agent_resolver.exchange.server_id import is_path, mapped_id
@@ -134,6 +135,13 @@ def check_variable(part: Part, name: str) -> None:
         holder.refuse(IssueCode.NAME_REFUSED, "Not the name of an environment variable", "give the name alone")
 
 
+def check_package(part: Part, name: str) -> None:
+    """Refuse what a program would take for an option, and so for access to this machine."""
+    if not is_package_name(name):
+        message = "Not the name of a package or image: it begins with `-`, or holds a space"
+        raise part.refuse_entry(IssueCode.NAME_REFUSED, message, "give the name alone")
+
+
 def note_environment(name: str, required: Sequence[str], optional: Sequence[str], notes: list[Note]) -> None:
     """Say which variables a server reads."""
     if required:
@@ -183,6 +191,8 @@ def note_placeholders(texts: Iterable[str], name: str, notes: list[Note]) -> Non
 
 
 def _check_name(part: Part, name: str) -> None:
+    if not name.strip():
+        part.refuse(IssueCode.REQUIRED, "The name is empty", "give the server a name")
     if len(name) > _MAX_NAME:
         part.refuse(IssueCode.LIMIT, f"A name is longer than {_MAX_NAME} characters")
     if is_path(name):

@@ -27,22 +27,25 @@ _OPTIONS_WITH_VALUE: Final = frozenset(
 _FROM: Final = frozenset({"--from", "--spec", "--package", "-p"})
 
 
-def npm_launch(package: str, version: str | None, before: Sequence[str], after: Sequence[str]) -> Launch:
+def is_package_name(name: str) -> bool:
+    """True if a program that starts packages or images takes a word for the name of one, and never for an option."""
+    return name[:1] not in {"", "-"} and all(sign.isprintable() and not sign.isspace() for sign in name)
+
+
+def npm_launch(package: str, version: str | None, after: Sequence[str]) -> Launch:
     """Starts an npm package with `npx`."""
-    options = [option for option in before if option not in {"-y", "--yes"}]
-    return Launch(command="npx", args=("-y", *options, _pinned(package, version, "@"), *after))
+    return Launch(command="npx", args=("-y", _pinned(package, version, "@"), *after))
 
 
-def pypi_launch(package: str, version: str | None, before: Sequence[str], after: Sequence[str]) -> Launch:
+def pypi_launch(package: str, version: str | None, after: Sequence[str]) -> Launch:
     """Starts a PyPI package with `uvx`."""
-    return Launch(command="uvx", args=(*before, _pinned(package, version, "=="), *after))
+    return Launch(command="uvx", args=(_pinned(package, version, "=="), *after))
 
 
-def nuget_launch(package: str, version: str | None, before: Sequence[str], after: Sequence[str]) -> Launch:
+def nuget_launch(package: str, version: str | None, after: Sequence[str]) -> Launch:
     """Starts a NuGet package with `dnx`, where what the package takes comes after a double dash."""
     rest = ("--", *after) if after else ()
-    options = [option for option in before if option != "--yes"]
-    return Launch(command="dnx", args=(*options, _pinned(package, version, "@"), "--yes", *rest))
+    return Launch(command="dnx", args=(_pinned(package, version, "@"), "--yes", *rest))
 
 
 def container_launch(  # noqa: PLR0913 - what `docker run` takes

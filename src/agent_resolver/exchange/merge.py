@@ -5,7 +5,8 @@
 2. The earlier entry decides. A later one only fills in the facts that the earlier leaves out.
 3. Two values for one fact are a conflict: the earlier stays, and the report names both.
 4. An entry of the index that was imported from the same kind of source is older news: the new values replace it, and
-   the facts that only it has are kept.
+   the facts that only it has are kept. Where a person or a probe vouched for it, how it is reached stays, and another
+   way is a conflict: what they vouched for is not what another package does.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,6 +27,8 @@ _NESTED: Final = (("data", ServerData), ("trust", ServerTrust))
 """The keys whose members are facts of their own."""
 _WORDS: Final = ("name", "description", "source")
 """The keys that are not facts: the earlier entry keeps its value, and no conflict is reported."""
+_VOUCHED: Final = ("trust", "data", "scopes", "tool_scopes", "tools")
+"""The keys that no source states: a person does, or a probe of the server."""
 _HAND: Final = "the index"
 
 
@@ -107,7 +110,7 @@ def merge_entries(existing: Sequence[IndexEntry], batches: Sequence[Batch]) -> M
         if old is None:
             result[key] = held.entry
         elif old.source is not UNSET and old.source == held.entry.source:
-            result[key] = _fill(held, old, "", None).entry
+            result[key] = _fill(_keep_vouched(old, held, conflicts), old, "", None).entry
             updates += _updates_between(old, result[key])
         else:
             kept = _Held(old, dict.fromkeys(_stated(old), _HAND))
@@ -142,6 +145,24 @@ def _lay(fresh: dict[tuple[str, str], _Held], entry: IndexEntry, label: str, con
         fresh[key] = _fill(fresh[key], entry, label, conflicts)
     else:
         fresh[key] = _Held(entry, dict.fromkeys(_stated(entry), label))
+
+
+def _keep_vouched(old: IndexEntry, fresh: _Held, conflicts: list[MergeConflict]) -> _Held:
+    """What is imported anew, reached as before if somebody vouched for the server that is reached so."""
+    before, now = _stated(old)["reach"], _stated(fresh.entry)["reach"]
+    if before == now or all(getattr(old, key) is UNSET for key in _VOUCHED):
+        return fresh
+    conflicts.append(
+        MergeConflict(
+            server=_shown_key(_key(old)),
+            fact="reach",
+            kept=_render_value("reach", before),
+            kept_from=_HAND,
+            refused=_render_value("reach", now),
+            refused_from=fresh.origin["reach"],
+        )
+    )
+    return _Held(structs.replace(fresh.entry, **{key: before.get(key, UNSET) for key in _REACH}), fresh.origin)
 
 
 def _fill(

@@ -12,6 +12,7 @@ from msgspec import structs
 from agent_resolver.exchange.entry import (
     Facts,
     Remote,
+    check_package,
     endpoint_transport,
     make_entry,
     note_environment,
@@ -40,6 +41,9 @@ _PUBLISHER: Final = "io.modelcontextprotocol.registry/publisher-provided"
 _OLD_META: Final = ("io.modelcontextprotocol.registry", "x-io.modelcontextprotocol.registry")
 _VARIABLE: Final = re.compile(r"\{([A-Za-z_][\w.-]*)\}")
 _LAUNCHERS: Final = {"npm": npm_launch, "pypi": pypi_launch, "nuget": nuget_launch}
+_PROGRAMS: Final = {"npm": "npx", "pypi": "uvx", "nuget": "dnx", "oci": "docker run"}
+_USUAL: Final = frozenset({"-y", "--yes"})
+"""Options that the entry has anyway."""
 _TRANSPORTS: Final[dict[str, Transport]] = {"stdio": "stdio", "streamable-http": "streamable-http", "sse": "sse"}
 
 
@@ -171,22 +175,29 @@ def _remote_of(remote: Part, name: str, notes: list[Note]) -> Remote:
 
 def _launch_of(package: Part, name: str, notes: list[Note]) -> Launch:
     kind = _kind_of(package)
-    identifier = package.member("identifier", "name").required_text()
+    named = package.member("identifier", "name")
+    identifier = named.required_text()
+    check_package(named, identifier)
     version = package.member("version").text()
     after = _arguments(package.member("packageArguments", "package_arguments"))
     before = _arguments(package.member("runtimeArguments", "runtime_arguments"))
     required, optional = _environment_of(package)
     note_environment(name, required, optional, notes)
     transport = _package_transport(package)
-    if kind != "oci":
-        launch = _LAUNCHERS[kind](identifier, version, before, after)
-        return structs.replace(launch, env=required, transport=transport)
-    if before:
-        shown = tuple(masked_arguments(before))
-        message = f"asks for `docker run {' '.join(shown)}`, which the entry leaves out; add what you mean to grant"
+    options = [option for option in before if kind == "oci" or option not in _USUAL]
+    if options:
+        # An option may give access to this machine, or take the package from another place.
+        shown = tuple(masked_arguments(options))
+        asked = f"{_PROGRAMS[kind]} {' '.join(shown)}"
+        message = f"asks for `{asked}`, which the entry leaves out; add what you mean to grant"
         notes.append(Note(NoteKind.GRANT, name, message, shown))
+    if kind != "oci":
+        launch = _LAUNCHERS[kind](identifier, version, after)
+        return structs.replace(launch, env=required, transport=transport)
     host = (package.member("registryBaseUrl", "registry_base_url").text() or "").removeprefix("https://").rstrip("/")
-    return container_launch(_image_name(identifier, version, host), required, after, transport=transport)
+    image = _image_name(identifier, version, host)
+    check_package(package.member("registryBaseUrl", "registry_base_url"), image)
+    return container_launch(image, required, after, transport=transport)
 
 
 def _image_name(identifier: str, version: str | None, host: str) -> str:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 _WORDS: Final = (
     r"token|api[-_]?key|apikey|secret|password|passwd|pwd|passphrase|pat|bearer|credentials?|authorization"
@@ -11,9 +11,19 @@ _WORDS: Final = (
 )
 _SECRET_NAME: Final = re.compile(rf"(?:.*[-_.])?(?:{_WORDS})", re.IGNORECASE)
 """The name of an option or variable whose value is a secret."""
+_JOINED_WORDS: Final = r"Token|Secret|Password|Passwd|Passphrase|(?:Api|Account|Access|Secret|Private)Key"
+_WORDED: Final = re.compile(
+    rf"(?P<name>(?<![A-Za-z])(?i:{_WORDS})|(?<![A-Z])(?:{_JOINED_WORDS})|(?<![\w-])(?i:key))"
+    # A colon alone may be that of an image or a scope: `acme/secret:1.0`, `token:read`.
+    r"(?:[\\\"']*\s*=(?!=)\s*|[\\\"']+\s*:\s*|:\s+|:(?=[\\\"']))"
+    r"[\\\"']*(?i:(?:bearer|basic|token)\s+)?(?P<value>[^\s\"'&;,][^\s\"'&;,#]*)"
+)
+"""A secret with its name anywhere in a text: in a connection string, a query, a fragment or JSON."""
+_PLAIN_VALUE: Final = re.compile(r"(?i:true|false|null|none)")
+_WEB_SCHEMES: Final = frozenset({"http", "https", "ws", "wss", "git+http", "git+https"})
 _DOUBTFUL_NAME: Final = re.compile(rf".*(?:{_WORDS}|key|auth).*", re.IGNORECASE)
 """The name of an option that may take a secret: `--auth-type`, `--key`."""
-_FILE_NAME: Final = re.compile(r".*(?:credentials?|private[-_]?key)", re.IGNORECASE)
+_FILE_NAME: Final = re.compile(r"(?:.*(?:credentials?|private[-_]?key)|key)", re.IGNORECASE)
 """The name of an option or variable that may take the path of a file with a secret."""
 _PATH: Final = re.compile(r"(?:~|\.{1,2})?/[\w./ -]*\.[A-Za-z]{2,8}")
 _KNOWN_KEY: Final = re.compile(
@@ -24,6 +34,7 @@ _KNOWN_KEY: Final = re.compile(
     r"|dop_v1_[0-9a-f]{20,}|tvly-[A-Za-z0-9-]{8,}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}|-----BEGIN )"
 )
 _REFERENCE: Final = re.compile(r"\$\{[^}]*\}|\$[A-Za-z_]\w*|\{\{[^}]*\}\}|\{[A-Za-z_][\w.-]*\}|<[^<>]*>|%[A-Za-z_]\w*%")
+_COMMAND_REFERENCE: Final = re.compile(r"\$\([^()]*\)")
 _SCHEME_WORD: Final = re.compile(r"^(?:bearer|basic|token)\b", re.IGNORECASE)
 _HEADER: Final = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9-]*)\s*:\s*(?P<value>.+)")
 _RANDOM_SEGMENT: Final = re.compile(r"(?=.*[0-9])(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9_=-]{24,}")
@@ -43,15 +54,20 @@ def masked_arguments(arguments: Sequence[str]) -> list[str]:
 
 
 def has_secret(address: str) -> bool:
-    """True if an address names a password, or has a secret in its path or query."""
+    """True if an address names a user or password, has a secret in its path, query or fragment, or cannot be read."""
     try:
         parts = urlsplit(address)
-        password = parts.password
+        user, password = parts.username, parts.password
     except ValueError:
-        return False
+        return True
     if password and _is_literal(password):
         return True
-    pairs = (pair.partition("=") for pair in re.split("[&;]", parts.query))
+    # A database has users with names; on the web, a name without a password is a token.
+    if user and not password and parts.scheme in _WEB_SCHEMES and _is_literal(user):
+        return True
+    if _has_worded(unquote(address)):
+        return True
+    pairs = (pair.partition("=") for pair in re.split("[&;]", unquote(f"{parts.query}&{parts.fragment}")))
     if any(_RANDOM_SEGMENT.fullmatch(segment) for segment in parts.path.split("/")):
         return True
     has_pair = any(_is_secret(name, value) for name, _, value in pairs)
@@ -67,7 +83,7 @@ def _named_values(arguments: Sequence[str]) -> Iterator[tuple[int, str, str]]:
     """Each argument that has a value, with the name of its option, and whether the next argument is that value."""
     option = ""
     for position, argument in enumerate(arguments):
-        if option and not argument.startswith("-"):
+        if option and (not argument.startswith("-") or _is_dashed_secret(option, argument)):
             yield position, option, argument
         option = ""
         name, equals, value = argument.partition("=")
@@ -78,8 +94,26 @@ def _named_values(arguments: Sequence[str]) -> Iterator[tuple[int, str, str]]:
         yield position, "", argument
 
 
+def _is_dashed_secret(option: str, argument: str) -> bool:
+    """True if what follows an option that takes a secret is longer than `-v`, and not written like `--verbose`."""
+    return bool(_SECRET_NAME.fullmatch(option)) and re.fullmatch(r"-[^-].+", argument) is not None
+
+
+def _has_worded(text: str) -> bool:
+    """True if a text holds a secret with its name."""
+    marked = _REFERENCE.sub("\0", _COMMAND_REFERENCE.sub("\0", text))
+    for found in _WORDED.finditer(marked):
+        value = found["value"].strip("\0\\{}()[]")
+        is_file = _FILE_NAME.fullmatch(found["name"]) and _PATH.fullmatch(value)
+        if value and not is_file and not _PLAIN_VALUE.fullmatch(value):
+            return True
+    return False
+
+
 def _is_secret(name: str, value: str) -> bool:
     if _KNOWN_KEY.search(value) or (not name and "://" in value and has_secret(value)):
+        return True
+    if not name and _has_worded(value):
         return True
     if _FILE_NAME.fullmatch(name) and _PATH.fullmatch(value):
         return False

@@ -47,9 +47,9 @@ class _KeptPage(Struct):
 class DamagedSource(ResolverError):
     """What is kept of a source is not what was stored."""
 
-    def __init__(self, path: str, problem: str) -> None:
+    def __init__(self, path: str, problem: str, hint: str = "fetch all of it again with `--full`") -> None:
         super().__init__(f"`{path}`: {problem}")
-        self.hint = "fetch all of it again with `--full`"
+        self.hint = hint
 
 
 def source_name(url: str) -> str:
@@ -69,24 +69,31 @@ class StoredSource:
 
     def __init__(self, folder: str, name: str) -> None:
         self.folder = os.path.join(folder, name)
-        self._root = os.path.dirname(folder) or os.curdir
         self._manifest_path = f"{self.folder}.sync"
+        # Where the folder really is if nothing in it is a link: the folder of the project alone may be reached by one.
+        root = os.path.realpath(os.path.dirname(folder) or os.curdir)
+        self._real_folder = os.path.join(root, os.path.basename(folder), name)
 
     def manifest(self) -> SourceManifest | None:
         """What is known of the source; None if nothing was stored yet.
 
         Raises:
-            DamagedSource: The file that says it is not one of this kind.
+            DamagedSource: The file that says it is not one of this kind, or names files that are not of the source.
         """
+        _refuse_link(self._manifest_path, f"{self._real_folder}.sync")
         try:
             raw = read_bounded(self._manifest_path, _MAX_MANIFEST_BYTES)
-            return msgspec.json.decode(raw, type=SourceManifest)
+            manifest = msgspec.json.decode(raw, type=SourceManifest)
         except UnreadableFile as error:
             if error.missing:
                 return None
             raise
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise DamagedSource(self._manifest_path, str(error)) from None
+        # A repository may bring this file: what it names is read, and removed by the next sync.
+        if not all(map(_is_file_name, manifest.files)):
+            raise DamagedSource(self._manifest_path, "it names a file outside of the folder of the source")
+        return manifest
 
     def servers(self, manifest: SourceManifest) -> dict[ServerKey, Any]:
         """The servers that are kept of a registry.
@@ -115,40 +122,53 @@ class StoredSource:
         """
         known = self._known_files()
         manifest = msgspec.structs.replace(manifest, files={name: _digest(files[name]) for name in sorted(files)})
+        _refuse_link(self._manifest_path, f"{self._real_folder}.sync")
         contents = {self._path_of(name): files[name] for name in sorted(files)}
         contents[self._manifest_path] = to_json(manifest)
-        removed = [self._path_of(name) for name in sorted(known - files.keys())]
+        removed = {self._path_of(name): known[name] for name in sorted(known.keys() - files.keys())}
         with Batch() as batch:
             changed = [path for path, content in contents.items() if batch.write(path, [content])]
-        for path in removed:
-            with suppress(FileNotFoundError):
-                os.unlink(path)
+        for path, digest in removed.items():
+            _remove_unchanged(path, digest)
         return changed
 
     def _path_of(self, name: str) -> str:
         """The path of a file of the source.
 
         Raises:
-            DamagedSource: A name or a link leads out of the folder of the project: a repository may bring both.
+            DamagedSource: The name or a link leads out of the folder of the source: a repository may bring both.
         """
         path = os.path.join(self.folder, *name.split("/"))
-        for each in (path, self._manifest_path):
-            if not _is_below(each, self._root):
-                raise DamagedSource(each, "it leads out of the folder of the index")
+        if not _is_file_name(name):
+            raise DamagedSource(path, "it leads out of the folder of the source")
+        _refuse_link(path, os.path.join(self._real_folder, *name.split("/")))
         return path
 
-    def _known_files(self) -> set[str]:
-        """The files of the last sync, and no others: what a person put beside them stays."""
+    def _known_files(self) -> dict[str, str]:
+        """The files of the last sync with their digests, and no others: what a person put beside them stays."""
         try:
             manifest = self.manifest()
         except DamagedSource:
-            return set()
-        return set(manifest.files) if manifest else set()
+            return {}
+        return manifest.files if manifest else {}
 
 
-def _is_below(path: str, folder: str) -> bool:
-    real, above = os.path.realpath(path), os.path.realpath(folder)
-    return os.path.commonpath([real, above]) == above and real != above
+def _is_file_name(name: str) -> bool:
+    """True if a name leads to a file below the folder that it is joined to, links aside."""
+    return "\0" not in name and not {"", os.curdir, os.pardir}.intersection(name.split("/"))
+
+
+def _refuse_link(path: str, real: str) -> None:
+    """Refuse a path that is really another one: a link within the project is no better than one out of it."""
+    if os.path.realpath(path) != real:
+        raise DamagedSource(path, "a link leads out of the folder of the source", "remove the link")
+
+
+def _remove_unchanged(path: str, digest: str) -> None:
+    """Remove a file that is still what a sync stored; one that was edited is a person's own now."""
+    with suppress(FileError, FileNotFoundError):
+        if _digest(read_bounded(path, _MAX_FILE_BYTES)) == digest:
+            os.unlink(path)
 
 
 def registry_files(servers: Mapping[ServerKey, Any]) -> dict[str, bytes]:

@@ -6,6 +6,7 @@ from typing import Final
 from agent_resolver.exchange.entry import (
     Facts,
     Remote,
+    check_package,
     endpoint_transport,
     make_entry,
     note_environment,
@@ -86,6 +87,7 @@ def _remote_of(name: str, part: Part, notes: list[Note]) -> Remote:
 
 
 def _container_of(name: str, image: str, part: Part, notes: list[Note]) -> Launch:
+    check_package(part.member("image"), image)
     required: dict[str, None] = {}
     optional: dict[str, None] = {}
     for variable in part.member("env_vars").elements():
