@@ -1,9 +1,8 @@
 """The agents of a project, as the runtime sees them."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from functools import cached_property, partial
-from typing import Any
 from urllib.parse import unquote
 
 from msgspec import UNSET, Struct, structs
@@ -26,6 +25,7 @@ from agent_resolver.runtime.builder import AgentRuntime, AgentRuntimeBuilder
 from agent_resolver.runtime.errors import InvalidSpec
 from agent_resolver.runtime.executor import InferenceFailure
 from agent_resolver.runtime.file_spec import spec_of
+from agent_resolver.runtime.inference import ChatAnswer, ChatRequest, Piece
 from agent_resolver.runtime.known_model import known_models
 from agent_resolver.runtime.model import DataFacts, Modalities, ModelPool, ModelSpec, PoolMember
 from agent_resolver.runtime.registry_set import (
@@ -134,7 +134,10 @@ class _Unopened(Struct, frozen=True):
 
     provider: str
 
-    async def execute(self, request: Any) -> Any:  # noqa: ANN401, ARG002 - the port
+    async def complete(self, request: ChatRequest) -> ChatAnswer:  # noqa: ARG002 - the port
+        raise InferenceFailure("invalid_request", f"provider {self.provider} was not opened")
+
+    def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:  # noqa: ARG002 - the port
         raise InferenceFailure("invalid_request", f"provider {self.provider} was not opened")
 
 

@@ -1,4 +1,9 @@
 from agent_resolver.runtime.a2a import A2aFactory as A2aFactory
+from agent_resolver.runtime.backend import (
+    BackendCapabilities as BackendCapabilities,
+    ExecutionBackend as ExecutionBackend,
+)
+from agent_resolver.runtime.budget import RunBudget as RunBudget
 from agent_resolver.runtime.builder import AgentRuntime as AgentRuntime, AgentRuntimeBuilder as AgentRuntimeBuilder
 from agent_resolver.runtime.dangling_reference import (
     Dangling as Dangling,
@@ -6,12 +11,10 @@ from agent_resolver.runtime.dangling_reference import (
     dangling as dangling,
 )
 from agent_resolver.runtime.default_plugin import (
-    ACTIONS as ACTIONS,
     DEFAULT_COMPACTION as DEFAULT_COMPACTION,
     DEFAULT_PLUGINS as DEFAULT_PLUGINS,
     ContextTransformConfig as ContextTransformConfig,
     DefaultPlugin as DefaultPlugin,
-    Setting as Setting,
     compaction as compaction,
     context_transform as context_transform,
     knowledge_cutoff as knowledge_cutoff,
@@ -21,7 +24,9 @@ from agent_resolver.runtime.default_plugin import (
 )
 from agent_resolver.runtime.errors import (
     AgentNotFound as AgentNotFound,
+    BackendUnavailable as BackendUnavailable,
     BuildError as BuildError,
+    CapabilityMismatch as CapabilityMismatch,
     ConfigValidation as ConfigValidation,
     ConstraintBroken as ConstraintBroken,
     EnvBuild as EnvBuild,
@@ -36,20 +41,72 @@ from agent_resolver.runtime.errors import (
     ProviderNotFound as ProviderNotFound,
     RegistryConflict as RegistryConflict,
     ResolveError as ResolveError,
+    RunRefused as RunRefused,
     SnapshotNotHeld as SnapshotNotHeld,
+    StateFailure as StateFailure,
     UnsupportedRemoteBackend as UnsupportedRemoteBackend,
     UnusableTool as UnusableTool,
     ValidationFailed as ValidationFailed,
 )
+from agent_resolver.runtime.event import (
+    AnswerReceived as AnswerReceived,
+    AnswerRestarted as AnswerRestarted,
+    BudgetNear as BudgetNear,
+    HandlerFailed as HandlerFailed,
+    InferenceFailed as InferenceFailed,
+    PlanWarned as PlanWarned,
+    RoundStarted as RoundStarted,
+    RunEnded as RunEnded,
+    RunEvent as RunEvent,
+    RunStarted as RunStarted,
+    Sink as Sink,
+    TextReceived as TextReceived,
+    ToolEnded as ToolEnded,
+    ToolProgressed as ToolProgressed,
+    ToolStarted as ToolStarted,
+)
 from agent_resolver.runtime.executor import (
     FailureKind as FailureKind,
     InferenceFailure as InferenceFailure,
-    RetryConfig as RetryConfig,
-    RetryingExecutor as RetryingExecutor,
+    LlmExecutor as LlmExecutor,
 )
 from agent_resolver.runtime.file_spec import spec_of as spec_of
+from agent_resolver.runtime.hook import (
+    Block as Block,
+    Command as Command,
+    Effect as Effect,
+    End as End,
+    Phase as Phase,
+    PhaseContext as PhaseContext,
+    PlannedCall as PlannedCall,
+    RunFacts as RunFacts,
+    ScheduledAction as ScheduledAction,
+    SetResult as SetResult,
+    Suspend as Suspend,
+)
+from agent_resolver.runtime.inference import (
+    CallDelta as CallDelta,
+    ChatAnswer as ChatAnswer,
+    ChatRequest as ChatRequest,
+    InferenceOverride as InferenceOverride,
+    Piece as Piece,
+    Restarted as Restarted,
+    TextDelta as TextDelta,
+    ToolOffer as ToolOffer,
+    Usage as Usage,
+)
 from agent_resolver.runtime.known_model import KnownModels as KnownModels, known_models as known_models
-from agent_resolver.runtime.lookup import PooledExecutor as PooledExecutor
+from agent_resolver.runtime.loop_action import LOOP_ACTIONS as LOOP_ACTIONS
+from agent_resolver.runtime.message import (
+    MediaBlock as MediaBlock,
+    Message as Message,
+    TextBlock as TextBlock,
+    ToolCall as ToolCall,
+    assistant_message as assistant_message,
+    system_message as system_message,
+    tool_message as tool_message,
+    user_message as user_message,
+)
 from agent_resolver.runtime.model import (
     DataFacts as DataFacts,
     Modalities as Modalities,
@@ -78,7 +135,6 @@ from agent_resolver.runtime.plugin import (
     PHASES as PHASES,
     ConfigSchema as ConfigSchema,
     ExecutionEnv as ExecutionEnv,
-    Phase as Phase,
     Plugin as Plugin,
     Registrar as Registrar,
 )
@@ -95,6 +151,14 @@ from agent_resolver.runtime.registry_set import (
     ServerTools as ServerTools,
     StaleLock as StaleLock,
 )
+from agent_resolver.runtime.retry import RetryConfig as RetryConfig, RetryingExecutor as RetryingExecutor
+from agent_resolver.runtime.run import (
+    RunRequest as RunRequest,
+    RunResult as RunResult,
+    RunState as RunState,
+    Termination as Termination,
+)
+from agent_resolver.runtime.seat import PooledExecutor as PooledExecutor, Seat as Seat
 from agent_resolver.runtime.spec import (
     DEFAULT_MODEL as DEFAULT_MODEL,
     AgentSpec as AgentSpec,
@@ -110,3 +174,5 @@ from agent_resolver.runtime.spec_reader import (
     check_value as check_value,
     parse_spec as parse_spec,
 )
+from agent_resolver.runtime.state_key import KeyRegistration as KeyRegistration
+from agent_resolver.runtime.stop_rule import StopRules as StopRules

@@ -225,7 +225,7 @@ class AgentRuntimeBuilder:
         """Add what answers for the models of a provider: an executor, alone or with facts about its models."""
         with self._collecting("provider"):
             made = provider if isinstance(provider, Provider) else Provider(executor=provider)
-            require_methods(made.executor, "execute")
+            require_methods(made.executor, "complete", "stream")
             facts = _checked_facts(made.facts)
             self._add(self._providers, "provider", provider_id, structs.replace(made, facts=facts))
         return self

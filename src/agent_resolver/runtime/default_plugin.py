@@ -4,8 +4,13 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct
 
-from agent_resolver.runtime.plugin import Phase, Registrar
+from agent_resolver.runtime.hook import Command, Handler, Hook, Phase, PhaseContext, ScheduledAction, Transform
+from agent_resolver.runtime.inference import ChatRequest
+from agent_resolver.runtime.loop_action import ADD_CONTEXT_MESSAGE, LOOP_ACTIONS
+from agent_resolver.runtime.plugin import Registrar
 from agent_resolver.runtime.spec import ContextPolicy, StopCondition
+from agent_resolver.runtime.state_key import MergeRule
+from agent_resolver.runtime.stop_rule import StopRules
 
 LOOP_ACTION_HANDLERS: Final = "loop_action_handlers"
 MAX_ROUNDS: Final = "max_rounds"
@@ -19,8 +24,6 @@ DEFAULT_PLUGINS: Final = frozenset(
 )
 """The ids that no other plugin may have."""
 
-ACTIONS: Final = ("add_context_message", "set_inference_override", "exclude_tool", "include_only_tools")
-"""What hooks may ask the loop to do."""
 _Positive = Annotated[int, Meta(ge=1)]
 
 
@@ -95,63 +98,89 @@ BUILT_IN_SECTIONS: Final[dict[str, tuple[str, type[Struct]]]] = {
 """Which plugin of ours reads a section, and what it must look like; `retry` is read before there are plugins."""
 
 
+class KnowledgeCutoff(Struct, frozen=True):
+    """Says in every request up to when the model knows the world."""
+
+    cutoff: str
+
+    def __call__(self, context: PhaseContext) -> Command:  # noqa: ARG002 - the shape of hooks
+        """The message to add."""
+        text = f"Your knowledge ends at {self.cutoff}. What came later you know only from this conversation and tools."
+        return Command(actions=(ScheduledAction(ADD_CONTEXT_MESSAGE, {"content": text}),))
+
+
+class Compaction(Struct, frozen=True):
+    """Sums up what no longer fits."""
+
+    config: CompactionConfig
+    policy: ContextPolicy
+
+    def __call__(self, context: PhaseContext) -> None:
+        """Nothing yet: the request is fitted into the policy without a summary."""
+
+
+class ContextTransform(Struct, frozen=True):
+    """Fits every request into the policy."""
+
+    config: ContextTransformConfig
+    policy: ContextPolicy
+
+    def __call__(self, request: ChatRequest, context: PhaseContext) -> ChatRequest:  # noqa: ARG002 - as above
+        """The request, with no more of the conversation than the policy allows."""
+        return request
+
+
 class DefaultPlugin(Struct, frozen=True):
-    """A plugin of ours: what it does in a run is bound to its handlers when the run starts."""
+    """A plugin of the runtime's own: its hooks are data that can be called, as those of any other plugin."""
 
     id: str
-    actions: tuple[str, ...] = ()
-    phases: tuple[tuple[Phase, Any], ...] = ()
-    """Each phase that it takes part in, with what it was set to."""
-    transforms: tuple[Any, ...] = ()
+    actions: tuple[tuple[str, Handler], ...] = ()
+    phases: tuple[tuple[Phase, Hook], ...] = ()
+    transforms: tuple[Transform, ...] = ()
+    keys: tuple[tuple[str, MergeRule, Any], ...] = ()
+    """State keys, each with its rule and its default."""
 
     def register(self, registrar: Registrar) -> None:
         """Declare the handlers."""
-        for action in self.actions:
-            registrar.scheduled_action(action, Setting(action, None))
-        for phase, setting in self.phases:
-            registrar.phase_hook(phase, Setting(self.id, setting))
-        for setting in self.transforms:
-            registrar.request_transform(Setting(self.id, setting))
-
-
-class Setting(Struct, frozen=True):
-    """A handler of ours as data: the loop that runs the agent knows what it stands for."""
-
-    name: str
-    value: Any
-
-    def __call__(self, loop: Any) -> Any:  # noqa: ANN401 - the loop is the run's business
-        """Let the loop do it."""
-        return loop.handle(self.name, self.value)
+        for name, rule, default in self.keys:
+            registrar.key(name, merge=rule, default=default)
+        for action, handler in self.actions:
+            registrar.scheduled_action(action, handler)
+        for phase, hook in self.phases:
+            registrar.phase_hook(phase, hook)
+        for transform in self.transforms:
+            registrar.request_transform(transform)
 
 
 def loop_action_handlers() -> DefaultPlugin:
-    """Without it the loop cannot do what hooks ask for."""
-    return DefaultPlugin(LOOP_ACTION_HANDLERS, actions=ACTIONS)
+    """Lets hooks change the next question to the model."""
+    handlers = tuple((action.name, action) for action in LOOP_ACTIONS)
+    keys = tuple((action.key, action.merge, action.default) for action in LOOP_ACTIONS)
+    return DefaultPlugin(LOOP_ACTION_HANDLERS, actions=handlers, keys=keys)
 
 
 def max_rounds(limit: int) -> DefaultPlugin:
     """Ends a run after so many rounds."""
-    return DefaultPlugin(MAX_ROUNDS, phases=(("after_inference", limit),))
+    condition = StopCondition(type="max_rounds", value=limit)
+    return DefaultPlugin(MAX_ROUNDS, phases=(("after_inference", StopRules((condition,))),))
 
 
 def stop_conditions(limit: int, conditions: tuple[StopCondition, ...]) -> DefaultPlugin:
     """Ends a run at the first condition that holds, the spec's own limit of rounds before all others."""
-    return DefaultPlugin(
-        STOP_CONDITIONS, phases=(("after_inference", (StopCondition(type="max_rounds", value=limit), *conditions)),)
-    )
+    rules = StopRules((StopCondition(type="max_rounds", value=limit), *conditions))
+    return DefaultPlugin(STOP_CONDITIONS, phases=(("after_inference", rules),))
 
 
 def knowledge_cutoff(cutoff: str) -> DefaultPlugin:
     """Tells the model what it cannot know."""
-    return DefaultPlugin(KNOWLEDGE_CUTOFF, phases=(("before_inference", cutoff),))
+    return DefaultPlugin(KNOWLEDGE_CUTOFF, phases=(("before_inference", KnowledgeCutoff(cutoff)),))
 
 
 def compaction(config: CompactionConfig, policy: ContextPolicy) -> DefaultPlugin:
     """Sums up what no longer fits."""
-    return DefaultPlugin(COMPACTION, phases=(("step_start", (config, policy)),))
+    return DefaultPlugin(COMPACTION, phases=(("step_start", Compaction(config, policy)),))
 
 
 def context_transform(config: ContextTransformConfig, policy: ContextPolicy) -> DefaultPlugin:
     """Fits every request into the policy."""
-    return DefaultPlugin(CONTEXT_TRANSFORM, transforms=((config, policy),))
+    return DefaultPlugin(CONTEXT_TRANSFORM, transforms=(ContextTransform(config, policy),))

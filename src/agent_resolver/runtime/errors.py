@@ -16,10 +16,15 @@ ResolverError
 │   ├── ConstraintBroken                 a model, remote or delegate would see data that it may not
 │   ├── InvalidPlugin                    a plugin does not keep the contract; told when it is registered
 │   └── SnapshotNotHeld                  what a run was planned with is no longer what there is
-└── BuildError                           a runtime cannot be built
-    ├── RegistryConflict                 two of a kind have one id
-    ├── ConfigValidation                 an agent, a model, a pool or a plugin is not valid
-    └── ValidationFailed                 agents have no plan; holds every error
+├── BuildError                           a runtime cannot be built
+│   ├── RegistryConflict                 two of a kind have one id
+│   ├── ConfigValidation                 an agent, a model, a pool or a plugin is not valid
+│   └── ValidationFailed                 agents have no plan; holds every error
+└── RunRefused                           a run cannot start
+    ├── BackendUnavailable               what should run a remote agent cannot run anything
+    └── CapabilityMismatch               it cannot do all that the run asks for; holds every mismatch
+
+StateFailure is raised inside a run, which ends with its code: a plugin updates the state in a way that does not fit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -215,3 +220,37 @@ class ValidationFailed(BuildError):
     def __init__(self, errors: Mapping[str, ResolverError]) -> None:
         super().__init__("; ".join(f"{agent_id}: {error}" for agent_id, error in errors.items()))
         self.errors = dict(errors)
+
+
+class RunRefused(ResolverError):
+    """A run cannot start."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class BackendUnavailable(RunRefused):
+    """What should run a remote agent cannot run anything."""
+
+    def __init__(self, agent_id: str, backend: str) -> None:
+        super().__init__(f"agent {agent_id} runs on backend {backend}, which cannot run agents here")
+        self.agent_id = agent_id
+        self.backend = backend
+
+
+class CapabilityMismatch(RunRefused):
+    """A backend cannot do all that a run asks for; holds every mismatch."""
+
+    def __init__(self, agent_id: str, mismatches: Sequence[str]) -> None:
+        super().__init__(f"the backend of agent {agent_id} cannot run this: {'; '.join(mismatches)}")
+        self.agent_id = agent_id
+        self.mismatches = tuple(mismatches)
+
+
+class StateFailure(Exception):
+    """A plugin updates the state of a run in a way that does not fit; the run ends with this code."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code

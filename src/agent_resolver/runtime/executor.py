@@ -1,10 +1,9 @@
-"""Who answers for a model, and one who tries again."""
+"""The port to models: who answers, and how an answer can fail to come."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Final, Literal, Protocol
+from collections.abc import AsyncIterator
+from typing import Final, Literal, Protocol
 
-from msgspec import Meta, Struct
+from agent_resolver.runtime.inference import ChatAnswer, ChatRequest, Piece
 
 FailureKind = Literal[
     "provider",
@@ -22,7 +21,6 @@ FailureKind = Literal[
     "cancelled",
 ]
 _PASSING: Final = {"provider", "rate_limited", "overloaded", "timeout", "stream_interrupted"}
-_LONGEST_MS: Final = 8_000
 
 
 class InferenceFailure(Exception):
@@ -35,59 +33,25 @@ class InferenceFailure(Exception):
 
     @property
     def may_pass(self) -> bool:
-        """Whether trying again could help."""
+        """True if trying again could help."""
         return self.kind in _PASSING
 
 
 class LlmExecutor(Protocol):
-    """Lets a model answer."""
+    """Lets a model answer. It may also have `async close()`, which is called once nothing asks it any more."""
 
-    async def execute(self, request: Any) -> Any:  # noqa: ANN401 - the run's business
-        """The answer to a request.
+    async def complete(self, request: ChatRequest) -> ChatAnswer:
+        """The whole answer to a request.
 
         Raises:
             InferenceFailure: There is none.
         """
         ...
 
+    def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
+        """The answer in pieces: deltas as they come, and at last the whole answer.
 
-class RetryConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The section `retry`: how often, and how long to wait in between."""
-
-    max_retries: Annotated[int, Meta(ge=0, le=100)]
-    backoff_base_ms: Annotated[int, Meta(ge=0)] = 500
-    overloaded_backoff_base_ms: Annotated[int, Meta(ge=0)] = 2_000
-    max_stream_retries: Annotated[int, Meta(ge=0)] = 2
-    stream_idle_timeout_secs: Annotated[int, Meta(ge=1)] = 60
-
-
-class RetryingExecutor:
-    """Tries again what may pass, waiting longer each time."""
-
-    def __init__(
-        self,
-        inner: LlmExecutor,
-        config: RetryConfig,
-        wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self.inner = inner
-        self.config = config
-        self._wait = wait
-
-    async def execute(self, request: Any) -> Any:  # noqa: ANN401 - the run's business
-        """The answer of the executor within, after as many attempts as it takes and may take."""
-        for attempt in range(self.config.max_retries):
-            try:
-                return await self.inner.execute(request)
-            except InferenceFailure as failure:
-                if not failure.may_pass:
-                    raise
-                await self._wait(self._delay_ms(attempt, failure) / 1000)
-        return await self.inner.execute(request)
-
-    def _delay_ms(self, attempt: int, failure: InferenceFailure) -> int:
-        is_overloaded = failure.kind == "overloaded"
-        base = self.config.overloaded_backoff_base_ms if is_overloaded else self.config.backoff_base_ms
-        # Beyond some doublings only the bound counts, and a large number would take long to compute.
-        delay = min(base << min(attempt, 16), _LONGEST_MS)
-        return max(delay, failure.retry_after_ms or 0)
+        Raises:
+            InferenceFailure: There is none, or it broke off.
+        """
+        ...

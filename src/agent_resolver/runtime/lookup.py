@@ -17,11 +17,13 @@ from agent_resolver.runtime.errors import (
     LockStale,
     ProviderNotFound,
 )
-from agent_resolver.runtime.executor import LlmExecutor, RetryConfig, RetryingExecutor
+from agent_resolver.runtime.executor import LlmExecutor
 from agent_resolver.runtime.model import DataFacts, Modalities, ModelPool, ModelSpec, pooled
 from agent_resolver.runtime.model_lookup import find_models
-from agent_resolver.runtime.plan import PlanWarning, Seat
+from agent_resolver.runtime.plan import PlanWarning
 from agent_resolver.runtime.registry_set import HeldLock, MissingLock, ModelFacts, Provider, RegistrySet, StaleLock
+from agent_resolver.runtime.retry import RetryConfig, RetryingExecutor
+from agent_resolver.runtime.seat import PooledExecutor, Seat
 from agent_resolver.runtime.spec import AgentSpec, ContextPolicy
 from agent_resolver.runtime.spec_reader import refused
 from agent_resolver.schema.artifact_path import lock_path_of
@@ -61,17 +63,6 @@ class Sight(Struct, frozen=True):
     data: DataFacts
 
 
-class PooledExecutor(Struct, frozen=True):
-    """The members of a pool in the order in which an agent tries them; who takes over when is the run's business."""
-
-    pool: ModelPool
-    seats: tuple[Seat, ...]
-
-    async def execute(self, request: Any) -> Any:  # noqa: ANN401 - the run's business
-        """The answer of the agent's home."""
-        return await self.seats[0].executor.execute(request)
-
-
 def find_spec(registries: RegistrySet, agent_id: str) -> AgentSpec:
     """The spec of an agent.
 
@@ -104,7 +95,7 @@ def look_up(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> Look
     2. The lock must hold, where the agent file has `requires`, and its servers must be allowed to see the data.
     3. The model, by id, alias or pool, and the provider of each; what a spec leaves open its provider may know.
     4. Every model must be allowed to see the data.
-    5. The executor, wrapped to try again where the section says so.
+    5. The executor of each model, wrapped to try again where the section says so; of a pool, all of them in turn.
     """
     retry = section(spec, RETRY, RETRY, RetryConfig)
     lock = held_lock(registries, spec)
@@ -116,15 +107,16 @@ def look_up(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> Look
     trusted = [_fill_in_facts(member, provider.facts.get(member.upstream_model)) for member, provider in members]
     known = [_fill_in_facts(member, registries.estimates.get(member.upstream_model)) for member in trusted]
     known = [_fill_in_prices(member, registries.known_models.get(member.upstream_model)) for member in known]
-    seats = tuple(Seat(model, provider.executor) for model, (_, provider) in zip(known, members, strict=True))
-    executor = seats[0].executor if pool is None else PooledExecutor(pool, seats)
+    executors = [_with_retries(provider.executor, retry) for _, provider in members]
+    seats = tuple(Seat(model, executor) for model, executor in zip(known, executors, strict=True))
+    executor = seats[0] if pool is None else PooledExecutor(pool, seats)
     model, sure = (known[0], trusted[0]) if pool is None else (pooled(pool, known), pooled(pool, trusted))
     return Lookup(
         spec=spec,
         model=model,
         pool=pool,
         seats=seats,
-        executor=RetryingExecutor(executor, retry) if retry is not None and retry.max_retries > 0 else executor,
+        executor=executor,
         modality_guard=sure.modalities if sure.modalities != Modalities() else None,
         trusted_cutoff=sure.knowledge_cutoff,
         context_policy=clamped(spec.context_policy, model),
@@ -132,6 +124,13 @@ def look_up(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> Look
         limits=limits,
         warnings=named.warnings,
     )
+
+
+def _with_retries(executor: LlmExecutor, retry: RetryConfig | None) -> LlmExecutor:
+    """The executor, wrapped to try again where the section `retry` asks for it."""
+    if retry is None or retry.max_retries == 0:
+        return executor
+    return RetryingExecutor(executor, retry)
 
 
 def section(spec: AgentSpec, plugin: str, key: str, kind: type[Struct]) -> Any:  # noqa: ANN401 - a value of `kind`

@@ -12,7 +12,8 @@ from agent_resolver.runtime.executor import LlmExecutor
 from agent_resolver.runtime.model import Modalities, ModelPool, ModelSpec
 from agent_resolver.runtime.permission import Permissions
 from agent_resolver.runtime.plugin import ExecutionEnv
-from agent_resolver.runtime.registry_set import RegistrySet
+from agent_resolver.runtime.registry_set import HeldLock, RegistrySet
+from agent_resolver.runtime.seat import Seat
 from agent_resolver.runtime.spec import AgentSpec, ContextPolicy, RemoteEndpoint
 from agent_resolver.schema.descriptor import Descriptor
 
@@ -66,14 +67,6 @@ class AbsentTool(Struct, frozen=True, gc=False):
     reason: str
 
 
-class Seat(Struct, frozen=True):
-    """A model that may answer, and who answers for it."""
-
-    model: ModelSpec
-    """With what its provider knows of it."""
-    executor: LlmExecutor
-
-
 class ResolvedAgent(Struct, frozen=True, kw_only=True):
     """An agent that runs here."""
 
@@ -94,6 +87,10 @@ class ResolvedAgent(Struct, frozen=True, kw_only=True):
     permissions: Permissions | None
     """What happens when a tool is about to be called; None where the spec says nothing of it."""
     tools: Mapping[str, PlannedTool]
+    hidden: frozenset[str]
+    """The tools that its permission rules deny whatever their arguments are: no model is shown them."""
+    lock: HeldLock | None
+    """The lock that governs it; None for an agent that needs none."""
     absent: tuple[AbsentTool, ...]
     unconnected: tuple[str, ...]
     """Locked servers whose tools are known once they are connected."""
@@ -101,7 +98,7 @@ class ResolvedAgent(Struct, frozen=True, kw_only=True):
 
 
 class ResolvedBackendAgent(Struct, frozen=True, kw_only=True):
-    """An agent that somebody else runs."""
+    """An agent that a backend runs."""
 
     spec: AgentSpec
     limits: RunLimits

@@ -74,6 +74,8 @@ def _plan_local(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> 
         env=built.env,
         permissions=built.permissions,
         tools=tools.tools,
+        hidden=frozenset(),
+        lock=found.lock,
         absent=tools.absent,
         unconnected=tools.unconnected,
         warnings=(*found.warnings, *built.warnings, *tools.warnings),

@@ -1,35 +1,24 @@
 """Plugins: what they may register, and what a run is given of it."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final, Literal, Protocol, get_args, runtime_checkable
+from typing import Any, Final, Protocol, get_args, runtime_checkable
 
+import msgspec
 from msgspec import Struct
 
 from agent_resolver.registry.errors import UnusableTool
 from agent_resolver.registry.tool import Tool
-from agent_resolver.runtime.errors import EnvBuild
+from agent_resolver.runtime.errors import EnvBuild, ToolIdConflict
+from agent_resolver.runtime.hook import Handler, Hook, Phase, Transform
+from agent_resolver.runtime.state_key import KEY_SCOPES, MERGE_RULES, KeyRegistration, KeyScope, MergeRule
 from agent_resolver.runtime.tool_contract import check_tool
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.foreign_error import describe_exception
 from agent_resolver.schema.frozen import freeze_fields
 
-Phase = Literal[
-    "run_start",
-    "step_start",
-    "before_inference",
-    "after_inference",
-    "tool_gate",
-    "before_tool_execute",
-    "after_tool_execute",
-    "step_end",
-    "run_end",
-]
 PHASES: Final[tuple[Phase, ...]] = get_args(Phase)
-
-Handler = Callable[..., Any]
-"""A hook, an action handler, an effect handler or a transform: what it is called with is the run's business."""
 
 
 class ConfigSchema(Struct, frozen=True):
@@ -42,20 +31,25 @@ class ConfigSchema(Struct, frozen=True):
         freeze_fields(self, "schema")
 
 
-class KeyRegistration(Struct, frozen=True, kw_only=True):
-    """A key of a run's state that a plugin keeps."""
+class TaggedHook(Struct, frozen=True):
+    """A hook, and the plugin that registered it."""
 
     plugin: str
-    key: str
-    is_profile: bool = False
-    """Whether it outlives the run."""
+    call: Hook
 
 
-class Tagged(Struct, frozen=True):
-    """Something that a plugin registered, and which one did."""
+class TaggedHandler(Struct, frozen=True):
+    """A handler of actions or effects, and the plugin that registered it."""
 
     plugin: str
-    handler: Handler
+    call: Handler
+
+
+class TaggedTransform(Struct, frozen=True):
+    """A transform of requests, and the plugin that registered it."""
+
+    plugin: str
+    call: Transform
 
 
 class TaggedTool(Struct, frozen=True, gc=False):
@@ -68,7 +62,15 @@ class TaggedTool(Struct, frozen=True, gc=False):
 
 @runtime_checkable
 class Plugin(Protocol):
-    """Adds behaviour to an agent. It may also have `config_schemas`, `bind`, `on_activate` and `on_deactivate`."""
+    """Adds behaviour to an agent.
+
+    It may also have these methods, each plain or asynchronous but for the first:
+
+    - `config_schemas()` returns the sections of a spec that it reads.
+    - `bind(run)` is given the run's facts before anything else happens in a run.
+    - `on_activate(spec, state)` starts its part of a run; `state` takes updates of its keys.
+    - `on_deactivate(state)` ends its part, also after a failure; plugins end in reverse order.
+    """
 
     @property
     def id(self) -> str:
@@ -76,23 +78,29 @@ class Plugin(Protocol):
         ...
 
     def register(self, registrar: "Registrar") -> None:
-        """Declare hooks, handlers, transforms, keys and tools; called anew for every plan."""
+        """Declare hooks, handlers, transforms, keys and tools; called for every plan."""
         ...
+
+
+class ActivePlugin(Struct, frozen=True):
+    """A plugin of a plan, under the id that the spec has for it: what the plugin itself says may change."""
+
+    id: str
+    plugin: Plugin
 
 
 class ExecutionEnv(Struct, frozen=True, kw_only=True):
     """What the plugins of one plan registered; never shared between plans."""
 
-    phase_hooks: Mapping[Phase, tuple[Tagged, ...]]
-    scheduled_actions: Mapping[str, Tagged]
-    effects: Mapping[str, Tagged]
-    request_transforms: tuple[Tagged, ...]
-    keys: tuple[KeyRegistration, ...]
-    tools: tuple[TaggedTool, ...]
-    """In the order of registration; whether two have one id is for the stage to say that sees all tools."""
-    plugins: tuple[Plugin, ...]
-    plugin_ids: tuple[str, ...]
-    """Their ids, in the same order."""
+    phase_hooks: Mapping[Phase, tuple[TaggedHook, ...]]
+    scheduled_action_handlers: Mapping[str, TaggedHandler]
+    effect_handlers: Mapping[str, TaggedHandler]
+    request_transforms: tuple[TaggedTransform, ...]
+    key_registrations: tuple[KeyRegistration, ...]
+    tools: Mapping[str, TaggedTool]
+    """By id."""
+    plugins: tuple[ActivePlugin, ...]
+    """In the order in which they start."""
 
 
 class Registrar:
@@ -102,42 +110,69 @@ class Registrar:
         self._plugin = ""
         self._counts = False
         self._is_open = False
-        self._hooks: dict[Phase, list[Tagged]] = {phase: [] for phase in PHASES}
-        self._actions: dict[str, Tagged] = {}
-        self._effects: dict[str, Tagged] = {}
-        self._transforms: list[Tagged] = []
+        self._hooks: dict[Phase, list[TaggedHook]] = {phase: [] for phase in PHASES}
+        self._actions: dict[str, TaggedHandler] = {}
+        self._effects: dict[str, TaggedHandler] = {}
+        self._transforms: list[TaggedTransform] = []
         self._keys: dict[str, KeyRegistration] = {}
-        self._tools: list[TaggedTool] = []
+        self._tools: dict[str, TaggedTool] = {}
+        self._clashes: dict[str, str] = {}
+        """The first plugin that offers a tool whose id another plugin has, by that id."""
         self._plugins: dict[str, Plugin] = {}
 
-    def phase_hook(self, phase: Phase, handler: Handler) -> None:
-        """Call `handler` in this phase of every round."""
-        tagged = self._tagged("phase hook", phase, handler)
+    def phase_hook(self, phase: Phase, hook: Hook) -> None:
+        """Call `hook` in this phase of every round, with the context of the phase."""
+        self._require_callable("phase hook", phase, hook)
         if phase not in PHASES:
             raise EnvBuild(f"plugin {self._plugin}: there is no phase {phase!r}; there are {', '.join(PHASES)}")
         if self._counts:
-            self._hooks[phase].append(tagged)
+            self._hooks[phase].append(TaggedHook(self._plugin, hook))
 
     def scheduled_action(self, name: str, handler: Handler) -> None:
-        """Let `handler` do the actions of this name."""
+        """Let `handler` carry out the actions of this name; it is given the context and the payload."""
         self._once(self._actions, name, "action handler")
-        self._actions[name] = self._tagged("action handler", name, handler)
+        self._require_callable("action handler", name, handler)
+        self._actions[name] = TaggedHandler(self._plugin, handler)
 
     def effect(self, name: str, handler: Handler) -> None:
-        """Let `handler` have the effects of this name."""
+        """Let `handler` carry out the effects of this name; it is given the context and the payload."""
         self._once(self._effects, name, "effect handler")
-        self._effects[name] = self._tagged("effect handler", name, handler)
+        self._require_callable("effect handler", name, handler)
+        self._effects[name] = TaggedHandler(self._plugin, handler)
 
-    def request_transform(self, handler: Handler) -> None:
+    def request_transform(self, transform: Transform) -> None:
         """Change what a model is asked, after the transforms that were registered before."""
-        tagged = self._tagged("request transform", "", handler)
+        self._require_callable("request transform", "", transform)
         if self._counts:
-            self._transforms.append(tagged)
+            self._transforms.append(TaggedTransform(self._plugin, transform))
 
-    def key(self, name: str, *, is_profile: bool = False) -> None:
-        """Keep something in the run's state under this key."""
+    def key(
+        self,
+        name: str,
+        *,
+        merge: MergeRule = "exclusive",
+        scope: KeyScope = "run",
+        default: Any = None,  # noqa: ANN401 - a JSON value
+    ) -> None:
+        """Keep something in the run's state under this key.
+
+        Args:
+            name: The key, which no other plugin may have.
+            merge: What becomes of an update.
+            scope: How long the value lives.
+            default: The value before the first update: a JSON value.
+        """
         self._once(self._keys, name, "state key")
-        self._keys[name] = KeyRegistration(plugin=self._plugin, key=name, is_profile=is_profile)
+        if merge not in MERGE_RULES or scope not in KEY_SCOPES:
+            problem = f"merge must be one of {', '.join(MERGE_RULES)}, and scope one of {', '.join(KEY_SCOPES)}"
+            raise EnvBuild(f"plugin {self._plugin}: state key {name!r}: {problem}")
+        self._keys[name] = KeyRegistration(
+            plugin=self._plugin,
+            key=name,
+            merge=merge,
+            scope=scope,
+            default=_frozen_default(self._plugin, name, default),
+        )
 
     def tool(self, tool: Tool) -> None:
         """Offer a tool."""
@@ -146,8 +181,11 @@ class Registrar:
             offered = check_tool(tool)
         except UnusableTool as error:
             raise EnvBuild(f"plugin {self._plugin}: {error}") from error
-        if self._counts:
-            self._tools.append(TaggedTool(self._plugin, offered.descriptor, offered.tool))
+        if not self._counts:
+            return
+        tagged = TaggedTool(self._plugin, offered.descriptor, offered.tool)
+        if self._tools.setdefault(offered.descriptor.id, tagged) is not tagged:
+            self._clashes.setdefault(offered.descriptor.id, self._plugin)
 
     def take(self, plugin_id: str, plugin: Plugin, *, counts: bool) -> None:
         """Let a plugin register; of one that is filtered out only what others may rely on counts.
@@ -174,16 +212,23 @@ class Registrar:
             raise EnvBuild(f"plugin {plugin_id}: `register` must not be asynchronous")
 
     def env(self) -> ExecutionEnv:
-        """All of it."""
+        """All of it.
+
+        Raises:
+            ToolIdConflict: Two plugins offer a tool of one id, or one offers it twice; with the smallest such id.
+        """
+        if self._clashes:
+            tool_id = min(self._clashes)
+            first, second = f"plugin {self._tools[tool_id].plugin}", f"plugin {self._clashes[tool_id]}"
+            raise ToolIdConflict(tool_id, first, second, f"rename one of them: {first} has it, and {second} has it")
         return ExecutionEnv(
             phase_hooks=MappingProxyType({phase: tuple(hooks) for phase, hooks in self._hooks.items() if hooks}),
-            scheduled_actions=MappingProxyType(dict(self._actions)),
-            effects=MappingProxyType(dict(self._effects)),
+            scheduled_action_handlers=MappingProxyType(dict(self._actions)),
+            effect_handlers=MappingProxyType(dict(self._effects)),
             request_transforms=tuple(self._transforms),
-            keys=tuple(self._keys.values()),
-            tools=tuple(self._tools),
-            plugins=tuple(self._plugins.values()),
-            plugin_ids=tuple(self._plugins),
+            key_registrations=tuple(self._keys.values()),
+            tools=MappingProxyType(dict(self._tools)),
+            plugins=tuple(ActivePlugin(plugin_id, plugin) for plugin_id, plugin in self._plugins.items()),
         )
 
     def _open(self) -> None:
@@ -191,11 +236,11 @@ class Registrar:
         if not self._is_open:
             raise EnvBuild(f"plugin {self._plugin}: it registers after `register` has returned")
 
-    def _tagged(self, what: str, name: str, handler: Handler) -> Tagged:
+    def _require_callable(self, what: str, name: str, handler: object) -> None:
         self._open()
         if not callable(handler):
-            raise EnvBuild(f"plugin {self._plugin}: {what}{f' {name!r}' if name else ''} cannot be called")
-        return Tagged(self._plugin, handler)
+            shown = f" {name!r}" if name else ""
+            raise EnvBuild(f"plugin {self._plugin}: {what}{shown} cannot be called")
 
     def _once(self, known: Mapping[str, Any], name: object, what: str) -> None:
         self._open()
@@ -222,6 +267,18 @@ def schemas_of(plugin_id: str, plugin: Plugin) -> tuple[ConfigSchema, ...]:
     if len(schemas) < len(declared):
         raise EnvBuild(f"plugin {plugin_id}: `config_schemas` must return ConfigSchema values")
     return schemas
+
+
+def _frozen_default(plugin_id: str, key: str, default: Any) -> Any:  # noqa: ANN401 - a JSON value
+    """A copy of the default, so that no run can change it for the next.
+
+    Raises:
+        EnvBuild: It is not a JSON value.
+    """
+    try:
+        return msgspec.json.decode(msgspec.json.encode(default))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EnvBuild(f"plugin {plugin_id}: the default of state key {key!r} is not a JSON value") from error
 
 
 def _is_sound(key: object, schema: object) -> bool:

@@ -10,7 +10,7 @@ from agent_resolver.runtime.errors import InvalidPlugin
 from agent_resolver.runtime.plugin import ConfigSchema, Plugin
 from agent_resolver.schema.foreign_error import describe_exception
 
-_TAKES: Final = {"register": 1, "config_schemas": 0, "bind": 1, "on_activate": 1, "on_deactivate": 1}
+_TAKES: Final = {"register": 1, "config_schemas": 0, "bind": 1, "on_activate": 2, "on_deactivate": 1}
 """How many arguments each method of a plugin is called with."""
 _AT_ONCE: Final = {"register", "config_schemas"}
 """The methods that are called while a plan is made, where nothing is awaited."""
@@ -51,7 +51,7 @@ def _method_faults(plugin: object) -> Iterator[str]:
             if name == "register":
                 yield "it has no method `register`"
         elif not callable(method):
-            yield f"`{name}` is no method"
+            yield f"`{name}` is not a method"
         elif not _takes_arguments(method, takes):
             yield f"`{name}` must take {counted(takes, 'argument')}"
         elif name in _AT_ONCE and inspect.iscoroutinefunction(method):

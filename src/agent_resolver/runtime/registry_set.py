@@ -144,6 +144,8 @@ class HeldLock(Struct, frozen=True, kw_only=True):
 
     path: str
     servers: tuple[ServerTools, ...] = ()
+    digest: str = ""
+    """The SHA-256 of the lock file."""
 
 
 class MissingLock(Struct, frozen=True, kw_only=True):

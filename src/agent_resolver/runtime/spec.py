@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.model import DataFacts
 from agent_resolver.schema.agent_file import Limits
 from agent_resolver.schema.frozen import freeze_fields
@@ -149,6 +150,8 @@ class AgentSpec(Struct, frozen=True, kw_only=True):
     max_rounds: Annotated[int, Meta(ge=0)] = 16
     max_continuation_retries: Annotated[int, Meta(ge=0)] = 2
     stop_conditions: tuple[StopCondition, ...] = ()
+    budget: RunBudget = RunBudget()
+    """The most that one run of it may use."""
     context_policy: ContextPolicy | None = None
     reasoning_effort: Effort | Budget | None = None
     plugin_ids: Names = ()

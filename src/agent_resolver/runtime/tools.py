@@ -114,7 +114,7 @@ def _prompt_schema() -> dict[str, Any]:
 
 
 def _plugin_tools(env: ExecutionEnv) -> Iterator[PlannedTool]:
-    for tagged in env.tools:
+    for tagged in env.tools.values():
         descriptor = tagged.descriptor
         yield PlannedTool(descriptor.id, "plugin", tagged.plugin, descriptor, tagged.tool)
 

@@ -23,10 +23,10 @@ from agent_resolver.runtime.errors import (
     ProviderNotFound,
     ResolveError,
 )
-from agent_resolver.runtime.executor import RetryingExecutor
 from agent_resolver.runtime.model import ModelSpec
 from agent_resolver.runtime.plan import ResolvedAgent, ResolvedBackendAgent, ResolvedRunPlan
 from agent_resolver.runtime.planning import resolve_delegate
+from agent_resolver.runtime.retry import RetryingExecutor
 from agent_resolver.runtime.spec import ContextPolicy
 from agent_resolver.schema.errors import ResolverError
 
@@ -93,7 +93,7 @@ def _plan_document(plan: ResolvedRunPlan, delegates: Delegates) -> dict[str, obj
         "pool": [seat.model.id for seat in found.seats] if found.pool else None,
         "retries": _retries_of(found),
         "contextPolicy": _policy_document(policy) if policy else None,
-        "plugins": found.env.plugin_ids,
+        "plugins": [plugin.id for plugin in found.env.plugins],
         "tools": [{"id": tool.id, "source": tool.source, "origin": tool.origin} for tool in found.tools.values()],
         "unconnected": found.unconnected,
         "absent": found.absent,
@@ -139,7 +139,9 @@ def _policy_document(policy: ContextPolicy) -> dict[str, Any]:
 
 
 def _retries_of(found: ResolvedAgent) -> int:
-    return found.executor.config.max_retries if isinstance(found.executor, RetryingExecutor) else 0
+    # Every model of an agent is tried again equally often.
+    executor = found.seats[0].executor
+    return executor.config.max_retries if isinstance(executor, RetryingExecutor) else 0
 
 
 def _print_plan(plan: ResolvedRunPlan, delegates: Delegates) -> None:
@@ -156,7 +158,7 @@ def _print_plan(plan: ResolvedRunPlan, delegates: Delegates) -> None:
         out(f"  Model: {_name_model(found.model)}")
     if retries := _retries_of(found):
         out(f"  Retries: {retries}")
-    out(f"  Plugins: {', '.join(found.env.plugin_ids)}")
+    out(f"  Plugins: {', '.join([plugin.id for plugin in found.env.plugins])}")
     _print_tools(found)
     if delegates:
         out(f"  Delegates: {len(delegates)}")

@@ -1,0 +1,115 @@
+"""What a run starts from, what it keeps while it runs, and how it ends."""
+
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from agent_resolver.runtime.budget import RunBudget
+from agent_resolver.runtime.inference import InferenceOverride, Usage
+from agent_resolver.runtime.message import Message, ToolCall
+from agent_resolver.schema.caller import Caller
+from agent_resolver.schema.outcome import Pending
+
+TerminationReason = Literal[
+    "natural_end", "behavior_requested", "stopped", "cancelled", "blocked", "suspended", "error"
+]
+RunStatus = Literal["created", "running", "waiting", "done"]
+
+
+class RunState(Struct, kw_only=True):
+    """All that a run needs to go on later, elsewhere: plain values, nothing that lives in a process."""
+
+    run: str
+    """The run's id."""
+    trace_id: str
+    agent_id: str
+    plan: str
+    """The digest of the plan that it ran by."""
+    messages: list[Message] = field(default_factory=list)
+    """The conversation, without the system prompt."""
+    round: int = 0
+    usage: Usage = Usage()
+    cost: float | None = 0.0
+    """In US dollars; None once an answer came whose price is not known."""
+    seconds: float = 0.0
+    """How long it has run, without the time that it waited for people."""
+    calls: dict[str, int] = field(default_factory=dict)
+    """How often each tool was called."""
+    open_calls: list[ToolCall] = field(default_factory=list)
+    """Calls of the last answer that were not made yet, the first of which may wait for a person."""
+    repairs: int = 0
+    """How many calls in a row did not fit their schemas."""
+    consecutive_errors: int = 0
+    recent_texts: list[str] = field(default_factory=list)
+    """The newest answers, for the rule that finds loops."""
+    values: dict[str, Any] = field(default_factory=dict)
+    """The values of state keys."""
+
+
+class Termination(Struct, frozen=True, kw_only=True):
+    """Why a run ended."""
+
+    reason: TerminationReason
+    code: str = ""
+    """For machines: the stop rule, the budget or the error."""
+    message: str = ""
+
+    @property
+    def status(self) -> RunStatus:
+        """Only a suspended run waits; every other is done."""
+        return "waiting" if self.reason == "suspended" else "done"
+
+
+class RunRequest(Struct, frozen=True, kw_only=True):
+    """What shall run."""
+
+    agent_id: str
+    messages: tuple[Message, ...] = ()
+    """What the user says; may be empty only where a run goes on."""
+    caller: Caller | None = None
+    """On whose behalf tools are called; None for the runtime's own caller."""
+    run_id: str = ""
+    """Left out, the run gets a random one."""
+    trace_id: str = ""
+    """32 hexadecimal digits; left out, the run gets a trace of its own."""
+    parent: str | None = None
+    """The `traceparent` of the caller."""
+    connection: str = ""
+    """The connection that asked for the run, which may never approve its calls."""
+    budget: RunBudget = RunBudget()
+    """Narrows the agent's own."""
+    override: InferenceOverride = InferenceOverride()
+    streams: bool = False
+    """True to send the text of answers as it comes."""
+    resume: RunState | None = None
+    """The state of a run that ended resumable or waits: it goes on from there."""
+
+
+class RunResult(Struct, frozen=True, kw_only=True):
+    """How a run ended."""
+
+    run: str
+    agent_id: str
+    plan: str
+    """The digest of the plan that it ran by."""
+    termination: Termination
+    text: str
+    """The last text of the agent."""
+    rounds: int
+    usage: Usage
+    cost: float | None
+    """In US dollars; None where a price is not known."""
+    pending: Pending | None = None
+    """What a suspended run waits for."""
+    state: RunState
+    """To go on from here: `RunRequest(resume=…)`."""
+
+    @property
+    def status(self) -> RunStatus:
+        """Where the run stands."""
+        return self.termination.status
+
+    @property
+    def is_resumable(self) -> bool:
+        """True if the run can go on: it waits for a person, or a budget or its rounds were used up."""
+        return self.termination.reason == "suspended" or self.termination.code.startswith("budget_")

@@ -1,0 +1,100 @@
+"""The rules by which a run ends by itself, looked at after each answer of the model."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from agent_resolver.core.wire_name import to_wire_name
+from agent_resolver.runtime.hook import Command, End, PhaseContext
+from agent_resolver.runtime.spec import StopCondition
+
+HISTORY: Final = 64
+"""How many of the newest answers the rule that finds loops may look at."""
+
+
+class StopRules(Struct, frozen=True):
+    """A hook that ends the run at the first condition that holds, in the order of the list."""
+
+    conditions: tuple[StopCondition, ...]
+
+    def __call__(self, context: PhaseContext) -> Command | None:
+        """End the run, or nothing."""
+        for condition in self.conditions:
+            if end := _RULES[condition.type](condition, context):
+                return Command(end=end)
+        return None
+
+
+def _stop(code: str, message: str) -> End:
+    return End(reason="stopped", code=code, message=message)
+
+
+def _max_rounds(condition: StopCondition, context: PhaseContext) -> End | None:
+    limit = condition.value or 0
+    if limit == 0 or context.run.round < limit:
+        return None
+    return _stop("max_rounds", f"The limit of {limit} rounds is reached")
+
+
+def _timeout(condition: StopCondition, context: PhaseContext) -> End | None:
+    limit = condition.value or 0
+    if context.run.seconds <= limit:
+        return None
+    return _stop("timeout", f"The run took longer than {limit} s")
+
+
+def _token_budget(condition: StopCondition, context: PhaseContext) -> End | None:
+    limit = condition.value or 0
+    if context.run.usage.total_tokens <= limit:
+        return None
+    return _stop("token_budget", f"The run used more than {limit} tokens")
+
+
+def _consecutive_errors(condition: StopCondition, context: PhaseContext) -> End | None:
+    limit = condition.value or 0
+    if context.run.consecutive_errors < limit:
+        return None
+    return _stop("consecutive_errors", f"{limit} inferences in a row failed")
+
+
+def _stop_on_tool(condition: StopCondition, context: PhaseContext) -> End | None:
+    calls = context.answer.calls if context.answer else ()
+    wire_name = to_wire_name(condition.tool or "")
+    if all(call.name not in {wire_name, condition.tool} for call in calls):
+        return None
+    return _stop("stop_on_tool", f"The model asked for {condition.tool}")
+
+
+def _content_match(condition: StopCondition, context: PhaseContext) -> End | None:
+    text = context.answer.text if context.answer else ""
+    try:
+        found = re.search(condition.pattern or "", text)
+    except (re.error, OverflowError, RecursionError):
+        # A rule that cannot be followed must not let the run go on for ever.
+        return _stop("content_match_invalid", f"`{condition.pattern}` is not a regular expression")
+    return _stop("content_match", f"The answer matches `{condition.pattern}`") if found else None
+
+
+def _loop_detection(condition: StopCondition, context: PhaseContext) -> End | None:
+    window = condition.value or 0
+    if not _is_repeated(context.run.recent_texts, window):
+        return None
+    return _stop("loop_detection", f"The model said the same {window} times in a row")
+
+
+def _is_repeated(texts: Sequence[str], window: int) -> bool:
+    newest = texts[-window:]
+    return len(newest) == window and bool(newest[0].strip()) and len(set(newest)) == 1
+
+
+_RULES: Final[dict[str, Callable[[StopCondition, PhaseContext], End | None]]] = {
+    "max_rounds": _max_rounds,
+    "timeout": _timeout,
+    "token_budget": _token_budget,
+    "consecutive_errors": _consecutive_errors,
+    "stop_on_tool": _stop_on_tool,
+    "content_match": _content_match,
+    "loop_detection": _loop_detection,
+}
