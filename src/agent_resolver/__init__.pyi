@@ -26,7 +26,8 @@ from agent_resolver.registry.errors import NeedsAction as NeedsAction, ToolFailu
 from agent_resolver.registry.manifest import manifest_of as manifest_of
 from agent_resolver.registry.registry import RefusedTool as RefusedTool, ToolRegistry as ToolRegistry
 from agent_resolver.registry.tool import CallContext as CallContext
-from agent_resolver.runtime.builder import AgentRuntime as AgentRuntime, AgentRuntimeBuilder as AgentRuntimeBuilder
+from agent_resolver.runtime.agent_runtime import AgentRuntime as AgentRuntime
+from agent_resolver.runtime.builder import AgentRuntimeBuilder as AgentRuntimeBuilder
 from agent_resolver.runtime.model import ModelSpec as ModelSpec
 from agent_resolver.runtime.plan import (
     ResolvedAgent as ResolvedAgent,

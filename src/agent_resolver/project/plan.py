@@ -1,7 +1,7 @@
 """The agents of a project, as the runtime sees them."""
 
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from urllib.parse import unquote
 
@@ -21,7 +21,8 @@ from agent_resolver.project.config import Model, ModelData, Pool, Remote
 from agent_resolver.project.plugin import InstalledPlugins
 from agent_resolver.project.session import Session
 from agent_resolver.runtime.a2a import A2aFactory
-from agent_resolver.runtime.builder import AgentRuntime, AgentRuntimeBuilder
+from agent_resolver.runtime.agent_runtime import AgentRuntime
+from agent_resolver.runtime.builder import AgentRuntimeBuilder
 from agent_resolver.runtime.errors import InvalidSpec
 from agent_resolver.runtime.executor import InferenceFailure
 from agent_resolver.runtime.file_spec import spec_of
@@ -137,7 +138,7 @@ class _Unopened(Struct, frozen=True):
     async def complete(self, request: ChatRequest) -> ChatAnswer:  # noqa: ARG002 - the port
         raise InferenceFailure("invalid_request", f"provider {self.provider} was not opened")
 
-    def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:  # noqa: ARG002 - the port
+    def stream(self, request: ChatRequest) -> AsyncGenerator[Piece]:  # noqa: ARG002 - the port
         raise InferenceFailure("invalid_request", f"provider {self.provider} was not opened")
 
 

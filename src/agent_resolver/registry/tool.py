@@ -36,6 +36,9 @@ class CallContext(Struct, frozen=True, kw_only=True):
     """The digest of the agent's lock."""
     parent: str | None = None
     """The `traceparent` of whoever calls."""
+    approval_reason: str = ""
+    """Why this very call takes an approval though its tool may take none, such as a permission rule that asks; empty
+    where there is no such reason. It never reaches the tool."""
     is_compensation: bool = False
     """Whether the call takes back what an earlier one did."""
     progress: Progress = _no_progress

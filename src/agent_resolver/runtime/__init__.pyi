@@ -4,7 +4,8 @@ from agent_resolver.runtime.backend import (
     ExecutionBackend as ExecutionBackend,
 )
 from agent_resolver.runtime.budget import RunBudget as RunBudget
-from agent_resolver.runtime.builder import AgentRuntime as AgentRuntime, AgentRuntimeBuilder as AgentRuntimeBuilder
+from agent_resolver.runtime.agent_runtime import AgentRuntime as AgentRuntime
+from agent_resolver.runtime.builder import AgentRuntimeBuilder as AgentRuntimeBuilder
 from agent_resolver.runtime.dangling_reference import (
     Dangling as Dangling,
     DanglingCode as DanglingCode,

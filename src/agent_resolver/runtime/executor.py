@@ -1,6 +1,6 @@
 """The port to models: who answers, and how an answer can fail to come."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Final, Literal, Protocol
 
 from agent_resolver.runtime.inference import ChatAnswer, ChatRequest, Piece
@@ -48,7 +48,7 @@ class LlmExecutor(Protocol):
         """
         ...
 
-    def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
+    def stream(self, request: ChatRequest) -> AsyncGenerator[Piece]:
         """The answer in pieces: deltas as they come, and at last the whole answer.
 
         Raises:

@@ -114,6 +114,8 @@ class ResolvedRunPlan(Struct, frozen=True):
     agent_id: str
     snapshot: RegistrySet
     execution: ResolvedAgent | ResolvedBackendAgent
+    callers: RunLimits = RunLimits()
+    """The limits of the runs that delegate to it."""
 
     @property
     def version(self) -> int:

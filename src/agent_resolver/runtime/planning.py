@@ -32,8 +32,9 @@ def resolve(
     spec = find_spec(registries, agent_id)
     limits = callers.narrowed_by(spec.limits)
     if spec.is_remote:
-        return ResolvedRunPlan(agent_id, registries, _plan_remote(registries, spec, limits, is_dry_run=is_dry_run))
-    return ResolvedRunPlan(agent_id, registries, _plan_local(registries, spec, limits))
+        remote = _plan_remote(registries, spec, limits, is_dry_run=is_dry_run)
+        return ResolvedRunPlan(agent_id, registries, remote, callers)
+    return ResolvedRunPlan(agent_id, registries, _plan_local(registries, spec, limits), callers)
 
 
 def resolve_delegate(plan: ResolvedRunPlan, agent_id: str, *, is_dry_run: bool = False) -> ResolvedRunPlan:

@@ -1,7 +1,7 @@
 """An executor that tries again what may pass."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
@@ -46,7 +46,7 @@ class RetryingExecutor:
                 await self._wait(self._delay_ms(attempt, failure) / 1000)
         return await self.inner.complete(request)
 
-    def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
+    def stream(self, request: ChatRequest) -> AsyncGenerator[Piece]:
         """The pieces of the executor within."""
         return self.inner.stream(request)
 

@@ -60,6 +60,11 @@ class Termination(Struct, frozen=True, kw_only=True):
         return "waiting" if self.reason == "suspended" else "done"
 
 
+def is_resumable(termination: Termination) -> bool:
+    """True if a run that ended so can go on: it waits for a person, or a budget was used up."""
+    return termination.reason == "suspended" or termination.code.startswith("budget_")
+
+
 class RunRequest(Struct, frozen=True, kw_only=True):
     """What shall run."""
 
@@ -83,6 +88,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     """True to send the text of answers as it comes."""
     resume: RunState | None = None
     """The state of a run that ended resumable or waits: it goes on from there."""
+    with_changes: bool = False
+    """True to go on also where the agent's plan changed since."""
 
 
 class RunResult(Struct, frozen=True, kw_only=True):
@@ -111,5 +118,5 @@ class RunResult(Struct, frozen=True, kw_only=True):
 
     @property
     def is_resumable(self) -> bool:
-        """True if the run can go on: it waits for a person, or a budget or its rounds were used up."""
-        return self.termination.reason == "suspended" or self.termination.code.startswith("budget_")
+        """True if the run can go on: it waits for a person, or a budget was used up."""
+        return is_resumable(self.termination)

@@ -1,6 +1,6 @@
 """A model that may answer, and what answers for it; of a pool, one seat for each member."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from msgspec import Struct, structs
 
@@ -21,7 +21,7 @@ class Seat(Struct, frozen=True):
         answer = await self.executor.complete(self._addressed(request))
         return structs.replace(answer, model_id=self.model.id)
 
-    async def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[Piece]:
         """The answer of this model in pieces."""
         async for piece in self.executor.stream(self._addressed(request)):
             is_whole = isinstance(piece, ChatAnswer)
@@ -44,6 +44,6 @@ class PooledExecutor(Struct, frozen=True):
         """The answer of the agent's home."""
         return await self.seats[0].complete(request)
 
-    def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
+    def stream(self, request: ChatRequest) -> AsyncGenerator[Piece]:
         """The answer of the agent's home in pieces."""
         return self.seats[0].stream(request)

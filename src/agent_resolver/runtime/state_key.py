@@ -1,6 +1,7 @@
 """Keys of a run's state: what a plugin keeps there, and how updates of it are merged."""
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
 from msgspec import Struct
@@ -36,10 +37,21 @@ class KeyValues:
         """Values as they are `known` from an earlier part of the run, else as registered."""
         self._registrations = {each.key: each for each in registrations}
         self._values = {key: known.get(key, each.default) for key, each in self._registrations.items()}
+        self._view = MappingProxyType(self._values)
 
     def snapshot(self) -> dict[str, Any]:
         """The values of now; later updates do not change it."""
         return dict(self._values)
+
+    @property
+    def current(self) -> Mapping[str, Any]:
+        """The values as they are at each look."""
+        return self._view
+
+    def reset(self, keys: Iterable[str]) -> None:
+        """Give keys their defaults again."""
+        for key in keys:
+            self._values[key] = self._registrations[key].default
 
     def is_exclusive(self, key: str) -> bool:
         """True if two hooks of one phase may not both update the key."""

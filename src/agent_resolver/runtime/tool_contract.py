@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from agent_resolver.core.tool_id import tool_id_fault
 from agent_resolver.registry.errors import UnusableTool
-from agent_resolver.registry.tool import Tool
+from agent_resolver.registry.tool import CallContext, Tool
 from agent_resolver.registry.tool_check import usable_descriptor
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.errors import ResolverError
@@ -69,3 +69,19 @@ def _kept_descriptor(descriptor: Descriptor, tool_id: str) -> Descriptor:
         output_schema=freeze(copied.output_schema),
         hints=freeze(copied.hints),
     )
+
+
+def tool_under_id(tool: Tool, descriptor: Descriptor) -> Tool:
+    """The tool as it was offered: under the id of `descriptor`, which need not be its own."""
+    return tool if tool.descriptor.id == descriptor.id else RenamedTool(descriptor, tool)
+
+
+class RenamedTool(Struct, frozen=True):
+    """A tool under another id than its own."""
+
+    descriptor: Descriptor
+    tool: Tool
+
+    async def invoke(self, arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401 - a JSON value
+        """Let the tool do it."""
+        return await self.tool.invoke(arguments, context)

@@ -1,0 +1,229 @@
+"""Makes the calls that an answer of the model asks for, one after the other."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct, structs
+
+from agent_resolver.core.wire_name import from_wire_name
+from agent_resolver.registry.tool import CallContext
+from agent_resolver.runtime.event import ToolEnded, ToolProgressed, ToolStarted
+from agent_resolver.runtime.hook import Block, End, PlannedCall, SetResult, Suspend
+from agent_resolver.runtime.loop.live_run import LiveRun
+from agent_resolver.runtime.loop.phase import run_phase
+from agent_resolver.runtime.loop.spending import check_calls
+from agent_resolver.runtime.message import ToolCall, tool_message
+from agent_resolver.runtime.run import RunState, Termination
+from agent_resolver.schema.outcome import Done, Failed, FailureCode, Outcome, Pending
+
+MAX_RESULT: Final = 400_000
+"""How many characters of a result the model is shown."""
+_INTERRUPTED: Final = "This call was not made: the run ended or went on without it."
+
+CallEnding = Literal["done", "failed", "pending", "blocked", "set", "interrupted"]
+
+
+class BadCall(Struct, frozen=True):
+    """A call whose arguments do not fit, as the model wrote them."""
+
+    tool: str
+    arguments: dict[str, Any]
+    """As far as they could be read."""
+    faults: tuple[str, ...]
+
+
+async def make_calls(run: LiveRun) -> Termination | None:
+    """Make the open calls of the run, one after the other; the end of the run, where one of them ends it.
+
+    A call that waits for a person stays open, and so do those after it: when the run goes on, they are made.
+    """
+    while run.state.open_calls:
+        if end := await _make_call(run, run.state.open_calls[0]):
+            return end
+    return None
+
+
+def close_calls(state: RunState) -> None:
+    """Answer each open call with a note, so that the conversation has a result for every call it asked for."""
+    for call in state.open_calls:
+        state.messages.append(tool_message(call.id, _INTERRUPTED))
+    state.open_calls = []
+
+
+async def _make_call(run: LiveRun, asked: ToolCall) -> Termination | None:
+    """Make one call.
+
+    1. The gate: hooks may block it, which ends the run, give its result, or have a person approve it.
+    2. The budget must have room for it.
+    3. The registry calls the tool: there is no other way to one.
+    4. A call that waits for a person suspends the run.
+    5. Arguments that do not fit are given back to the model once; then a person is asked.
+    """
+    tool_id = _tool_id_of(run, asked.name)
+    arguments = _arguments_of(asked)
+    if isinstance(arguments, tuple):
+        return await _give_back(run, asked, BadCall(tool_id, {}, arguments))
+    call = PlannedCall(asked.id, tool_id, arguments)
+    gated = await run_phase(run, "tool_gate", call=call)
+    if isinstance(gated.gate, Block):
+        return await _block(run, call, gated.gate)
+    if isinstance(gated.gate, SetResult):
+        await _send_end(run, call.id, tool_id, "set")
+        _answer_call(run, _text_of_result(gated.gate.result))
+        return ended(gated.end)
+    if end := await check_calls(run, tool_id):
+        return end
+    before = await run_phase(run, "before_tool_execute", call=call)
+    if before.end:
+        return ended(before.end)
+    reason = gated.gate.reason if isinstance(gated.gate, Suspend) else ""
+    outcome = await _call_tool(run, call, reason)
+    if isinstance(outcome, Pending):
+        return await _suspend(run, call.id, tool_id, outcome)
+    if isinstance(outcome, Failed) and _is_about_arguments(outcome):
+        return await _give_back(run, asked, BadCall(tool_id, arguments, outcome.details))
+    run.state.repairs = 0
+    _answer_call(run, _text_of(outcome))
+    after = await run_phase(run, "after_tool_execute", call=call, outcome=outcome)
+    return ended(gated.end or after.end)
+
+
+def ended(end: End | None) -> Termination | None:
+    """The end of a run that a hook asked for."""
+    return Termination(reason=end.reason, code=end.code, message=end.message) if end else None
+
+
+# The call -------------------------------------------------------------------------------------------------------------
+
+
+def _tool_id_of(run: LiveRun, name: str) -> str:
+    """The id of the tool that the model means. A name of no tool of the plan is no tool of the run either."""
+    known = run.tool_ids.get(name)
+    return known if known is not None else from_wire_name(name, run.agent.tools) or name
+
+
+def _arguments_of(asked: ToolCall) -> dict[str, Any] | tuple[str, ...]:
+    """The arguments that the model wrote, or what is wrong with them. They are never completed by a guess."""
+    try:
+        arguments = msgspec.json.decode(asked.arguments) if asked.arguments.strip() else {}
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        return (f"arguments: not JSON: {error}",)
+    return arguments if isinstance(arguments, dict) else ("arguments: not a JSON object",)
+
+
+async def _call_tool(run: LiveRun, call: PlannedCall, reason: str) -> Outcome:
+    if run.emitter.is_heard:
+        shown = run.secret_fields_of(call.tool).mask(call.arguments)
+        await run.emitter.send(ToolStarted, run.round, call=call.id, tool=call.tool, arguments=shown)
+    run.state.calls[call.tool] = run.state.calls.get(call.tool, 0) + 1
+    outcome = await run.registry.call(call.tool, call.arguments, _context_of(run, call, reason))
+    if isinstance(outcome, Pending):
+        # It was not made yet: once it is approved, it is made and counted.
+        run.state.calls[call.tool] -= 1
+        return outcome
+    if isinstance(outcome, Failed):
+        await _send_end(run, call.id, call.tool, "failed", outcome.code.value, outcome.message)
+    else:
+        await _send_end(run, call.id, call.tool, "done")
+    return outcome
+
+
+def _context_of(run: LiveRun, call: PlannedCall, reason: str) -> CallContext:
+    context = run.context
+    if run.registry.is_recorded:
+        # Under one key a call is done once, also if the run is interrupted and goes on.
+        position = len(run.state.open_calls)
+        context = structs.replace(context, key=f"{run.id}/{run.round}/{position}/{call.id}"[:200])
+    if reason:
+        context = structs.replace(context, ask=reason)
+    if run.emitter.is_heard:
+        context = structs.replace(context, progress=_progress_of(run, call))
+    return context
+
+
+def _progress_of(run: LiveRun, call: PlannedCall) -> Callable[..., Awaitable[None]]:
+    async def send(done: float, total: float | None = None, message: str | None = None) -> None:
+        await run.emitter.send(
+            ToolProgressed, run.round, call=call.id, tool=call.tool, done=done, total=total, message=message
+        )
+
+    return send
+
+
+async def _send_end(  # noqa: PLR0913 - the fields of one event
+    run: LiveRun, call_id: str, tool_id: str, outcome: CallEnding, code: str = "", message: str = ""
+) -> None:
+    await run.emitter.send(
+        ToolEnded, run.round, call=call_id, tool=tool_id, outcome=outcome, code=code, message=message
+    )
+
+
+def _answer_call(run: LiveRun, text: str) -> None:
+    """Give the model the result of the first open call, which is then no longer open."""
+    call = run.state.open_calls.pop(0)
+    run.state.messages.append(tool_message(call.id, text))
+
+
+# Calls that do not end with a result ----------------------------------------------------------------------------------
+
+
+async def _block(run: LiveRun, call: PlannedCall, gate: Block) -> Termination:
+    """The call is not made, and the run ends."""
+    await _send_end(run, call.id, call.tool, "blocked", "blocked", gate.reason)
+    _answer_call(run, gate.reason)
+    return Termination(reason="blocked", code="blocked", message=gate.reason)
+
+
+async def _suspend(run: LiveRun, call_id: str, tool_id: str, pending: Pending) -> Termination:
+    run.pending = pending
+    await _send_end(run, call_id, tool_id, "pending", pending.code, pending.message)
+    return Termination(reason="suspended", code=pending.code, message=pending.message)
+
+
+def _is_about_arguments(outcome: Failed) -> bool:
+    """True if the arguments break the schema: a key that is refused has the same code, and no details."""
+    return outcome.code is FailureCode.INPUT_VALIDATION_FAILED and bool(outcome.details)
+
+
+async def _give_back(run: LiveRun, asked: ToolCall, bad: BadCall) -> Termination | None:
+    """Let the model mend a call whose arguments do not fit, once; then ask a person, and never guess."""
+    state = run.state
+    state.repairs += 1
+    faults = "; ".join(bad.faults)
+    if state.repairs == 1:
+        message = f"The arguments do not follow the schema: {faults}. Make the call again with arguments that do."
+        await _send_end(run, asked.id, bad.tool, "failed", FailureCode.INPUT_VALIDATION_FAILED.value, faults)
+        _answer_call(run, message)
+        return None
+    question = f"The model cannot fill in the arguments of {bad.tool}: {faults}. What should it do?"
+    words = await run.registry.clarify(bad.tool, bad.arguments, question, run.context)
+    if isinstance(words, Pending):
+        return await _suspend(run, asked.id, bad.tool, words)
+    state.repairs = 0
+    text = _text_of(words) if isinstance(words, Failed) else f"A person was asked about this call, and says: {words}"
+    await _send_end(run, asked.id, bad.tool, "failed", FailureCode.INPUT_VALIDATION_FAILED.value, faults)
+    _answer_call(run, text)
+    return None
+
+
+# What the model reads -------------------------------------------------------------------------------------------------
+
+
+def _text_of(outcome: Done | Failed) -> str:
+    if isinstance(outcome, Done):
+        return _text_of_result(outcome.result)
+    document = {"error": outcome.code.value, "message": outcome.message}
+    if outcome.details:
+        document["details"] = "; ".join(outcome.details)
+    return _bounded(msgspec.json.encode(document).decode())
+
+
+def _text_of_result(result: Any) -> str:  # noqa: ANN401 - a JSON value
+    return _bounded(result if isinstance(result, str) else msgspec.json.encode(result).decode())
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= MAX_RESULT:
+        return text
+    return f"{text[:MAX_RESULT]}\n[{len(text) - MAX_RESULT:,} further characters are not shown]"

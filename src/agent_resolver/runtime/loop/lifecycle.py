@@ -1,0 +1,257 @@
+"""Starts a run, closes in reverse order what it opened, and says how it ended."""
+
+import asyncio
+import inspect
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from msgspec import Struct
+
+from agent_resolver.registry.call import place_of
+from agent_resolver.registry.registry import ToolRegistry
+from agent_resolver.registry.tool import CallContext
+from agent_resolver.runtime.errors import StateFailure
+from agent_resolver.runtime.event import HandlerFailed, PlanWarned, RunEnded, RunStarted, Sink
+from agent_resolver.runtime.loop.calling import close_calls, ended
+from agent_resolver.runtime.loop.emitter import Emitter, SinkFailed
+from agent_resolver.runtime.loop.live_run import LiveRun
+from agent_resolver.runtime.loop.phase import run_phase
+from agent_resolver.runtime.loop.question import RequestRefused
+from agent_resolver.runtime.loop.rounds import run_rounds
+from agent_resolver.runtime.plan import ResolvedAgent
+from agent_resolver.runtime.plugin import ActivePlugin
+from agent_resolver.runtime.run import RunRequest, RunResult, RunState, Termination, is_resumable
+from agent_resolver.runtime.state_key import KeyValues
+from agent_resolver.schema.foreign_error import describe_exception
+
+CLOSING_SECONDS: Final = 10.0
+"""How long the plugins of a run may take to end their parts."""
+
+
+class Start(Struct, frozen=True, kw_only=True):
+    """What a run starts from, once all of it is known to be sound."""
+
+    agent: ResolvedAgent
+    request: RunRequest
+    state: RunState
+    registry: ToolRegistry
+    context: CallContext
+    sink: Sink | None = None
+    clock: Callable[[], float] = time.monotonic
+
+
+class PluginState:
+    """The state of a run as one plugin sees it when it starts or ends its part."""
+
+    def __init__(self, plugin: str, values: KeyValues) -> None:
+        self._plugin = plugin
+        self._values = values
+
+    def get(self, key: str) -> Any:  # noqa: ANN401 - a JSON value
+        """The value of a key; None for one that is not registered."""
+        return self._values.current.get(key)
+
+    def update(self, key: str, value: Any) -> None:  # noqa: ANN401 - a JSON value
+        """Update a key by its rule.
+
+        Raises:
+            StateFailure: It is not registered, or the value does not fit its rule.
+        """
+        self._values.update(self._plugin, {key: value})
+
+
+class Lifecycle:
+    """One run, from its start to its end."""
+
+    def __init__(self, start: Start) -> None:
+        emitter = Emitter(start.sink, start.state.run)
+        self.run = LiveRun(
+            agent=start.agent,
+            request=start.request,
+            state=start.state,
+            registry=start.registry,
+            context=start.context,
+            emitter=emitter,
+            clock=start.clock,
+        )
+        self._active: list[ActivePlugin] = []
+        self._scope = asyncio.timeout(None)
+        self._is_cancelled = False
+        self._has_started = False
+
+    def cancel(self) -> None:
+        """End the run as cancelled, at the next point where it waits for something."""
+        self._is_cancelled = True
+        self._scope.reschedule(asyncio.get_running_loop().time())
+
+    async def execute(self) -> RunResult:
+        """Run it. However it ends, its plugins end their parts, and its last event is sent.
+
+        Raises:
+            asyncio.CancelledError: The task that runs it was cancelled.
+        """
+        try:
+            termination = await self._guarded()
+        except asyncio.CancelledError:
+            await self._close(Termination(reason="cancelled", message="The task of the run was cancelled"))
+            raise
+        return await self._close(termination)
+
+    async def _guarded(self) -> Termination:
+        """How the run ends: whatever happens in it becomes a termination."""
+        run = self.run
+        try:
+            async with self._scope:
+                if run.budget.max_seconds is not None:
+                    left = max(0.0, run.budget.max_seconds - run.seconds)
+                    self._scope.reschedule(asyncio.get_running_loop().time() + left)
+                return await self._through_phases()
+        except SinkFailed as failure:
+            return Termination(reason="cancelled", code=failure.code, message=str(failure))
+        except (StateFailure, RequestRefused) as failure:
+            return Termination(reason="error", code=failure.code, message=str(failure))
+        except TimeoutError as error:
+            return self._at_deadline() if self._scope.expired() else _internal_error(error)
+        except Exception as error:  # noqa: BLE001 - a run ends in a defined state, whatever went wrong
+            return _internal_error(error)
+
+    def _at_deadline(self) -> Termination:
+        if self._is_cancelled:
+            return Termination(reason="cancelled", message="The run was cancelled")
+        message = f"The budget of {self.run.budget.max_seconds:g} s is used up"
+        return Termination(reason="stopped", code="budget_seconds", message=message)
+
+    async def _through_phases(self) -> Termination:
+        run = self.run
+        await self._announce()
+        await self._activate()
+        self._has_started = True
+        start = await run_phase(run, "run_start")
+        return ended(start.end) or await run_rounds(run)
+
+    async def _announce(self) -> None:
+        run = self.run
+        if not run.emitter.is_heard:
+            return
+        agent, state = run.agent, run.state
+        await run.emitter.send(
+            RunStarted,
+            run.round,
+            agent=agent.spec.id,
+            plan=state.plan,
+            lock=run.context.lock,
+            model=agent.model.id,
+            trace_id=state.trace_id,
+            is_resumed=run.request.resume is not None,
+        )
+        for warning in agent.warnings:
+            await run.emitter.send(
+                PlanWarned, run.round, code=warning.code.value, subject=warning.subject, message=warning.message
+            )
+
+    # Plugins ----------------------------------------------------------------------------------------------------------
+
+    async def _activate(self) -> None:
+        """Let each plugin start its part, in order.
+
+        Raises:
+            StateFailure: One of them failed.
+        """
+        run = self.run
+        for active in run.agent.env.plugins:
+            state = PluginState(active.id, run.values)
+            # From here on it is ended as well, also if its start fails halfway.
+            self._active.append(active)
+            try:
+                await _call_if_there(active.plugin, "bind", run)
+                await _call_if_there(active.plugin, "on_activate", run.spec, state)
+            except Exception as error:
+                message = f"plugin {active.id} could not start: {describe_exception(error)}"
+                raise StateFailure("plugin_failed", message) from error
+
+    async def _close(self, termination: Termination) -> RunResult:
+        """End what was started, in reverse order, and say how the run ended."""
+        run = self.run
+        try:
+            async with asyncio.timeout(CLOSING_SECONDS):
+                if self._has_started:
+                    await self._run_end()
+                for active in reversed(self._active):
+                    await self._deactivate(active)
+        except TimeoutError:
+            # The rest of the plugins is not waited for: the run has ended all the same.
+            self._active.clear()
+        if not is_resumable(termination):
+            close_calls(run.state)
+        result = _result_of(run, termination)
+        await self._send_end(result)
+        return result
+
+    async def _run_end(self) -> None:
+        try:
+            await run_phase(self.run, "run_end")
+        except (StateFailure, SinkFailed) as failure:
+            await self._note("run_end", "run_end", failure)
+
+    async def _deactivate(self, active: ActivePlugin) -> None:
+        try:
+            await _call_if_there(active.plugin, "on_deactivate", PluginState(active.id, self.run.values))
+        except Exception as error:  # noqa: BLE001 - the other plugins end their parts all the same
+            await self._note(active.id, "on_deactivate", error)
+
+    async def _note(self, plugin: str, handler: str, error: Exception) -> None:
+        try:
+            message = describe_exception(error)
+            await self.run.emitter.send(HandlerFailed, self.run.round, plugin=plugin, handler=handler, message=message)
+        except SinkFailed:
+            return
+
+    async def _send_end(self, result: RunResult) -> None:
+        end = result.termination
+        try:
+            await self.run.emitter.send(
+                RunEnded,
+                self.run.round,
+                status=end.status,
+                termination=end,
+                text=result.text,
+                usage=result.usage,
+                cost=result.cost,
+                pending=result.pending.id if result.pending else "",
+            )
+        except SinkFailed:
+            # The run has ended; that its last event was not taken changes nothing about how.
+            return
+
+
+async def _call_if_there(plugin: object, name: str, *arguments: object) -> None:
+    """Call a method that a plugin may leave out; it may be plain or asynchronous."""
+    method = getattr(plugin, name, None)
+    if method is None:
+        return
+    returned = method(*arguments)
+    if inspect.isawaitable(returned):
+        await returned
+
+
+def _internal_error(error: Exception) -> Termination:
+    """The end of a run in which something broke that should not; its words may hold anything, so they are left out."""
+    return Termination(reason="error", code="internal", message=f"{type(error).__name__}{place_of(error)}")
+
+
+def _result_of(run: LiveRun, termination: Termination) -> RunResult:
+    state = run.save()
+    spoken = (message.text for message in reversed(state.messages) if message.role == "assistant")
+    return RunResult(
+        run=state.run,
+        agent_id=state.agent_id,
+        plan=state.plan,
+        termination=termination,
+        text=next((text for text in spoken if text), ""),
+        rounds=state.round,
+        usage=state.usage,
+        cost=state.cost,
+        pending=run.pending if termination.reason == "suspended" else None,
+        state=state,
+    )

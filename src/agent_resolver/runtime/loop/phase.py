@@ -1,0 +1,207 @@
+"""Runs the hooks of one phase, and carries out what they ask for."""
+
+import asyncio
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from msgspec import Struct, structs
+
+from agent_resolver.runtime.errors import StateFailure
+from agent_resolver.runtime.event import HandlerFailed
+from agent_resolver.runtime.hook import (
+    Block,
+    Command,
+    Effect,
+    End,
+    Gate,
+    Phase,
+    PhaseContext,
+    PlannedCall,
+    ScheduledAction,
+    Suspend,
+)
+from agent_resolver.runtime.inference import ChatAnswer
+from agent_resolver.runtime.loop.live_run import LiveRun
+from agent_resolver.runtime.plugin import TaggedHandler, TaggedHook
+from agent_resolver.schema.foreign_error import describe_exception
+from agent_resolver.schema.outcome import Outcome
+
+MAX_ACTION_ROUNDS: Final = 16
+"""How often actions may lead to further actions within one phase."""
+
+Said = tuple[str, Command]
+"""A command, and the plugin whose hook or handler gave it."""
+
+
+class PhaseResult(Struct, frozen=True):
+    """What a phase came to."""
+
+    gate: Gate | None = None
+    end: End | None = None
+
+
+NOTHING: Final = PhaseResult()
+
+
+async def run_phase(
+    run: LiveRun,
+    phase: Phase,
+    *,
+    answer: ChatAnswer | None = None,
+    call: PlannedCall | None = None,
+    outcome: Outcome | None = None,
+) -> PhaseResult:
+    """Run the hooks of a phase, then the actions that they schedule, then their effects.
+
+    1. Every hook sees the state as it was when the phase began.
+    2. Their updates are merged. If two of them update one exclusive key, all hooks of the phase run again one after the
+       other, each of which sees what those before it did.
+    3. Actions run until none is left, for at most 16 rounds.
+    4. Effects run once.
+
+    Raises:
+        StateFailure: A hook raised, an update does not fit, no handler has an action's name, or actions never end.
+    """
+    hooks = run.agent.env.phase_hooks.get(phase)
+    if not hooks:
+        return NOTHING
+    context = PhaseContext(phase=phase, run=run, state=run.snapshot(), answer=answer, call=call, outcome=outcome)
+    said = await _call_hooks(hooks, context)
+    if _has_clash(run, said):
+        said = await _call_in_turn(run, hooks, context)
+    else:
+        for plugin, command in said:
+            run.values.update(plugin, command.updates)
+    return await _carry_out(run, context, said)
+
+
+async def _call_hooks(hooks: Sequence[TaggedHook], context: PhaseContext) -> list[Said]:
+    """What the hooks say, in the order in which they were registered; asynchronous ones run at the same time."""
+    returned = [_call_hook(hook, context) for hook in hooks]
+    waiting = [place for place, each in enumerate(returned) if inspect.isawaitable(each)]
+    if waiting:
+        answers = await asyncio.gather(*(_settled(hooks[place].plugin, returned[place]) for place in waiting))
+        for place, command in zip(waiting, answers, strict=True):
+            returned[place] = command
+    checked = [(hook.plugin, _checked(hook.plugin, each)) for hook, each in zip(hooks, returned, strict=True)]
+    return [(plugin, command) for plugin, command in checked if command is not None]
+
+
+def _call_hook(hook: TaggedHook, context: PhaseContext) -> object:
+    try:
+        return hook.call(context)
+    except Exception as error:
+        raise _hook_failure(hook.plugin, error) from error
+
+
+async def _settled(plugin: str, waiting: Any) -> object:  # noqa: ANN401 - whatever a hook returned
+    try:
+        return await waiting
+    except Exception as error:
+        raise _hook_failure(plugin, error) from error
+
+
+def _checked(plugin: str, returned: object) -> Command | None:
+    if returned is None or isinstance(returned, Command):
+        return returned
+    raise StateFailure("hook_failed", f"plugin {plugin}: a hook returned a `{type(returned).__name__}`, not a Command")
+
+
+def _hook_failure(plugin: str, error: Exception) -> StateFailure:
+    if isinstance(error, StateFailure):
+        return error
+    return StateFailure("hook_failed", f"plugin {plugin}: a hook failed: {describe_exception(error)}")
+
+
+def _has_clash(run: LiveRun, said: Sequence[Said]) -> bool:
+    """True if two hooks update one exclusive key."""
+    seen: set[str] = set()
+    for _, command in said:
+        for key in command.updates:
+            if key in seen and run.values.is_exclusive(key):
+                return True
+        seen.update(command.updates)
+    return False
+
+
+async def _call_in_turn(run: LiveRun, hooks: Sequence[TaggedHook], context: PhaseContext) -> list[Said]:
+    said: list[Said] = []
+    for hook in hooks:
+        fresh = structs.replace(context, state=run.snapshot())
+        for plugin, command in await _call_hooks([hook], fresh):
+            run.values.update(plugin, command.updates)
+            said.append((plugin, command))
+    return said
+
+
+async def _carry_out(run: LiveRun, context: PhaseContext, said: list[Said]) -> PhaseResult:
+    """Carry out the actions of commands, those that they lead to, and all effects."""
+    commands = [command for _, command in said]
+    actions = _actions_of(commands)
+    for _ in range(MAX_ACTION_ROUNDS):
+        if not actions:
+            break
+        led_to = [await _handle_action(run, context, action) for action in actions]
+        found = [command for command in led_to if command is not None]
+        commands += found
+        actions = _actions_of(found)
+    if actions:
+        message = f"Actions of {context.phase} led to further actions more than {MAX_ACTION_ROUNDS} times"
+        raise StateFailure("phase_run_loop_exceeded", message)
+    for command in commands:
+        for effect in command.effects:
+            await _handle_effect(run, context, effect)
+    return PhaseResult(_strongest_gate(commands), next((each.end for each in commands if each.end), None))
+
+
+def _actions_of(commands: Sequence[Command]) -> list[ScheduledAction]:
+    return [action for command in commands for action in command.actions]
+
+
+async def _handle_action(run: LiveRun, context: PhaseContext, action: ScheduledAction) -> Command | None:
+    handler = _handler_of(run.agent.env.scheduled_action_handlers, action.name, "scheduled action")
+    fresh = structs.replace(context, state=run.snapshot())
+    command = await _handle(run, handler, action, fresh)
+    if command is not None:
+        run.values.update(handler.plugin, command.updates)
+    return command
+
+
+async def _handle_effect(run: LiveRun, context: PhaseContext, effect: Effect) -> None:
+    handler = _handler_of(run.agent.env.effect_handlers, effect.name, "effect")
+    await _handle(run, handler, effect, context)
+
+
+def _handler_of(handlers: Mapping[str, TaggedHandler], name: str, kind: str) -> TaggedHandler:
+    handler = handlers.get(name)
+    if handler is None:
+        raise StateFailure(f"unknown_{kind.replace(' ', '_')}_handler", f"No plugin handles the {kind} {name!r}")
+    return handler
+
+
+async def _handle(
+    run: LiveRun, handler: TaggedHandler, asked: ScheduledAction | Effect, context: PhaseContext
+) -> Command | None:
+    """What a handler says; one that fails is noted, and what it was asked for is not tried again."""
+    try:
+        returned: object = handler.call(context, asked.payload)
+        if inspect.isawaitable(returned):
+            returned = await returned
+        return _checked(handler.plugin, returned)
+    except Exception as error:  # noqa: BLE001 - it is code of a plugin author
+        message = describe_exception(error)
+        await run.emitter.send(HandlerFailed, run.round, plugin=handler.plugin, handler=asked.name, message=message)
+        return None
+
+
+def _strongest_gate(commands: Sequence[Command]) -> Gate | None:
+    """Block wins over suspend, and that over a result; among equals the first."""
+    gates = [command.gate for command in commands if command.gate is not None]
+    return min(gates, key=_weakness, default=None)
+
+
+def _weakness(gate: Gate) -> int:
+    if isinstance(gate, Block):
+        return 0
+    return 1 if isinstance(gate, Suspend) else 2
