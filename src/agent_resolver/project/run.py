@@ -2,16 +2,24 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import cached_property
+from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from agent_resolver.project.plan import CatalogAgents
+from agent_resolver.catalog.catalog import Catalog
+from agent_resolver.project.plan import CatalogAgents, agents_of, runtime_builder
+from agent_resolver.project.provider import open_executors
 from agent_resolver.project.session import Session
-from agent_resolver.project.tools import OpenTools, open_tools
+from agent_resolver.project.tools import OpenTools, inbox_of, open_tools
+from agent_resolver.registry.inbox import Inbox
+from agent_resolver.runtime.agent_runtime import AgentRuntime
 from agent_resolver.runtime.errors import RunRefused
-from agent_resolver.runtime.event import RunEnded, RunStarted
+from agent_resolver.runtime.event import RunEnded, RunStarted, Sink
+from agent_resolver.runtime.executor import LlmExecutor
 from agent_resolver.runtime.plan import ResolvedRunPlan
 from agent_resolver.runtime.registry_set import HeldLock, ServerTools
+from agent_resolver.runtime.run import RunRequest, RunResult
 from agent_resolver.runtime.run_tools import OpenedTools
 from agent_resolver.schema.audit import AuditKind, Record
 from agent_resolver.schema.caller import Caller
@@ -26,6 +34,10 @@ class ToolUse(Struct, frozen=True, kw_only=True):
     """How long a call of a locked server may take."""
     verbose: bool = False
     """True to show what launched servers log."""
+
+
+_USUAL: Final = ToolUse()
+_NO_MODELS: Final[Mapping[str, str]] = {}
 
 
 class ProjectRunTools:
@@ -141,3 +153,70 @@ def _end_body(event: RunEnded) -> dict[str, object]:
         "tokens": {"input": usage.input_tokens, "output": usage.output_tokens, "cached": usage.cached_input_tokens},
         "cost": event.cost,
     }
+
+
+class ProjectRuns:
+    """Runs the agents of a project. Each run is planned again, from the agent files, locks and index of that moment."""
+
+    def __init__(  # noqa: PLR0913 - each is one part of a run
+        self,
+        session: Session,
+        catalog: Catalog,
+        *,
+        caller: Caller,
+        use: ToolUse,
+        executors: Mapping[str, LlmExecutor],
+        models: Mapping[str, str],
+    ) -> None:
+        self._session = session
+        self._catalog = catalog
+        self._caller = caller
+        self._use = use
+        self._executors = executors
+        self._models = models
+
+    @cached_property
+    def inbox(self) -> Inbox:
+        """What waits for a person in the project."""
+        return inbox_of(self._session)
+
+    async def run(self, request: RunRequest, sink: Sink | None = None) -> RunResult:
+        """Run an agent, as `AgentRuntime.run` does.
+
+        Raises:
+            ResolveError: The agent has no plan.
+            RunRefused: The request cannot be run, or nothing here can run it.
+            LockRefused: The agent's lock does not hold; nothing is connected.
+            UntrustedFolder: The project would start commands or load code, and no person trusts it.
+        """
+        return await self.runtime().run(request, sink)
+
+    def runtime(self) -> AgentRuntime:
+        """A runtime over the project as it is now."""
+        session, store = self._session, self._session.store
+        agents = agents_of(session, self._catalog, self._models)
+        builder = runtime_builder(session, self._catalog, agents, self._executors)
+        builder.with_run_tools(ProjectRunTools(session, agents, self._caller, self._use))
+        return builder.with_caller(self._caller).with_run_trail(StoredRunTrail(store)).build_unchecked()
+
+
+@asynccontextmanager
+async def open_runs(
+    session: Session,
+    catalog: Catalog,
+    *,
+    caller: Caller,
+    use: ToolUse = _USUAL,
+    models: Mapping[str, str] = _NO_MODELS,
+) -> AsyncIterator[ProjectRuns]:
+    """Let agents of a project run; what answers for models is opened when it is first asked, and closed at the end.
+
+    Args:
+        session: The project.
+        catalog: Where its agent files are.
+        caller: Who calls tools, where a request to run does not say so.
+        use: How tools are used.
+        models: Models in place of those that agents name, by agent.
+    """
+    async with open_executors(session) as executors:
+        yield ProjectRuns(session, catalog, caller=caller, use=use, executors=executors, models=models)
