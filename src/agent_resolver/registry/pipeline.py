@@ -84,10 +84,10 @@ class Pipeline:
         self.offer = offer
         self._ports = ports
         self._store: Store = ports.store or MemoryStore()
-        self._is_recorded = ports.store is not None
+        self.is_recorded = ports.store is not None
         self._ledger = Ledger(self._store)
         self._rates = RateLimits(self._store, ports.seconds)
-        self._questions = Questions(PendingActions(self._store), ports.clock, ports.seal, is_recorded=self._is_recorded)
+        self._questions = Questions(PendingActions(self._store), ports.clock, ports.seal, is_recorded=self.is_recorded)
 
     def sharing(self, offer: Offer) -> Self:
         """A pipeline for other tools, with the same ports, ledger, rate limits and questions."""
@@ -262,7 +262,7 @@ class Pipeline:
         """Whether somebody approved this very call, and it was not made yet."""
         rules = call.rules
         needs_approval = rules.takes_approval
-        if self._is_recorded or call.context.key is not None or needs_approval:
+        if self.is_recorded or call.context.key is not None or needs_approval:
             call.digest = digest(call.arguments)
         if not needs_approval:
             return None
@@ -320,7 +320,7 @@ class Pipeline:
     async def start(self, call: Call) -> Outcome | None:
         """Let the ledger say whether the call is new; then it has started."""
         key = call.key_under(call.approval)
-        if not (self._is_recorded or key):
+        if not (self.is_recorded or key):
             return None
         call.key = key or f"call-{randomness.token_hex(8)}"
         start = Start(
@@ -332,7 +332,7 @@ class Pipeline:
             trace_id=call.context.trace_id,
             uses=call.approval.id if call.approval else None,
             at=self._ports.clock.now(),
-            record=self._start_record(call) if self._is_recorded else None,
+            record=self._start_record(call) if self.is_recorded else None,
         )
         begun = await self._ledger.start(start)
         if begun.state == "unknown":
@@ -467,7 +467,7 @@ class Pipeline:
 
     async def audit(self, call: Call, outcome: Ended) -> Ended:
         """Record the outcome, and with it what the ledger has to know."""
-        record = call.ended(outcome, keeps_content=self._ports.keeps_content) if self._is_recorded else None
+        record = call.ended(outcome, keeps_content=self._ports.keeps_content) if self.is_recorded else None
         if call.is_started:
             ending = _ledger_ending(call, outcome)
             sealed = self._sealed(call, outcome) if ending in {"done", "failed"} else None
@@ -487,7 +487,7 @@ class Pipeline:
         if not call.is_started:
             return
         ending: Ending = "forgotten" if call.context.key is None else "unknown"
-        record = call.ended(outcome) if self._is_recorded else None
+        record = call.ended(outcome) if self.is_recorded else None
         call.is_started = False
         with suppress(Exception):
             await self._ledger.finish(call.key, ending, self._ports.clock.now(), None, record)
@@ -498,7 +498,7 @@ class Pipeline:
 
     async def interrupted(self) -> list[LedgerEntry]:
         """Every call that started and whose process is gone."""
-        if not self._is_recorded:
+        if not self.is_recorded:
             return []
         await self._questions.forget_expired()
         return await self._ledger.interrupted()
@@ -510,7 +510,7 @@ class Pipeline:
             entry = self.offer.find(call.tool_id)
             rules = entry.descriptor.rules if entry else Rules()
             await self._questions.interrupted(call, interrupted.key, rules)
-        record = call.record(AuditKind.CALL_INTERRUPTED, arguments=call.digest) if self._is_recorded else None
+        record = call.record(AuditKind.CALL_INTERRUPTED, arguments=call.digest) if self.is_recorded else None
         await self._ledger.give_up(interrupted.key, self._ports.clock.now(), record)
 
 

@@ -94,6 +94,11 @@ class ToolRegistry:
             registry._offer.entries[tool_id] = entry
         return registry
 
+    @property
+    def is_recorded(self) -> bool:
+        """True if calls are recorded in a store, so that a call under a key is known again after a crash."""
+        return self._pipeline.is_recorded
+
     def end_run(self) -> None:
         """Offer nothing any longer: what still holds the registry of a run cannot call tools after the run.
 

@@ -1,10 +1,10 @@
 from agent_resolver.runtime.a2a import A2aFactory as A2aFactory
+from agent_resolver.runtime.agent_runtime import AgentRuntime as AgentRuntime
 from agent_resolver.runtime.backend import (
     BackendCapabilities as BackendCapabilities,
     ExecutionBackend as ExecutionBackend,
 )
 from agent_resolver.runtime.budget import RunBudget as RunBudget
-from agent_resolver.runtime.agent_runtime import AgentRuntime as AgentRuntime
 from agent_resolver.runtime.builder import AgentRuntimeBuilder as AgentRuntimeBuilder
 from agent_resolver.runtime.dangling_reference import (
     Dangling as Dangling,

@@ -76,12 +76,13 @@ class Runs:
             state = _state_of(agent, request, run_id)
             context = self._context_of(agent, request, state)
             own = list(self._own_tools(live, agent, depth, state))
+            registry = opened.registry.for_run(agent.tools.keys(), own)
             lifecycle = Lifecycle(
                 Start(
                     agent=agent,
                     request=request,
                     state=state,
-                    registry=opened.registry.for_run(agent.tools.keys(), own),
+                    registry=registry,
                     context=context,
                     sink=sink,
                     trail=self._trail,
@@ -94,6 +95,7 @@ class Runs:
                 return await lifecycle.execute()
             finally:
                 del self._running[state.run]
+                registry.end_run()
 
     def _context_of(self, agent: ResolvedAgent, request: RunRequest, state: RunState) -> CallContext:
         return CallContext(

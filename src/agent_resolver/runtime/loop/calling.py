@@ -151,7 +151,7 @@ def _progress_of(run: LiveRun, call: PlannedCall) -> Callable[..., Awaitable[Non
     return send
 
 
-async def _send_end(  # noqa: PLR0913 - the fields of one event
+async def _send_end(  # noqa: PLR0913, PLR0917 - the fields of one event
     run: LiveRun, call_id: str, tool_id: str, outcome: CallEnding, code: str = "", message: str = ""
 ) -> None:
     await run.emitter.send(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_resolver.core.masking import SecretFields, secret_fields
 from agent_resolver.core.wire_name import to_wire_name
@@ -17,7 +17,9 @@ from agent_resolver.runtime.plan import ResolvedAgent
 from agent_resolver.runtime.run import RunRequest, RunState
 from agent_resolver.runtime.spec import AgentSpec
 from agent_resolver.runtime.state_key import KeyValues
-from agent_resolver.schema.outcome import Pending
+
+if TYPE_CHECKING:
+    from agent_resolver.schema.outcome import Pending
 
 
 class LiveRun:
