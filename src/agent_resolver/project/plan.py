@@ -45,7 +45,6 @@ from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
 from agent_resolver.storage.errors import UnreadableFile
 from agent_resolver.storage.file import read_bounded
 
-
 _NO_MODELS: Final[Mapping[str, str]] = {}
 _NO_EXECUTORS: Final[Mapping[str, LlmExecutor]] = {}
 

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec import UNSET, Struct, structs
+from msgspec import Struct, structs
 
 from agent_resolver.catalog.query import Query
 from agent_resolver.cli.catalog.execution import open_catalog_of
@@ -23,7 +23,6 @@ from agent_resolver.cli.tools.execution import end_on_sigterm
 from agent_resolver.core.count import counted
 from agent_resolver.project.identity import caller_of
 from agent_resolver.project.run import ProjectRuns, ToolUse, open_runs
-from agent_resolver.project.tools import inbox_of
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.errors import AgentNotFound, ResolveError
@@ -120,7 +119,9 @@ def _asked_for(options: argparse.Namespace, catalog: "Catalog") -> Asked:
     if agent is None and prompt in names:
         raise Usage(f"Say what {prompt} shall do", f'such as `agent run {prompt} "Say what you can do"`')
     if agent is None and len(names) != 1:
-        raise Usage(f"Say which agent: the project has {counted(len(names), 'agent')}", "`agent catalog list` lists them")
+        raise Usage(
+            f"Say which agent: the project has {counted(len(names), 'agent')}", "`agent catalog list` lists them"
+        )
     return Asked(agent=agent or names[0], prompt=_read_prompt(prompt))
 
 
