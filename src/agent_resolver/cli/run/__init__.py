@@ -2,7 +2,6 @@
 
 import argparse
 import math
-from collections.abc import Callable
 from importlib import import_module
 
 from agent_resolver.cli.catalog import add_root
@@ -66,14 +65,15 @@ def add_to(commands: Commands) -> None:
 
 def _add_budget(parser: argparse.ArgumentParser) -> None:
     """The limits of one run; each only narrows what the agent's own budget allows."""
-    limits: tuple[tuple[str, str, Callable[[str], float], str], ...] = (
-        ("--max-rounds", "N", _count, "answers of the model"),
-        ("--max-tokens", "N", _count, "tokens, of questions and answers"),
-        ("--max-cost", "USD", _positive, "US dollars"),
-        ("--max-seconds", "SECONDS", _positive, "seconds, without the time that it waits for people"),
+    counts = (("--max-rounds", "answers of the model"), ("--max-tokens", "tokens, of questions and answers"))
+    for option, what in counts:
+        parser.add_argument(option, metavar="N", type=_count, help=f"end the run after so many {what}")
+    amounts = (
+        ("--max-cost", "USD", "US dollars"),
+        ("--max-seconds", "SECONDS", "seconds, without the time that it waits for people"),
     )
-    for option, metavar, kind, what in limits:
-        parser.add_argument(option, metavar=metavar, type=kind, help=f"end the run after so many {what}")
+    for option, metavar, what in amounts:
+        parser.add_argument(option, metavar=metavar, type=_positive, help=f"end the run after so many {what}")
 
 
 def _count(text: str) -> int:

@@ -126,10 +126,8 @@ def _asked_for(options: argparse.Namespace, catalog: "Catalog") -> Asked:
 
 
 def _read_prompt(text: str) -> str:
-    if text == "-":
-        content = sys.stdin.buffer.read(_MAX_PROMPT_BYTES + 1)
-    else:
-        content = text.encode(errors="surrogateescape")
+    given = text.encode(errors="surrogateescape")
+    content = sys.stdin.buffer.read(_MAX_PROMPT_BYTES + 1) if text == "-" else given
     if len(content) > _MAX_PROMPT_BYTES:
         raise Usage(f"The prompt is longer than {_MAX_PROMPT_BYTES:,} bytes")
     try:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from agent_resolver.cli.output import err
+from agent_resolver.core.approval import Verdict
 from agent_resolver.registry.errors import AnswerRefused
 from agent_resolver.registry.inbox import MAX_WORDS, Inbox
 from agent_resolver.registry.tool import CallContext
@@ -54,8 +55,8 @@ async def _decide(inbox: Inbox, action: PendingAction, context: CallContext) -> 
     words = _read_line("Let this call happen, once? [y/N] ")
     if words is None:
         return False
-    verdict = "approved" if words.lower() in {"y", "yes"} else "rejected"
-    await inbox.decide(action.id, verdict, context)  # type: ignore[arg-type] - one of two words
+    verdict: Verdict = "approved" if words.lower() in {"y", "yes"} else "rejected"
+    await inbox.decide(action.id, verdict, context)
     return True
 
 
