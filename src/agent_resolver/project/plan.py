@@ -76,7 +76,7 @@ class CatalogAgents:
         definition = self.definition(agent_id)
         if definition is None:
             return self._remotes.get(agent_id)
-        spec = spec_of(definition, _id_of(definition.uri))
+        spec = spec_of(definition, agent_id_of(definition.uri))
         model = self._models.get(agent_id)
         return structs.replace(spec, model_id=model, model_alternatives=()) if model else spec
 
@@ -96,7 +96,7 @@ class CatalogAgents:
 
     def ids(self) -> list[str]:
         """Every id, in order."""
-        return sorted({*(_id_of(agent.uri) for agent in self._catalog.search(Query(), None)), *self._remotes})
+        return sorted({*(agent_id_of(agent.uri) for agent in self._catalog.search(Query(), None)), *self._remotes})
 
 
 def _path_from_here(path: str) -> str:
@@ -105,7 +105,8 @@ def _path_from_here(path: str) -> str:
     return path if relative.startswith("..") else relative
 
 
-def _id_of(uri: str) -> str:
+def agent_id_of(uri: str) -> str:
+    """What an agent is called here, by its address."""
     return unquote(uri.removeprefix(SCHEME))
 
 

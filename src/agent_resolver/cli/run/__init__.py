@@ -47,9 +47,10 @@ def add_to(commands: Commands) -> None:
         "--no-input", action="store_true", help="ask nothing at the terminal: a run that has to wait ends suspended"
     )
     parser.add_argument(
-        "--save-state", metavar="FILE", type=output_path, help="keep a run that can go on in this file, for --resume"
+        "--save-state", metavar="FILE", type=output_path, help="keep the run in this file, to go on with --resume"
     )
-    parser.add_argument("--resume", metavar="FILE", help="go on with the run in this file")
+    parser.add_argument("--resume", metavar="FILE", help="go on with the run in this file, and keep it there")
+    parser.add_argument("--with-changes", action="store_true", help="go on although the agent changed since")
     parser.add_argument(
         "--timeout", type=_positive, default=60.0, metavar="SECONDS", help="how long a server may take (default: 60)"
     )

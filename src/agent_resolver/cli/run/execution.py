@@ -96,6 +96,7 @@ async def _run_and_answer(
         budget=_budget_of(options),
         streams=view.streams,
         resume=asked.resume,
+        with_changes=options.with_changes,
     )
     while True:
         result = await runs.run(request, view.show)
@@ -115,6 +116,8 @@ def _asked_for(options: argparse.Namespace, catalog: "Catalog") -> Asked:
     if state is not None:
         if agent is not None and agent != state.agent_id:
             raise Usage(f"`{options.resume}` holds a run of {state.agent_id}", "leave the agent out")
+        if not prompt and _has_ended(state):
+            raise Usage(f"The run in `{options.resume}` has ended", "say what the agent shall do next")
         return Asked(agent=state.agent_id, prompt=_read_prompt(prompt) if prompt else "", resume=state)
     if agent is None and prompt in names:
         raise Usage(f"Say what {prompt} shall do", f'such as `agent run {prompt} "Say what you can do"`')
@@ -158,11 +161,22 @@ def _read_state(path: str) -> RunState:
         raise Refusal(f"`{path}` is not the state of a run: {error}", "`--save-state` writes one") from None
 
 
+def _has_ended(state: RunState) -> bool:
+    """True if the agent had nothing left to do: its last message asks for no call."""
+    return not state.open_calls and bool(state.messages) and state.messages[-1].role == "assistant"
+
+
+def _place_of_state(options: argparse.Namespace) -> str | None:
+    """The file that the run is kept in: the one it came from, unless another is named."""
+    place: str | None = options.save_state or options.resume
+    return place
+
+
 def _save_state(result: RunResult, options: argparse.Namespace) -> None:
-    if options.save_state and result.is_resumable:
+    if path := _place_of_state(options):
         with Batch() as batch:
             # It holds the whole conversation, with what tools returned: only its owner may read it.
-            batch.write(options.save_state, [msgspec.json.encode(result.state)], new_mode=0o600)
+            batch.write(path, [msgspec.json.encode(result.state)], new_mode=0o600)
 
 
 # How it ended ---------------------------------------------------------------------------------------------------------
@@ -181,7 +195,8 @@ def _report_end(result: RunResult, options: argparse.Namespace) -> None:
     err(f"✗ {result.agent_id}: {termination.reason}{code}{words}")
     err(f"  {used}")
     if result.pending is not None:
-        err(f"  Waiting for {result.pending.type} {result.pending.id}: {result.pending.message}")
+        until = f", until {result.pending.expires_at}" if result.pending.expires_at else ""
+        err(f"  Waiting for {result.pending.type} {result.pending.id}{until}")
     if hint := _hint_at_going_on(result, options):
         err(f"hint: {hint}")
 
@@ -190,10 +205,9 @@ def _hint_at_going_on(result: RunResult, options: argparse.Namespace) -> str:
     """How to answer what a run waits for, and to go on with it."""
     if not result.is_resumable:
         return ""
-    if options.save_state:
-        go_on = f"`agent run --resume {options.save_state}`"
-    else:
-        go_on = "run it again with `--save-state FILE`: without that file it cannot go on"
+    go_on = "run it again with `--save-state FILE`: without that file it cannot go on"
+    if path := _place_of_state(options):
+        go_on = f"`agent run --resume {path}`"
     if result.pending is None:
         return go_on
     commands = {

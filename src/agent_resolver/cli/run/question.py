@@ -5,13 +5,16 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from agent_resolver.cli.output import err
-from agent_resolver.core.approval import Verdict
 from agent_resolver.registry.errors import AnswerRefused
 from agent_resolver.registry.inbox import MAX_WORDS, Inbox
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.pending import PendingAction
+
+if TYPE_CHECKING:
+    from agent_resolver.core.approval import Verdict
 
 
 def is_at_terminal() -> bool:
