@@ -60,7 +60,9 @@ def _settings(found: ResolvedAgent) -> dict[str, Any]:
     """What the plugins that every agent has were set to, by plugin."""
     tagged = [hook for hooks in found.env.phase_hooks.values() for hook in hooks]
     every: list[TaggedHook | TaggedTransform] = [*tagged, *found.env.request_transforms]
-    return {each.plugin: _setting(each.call) for each in every if isinstance(each.call, Struct)}
+    # Those of other plugins are plain functions.
+    ours: list[tuple[str, object]] = [(each.plugin, each.call) for each in every]
+    return {plugin: _setting(call) for plugin, call in ours if isinstance(call, Struct)}
 
 
 def _setting(hook: Any) -> Any:
