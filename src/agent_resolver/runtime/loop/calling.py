@@ -136,7 +136,7 @@ def _context_of(run: LiveRun, call: PlannedCall, reason: str) -> CallContext:
         position = len(run.state.open_calls)
         context = structs.replace(context, key=f"{run.id}/{run.round}/{position}/{call.id}"[:200])
     if reason:
-        context = structs.replace(context, ask=reason)
+        context = structs.replace(context, approval_reason=reason)
     if run.emitter.is_heard:
         context = structs.replace(context, progress=_progress_of(run, call))
     return context
