@@ -90,7 +90,7 @@ class NeedsAction(ResolverError):
 
 
 class WaitsFor(ResolverError):
-    """A tool made a call that waits for a person, and so waits itself; called again, it goes on once there is an answer."""
+    """A tool made a call that waits for a person, and so waits itself; called again, it goes on with the answer."""
 
     def __init__(self, pending: Pending) -> None:
         super().__init__(pending.message)
