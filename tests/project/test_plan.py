@@ -1,5 +1,6 @@
 """The agents of a project as the runtime sees them: files, locks, models, remotes and tools, all of them real."""
 
+import asyncio
 import json
 import re
 import sys
@@ -17,6 +18,7 @@ from agent_resolver.project import CatalogAgents, ProjectLocks, Session, Untrust
 from agent_resolver.runtime import (
     AgentNotFound,
     BuildError,
+    ChatRequest,
     ConstraintBroken,
     HeldLock,
     InferenceFailure,
@@ -461,10 +463,10 @@ def test_members_of_a_pool_have_weights_and_roles_in_the_settings(folder: Path, 
 
 def test_a_provider_that_nobody_opened_answers_nothing(folder: Path, look: Open) -> None:
     write(folder / "agents" / "free.md", "name: free\n")
-    coroutine = planned(look(), "free").executor.execute("hello")
+    executor = planned(look(), "free").executor
 
     with pytest.raises(InferenceFailure, match="provider local was not opened") as caught:
-        coroutine.send(None)
+        asyncio.run(executor.complete(ChatRequest(model="m", messages=())))
     assert not caught.value.may_pass
 
 

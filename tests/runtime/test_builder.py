@@ -229,6 +229,6 @@ def test_an_agent_elsewhere_is_never_run_here() -> None:
 
 
 def test_the_executor_of_a_plan_is_that_of_its_provider() -> None:
-    executor = resolve_local(runtime_of(AGENT).snapshot, "agent").executor
+    (seat,) = resolve_local(runtime_of(AGENT).snapshot, "agent").seats
 
-    assert isinstance(executor, Echo)
+    assert isinstance(seat.executor, Echo)

@@ -85,6 +85,7 @@ class Pipeline:
         self._ports = ports
         self._store: Store = ports.store or MemoryStore()
         self.is_recorded = ports.store is not None
+        self.telemetry = ports.telemetry
         self._ledger = Ledger(self._store)
         self._rates = RateLimits(self._store, ports.seconds)
         self._questions = Questions(PendingActions(self._store), ports.clock, ports.seal, is_recorded=self.is_recorded)

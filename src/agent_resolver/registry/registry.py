@@ -15,6 +15,7 @@ from agent_resolver.registry.compiled_schema import CompiledSchema, compile_once
 from agent_resolver.registry.errors import ToolIdConflict
 from agent_resolver.registry.offer import EndedOffer, Offer, RunOffer, kept_ids
 from agent_resolver.registry.pipeline import Pipeline, Ports
+from agent_resolver.registry.port import Telemetry
 from agent_resolver.registry.source import Source
 from agent_resolver.registry.tool import CallContext, ChecksArguments, ChecksCode, HasSourceSecrets, Tool
 from agent_resolver.registry.tool_check import usable_descriptor
@@ -98,6 +99,11 @@ class ToolRegistry:
     def is_recorded(self) -> bool:
         """True if calls are recorded in a store, so that a call under a key is known again after a crash."""
         return self._pipeline.is_recorded
+
+    @property
+    def telemetry(self) -> Telemetry | None:
+        """What watches the calls, if anything does."""
+        return self._pipeline.telemetry
 
     def end_run(self) -> None:
         """Offer nothing any longer: what still holds the registry of a run cannot call tools after the run.

@@ -138,6 +138,8 @@ from agent_resolver.runtime.plugin import (
     ExecutionEnv as ExecutionEnv,
     Plugin as Plugin,
     Registrar as Registrar,
+    TaggedHook as TaggedHook,
+    TaggedTransform as TaggedTransform,
 )
 from agent_resolver.runtime.plugin_contract import check_plugin as check_plugin
 from agent_resolver.runtime.registry_set import (

@@ -1,4 +1,4 @@
-"""The loop that runs an agent: one round after the other, each of them a question to the model and the calls it asks for.
+"""The loop that runs an agent, round by round: a question to the model, then the calls that it asks for.
 
 - `lifecycle.py` starts a run, closes what it opened, and says how it ended.
 - `rounds.py` is the loop itself.

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from agent_resolver.registry.call import place_of
 from agent_resolver.registry.registry import ToolRegistry
@@ -24,6 +24,7 @@ from agent_resolver.runtime.plugin import ActivePlugin
 from agent_resolver.runtime.run import RunRequest, RunResult, RunState, Termination, is_resumable
 from agent_resolver.runtime.state_key import KeyValues
 from agent_resolver.schema.foreign_error import describe_exception
+from agent_resolver.telemetry.ending import ReasoningEnd
 
 CLOSING_SECONDS: Final = 10.0
 """How long the plugins of a run may take to end their parts."""
@@ -91,12 +92,22 @@ class Lifecycle:
         Raises:
             asyncio.CancelledError: The task that runs it was cancelled.
         """
+        run, telemetry = self.run, self.run.telemetry
+        span = None
+        if telemetry is not None:
+            span = telemetry.begin_run(run.spec.id, run.classification, run.context)
+            # What the run asks and calls belongs below it in the trace.
+            run.context = structs.replace(run.context, parent=telemetry.traceparent(span))
+        termination = Termination(reason="cancelled", message="The task of the run was cancelled")
         try:
             termination = await self._guarded()
+            return await self._close(termination)
         except asyncio.CancelledError:
-            await self._close(Termination(reason="cancelled", message="The task of the run was cancelled"))
+            await self._close(termination)
             raise
-        return await self._close(termination)
+        finally:
+            if telemetry is not None:
+                telemetry.end_reasoning(span, _span_end(run, termination))
 
     async def _guarded(self) -> Termination:
         """How the run ends: whatever happens in it becomes a termination."""
@@ -223,6 +234,15 @@ class Lifecycle:
         except SinkFailed:
             # The run has ended; that its last event was not taken changes nothing about how.
             return
+
+
+def _span_end(run: LiveRun, termination: Termination) -> ReasoningEnd:
+    usage, is_error = run.usage, termination.reason in {"error", "blocked"}
+    return ReasoningEnd(
+        error=(termination.code or termination.reason) if is_error else "",
+        outcome=termination.reason.upper(),
+        usage=(usage.input_tokens, usage.output_tokens, usage.cached_input_tokens),
+    )
 
 
 async def _call_if_there(plugin: object, name: str, *arguments: object) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from agent_resolver.core.masking import SecretFields, secret_fields
 from agent_resolver.core.wire_name import to_wire_name
@@ -15,8 +15,10 @@ from agent_resolver.runtime.loop.emitter import Emitter
 from agent_resolver.runtime.message import Message, system_message
 from agent_resolver.runtime.plan import ResolvedAgent
 from agent_resolver.runtime.run import RunRequest, RunState
+from agent_resolver.runtime.run_telemetry import RunTelemetry
 from agent_resolver.runtime.spec import AgentSpec
 from agent_resolver.runtime.state_key import KeyValues
+from agent_resolver.schema.classification import CLASSIFICATION_OF
 
 if TYPE_CHECKING:
     from agent_resolver.schema.outcome import Pending
@@ -43,6 +45,10 @@ class LiveRun:
         self.context = context
         """What every call of the run has in common."""
         self.emitter = emitter
+        self.telemetry = _run_telemetry(registry)
+        sensitivity = agent.limits.sensitivity
+        self.classification = CLASSIFICATION_OF[sensitivity] if sensitivity else "INTERNAL"
+        """How sensitive the data of the run is, for those who watch it."""
         self.values = KeyValues(agent.env.key_registrations, state.values)
         self.budget: RunBudget = agent.spec.budget.narrowed_by(request.budget)
         self.has_budget = self.budget != RunBudget()
@@ -135,3 +141,9 @@ class LiveRun:
         if tool is None or tool.descriptor is None:
             return SecretFields()
         return secret_fields(tool.descriptor.input_schema, tool.descriptor.rules.secret_fields)
+
+
+def _run_telemetry(registry: ToolRegistry) -> RunTelemetry | None:
+    """What watches the run: whatever watches the calls, if it knows of runs."""
+    telemetry: object = registry.telemetry
+    return cast("RunTelemetry", telemetry) if hasattr(telemetry, "begin_run") else None

@@ -18,6 +18,7 @@ from agent_resolver.runtime.message import Message, assistant_message, user_mess
 from agent_resolver.runtime.model import Modalities, Modality, ModelSpec
 from agent_resolver.runtime.plugin import TaggedTransform
 from agent_resolver.schema.foreign_error import describe_exception
+from agent_resolver.telemetry.ending import ReasoningEnd
 
 CONTINUE: Final = "Continue exactly where you stopped."
 
@@ -73,7 +74,7 @@ async def _ask_once(run: LiveRun, asked: NextQuestion | None) -> ChatAnswer:
     guard = run.agent.modality_guard
     if guard is not None:
         _require_input(guard, request.messages)
-    answer = await _answer_to(run, request)
+    answer = await _watched_answer(run, request)
     if guard is not None and answer.media:
         _require_output(guard, answer)
     cost = _count_usage(run, answer)
@@ -157,6 +158,31 @@ def _apply(transform: TaggedTransform, request: ChatRequest, context: PhaseConte
 
 
 # The answer -----------------------------------------------------------------------------------------------------------
+
+
+async def _watched_answer(run: LiveRun, request: ChatRequest) -> ChatAnswer:
+    """The answer of the model, with a span of its own if the run is watched."""
+    telemetry = run.telemetry
+    if telemetry is None:
+        return await _answer_to(run, request)
+    model = run.agent.seats[0].model
+    span = telemetry.begin_chat(model.upstream_model, model.provider_id, run.classification, run.context)
+    ending = ReasoningEnd(error="cancelled")
+    try:
+        answer = await _answer_to(run, request)
+        ending = _ending_of(answer)
+    except InferenceFailure as failure:
+        ending = ReasoningEnd(error=failure.kind)
+        raise
+    finally:
+        telemetry.end_reasoning(span, ending)
+    return answer
+
+
+def _ending_of(answer: ChatAnswer) -> ReasoningEnd:
+    usage = answer.usage
+    counted = None if usage is None else (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens)
+    return ReasoningEnd(model=answer.model or answer.model_id, finish=answer.finish, usage=counted)
 
 
 async def _answer_to(run: LiveRun, request: ChatRequest) -> ChatAnswer:
