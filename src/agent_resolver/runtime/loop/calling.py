@@ -39,9 +39,14 @@ async def make_calls(run: LiveRun) -> Termination | None:
     A call that waits for a person stays open, and so do those after it: when the run goes on, they are made.
     """
     while run.state.open_calls:
-        if end := await _make_call(run, run.state.open_calls[0]):
+        if end := cancelled(run) or await _make_call(run, run.state.open_calls[0]):
             return end
     return None
+
+
+def cancelled(run: LiveRun) -> Termination | None:
+    """The end of a run that was cancelled while code of others caught the exception that should have ended it."""
+    return Termination(reason="cancelled", message="The run was cancelled") if run.is_cancelled else None
 
 
 def close_calls(state: RunState) -> None:
@@ -49,6 +54,8 @@ def close_calls(state: RunState) -> None:
     for call in state.open_calls:
         state.messages.append(tool_message(call.id, _INTERRUPTED))
     state.open_calls = []
+    state.delegate = None
+    state.is_judged = True
 
 
 async def _make_call(run: LiveRun, asked: ToolCall) -> Termination | None:
@@ -64,29 +71,26 @@ async def _make_call(run: LiveRun, asked: ToolCall) -> Termination | None:
     arguments = _arguments_of(asked)
     if isinstance(arguments, tuple):
         return await _give_back(run, asked, BadCall(tool_id, {}, arguments))
-    call = PlannedCall(asked.id, tool_id, arguments)
+    # Hooks are shown a copy: what one of them changed, the others would judge and the tool be given.
+    call = PlannedCall(asked.id, tool_id, freeze(arguments))
     gated = await run_phase(run, "tool_gate", call=call)
-    if isinstance(gated.gate, Block):
-        return await _block(run, call, gated.gate)
-    if isinstance(gated.gate, SetResult):
-        await _send_end(run, call.id, tool_id, "set")
-        _answer_call(run, _text_of_result(gated.gate.result))
-        return ended(gated.end)
-    if end := await check_calls(run, tool_id):
+    if end := await _stopped_at_gate(run, call, gated) or await check_calls(run, tool_id):
         return end
+    if isinstance(gated.gate, SetResult):
+        return None
     before = await run_phase(run, "before_tool_execute", call=call)
     if before.end:
         return ended(before.end)
     reason = gated.gate.reason if isinstance(gated.gate, Suspend) else ""
-    outcome = await _call_tool(run, call, reason)
+    outcome = await _call_tool(run, call, arguments, reason)
     if isinstance(outcome, Pending):
         return await _suspend(run, call.id, tool_id, outcome)
     if isinstance(outcome, Failed) and _is_about_arguments(outcome):
         return await _give_back(run, asked, BadCall(tool_id, arguments, outcome.details))
-    run.state.repairs = 0
+    run.state.repairs.pop(tool_id, None)
     _answer_call(run, _text_of(outcome))
     after = await run_phase(run, "after_tool_execute", call=call, outcome=outcome)
-    return ended(gated.end or after.end)
+    return ended(after.end)
 
 
 def ended(end: End | None) -> Termination | None:
