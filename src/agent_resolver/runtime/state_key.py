@@ -92,7 +92,8 @@ def _merged(registration: KeyRegistration, value: Any, update: Any) -> Any:  # n
     except (TypeError, ValueError, RecursionError) as error:
         message = f"an update of the state key {registration.key!r} is not a JSON value"
         raise StateFailure("KEY_UPDATE", message) from error
-    if checked is None and rule in _MERGED or not (fits_rule(rule, checked) and fits_rule(rule, value)):
+    is_missing = checked is None and rule in _MERGED
+    if is_missing or not fits_rule(rule, checked) or not fits_rule(rule, value):
         message = f"an update of the state key {registration.key!r} does not fit its rule `{rule}`"
         raise StateFailure("KEY_UPDATE", message)
     match rule:

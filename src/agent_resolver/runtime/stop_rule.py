@@ -7,7 +7,6 @@ from typing import Final
 from msgspec import Struct
 
 from agent_resolver.core.wire_name import to_wire_name
-from agent_resolver.registry.linear_regex import compile_linear_regex
 from agent_resolver.runtime.hook import Command, End, PhaseContext
 from agent_resolver.runtime.spec import StopCondition
 
@@ -82,6 +81,9 @@ def _content_match(condition: StopCondition, context: PhaseContext) -> End | Non
 @lru_cache(maxsize=256)
 def _matcher_of(pattern: str) -> Callable[[str], bool] | None:
     """What looks for the pattern; the model decides about the text, and must not be able to make that slow."""
+    # Its engine comes with the tools of a run; a plan is made without it.
+    from agent_resolver.registry.linear_regex import compile_linear_regex
+
     try:
         return compile_linear_regex(pattern)
     except ValueError:

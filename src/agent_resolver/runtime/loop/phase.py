@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Final, TypeGuard
 
+import msgspec
 from msgspec import Struct, structs
 
 from agent_resolver.runtime.errors import StateFailure
@@ -159,10 +160,22 @@ def _checked(plugin: str, returned: object) -> Command | None:
             raise StateFailure("hook_failed", message)
     _require_each(plugin, returned.actions, ScheduledAction)
     _require_each(plugin, returned.effects, Effect)
+    for part in (returned.gate, returned.end):
+        if isinstance(part, Block | Suspend | End):
+            _require_words(plugin, part)
     return returned
 
 
-def _require_each(plugin: str, asked: Sequence[object], kind: type) -> None:
+def _require_words(plugin: str, part: Block | Suspend | End) -> None:
+    """What ends a run or lets it wait is shown to people, and kept."""
+    try:
+        msgspec.convert(msgspec.to_builtins(part), type(part))
+    except (TypeError, ValueError, RecursionError) as error:
+        message = f"plugin {plugin}: a Command has a {type(part).__name__} that is not valid: {error}"
+        raise StateFailure("hook_failed", message) from error
+
+
+def _require_each(plugin: str, asked: Sequence[object], kind: type[ScheduledAction | Effect]) -> None:
     for each in asked:
         if not isinstance(each, kind) or not isinstance(each.name, str):
             message = f"plugin {plugin}: a Command asks for a `{type(each).__name__}`, not for a {kind.__name__}"
