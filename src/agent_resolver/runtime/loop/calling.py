@@ -152,7 +152,9 @@ async def _call_tool(run: LiveRun, call: PlannedCall, arguments: dict[str, Any],
         # It was not made yet: once it is approved, it is made and counted.
         counts[call.tool] -= 1
     elif isinstance(outcome, Failed):
-        await _send_end(run, call.id, call.tool, "failed", outcome.code.value, outcome.message)
+        # What is wrong with arguments is said once, when the call is given back.
+        if not _is_about_arguments(outcome):
+            await _send_end(run, call.id, call.tool, "failed", outcome.code.value, outcome.message)
     else:
         await _send_end(run, call.id, call.tool, "done")
     return outcome
