@@ -110,6 +110,8 @@ class Stage:
         self.runtime = self._built()
         self.events: list[RunEvent] = []
         self.result: RunResult | None = None
+        self.outcome: dict[str, Any] = {}
+        """What the last step came to."""
 
     def _built(self) -> AgentRuntime:
         scenario, clock = self.scenario, FixedClock()
@@ -127,6 +129,10 @@ class Stage:
 
     async def play(self, step: Step) -> dict[str, Any]:
         """What a step comes to, in the words of scenarios."""
+        self.outcome = await self._played(step)
+        return self.outcome
+
+    async def _played(self, step: Step) -> dict[str, Any]:
         before = len(self.events), len(self.log.made), len(self.log.lines)
         if step.decides:
             await self._decide(step.decides)

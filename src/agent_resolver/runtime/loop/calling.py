@@ -220,7 +220,8 @@ def _answer_call(run: LiveRun, text: str) -> None:
 
 
 async def _block(run: LiveRun, call: PlannedCall, gate: Block) -> Termination:
-    """The call is not made, and the run ends."""
+    """The call is not made, which is recorded, and the run ends."""
+    await run.registry.deny(call.tool, gate.reason, run.context)
     await _send_end(run, call.id, call.tool, "blocked", "blocked", gate.reason)
     _answer_call(run, gate.reason)
     return Termination(reason="blocked", code="blocked", message=gate.reason)
