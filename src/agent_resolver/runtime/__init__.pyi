@@ -121,7 +121,14 @@ from agent_resolver.runtime.model import (
     pooled as pooled,
     share_of as share_of,
 )
-from agent_resolver.runtime.permission import ParsedRule as ParsedRule, Permissions as Permissions
+from agent_resolver.runtime.patience import Patience as Patience
+from agent_resolver.runtime.permission import (
+    ParsedRule as ParsedRule,
+    PermissionGate as PermissionGate,
+    Permissions as Permissions,
+    parse_permissions as parse_permissions,
+    permission_gate as permission_gate,
+)
 from agent_resolver.runtime.plan import (
     ResolvedAgent as ResolvedAgent,
     ResolvedBackendAgent as ResolvedBackendAgent,
@@ -161,6 +168,7 @@ from agent_resolver.runtime.run import (
     RunState as RunState,
     Termination as Termination,
 )
+from agent_resolver.runtime.run_trail import RunTrail as RunTrail
 from agent_resolver.runtime.seat import PooledExecutor as PooledExecutor, Seat as Seat
 from agent_resolver.runtime.spec import (
     DEFAULT_MODEL as DEFAULT_MODEL,

@@ -23,6 +23,7 @@ from agent_resolver.runtime.executor import LlmExecutor
 from agent_resolver.runtime.known_model import known_models
 from agent_resolver.runtime.model import ModelPool, ModelSpec
 from agent_resolver.runtime.part_check import require_methods, require_name, require_type
+from agent_resolver.runtime.patience import Patience
 from agent_resolver.runtime.plugin_contract import check_plugin
 from agent_resolver.runtime.registry_set import (
     AgentSpecs,
@@ -39,6 +40,7 @@ from agent_resolver.runtime.registry_set import (
 )
 from agent_resolver.runtime.run_start import Runs
 from agent_resolver.runtime.run_tools import RunTools, SnapshotTools
+from agent_resolver.runtime.run_trail import RunTrail
 from agent_resolver.runtime.spec import AgentSpec
 from agent_resolver.runtime.spec_reader import check_spec, check_value
 from agent_resolver.runtime.tool_contract import OfferedTool, check_tool
@@ -75,6 +77,8 @@ class AgentRuntimeBuilder:
         self._caller = local_caller("program")
         self._ports = Ports()
         self._run_tools: RunTools | None = None
+        self._trail: RunTrail | None = None
+        self._patience = Patience()
 
     def with_agent_spec(self, spec: AgentSpec) -> Self:
         """Add an agent."""
@@ -210,6 +214,18 @@ class AgentRuntimeBuilder:
             self._run_tools = require_methods(tools, "open")
         return self
 
+    def with_run_trail(self, trail: RunTrail) -> Self:
+        """Record there when runs start and how they end; left out, that is not kept."""
+        with self._collecting("run trail"):
+            self._trail = require_methods(trail, "note")
+        return self
+
+    def with_patience(self, patience: Patience) -> Self:
+        """Let runs wait so long for plugins and sinks."""
+        with self._collecting("patience"):
+            self._patience = check_value(require_type(patience, Patience))
+        return self
+
     def without_a2a(self) -> Self:
         """Let no agent delegate."""
         self._has_a2a = False
@@ -257,7 +273,7 @@ class AgentRuntimeBuilder:
             has_a2a=self._has_a2a,
         )
         tools = self._run_tools or SnapshotTools(self._ports, registries.tools)
-        return AgentRuntime(registries, local, others, Runs(tools, self._caller))
+        return AgentRuntime(registries, local, others, Runs(tools, self._caller, self._trail, self._patience))
 
     @contextmanager
     def _collecting(self, kind: str) -> Iterator[None]:
