@@ -63,7 +63,9 @@ def run(watched: Watched, *answers: ChatAnswer | InferenceFailure, parent: str |
     """A run of an agent whose model gives these answers."""
     made = AgentRuntimeBuilder().with_ports(Ports(telemetry=watched.telemetry)).with_caller(CALLER)
     made.with_tool("memory.echo", Echo()).with_provider("acme", Answering(*answers))
-    made.with_model(ModelSpec(id="m", provider_id="acme", upstream_model="u", data=DataFacts(max_sensitivity="pii.high")))
+    made.with_model(
+        ModelSpec(id="m", provider_id="acme", upstream_model="u", data=DataFacts(max_sensitivity="pii.high"))
+    )
     made.with_agent_spec(AgentSpec(id="helper", model_id="m", system_prompt="canary", **spec))
     request = RunRequest(
         agent_id="helper", messages=(user_message("canary"),), run_id="run-1", trace_id=TRACE, parent=parent
