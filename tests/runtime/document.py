@@ -50,6 +50,7 @@ def _local(found: ResolvedAgent) -> dict[str, Any]:
         "transform": settings.pop("context_transform", [None])[0],
         "settings": settings,
         "tools": [f"{tool.id} {tool.source} {tool.origin}".rstrip() for tool in found.tools.values()],
+        "hidden": sorted(found.hidden),
         "absent": [f"{tool.id} {tool.source} {tool.code}: {tool.reason}" for tool in found.absent],
         "unconnected": found.unconnected,
         "warnings": [f"{warning.code} {warning.subject}: {warning.message}" for warning in found.warnings],

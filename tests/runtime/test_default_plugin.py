@@ -9,6 +9,7 @@ from agent_resolver.runtime import (
     ContextPolicy,
     ContextTransformConfig,
     DefaultPlugin,
+    Permissions,
     Registrar,
     StopCondition,
     StopRules,
@@ -18,6 +19,7 @@ from agent_resolver.runtime import (
     knowledge_cutoff,
     loop_action_handlers,
     max_rounds,
+    permission_gate,
     stop_conditions,
 )
 
@@ -28,6 +30,7 @@ EACH = [
     knowledge_cutoff("2024-01"),
     compaction(DEFAULT_COMPACTION, ContextPolicy()),
     context_transform(ContextTransformConfig(), ContextPolicy()),
+    permission_gate(Permissions(default_behavior="ask", rules=())),
 ]
 
 
@@ -54,6 +57,7 @@ def test_they_register_hooks_in_the_phases_of_the_original() -> None:
         "step_start": ["context_compaction"],
         "before_inference": ["knowledge_cutoff_context"],
         "after_inference": ["max_rounds", "stop_conditions"],
+        "tool_gate": ["permission"],
     }
 
 

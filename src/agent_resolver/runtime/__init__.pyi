@@ -121,7 +121,13 @@ from agent_resolver.runtime.model import (
     pooled as pooled,
     share_of as share_of,
 )
-from agent_resolver.runtime.permission import ParsedRule as ParsedRule, Permissions as Permissions
+from agent_resolver.runtime.permission import (
+    ParsedRule as ParsedRule,
+    PermissionGate as PermissionGate,
+    Permissions as Permissions,
+    parse_permissions as parse_permissions,
+    permission_gate as permission_gate,
+)
 from agent_resolver.runtime.plan import (
     ResolvedAgent as ResolvedAgent,
     ResolvedBackendAgent as ResolvedBackendAgent,

@@ -6,6 +6,7 @@ from agent_resolver.core.constraint import RunLimits
 from agent_resolver.runtime.delegate_check import build_backend, reached
 from agent_resolver.runtime.errors import RemoteAgentNotDirectlyRunnable
 from agent_resolver.runtime.lookup import Sight, check_data, find_spec, held_lock, look_up
+from agent_resolver.runtime.permission import hidden_tools
 from agent_resolver.runtime.plan import ResolvedAgent, ResolvedBackendAgent, ResolvedRunPlan
 from agent_resolver.runtime.plugins import build_env
 from agent_resolver.runtime.registry_set import RegistrySet
@@ -75,7 +76,7 @@ def _plan_local(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> 
         env=built.env,
         permissions=built.permissions,
         tools=tools.tools,
-        hidden=frozenset(),
+        hidden=hidden_tools(built.permissions, tools.tools),
         lock=found.lock,
         absent=tools.absent,
         unconnected=tools.unconnected,
