@@ -3,6 +3,7 @@
 import os
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from functools import cached_property, partial
+from typing import Final
 from urllib.parse import unquote
 
 from msgspec import UNSET, Struct, structs
@@ -24,7 +25,7 @@ from agent_resolver.runtime.a2a import A2aFactory
 from agent_resolver.runtime.agent_runtime import AgentRuntime
 from agent_resolver.runtime.builder import AgentRuntimeBuilder
 from agent_resolver.runtime.errors import InvalidSpec
-from agent_resolver.runtime.executor import InferenceFailure
+from agent_resolver.runtime.executor import InferenceFailure, LlmExecutor
 from agent_resolver.runtime.file_spec import spec_of
 from agent_resolver.runtime.inference import ChatAnswer, ChatRequest, Piece
 from agent_resolver.runtime.known_model import known_models
@@ -44,6 +45,9 @@ from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
 from agent_resolver.storage.errors import UnreadableFile
 from agent_resolver.storage.file import read_bounded
 
+_NO_MODELS: Final[Mapping[str, str]] = {}
+_NO_EXECUTORS: Final[Mapping[str, LlmExecutor]] = {}
+
 
 class CatalogAgents:
     """The agents of the catalog and the remotes of the settings; a file is read when somebody asks for its agent.
@@ -51,8 +55,9 @@ class CatalogAgents:
     An agent is called by its name, and where several have that name, by its address without `agent://`.
     """
 
-    def __init__(self, catalog: Catalog, remotes: Iterable[AgentSpec]) -> None:
+    def __init__(self, catalog: Catalog, remotes: Iterable[AgentSpec], models: Mapping[str, str]) -> None:
         self._catalog = catalog
+        self._models = models
         self._remotes = {spec.id: spec for spec in remotes}
         self._known: dict[str, AgentSpec | None] = {}
         self._definitions: dict[str, Definition | None] = {}
@@ -64,11 +69,16 @@ class CatalogAgents:
             InvalidSpec: Its file gives none.
         """
         if agent_id not in self._known:
-            definition = self.definition(agent_id)
-            self._known[agent_id] = (
-                spec_of(definition, _id_of(definition.uri)) if definition else self._remotes.get(agent_id)
-            )
+            self._known[agent_id] = self._read_spec(agent_id)
         return self._known[agent_id]
+
+    def _read_spec(self, agent_id: str) -> AgentSpec | None:
+        definition = self.definition(agent_id)
+        if definition is None:
+            return self._remotes.get(agent_id)
+        spec = spec_of(definition, agent_id_of(definition.uri))
+        model = self._models.get(agent_id)
+        return structs.replace(spec, model_id=model, model_alternatives=()) if model else spec
 
     def definition(self, agent_id: str) -> Definition | None:
         """The file of an agent, by its id or its address; read once, for its spec and for its lock."""
@@ -86,7 +96,7 @@ class CatalogAgents:
 
     def ids(self) -> list[str]:
         """Every id, in order."""
-        return sorted({*(_id_of(agent.uri) for agent in self._catalog.search(Query(), None)), *self._remotes})
+        return sorted({*(agent_id_of(agent.uri) for agent in self._catalog.search(Query(), None)), *self._remotes})
 
 
 def _path_from_here(path: str) -> str:
@@ -95,31 +105,59 @@ def _path_from_here(path: str) -> str:
     return path if relative.startswith("..") else relative
 
 
-def _id_of(uri: str) -> str:
+def agent_id_of(uri: str) -> str:
+    """What an agent is called here, by its address."""
     return unquote(uri.removeprefix(SCHEME))
 
 
 def runtime_of(session: Session, catalog: Catalog) -> AgentRuntime:
-    """The runtime of a project; files, locks and plugins are read when an agent asks for them.
+    """The runtime of a project, to plan with; files, locks and plugins are read when an agent asks for them.
 
     Raises:
         UntrustedFolder: The project has code of its own, and no person trusts it.
         BuildError: The settings name something twice, or a model that is not one.
     """
+    return runtime_builder(session, catalog, agents_of(session, catalog)).build_unchecked()
+
+
+def agents_of(session: Session, catalog: Catalog, models: Mapping[str, str] = _NO_MODELS) -> CatalogAgents:
+    """The agents of a project, as they are on the disk when each is first asked for.
+
+    Args:
+        session: The project.
+        catalog: Where its agent files are.
+        models: Models in place of those that agents name, by agent.
+    """
+    remotes = (_remote_spec(name, remote) for name, remote in session.config.remotes.items())
+    return CatalogAgents(catalog, remotes, models)
+
+
+def runtime_builder(
+    session: Session, catalog: Catalog, agents: CatalogAgents, executors: Mapping[str, LlmExecutor] = _NO_EXECUTORS
+) -> AgentRuntimeBuilder:
+    """All that a runtime of the project is made of.
+
+    Args:
+        session: The project.
+        catalog: Where its agent files are.
+        agents: Its agents.
+        executors: What answers for the models of each provider; one that is not there stands for itself, to plan with.
+
+    Raises:
+        UntrustedFolder: The project has code of its own, and no person trusts it.
+    """
     config = session.config
-    agents = CatalogAgents(catalog, (_remote_spec(name, remote) for name, remote in config.remotes.items()))
     builder = AgentRuntimeBuilder().with_backend("a2a", A2aFactory()).with_known_models()
     for name, model in config.models.items():
         builder.with_model(_model_spec(name, model))
     for name, pool in config.pools.items():
         builder.with_model_pool(_model_pool(name, pool))
     for name in (*config.providers, *(known_models().providers.keys() - config.providers.keys())):
-        builder.with_provider(name, _Unopened(name))
+        builder.with_provider(name, executors.get(name) or _Unopened(name))
     for capability in load_capabilities(session):
         builder.with_tool(capability.descriptor.id, capability)
     plugins = InstalledPlugins(partial(_require_trust_in_agents, session, catalog))
-    builder.with_agents(agents).with_plugins(plugins).with_locks(ProjectLocks(session, agents))
-    return builder.build_unchecked()
+    return builder.with_agents(agents).with_plugins(plugins).with_locks(ProjectLocks(session, agents))
 
 
 def _require_trust_in_agents(session: Session, catalog: Catalog) -> None:

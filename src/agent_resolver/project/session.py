@@ -82,7 +82,22 @@ class Session:
         """Those whose files may decide what runs."""
         self.config_path = find_config(self.folder)
         self.root = os.path.dirname(self.config_path) if self.config_path else self.folder
+        self._project: Session | None = None
+        """The session whose settings and state this one shares."""
         self._opened = ExitStack()
+
+    def for_agent(self, agent_path: str) -> "Session":
+        """The session of another agent file of this project: it shares settings, state and trust with this one.
+
+        The agent file, its lock and the index are read and verified again, whatever this session has read of them.
+        """
+        other = Session(
+            agent_path, self.index_path, environment=self.environment, trusts=self._trusts, is_agent_named=True
+        )
+        # An agent file may be in a folder with settings of its own, which say nothing about this project.
+        other.config_path, other.root = self.config_path, self.root
+        other._project = self
+        return other
 
     def __enter__(self) -> Self:
         return self
@@ -102,6 +117,8 @@ class Session:
             ForeignFile: Their file belongs to another user.
             InvalidConfig: With every fault of the first layer that has one.
         """
+        if self._project is not None:
+            return self._project.loaded
         content = read_config(self.config_path, self.users) if self.config_path else b""
         shown = os.path.relpath(self.config_path) if self.config_path else None
         return load_config(Layers(file=shown, content=content, environment=self.environment, flags=self._flags))
@@ -221,6 +238,8 @@ class Session:
             UntrustedFolder: The state would be outside of the project or use a secret, and no person trusts the folder.
             UnreadableFile: It is not a state file, is damaged, or comes from a newer version.
         """
+        if self._project is not None:
+            return self._project.store
         from agent_resolver.storage.sqlite.store import SqliteStore
 
         if any(not _is_within(os.path.realpath(path), self.root) for path in self._files_of_state()):

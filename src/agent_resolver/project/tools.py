@@ -53,6 +53,8 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
     caller: Caller,
     is_connected: bool = True,
     is_governed: bool = True,
+    forbid: tuple[str, ...] | None = None,
+    run: str = "",
     seconds: float = 60.0,
     verbose: bool = False,
 ) -> AsyncIterator[OpenTools]:
@@ -66,13 +68,17 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
         caller: Who calls where a call does not say so.
         is_connected: False to connect a server only when one of its tools is called.
         is_governed: False to have no locked servers.
+        forbid: What is forbidden, where that is not what the agent file of the session says.
+        run: The run that uses them, in whose chain of records all of it is kept; left out, it is a run of its own.
         seconds: How long a call of a locked server may take.
         verbose: True to show what launched servers log.
     """
     context = CallContext.for_caller(caller)
+    context = structs.replace(context, run=run or context.run)
     has_modules = bool(session.config.tools.modules)
-    # Before there is any state: without an agent file, or with one that is wrong, there is nothing to keep.
-    forbid = session.limits.forbid if session.has_agent or not has_modules else ()
+    if forbid is None:
+        # Before there is any state: without an agent file, or with one that is wrong, there is nothing to keep.
+        forbid = session.limits.forbid if session.has_agent or not has_modules else ()
     has_lock = is_governed and (not has_modules or (session.has_agent and session.has_requirements))
     if has_lock:
         session.agent  # noqa: B018 - read for its errors

@@ -16,7 +16,7 @@ from agent_resolver.core.authorization import is_cleared, missing_scopes
 from agent_resolver.registry.call import MAX_ID, Call, place_of
 from agent_resolver.registry.compiled_schema import schema_faults
 from agent_resolver.registry.content import without_surrogates
-from agent_resolver.registry.errors import NeedsAction, ToolFailure
+from agent_resolver.registry.errors import NeedsAction, ToolFailure, WaitsFor
 from agent_resolver.registry.ledger import Ledger
 from agent_resolver.registry.memory import FixedClock, MemorySecrets, OpenSeal
 from agent_resolver.registry.offer import Offer
@@ -524,7 +524,7 @@ def _state_failure(error: FileError | OSError, remedy: str) -> ToolFailure:
     return ToolFailure(FailureCode.STATE_UNAVAILABLE, f"The state cannot be used: {reason}", remedy)
 
 
-async def _invoke_tool(call: Call) -> Done | Failed | NeedsAction:
+async def _invoke_tool(call: Call) -> Outcome | NeedsAction:
     """What the tool has to say: its result, a failure that it foresaw, or what it needs."""
     try:
         return Done(trace_id=call.context.trace_id, result=await call.entry.tool.invoke(call.arguments, call.context))
@@ -532,6 +532,8 @@ async def _invoke_tool(call: Call) -> Done | Failed | NeedsAction:
         failed = call.failed_like(failure)
         allowed = _OF_SERVERS if call.entry.descriptor.labels.kind == "TOOL" else _OF_TOOLS
         return failed if failed.code in allowed else structs.replace(failed, code=FailureCode.TOOL_ERROR)
+    except WaitsFor as waits:
+        return structs.replace(waits.pending, trace_id=call.context.trace_id)
     except NeedsAction as needed:
         # The name is kept, and a tool may have put the value there.
         is_told = redacted(needed.needs, call.secrets) == needed.needs

@@ -1,5 +1,6 @@
 """What the registry knows of a tool, whatever kind it is."""
 
+import asyncio
 import secrets as randomness
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, Self, runtime_checkable
@@ -46,6 +47,8 @@ class CallContext(Struct, frozen=True, kw_only=True):
     """The secrets that the tool declared, and no others."""
     answers: Mapping[str, str] = {}
     """What people answered to the tool's questions."""
+    given_up: asyncio.Event | None = None
+    """Set once the caller no longer waits; the call goes on unless its tool ends it. None where that is not known."""
 
     @classmethod
     def for_caller(cls, caller: Caller) -> Self:

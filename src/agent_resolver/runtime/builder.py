@@ -39,6 +39,7 @@ from agent_resolver.runtime.registry_set import (
 )
 from agent_resolver.runtime.run_start import Runs
 from agent_resolver.runtime.run_tools import RunTools, SnapshotTools
+from agent_resolver.runtime.run_trail import RunTrail
 from agent_resolver.runtime.spec import AgentSpec
 from agent_resolver.runtime.spec_reader import check_spec, check_value
 from agent_resolver.runtime.tool_contract import OfferedTool, check_tool
@@ -75,6 +76,7 @@ class AgentRuntimeBuilder:
         self._caller = local_caller("program")
         self._ports = Ports()
         self._run_tools: RunTools | None = None
+        self._trail: RunTrail | None = None
 
     def with_agent_spec(self, spec: AgentSpec) -> Self:
         """Add an agent."""
@@ -210,6 +212,12 @@ class AgentRuntimeBuilder:
             self._run_tools = require_methods(tools, "open")
         return self
 
+    def with_run_trail(self, trail: RunTrail) -> Self:
+        """Record there when runs start and how they end; left out, that is not kept."""
+        with self._collecting("run trail"):
+            self._trail = require_methods(trail, "note")
+        return self
+
     def without_a2a(self) -> Self:
         """Let no agent delegate."""
         self._has_a2a = False
@@ -257,7 +265,7 @@ class AgentRuntimeBuilder:
             has_a2a=self._has_a2a,
         )
         tools = self._run_tools or SnapshotTools(self._ports, registries.tools)
-        return AgentRuntime(registries, local, others, Runs(tools, self._caller))
+        return AgentRuntime(registries, local, others, Runs(tools, self._caller, self._trail))
 
     @contextmanager
     def _collecting(self, kind: str) -> Iterator[None]:

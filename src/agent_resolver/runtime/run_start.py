@@ -23,6 +23,7 @@ from agent_resolver.runtime.planning import resolve, resolve_delegate
 from agent_resolver.runtime.registry_set import HeldLock, LayeredMapping
 from agent_resolver.runtime.run import RunRequest, RunResult, RunState, Termination
 from agent_resolver.runtime.run_tools import RunTools
+from agent_resolver.runtime.run_trail import RunTrail
 from agent_resolver.runtime.tool_contract import tool_under_id
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.foreign_error import describe_exception
@@ -44,9 +45,10 @@ class _Delegating(Struct, frozen=True):
 class Runs:
     """Starts runs, and knows those that run."""
 
-    def __init__(self, tools: RunTools, caller: Caller) -> None:
+    def __init__(self, tools: RunTools, caller: Caller, trail: RunTrail | None = None) -> None:
         self._tools = tools
         self._caller = caller
+        self._trail = trail
         self._running: dict[str, Lifecycle] = {}
 
     def cancel(self, run_id: str) -> bool:
@@ -67,10 +69,11 @@ class Runs:
         _check_request(request)
         if isinstance(plan.execution, ResolvedBackendAgent):
             return await _run_elsewhere(plan.execution, request, sink)
-        async with self._tools.open(plan) as opened:
+        run_id = request.resume.run if request.resume else request.run_id or randomness.token_hex(16)
+        async with self._tools.open(plan, run_id) as opened:
             live = plan if opened.lock is None else _with_lock(plan, opened.lock)
             agent = _require_local(live)
-            state = _state_of(agent, request)
+            state = _state_of(agent, request, run_id)
             context = self._context_of(agent, request, state)
             own = list(self._own_tools(live, agent, depth, state))
             registry = opened.registry.for_run(agent.tools.keys(), own)
@@ -82,6 +85,7 @@ class Runs:
                     registry=registry,
                     context=context,
                     sink=sink,
+                    trail=self._trail,
                 )
             )
             if state.run in self._running:
@@ -160,7 +164,7 @@ def _require_local(plan: ResolvedRunPlan) -> ResolvedAgent:
     return plan.execution
 
 
-def _state_of(agent: ResolvedAgent, request: RunRequest) -> RunState:
+def _state_of(agent: ResolvedAgent, request: RunRequest, run_id: str) -> RunState:
     """The state that a run starts from: a new one, or that of a run that goes on.
 
     Raises:
@@ -175,7 +179,7 @@ def _state_of(agent: ResolvedAgent, request: RunRequest) -> RunState:
     state = request.resume
     if state is None:
         return RunState(
-            run=request.run_id or randomness.token_hex(16),
+            run=run_id,
             trace_id=request.trace_id or randomness.token_hex(16),
             agent_id=request.agent_id,
             plan=digest,

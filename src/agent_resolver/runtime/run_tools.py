@@ -24,8 +24,8 @@ class OpenedTools(Struct, frozen=True, kw_only=True):
 class RunTools(Protocol):
     """Opens what the lock of an agent allows, for one run."""
 
-    def open(self, plan: ResolvedRunPlan) -> AbstractAsyncContextManager[OpenedTools]:
-        """The tools of a run; they are closed when it ends."""
+    def open(self, plan: ResolvedRunPlan, run: str) -> AbstractAsyncContextManager[OpenedTools]:
+        """The tools of the run with this id; they are closed when it ends."""
         ...
 
 
@@ -38,6 +38,6 @@ class SnapshotTools:
             self._registry.add(tool_under_id(offered.tool, offered.descriptor))
 
     @asynccontextmanager
-    async def open(self, plan: ResolvedRunPlan) -> AsyncIterator[OpenedTools]:  # noqa: ARG002 - the port
+    async def open(self, plan: ResolvedRunPlan, run: str) -> AsyncIterator[OpenedTools]:  # noqa: ARG002 - the port
         """The same tools for every run."""
         yield OpenedTools(registry=self._registry)

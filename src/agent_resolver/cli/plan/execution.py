@@ -33,7 +33,7 @@ from agent_resolver.schema.errors import ResolverError
 
 Delegates = dict[str, ResolvedRunPlan | ResolverError]
 
-_HINTS: Final[dict[type[ResolveError], str]] = {
+HINTS: Final[dict[type[ResolveError], str]] = {
     AgentNotFound: "`agent catalog list` lists them",
     ModelNotFound: "describe it in `[models.<name>]` of agent.toml, or make it an alias of a model there",
     ProviderNotFound: "describe it in `[providers.<name>]` of agent.toml",
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
         try:
             plan = runtime.resolve(options.agent, is_dry_run=True)
         except ResolveError as error:
-            error.hint = error.hint or _HINTS.get(type(error), "")
+            error.hint = error.hint or HINTS.get(type(error), "")
             raise
         delegates = _plans_of_delegates(plan)
     if options.json:

@@ -22,6 +22,7 @@ from agent_resolver.runtime.loop.rounds import run_rounds
 from agent_resolver.runtime.plan import ResolvedAgent
 from agent_resolver.runtime.plugin import ActivePlugin
 from agent_resolver.runtime.run import RunRequest, RunResult, RunState, Termination, is_resumable
+from agent_resolver.runtime.run_trail import RunTrail
 from agent_resolver.runtime.state_key import KeyValues
 from agent_resolver.schema.foreign_error import describe_exception
 from agent_resolver.telemetry.ending import ReasoningEnd
@@ -39,6 +40,7 @@ class Start(Struct, frozen=True, kw_only=True):
     registry: ToolRegistry
     context: CallContext
     sink: Sink | None = None
+    trail: RunTrail | None = None
     clock: Callable[[], float] = time.monotonic
 
 
@@ -66,6 +68,7 @@ class Lifecycle:
     """One run, from its start to its end."""
 
     def __init__(self, start: Start) -> None:
+        self._trail = start.trail
         emitter = Emitter(start.sink, start.state.run)
         self.run = LiveRun(
             agent=start.agent,
@@ -143,19 +146,19 @@ class Lifecycle:
 
     async def _announce(self) -> None:
         run = self.run
-        if not run.emitter.is_heard:
+        if not run.emitter.is_heard and self._trail is None:
             return
         agent, state = run.agent, run.state
-        await run.emitter.send(
-            RunStarted,
-            run.round,
-            agent=agent.spec.id,
-            plan=state.plan,
-            lock=run.context.lock,
-            model=agent.model.id,
-            trace_id=state.trace_id,
-            is_resumed=run.request.resume is not None,
-        )
+        facts = {
+            "agent": agent.spec.id,
+            "plan": state.plan,
+            "lock": run.context.lock,
+            "model": agent.model.id,
+            "trace_id": state.trace_id,
+            "is_resumed": run.request.resume is not None,
+        }
+        await self._record(RunStarted, facts)
+        await run.emitter.send(RunStarted, run.round, **facts)
         for warning in agent.warnings:
             await run.emitter.send(
                 PlanWarned, run.round, code=warning.code.value, subject=warning.subject, message=warning.message
@@ -218,19 +221,25 @@ class Lifecycle:
         except SinkFailed:
             return
 
+    async def _record(self, kind: type[RunStarted | RunEnded], facts: dict[str, Any]) -> None:
+        """Keep that the run starts or ended; its place among the events that a sink gets does not matter there."""
+        if self._trail is not None:
+            run = self.run
+            await self._trail.note(kind(run=run.id, number=0, round=run.round, **facts), run.context.caller)
+
     async def _send_end(self, result: RunResult) -> None:
         end = result.termination
+        facts = {
+            "status": end.status,
+            "termination": end,
+            "text": result.text,
+            "usage": result.usage,
+            "cost": result.cost,
+            "pending": result.pending.id if result.pending else "",
+        }
+        await self._record(RunEnded, facts)
         try:
-            await self.run.emitter.send(
-                RunEnded,
-                self.run.round,
-                status=end.status,
-                termination=end,
-                text=result.text,
-                usage=result.usage,
-                cost=result.cost,
-                pending=result.pending.id if result.pending else "",
-            )
+            await self.run.emitter.send(RunEnded, self.run.round, **facts)
         except SinkFailed:
             # The run has ended; that its last event was not taken changes nothing about how.
             return
