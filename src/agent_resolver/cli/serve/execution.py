@@ -71,7 +71,7 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
             has_locked_tools=bool(options.tools_of),
             has_inbox=options.inbox,
             is_strict=options.strict,
-            runs_of=here if options.run else None,
+            runs_of=here if options.runs else None,
             token_file=options.token_file,
             on_ready=note_ready,
             on_indexed=warn_of_refused,
