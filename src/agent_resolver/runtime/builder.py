@@ -40,7 +40,7 @@ from agent_resolver.runtime.registry_set import (
 from agent_resolver.runtime.run_start import Runs
 from agent_resolver.runtime.run_tools import RunTools, SnapshotTools
 from agent_resolver.runtime.run_trail import RunTrail
-from agent_resolver.runtime.spec import AgentSpec
+from agent_resolver.runtime.spec import DEFAULT_MODEL, AgentSpec
 from agent_resolver.runtime.spec_reader import check_spec, check_value
 from agent_resolver.runtime.tool_contract import OfferedTool, check_tool
 from agent_resolver.schema.caller import Caller, local_caller
@@ -134,6 +134,12 @@ class AgentRuntimeBuilder:
             facts = _checked_facts(made.facts)
             self._add(self._providers, "provider", provider_id, structs.replace(made, facts=facts))
         return self
+
+    def with_executor(self, executor: LlmExecutor) -> Self:
+        """Let this answer for the model `default`, for a program with one model: it needs no provider and no spec."""
+        self.with_provider(DEFAULT_MODEL, executor)
+        model = ModelSpec(id=DEFAULT_MODEL, provider_id=DEFAULT_MODEL, upstream_model=DEFAULT_MODEL)
+        return self.with_model(model)
 
     def with_plugin(self, plugin: object) -> Self:
         """Add a plugin, if it keeps the contract."""
