@@ -3,6 +3,7 @@ from agent_resolver.runtime.backend import (
     BackendCapabilities as BackendCapabilities,
     ExecutionBackend as ExecutionBackend,
 )
+from agent_resolver.runtime.breaker import Breaker as Breaker, Breakers as Breakers
 from agent_resolver.runtime.budget import RunBudget as RunBudget
 from agent_resolver.runtime.builder import AgentRuntime as AgentRuntime, AgentRuntimeBuilder as AgentRuntimeBuilder
 from agent_resolver.runtime.dangling_reference import (
@@ -114,6 +115,7 @@ from agent_resolver.runtime.model import (
     ModelSpec as ModelSpec,
     PoolMember as PoolMember,
     Routing as Routing,
+    Switch as Switch,
     fnv1a as fnv1a,
     home_of as home_of,
     in_turn as in_turn,
@@ -139,6 +141,10 @@ from agent_resolver.runtime.plugin import (
     Registrar as Registrar,
 )
 from agent_resolver.runtime.plugin_contract import check_plugin as check_plugin
+from agent_resolver.runtime.provider.scripted import (
+    ScriptedExecutor as ScriptedExecutor,
+    read_script as read_script,
+)
 from agent_resolver.runtime.registry_set import (
     CompositeAgents as CompositeAgents,
     HeldLock as HeldLock,

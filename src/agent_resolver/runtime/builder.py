@@ -9,6 +9,7 @@ from msgspec import Struct, structs
 
 from agent_resolver.registry.errors import UnusableTool
 from agent_resolver.registry.tool import Tool
+from agent_resolver.runtime.breaker import Breakers
 from agent_resolver.runtime.errors import (
     AgentNotFound,
     BuildError,
@@ -172,6 +173,7 @@ class AgentRuntimeBuilder:
         self._estimates: dict[str, ModelFacts] = {}
         self._known_models: dict[str, ModelSpec] = {}
         self._has_a2a = True
+        self._breakers = Breakers()
 
     def with_agent_spec(self, spec: AgentSpec) -> Self:
         """Add an agent."""
@@ -289,6 +291,12 @@ class AgentRuntimeBuilder:
             self._estimates = {**table.facts(), **self._estimates}
         return self
 
+    def with_breakers(self, breakers: Breakers) -> Self:
+        """Let pools go by these breakers, which other runtimes may share; without them the runtime has its own."""
+        with self._collecting("breakers"):
+            self._breakers = require_type(breakers, Breakers)
+        return self
+
     def without_a2a(self) -> Self:
         """Let no agent delegate."""
         self._has_a2a = False
@@ -334,6 +342,7 @@ class AgentRuntimeBuilder:
             locks=_layered_mapping(self._locks, self._lazy_locks),
             estimates=_in_order(self._estimates),
             has_a2a=self._has_a2a,
+            breakers=self._breakers,
         )
         return AgentRuntime(registries, local, others)
 

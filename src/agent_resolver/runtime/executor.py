@@ -20,7 +20,8 @@ FailureKind = Literal[
     "pool_exhausted",
     "cancelled",
 ]
-_PASSING: Final = {"provider", "rate_limited", "overloaded", "timeout", "stream_interrupted"}
+_PASSING: Final = frozenset({"provider", "rate_limited", "overloaded", "timeout", "stream_interrupted"})
+_OF_MODEL: Final = _PASSING | {"unauthorized", "model_not_found"}
 
 
 class InferenceFailure(Exception):
@@ -35,6 +36,11 @@ class InferenceFailure(Exception):
     def may_pass(self) -> bool:
         """True if trying again could help."""
         return self.kind in _PASSING
+
+    @property
+    def is_of_model(self) -> bool:
+        """True if another model could answer the same request."""
+        return self.kind in _OF_MODEL
 
 
 class LlmExecutor(Protocol):
@@ -55,3 +61,10 @@ class LlmExecutor(Protocol):
             InferenceFailure: There is none, or it broke off.
         """
         ...
+
+
+async def close_stream(pieces: AsyncIterator[Piece]) -> None:
+    """End a stream that is not read to its end, so that what it holds is free at once."""
+    close = getattr(pieces, "aclose", None)
+    if close is not None:
+        await close()
