@@ -6,6 +6,11 @@ from agent_resolver.runtime.backend import (
 from agent_resolver.runtime.breaker import Breaker as Breaker, Breakers as Breakers
 from agent_resolver.runtime.budget import RunBudget as RunBudget
 from agent_resolver.runtime.builder import AgentRuntime as AgentRuntime, AgentRuntimeBuilder as AgentRuntimeBuilder
+from agent_resolver.runtime.conformance import (
+    EXECUTOR_CHECKS as EXECUTOR_CHECKS,
+    OpenExecutor as OpenExecutor,
+    Script as Script,
+)
 from agent_resolver.runtime.dangling_reference import (
     Dangling as Dangling,
     DanglingCode as DanglingCode,
@@ -141,6 +146,9 @@ from agent_resolver.runtime.plugin import (
     Registrar as Registrar,
 )
 from agent_resolver.runtime.plugin_contract import check_plugin as check_plugin
+from agent_resolver.runtime.provider.langchain import LangChainExecutor as LangChainExecutor
+from agent_resolver.runtime.provider.local import LocalExecutor as LocalExecutor
+from agent_resolver.runtime.provider.openai import OpenAiExecutor as OpenAiExecutor
 from agent_resolver.runtime.provider.scripted import (
     ScriptedExecutor as ScriptedExecutor,
     read_script as read_script,

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Final, Literal, Protocol
 
+from agent_resolver.core.shorten import shorten
 from agent_resolver.runtime.inference import ChatAnswer, ChatRequest, Piece
 
 FailureKind = Literal[
@@ -20,15 +21,18 @@ FailureKind = Literal[
     "pool_exhausted",
     "cancelled",
 ]
+_LONGEST_MESSAGE: Final = 1000
 _PASSING: Final = frozenset({"provider", "rate_limited", "overloaded", "timeout", "stream_interrupted"})
 _OF_MODEL: Final = _PASSING | {"unauthorized", "model_not_found"}
 
 
 class InferenceFailure(Exception):
-    """A model did not answer."""
+    """A model did not answer. The message is one bounded line, whatever the provider said."""
 
     def __init__(self, kind: FailureKind, message: str, retry_after_ms: int | None = None) -> None:
-        super().__init__(message)
+        seen = message[: 4 * _LONGEST_MESSAGE]
+        printable = "".join(character if character.isprintable() else " " for character in seen)
+        super().__init__(shorten(printable, _LONGEST_MESSAGE))
         self.kind = kind
         self.retry_after_ms = retry_after_ms
 
