@@ -19,7 +19,6 @@ from agent_resolver.runtime import (
     BuildError,
     ConstraintBroken,
     HeldLock,
-    InferenceFailure,
     InvalidSpec,
     LockMissing,
     LockStale,
@@ -457,15 +456,6 @@ def test_members_of_a_pool_have_weights_and_roles_in_the_settings(folder: Path, 
         ("spare", 9000, "failover_only"),
         ("heavy", 9000, "member"),
     ]
-
-
-def test_a_provider_that_nobody_opened_answers_nothing(folder: Path, look: Open) -> None:
-    write(folder / "agents" / "free.md", "name: free\n")
-    coroutine = planned(look(), "free").executor.execute("hello")
-
-    with pytest.raises(InferenceFailure, match="provider local was not opened") as caught:
-        coroutine.send(None)
-    assert not caught.value.may_pass
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
 """The agents of a project, as the runtime sees them."""
 
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from urllib.parse import unquote
 
-from msgspec import UNSET, Struct, structs
+from msgspec import UNSET, structs
 
 from agent_resolver.catalog.catalog import Catalog
 from agent_resolver.catalog.entry import Definition
@@ -19,13 +19,12 @@ from agent_resolver.core.verification import KnownServers, examine, known_server
 from agent_resolver.project.capability import load_capabilities
 from agent_resolver.project.config import Model, ModelData, Pool, Remote
 from agent_resolver.project.plugin import InstalledPlugins
+from agent_resolver.project.provider import LOCAL, LOCAL_MODEL, local_model_names, provider_executor
 from agent_resolver.project.session import Session
 from agent_resolver.runtime.a2a import A2aFactory
 from agent_resolver.runtime.builder import AgentRuntime, AgentRuntimeBuilder
 from agent_resolver.runtime.errors import InvalidSpec
-from agent_resolver.runtime.executor import InferenceFailure
 from agent_resolver.runtime.file_spec import spec_of
-from agent_resolver.runtime.inference import ChatAnswer, ChatRequest, Piece
 from agent_resolver.runtime.known_model import known_models
 from agent_resolver.runtime.model import DataFacts, Modalities, ModelPool, ModelSpec, PoolMember
 from agent_resolver.runtime.registry_set import (
@@ -112,8 +111,10 @@ def runtime_of(session: Session, catalog: Catalog) -> AgentRuntime:
         builder.with_model(_model_spec(name, model))
     for name, pool in config.pools.items():
         builder.with_model_pool(_model_pool(name, pool))
-    for name in (*config.providers, *(known_models().providers.keys() - config.providers.keys())):
-        builder.with_provider(name, _Unopened(name))
+    for name in local_model_names(session):
+        builder.with_known_model(name, LOCAL_MODEL)
+    for name in sorted({*config.providers, *known_models().providers, LOCAL}):
+        builder.with_provider(name, provider_executor(session, name))
     for capability in load_capabilities(session):
         builder.with_tool(capability.descriptor.id, capability)
     plugins = InstalledPlugins(partial(_require_trust_in_agents, session, catalog))
@@ -127,18 +128,6 @@ def _require_trust_in_agents(session: Session, catalog: Catalog) -> None:
     # A link in the folder is not followed, so that any name in it leads to the same folders.
     agents = (os.path.join(folder, "agents.md") for folder in folders)
     session.require_trust("its agent files load plugins of installed packages", files=(*agents, *files))
-
-
-class _Unopened(Struct, frozen=True):
-    """Stands for a provider until a run opens it."""
-
-    provider: str
-
-    async def complete(self, request: ChatRequest) -> ChatAnswer:  # noqa: ARG002 - the port
-        raise InferenceFailure("invalid_request", f"provider {self.provider} was not opened")
-
-    def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:  # noqa: ARG002 - the port
-        raise InferenceFailure("invalid_request", f"provider {self.provider} was not opened")
 
 
 def _model_spec(name: str, model: Model) -> ModelSpec:

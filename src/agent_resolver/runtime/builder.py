@@ -21,7 +21,7 @@ from agent_resolver.runtime.errors import (
     SnapshotNotHeld,
     ValidationFailed,
 )
-from agent_resolver.runtime.executor import LlmExecutor
+from agent_resolver.runtime.executor import LlmExecutor, close_executor
 from agent_resolver.runtime.known_model import known_models
 from agent_resolver.runtime.model import ModelPool, ModelSpec
 from agent_resolver.runtime.part_check import require_methods, require_name, require_type
@@ -121,6 +121,11 @@ class AgentRuntime:
         """
         with self._changing:
             return self._change(self._known(agent_id), None)
+
+    async def close(self) -> None:
+        """Close what answers for models; nothing may be asked after that."""
+        for provider in self._registries.providers.values():
+            await close_executor(provider.executor)
 
     def _known(self, agent_id: str) -> str:
         if self._local.get(agent_id) is None:
@@ -287,8 +292,14 @@ class AgentRuntimeBuilder:
             table = known_models()
             specs = table.specs()
             families = {family: specs[newest] for family, newest in table.families.items()}
-            self._known_models = {**specs, **families}
+            self._known_models |= {**specs, **families}
             self._estimates = {**table.facts(), **self._estimates}
+        return self
+
+    def with_known_model(self, name: str, model: ModelSpec) -> Self:
+        """Add a model that needs no entry: it is meant by a name that means nothing else."""
+        with self._collecting("known model"):
+            self._known_models[require_name(name)] = check_value(require_type(model, ModelSpec))
         return self
 
     def with_breakers(self, breakers: Breakers) -> Self:

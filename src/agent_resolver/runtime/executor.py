@@ -72,3 +72,10 @@ async def close_stream(pieces: AsyncIterator[Piece]) -> None:
     close = getattr(pieces, "aclose", None)
     if close is not None:
         await close()
+
+
+async def close_executor(executor: LlmExecutor) -> None:
+    """Close an executor that nothing asks any more, if it has anything to close."""
+    close = getattr(executor, "close", None)
+    if close is not None:
+        await close()
