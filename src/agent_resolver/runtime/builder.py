@@ -10,6 +10,7 @@ from agent_resolver.registry.errors import UnusableTool
 from agent_resolver.registry.pipeline import Ports
 from agent_resolver.registry.tool import Tool
 from agent_resolver.runtime.agent_runtime import AgentRuntime, OtherAgents
+from agent_resolver.runtime.breaker import Breakers
 from agent_resolver.runtime.errors import (
     BuildError,
     ConfigValidation,
@@ -77,6 +78,7 @@ class AgentRuntimeBuilder:
         self._ports = Ports()
         self._run_tools: RunTools | None = None
         self._trail: RunTrail | None = None
+        self._breakers = Breakers()
 
     def with_agent_spec(self, spec: AgentSpec) -> Self:
         """Add an agent."""
@@ -196,8 +198,20 @@ class AgentRuntimeBuilder:
             table = known_models()
             specs = table.specs()
             families = {family: specs[newest] for family, newest in table.families.items()}
-            self._known_models = {**specs, **families}
+            self._known_models |= {**specs, **families}
             self._estimates = {**table.facts(), **self._estimates}
+        return self
+
+    def with_known_model(self, name: str, model: ModelSpec) -> Self:
+        """Add a model that needs no entry: it is meant by a name that means nothing else."""
+        with self._collecting("known model"):
+            self._known_models[require_name(name)] = check_value(require_type(model, ModelSpec))
+        return self
+
+    def with_breakers(self, breakers: Breakers) -> Self:
+        """Let pools go by these breakers, which other runtimes may share; without them the runtime has its own."""
+        with self._collecting("breakers"):
+            self._breakers = require_type(breakers, Breakers)
         return self
 
     def with_caller(self, caller: Caller) -> Self:
@@ -269,6 +283,7 @@ class AgentRuntimeBuilder:
             locks=_layered_mapping(self._locks, self._lazy_locks),
             estimates=_in_order(self._estimates),
             has_a2a=self._has_a2a,
+            breakers=self._breakers,
         )
         tools = self._run_tools or SnapshotTools(self._ports, registries.tools)
         return AgentRuntime(registries, local, others, Runs(tools, self._caller, self._trail))
