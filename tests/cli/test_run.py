@@ -7,77 +7,17 @@ import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
 from agent_resolver.runtime import RunEnded, RunEvent, RunStarted
 from tests.cli.conftest import Snapshot, kinds
-from tests.cli.scripted_model import CONFIG, asking, saying, write_script
+from tests.cli.scripted_model import AGENT, NOTES, asking, saying, write_notes, write_script
 from tests.conftest import Run
 from tests.process import eventually
-
-AGENT = """\
----
-name: keeper
-description: Keeps notes
----
-You keep notes.
-"""
-MODULE = '''\
-"""Tools for tests."""
-
-import asyncio
-from pathlib import Path
-from typing import Annotated
-
-from msgspec import Meta, Struct
-
-from agent_resolver import CallContext, capability
-
-
-class Note(Struct):
-    """A note."""
-
-    name: Annotated[str, Meta(description="Its name", examples=["welcome"])]
-    pin: Annotated[str, Meta(description="What opens it", examples=["0000"])] = ""
-
-
-class Kept(Struct):
-    """What is kept."""
-
-    text: Annotated[str, Meta(description="Its text")]
-
-
-@capability("notes.read", examples=[{"name": "welcome"}], secret_fields=["pin"])
-def read(note: Note) -> Kept:
-    """Read a note."""
-    return Kept(f"{note.name}: hello")
-
-
-@capability("notes.write", approval=True, examples=[{"name": "welcome"}], secret_fields=["pin"])
-def write(note: Note) -> Kept:
-    """Write a note."""
-    return Kept("written")
-
-
-@capability("notes.file", examples=[{"name": "welcome"}])
-def file(note: Note, context: CallContext) -> Kept:
-    """File a note."""
-    return Kept(context.ask("Into which drawer?"))
-
-
-@capability("notes.hang", examples=[{"name": "welcome"}])
-async def hang(note: Note) -> Kept:
-    """Never end."""
-    Path("hanging").touch()
-    await asyncio.sleep(3600)
-    return Kept("")
-'''
 
 
 @pytest.fixture
@@ -89,11 +29,8 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(str(folder))
-    sys.modules.pop("notes_of_test", None)
-    write_script(folder)
-    (folder / "agents.md").write_text(AGENT)
-    (folder / "notes_of_test.py").write_text(MODULE)
-    (folder / "agent.toml").write_text(f'{CONFIG}\n[tools]\nmodules = ["notes_of_test"]\n')
+    sys.modules.pop(NOTES, None)
+    write_notes(folder)
     return folder
 
 
@@ -360,8 +297,8 @@ class Shown(msgspec.Struct, frozen=True):
     code: int
 
 
-def at_terminal(*command: str, typed: bytes = b"", act: Callable[[int], None] | None = None) -> Shown:
-    """Run a command whose input and output are one terminal."""
+def at_terminal(*command: str, typed: bytes = b"", interrupted_at: bytes | None = None) -> Shown:
+    """Run a command whose input and output are one terminal; it may be interrupted once it shows a text."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "agent_resolver", *command],
@@ -372,13 +309,14 @@ def at_terminal(*command: str, typed: bytes = b"", act: Callable[[int], None] | 
     )
     os.close(theirs)
     os.write(ours, typed)
-    if act is not None:
-        act(process.pid)
     shown = b""
     # A terminal whose other side is gone is an error to read from, not an end.
     with suppress(OSError):
         while piece := os.read(ours, 65536):
             shown += piece
+            if interrupted_at is not None and interrupted_at in shown:
+                os.kill(process.pid, signal.SIGINT)
+                interrupted_at = None
     os.close(ours)
     return Shown(shown.decode(), process.wait(30))
 
@@ -450,11 +388,7 @@ def test_the_end_of_input_leaves_the_question_open(trusted: Path, run: Run) -> N
 def test_ctrl_c_at_a_question_ends_the_command(trusted: Path, run: Run) -> None:
     write_script(trusted, asking("notes__write", name="welcome"))
 
-    def interrupt(pid: int) -> None:
-        assert eventually(lambda: (trusted / ".agent/state.db").exists() and "run.ended" in kinds(trusted), 30.0)
-        os.kill(pid, signal.SIGINT)
-
-    shown = at_terminal("run", "Write it", act=interrupt)
+    shown = at_terminal("run", "Write it", interrupted_at=b"[y/N]")
 
     assert shown.code == 130
     assert waiting_id(run)
@@ -499,5 +433,3 @@ def test_help_names_every_way_to_end(run: Run) -> None:
 
     assert ran.code == 0
     assert "130  interrupted" in ran.stdout
-
-

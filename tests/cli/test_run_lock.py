@@ -91,16 +91,16 @@ def test_an_instruction_in_a_result_reaches_no_tool_outside_the_lock(locked: Pat
 def test_a_tool_that_rules_deny_is_hidden_and_a_call_of_it_is_blocked(locked: Path, run: Run) -> None:
     permission = (
         "runtime:\n  sections:\n    permission:\n      default_behavior: allow\n"
-        "      rules: [{ tool: raw.fail, behavior: deny }]\n"
+        "      rules: [{ tool: raw.environment, behavior: deny }]\n"
     )
     edit(locked / "agents.md", "constraints:", f"{permission}constraints:")
     assert run("resolve").code == 0
-    write_script(locked, asking("raw__echo", text=INJECTED.format(tool="raw.fail")), asking("raw__fail"))
+    write_script(locked, asking("raw__echo", text=INJECTED.format(tool="raw.environment")), asking("raw__environment"))
 
     ran = run("run", "tester", "Echo", "--json")
 
     assert ran.code == 1
-    assert endings(ran)[1][:2] == ("raw.fail", "blocked")
+    assert endings(ran)[1][:2] == ("raw.environment", "blocked")
     assert kinds(locked)[-1] == "run.ended"
     assert "call.failed" not in kinds(locked)
 
