@@ -42,9 +42,8 @@ JSON_VALUES = st.recursive(
 ARGUMENTS = st.sampled_from(
     ["{}", "", " ", "{", "[]", "null", "5", '{"q": 1}', '{"q": "x"}', '{"q": [1, {"a": null}]}', "\ud800", "{}" * 2]
 )
-NAMES = (
-    st.sampled_from([*TOOLS, "files__write", "note", "nobody", "agent_run_agent", "agent_run_other", ""]) | ODD_TEXTS
-)
+OTHER_NAMES = ["files__write", "note", "nobody", "agent_run_agent", "agent_run_other"]
+NAMES = st.sampled_from([*TOOLS, *OTHER_NAMES]) | ODD_TEXTS
 IDS = st.none() | st.sampled_from(["c1", "", "\n"]) | ODD_TEXTS
 
 
