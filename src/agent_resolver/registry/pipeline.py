@@ -140,6 +140,15 @@ class Pipeline:
         except (FileError, OSError) as error:
             return call.failed_like(_state_failure(error, "see `agent state info`, then ask again"))
 
+    async def deny(self, call: Call, reason: str) -> Failed:
+        """Record a call that is not made for a reason outside of the pipeline, such as a permission rule."""
+        denied = call.failed(FailureCode.FORBIDDEN_ACTION, reason, "`agent plan` shows the rules of the agent")
+        try:
+            await self.audit(call, denied)
+        except (FileError, OSError) as error:
+            return call.failed_like(_state_failure(error, "it was not made: see `agent state info`"))
+        return denied
+
     async def _answer_to(self, call: Call, question: str) -> str | Pending | Failed:
         # The arguments need not follow their schema, but a person is shown them.
         if faults := schema_faults(None, call.arguments, "arguments"):
