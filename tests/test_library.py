@@ -139,8 +139,8 @@ from importlib.machinery import PathFinder
 
 class Without:
     def find_spec(self, name, path=None, target=None):
-        absent = name.partition(".")[0] in {"anyio", "cryptography", "jsonschema_rs", "mcp", "mcp_types", "uvicorn"}
-        return None if absent else PathFinder.find_spec(name, path, target)
+        absent = {"anyio", "cryptography", "httpx2", "jsonschema_rs", "langchain_core", "mcp", "mcp_types", "uvicorn"}
+        return None if name.partition(".")[0] in absent else PathFinder.find_spec(name, path, target)
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = Without()
 import asyncio
@@ -160,6 +160,8 @@ except MissingExtra as error:
         ("from agent_resolver import capability; capability('a.b', examples=[])", "tools"),
         ("from agent_resolver.registry import Inbox, Pipeline", "tools"),
         ("from agent_resolver import serve", "serve"),
+        ("from agent_resolver.runtime import OpenAiExecutor", "models"),
+        ("from agent_resolver.runtime import LangChainExecutor", "models"),
         ("asyncio.run(Project.open('.').call('words.count', {}))", "tools"),
         ("asyncio.run(asyncio.run(Project.open('.').inbox()).approve('an-id'))", "tools"),
         ("Project.open('.', settings=['tools.modules=[\"words\"]'], trust=True).plan('reviewer')", "tools"),

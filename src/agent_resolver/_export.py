@@ -38,7 +38,9 @@ def _import_needing_extra(module: str) -> ModuleType:
     except ModuleNotFoundError:
         from agent_resolver._extra import needing_extra
 
-        with needing_extra("serve" if module.startswith("agent_resolver.server.") else "tools"):
+        extras = {"server": "serve", "runtime.provider": "models"}
+        rooms = (room for room in extras if module.startswith(f"agent_resolver.{room}."))
+        with needing_extra(extras.get(next(rooms, ""), "tools")):
             raise
 
 

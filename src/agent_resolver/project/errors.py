@@ -7,6 +7,7 @@ ResolverError
 ├── RefusedManifest    the committed manifest of tools cannot be used
 ├── UntrustedFolder    a folder would decide what runs, and no person said that it may
 ├── UnusableModule     a module of the project gives no tools
+├── UnusableProvider   nothing can answer for the models of a provider
 ├── UnusableState      the state cannot be kept where the settings say
 └── UnusableWorkspace  a folder cannot be searched for agent files
     └── EmptyWorkspace there are none
@@ -52,6 +53,15 @@ class UnusableModule(ResolverError):
     def __init__(self, name: str, why: str) -> None:
         super().__init__(f"The module `{name}` {why}")
         self.hint = "see `[tools] modules` in agent.toml"
+
+
+class UnusableProvider(ResolverError):
+    """Nothing can answer for the models of a provider: its settings, its key or its script are not right."""
+
+    def __init__(self, name: str, why: str, hint: str = "") -> None:
+        super().__init__(f"The provider `{name}` cannot be used: {why}")
+        self.name = name
+        self.hint = hint or f"see `[providers.{name}]` in agent.toml"
 
 
 class UnusableState(ResolverError):

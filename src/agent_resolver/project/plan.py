@@ -1,7 +1,7 @@
 """The agents of a project, as the runtime sees them."""
 
 import os
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from hashlib import sha256
 from typing import Final
@@ -21,14 +21,14 @@ from agent_resolver.core.verification import KnownServers, examine, known_server
 from agent_resolver.project.capability import load_capabilities
 from agent_resolver.project.config import Model, ModelData, Pool, Remote
 from agent_resolver.project.plugin import InstalledPlugins
+from agent_resolver.project.provider import LOCAL, LOCAL_MODEL, local_model_names, provider_executor
 from agent_resolver.project.session import Session
 from agent_resolver.runtime.a2a import A2aFactory
 from agent_resolver.runtime.agent_runtime import AgentRuntime
 from agent_resolver.runtime.builder import AgentRuntimeBuilder
 from agent_resolver.runtime.errors import InvalidSpec
-from agent_resolver.runtime.executor import InferenceFailure, LlmExecutor
+from agent_resolver.runtime.executor import LlmExecutor
 from agent_resolver.runtime.file_spec import spec_of
-from agent_resolver.runtime.inference import ChatAnswer, ChatRequest, Piece
 from agent_resolver.runtime.known_model import known_models
 from agent_resolver.runtime.model import DataFacts, Modalities, ModelPool, ModelSpec, PoolMember
 from agent_resolver.runtime.registry_set import (
@@ -137,6 +137,11 @@ def agents_of(session: Session, catalog: Catalog, models: Mapping[str, str] = _N
     return CatalogAgents(catalog, remotes, models)
 
 
+def provider_names(session: Session) -> list[str]:
+    """Every provider of the project: those of its settings, and those that need no entry."""
+    return sorted({*session.config.providers, *known_models().providers, LOCAL})
+
+
 def runtime_builder(
     session: Session, catalog: Catalog, agents: CatalogAgents, executors: Mapping[str, LlmExecutor] = _NO_EXECUTORS
 ) -> AgentRuntimeBuilder:
@@ -146,7 +151,7 @@ def runtime_builder(
         session: The project.
         catalog: Where its agent files are.
         agents: Its agents.
-        executors: What answers for the models of each provider; one that is not there stands for itself, to plan with.
+        executors: What answers for the models of each provider, where runtimes share it; others open their own.
 
     Raises:
         UntrustedFolder: The project has code of its own, and no person trusts it.
@@ -157,8 +162,10 @@ def runtime_builder(
         builder.with_model(_model_spec(name, model))
     for name, pool in config.pools.items():
         builder.with_model_pool(_model_pool(name, pool))
-    for name in (*config.providers, *(known_models().providers.keys() - config.providers.keys())):
-        builder.with_provider(name, executors.get(name) or _Unopened(name))
+    for name in local_model_names(session):
+        builder.with_known_model(name, LOCAL_MODEL)
+    for name in provider_names(session):
+        builder.with_provider(name, executors.get(name) or provider_executor(session, name))
     for capability in load_capabilities(session):
         builder.with_tool(capability.descriptor.id, capability)
     plugins = InstalledPlugins(partial(_require_trust_in_agents, session, catalog))
@@ -171,18 +178,6 @@ def _require_trust_in_agents(session: Session, catalog: Catalog) -> None:
     # A link in the folder is not followed, so that any name in it leads to the same folders.
     agents = (os.path.join(folder, "agents.md") for folder in folders)
     session.require_trust("its agent files load plugins of installed packages", files=(*agents, *files))
-
-
-class _Unopened(Struct, frozen=True):
-    """Stands for a provider until a run opens it."""
-
-    provider: str
-
-    async def complete(self, request: ChatRequest) -> ChatAnswer:  # noqa: ARG002 - the port
-        raise InferenceFailure("invalid_request", f"provider {self.provider} was not opened")
-
-    def stream(self, request: ChatRequest) -> AsyncGenerator[Piece]:  # noqa: ARG002 - the port
-        raise InferenceFailure("invalid_request", f"provider {self.provider} was not opened")
 
 
 def _model_spec(name: str, model: Model) -> ModelSpec:

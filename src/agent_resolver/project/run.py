@@ -1,5 +1,6 @@
 """Runs of a project's agents: each is made of what is on the disk when it starts, and closes all that it opened."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property
@@ -8,16 +9,16 @@ from typing import Final
 from msgspec import Struct
 
 from agent_resolver.catalog.catalog import Catalog
-from agent_resolver.project.plan import CatalogAgents, agents_of, runtime_builder
-from agent_resolver.project.provider import open_executors
+from agent_resolver.project.plan import CatalogAgents, agents_of, provider_names, runtime_builder
+from agent_resolver.project.provider import ProviderExecutor, provider_executor
 from agent_resolver.project.session import Session
 from agent_resolver.project.tools import OpenTools, inbox_of, open_tools
 from agent_resolver.registry.inbox import Inbox
 from agent_resolver.runtime.agent_runtime import AgentRuntime
+from agent_resolver.runtime.breaker import Breakers
 from agent_resolver.runtime.errors import RunRefused
 from agent_resolver.runtime.event import RunEnded, RunStarted, Sink
-from agent_resolver.runtime.executor import LlmExecutor
-from agent_resolver.runtime.plan import ResolvedRunPlan
+from agent_resolver.runtime.plan import ResolvedAgent, ResolvedRunPlan
 from agent_resolver.runtime.registry_set import HeldLock, ServerTools
 from agent_resolver.runtime.run import RunRequest, RunResult
 from agent_resolver.runtime.run_tools import OpenedTools
@@ -165,7 +166,7 @@ class ProjectRuns:
         *,
         caller: Caller,
         use: ToolUse,
-        executors: Mapping[str, LlmExecutor],
+        executors: Mapping[str, ProviderExecutor],
         models: Mapping[str, str],
     ) -> None:
         self._session = session
@@ -174,6 +175,8 @@ class ProjectRuns:
         self._use = use
         self._executors = executors
         self._models = models
+        # A model that keeps failing is left alone by all runs, not by each run for itself.
+        self._breakers = Breakers()
 
     @cached_property
     def inbox(self) -> Inbox:
@@ -189,14 +192,28 @@ class ProjectRuns:
             LockRefused: The agent's lock does not hold; nothing is connected.
             UntrustedFolder: The project would start commands or load code, and no person trusts it.
         """
-        return await self.runtime().run(request, sink)
+        runtime = self.runtime()
+        await self._open_executors(runtime.resolve(request.agent_id, is_dry_run=True))
+        return await runtime.run(request, sink)
+
+    async def _open_executors(self, plan: ResolvedRunPlan) -> None:
+        """Open what answers for the models of an agent, so that what is wrong with it is said before anything starts.
+
+        Raises:
+            MissingExtra: A package that it needs is not installed.
+            UnusableProvider: Its settings, its key or its script are not right.
+        """
+        if isinstance(plan.execution, ResolvedAgent):
+            for seat in plan.execution.seats:
+                # Some take seconds to import what they need.
+                await asyncio.to_thread(self._executors[seat.model.provider_id].open)
 
     def runtime(self) -> AgentRuntime:
         """A runtime over the project as it is now."""
         session, store = self._session, self._session.store
         agents = agents_of(session, self._catalog, self._models)
         builder = runtime_builder(session, self._catalog, agents, self._executors)
-        builder.with_run_tools(ProjectRunTools(session, agents, self._caller, self._use))
+        builder.with_breakers(self._breakers).with_run_tools(ProjectRunTools(session, agents, self._caller, self._use))
         return builder.with_caller(self._caller).with_run_trail(StoredRunTrail(store)).build_unchecked()
 
 
@@ -218,5 +235,9 @@ async def open_runs(
         use: How tools are used.
         models: Models in place of those that agents name, by agent.
     """
-    async with open_executors(session) as executors:
+    executors = {name: provider_executor(session, name) for name in provider_names(session)}
+    try:
         yield ProjectRuns(session, catalog, caller=caller, use=use, executors=executors, models=models)
+    finally:
+        for executor in executors.values():
+            await executor.close()

@@ -4,8 +4,14 @@ from agent_resolver.runtime.backend import (
     BackendCapabilities as BackendCapabilities,
     ExecutionBackend as ExecutionBackend,
 )
+from agent_resolver.runtime.breaker import Breaker as Breaker, Breakers as Breakers
 from agent_resolver.runtime.budget import RunBudget as RunBudget
 from agent_resolver.runtime.builder import AgentRuntimeBuilder as AgentRuntimeBuilder
+from agent_resolver.runtime.conformance import (
+    EXECUTOR_CHECKS as EXECUTOR_CHECKS,
+    OpenExecutor as OpenExecutor,
+    Script as Script,
+)
 from agent_resolver.runtime.dangling_reference import (
     Dangling as Dangling,
     DanglingCode as DanglingCode,
@@ -117,12 +123,14 @@ from agent_resolver.runtime.model import (
     ModelSpec as ModelSpec,
     PoolMember as PoolMember,
     Routing as Routing,
+    Switch as Switch,
     fnv1a as fnv1a,
     home_of as home_of,
     in_turn as in_turn,
     pooled as pooled,
     share_of as share_of,
 )
+from agent_resolver.runtime.patience import Patience as Patience
 from agent_resolver.runtime.permission import (
     ParsedRule as ParsedRule,
     PermissionGate as PermissionGate,
@@ -150,6 +158,13 @@ from agent_resolver.runtime.plugin import (
     TaggedTransform as TaggedTransform,
 )
 from agent_resolver.runtime.plugin_contract import check_plugin as check_plugin
+from agent_resolver.runtime.provider.langchain import LangChainExecutor as LangChainExecutor
+from agent_resolver.runtime.provider.local import LocalExecutor as LocalExecutor
+from agent_resolver.runtime.provider.openai import OpenAiExecutor as OpenAiExecutor
+from agent_resolver.runtime.provider.scripted import (
+    ScriptedExecutor as ScriptedExecutor,
+    read_script as read_script,
+)
 from agent_resolver.runtime.registry_set import (
     CompositeAgents as CompositeAgents,
     HeldLock as HeldLock,

@@ -6,6 +6,7 @@ from msgspec import Struct, structs
 
 from agent_resolver.runtime.errors import AgentNotFound, InvalidSpec, RegistryConflict, SnapshotNotHeld
 from agent_resolver.runtime.event import Sink
+from agent_resolver.runtime.executor import close_executor
 from agent_resolver.runtime.plan import ResolvedRunPlan
 from agent_resolver.runtime.planning import resolve
 from agent_resolver.runtime.registry_set import AgentSpecs, CompositeAgents, LayeredAgents, MapAgents, RegistrySet
@@ -106,6 +107,11 @@ class AgentRuntime:
         """
         with self._changing:
             return self._change(self._known(agent_id), None)
+
+    async def close(self) -> None:
+        """Close what answers for models; nothing may be asked after that."""
+        for provider in self._registries.providers.values():
+            await close_executor(provider.executor)
 
     def _known(self, agent_id: str) -> str:
         if self._local.get(agent_id) is None:

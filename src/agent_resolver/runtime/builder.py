@@ -10,6 +10,7 @@ from agent_resolver.registry.errors import UnusableTool
 from agent_resolver.registry.pipeline import Ports
 from agent_resolver.registry.tool import Tool
 from agent_resolver.runtime.agent_runtime import AgentRuntime, OtherAgents
+from agent_resolver.runtime.breaker import Breakers
 from agent_resolver.runtime.errors import (
     BuildError,
     ConfigValidation,
@@ -23,6 +24,7 @@ from agent_resolver.runtime.executor import LlmExecutor
 from agent_resolver.runtime.known_model import known_models
 from agent_resolver.runtime.model import ModelPool, ModelSpec
 from agent_resolver.runtime.part_check import require_methods, require_name, require_type
+from agent_resolver.runtime.patience import Patience
 from agent_resolver.runtime.plugin_contract import check_plugin
 from agent_resolver.runtime.registry_set import (
     AgentSpecs,
@@ -40,7 +42,7 @@ from agent_resolver.runtime.registry_set import (
 from agent_resolver.runtime.run_start import Runs
 from agent_resolver.runtime.run_tools import RunTools, SnapshotTools
 from agent_resolver.runtime.run_trail import RunTrail
-from agent_resolver.runtime.spec import AgentSpec
+from agent_resolver.runtime.spec import DEFAULT_MODEL, AgentSpec
 from agent_resolver.runtime.spec_reader import check_spec, check_value
 from agent_resolver.runtime.tool_contract import OfferedTool, check_tool
 from agent_resolver.schema.caller import Caller, local_caller
@@ -77,6 +79,8 @@ class AgentRuntimeBuilder:
         self._ports = Ports()
         self._run_tools: RunTools | None = None
         self._trail: RunTrail | None = None
+        self._patience = Patience()
+        self._breakers = Breakers()
 
     def with_agent_spec(self, spec: AgentSpec) -> Self:
         """Add an agent."""
@@ -135,6 +139,12 @@ class AgentRuntimeBuilder:
             self._add(self._providers, "provider", provider_id, structs.replace(made, facts=facts))
         return self
 
+    def with_executor(self, executor: LlmExecutor) -> Self:
+        """Let this answer for the model `default`, for a program with one model: it needs no provider and no spec."""
+        self.with_provider(DEFAULT_MODEL, executor)
+        model = ModelSpec(id=DEFAULT_MODEL, provider_id=DEFAULT_MODEL, upstream_model=DEFAULT_MODEL)
+        return self.with_model(model)
+
     def with_plugin(self, plugin: object) -> Self:
         """Add a plugin, if it keeps the contract."""
         with self._collecting("plugin"):
@@ -190,8 +200,20 @@ class AgentRuntimeBuilder:
             table = known_models()
             specs = table.specs()
             families = {family: specs[newest] for family, newest in table.families.items()}
-            self._known_models = {**specs, **families}
+            self._known_models |= {**specs, **families}
             self._estimates = {**table.facts(), **self._estimates}
+        return self
+
+    def with_known_model(self, name: str, model: ModelSpec) -> Self:
+        """Add a model that needs no entry: it is meant by a name that means nothing else."""
+        with self._collecting("known model"):
+            self._known_models[require_name(name)] = check_value(require_type(model, ModelSpec))
+        return self
+
+    def with_breakers(self, breakers: Breakers) -> Self:
+        """Let pools go by these breakers, which other runtimes may share; without them the runtime has its own."""
+        with self._collecting("breakers"):
+            self._breakers = require_type(breakers, Breakers)
         return self
 
     def with_caller(self, caller: Caller) -> Self:
@@ -216,6 +238,12 @@ class AgentRuntimeBuilder:
         """Record there when runs start and how they end; left out, that is not kept."""
         with self._collecting("run trail"):
             self._trail = require_methods(trail, "note")
+        return self
+
+    def with_patience(self, patience: Patience) -> Self:
+        """Let runs wait so long for plugins and sinks."""
+        with self._collecting("patience"):
+            self._patience = check_value(require_type(patience, Patience))
         return self
 
     def without_a2a(self) -> Self:
@@ -263,9 +291,10 @@ class AgentRuntimeBuilder:
             locks=_layered_mapping(self._locks, self._lazy_locks),
             estimates=_in_order(self._estimates),
             has_a2a=self._has_a2a,
+            breakers=self._breakers,
         )
         tools = self._run_tools or SnapshotTools(self._ports, registries.tools)
-        return AgentRuntime(registries, local, others, Runs(tools, self._caller, self._trail))
+        return AgentRuntime(registries, local, others, Runs(tools, self._caller, self._trail, self._patience))
 
     @contextmanager
     def _collecting(self, kind: str) -> Iterator[None]:

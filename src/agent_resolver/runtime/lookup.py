@@ -109,7 +109,7 @@ def look_up(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> Look
     known = [_fill_in_prices(member, registries.known_models.get(member.upstream_model)) for member in known]
     executors = [_with_retries(provider.executor, retry) for _, provider in members]
     seats = tuple(Seat(model, executor) for model, executor in zip(known, executors, strict=True))
-    executor = seats[0] if pool is None else PooledExecutor(pool, seats)
+    executor = seats[0] if pool is None else PooledExecutor(pool, seats, registries.breakers)
     model, sure = (known[0], trusted[0]) if pool is None else (pooled(pool, known), pooled(pool, trusted))
     return Lookup(
         spec=spec,

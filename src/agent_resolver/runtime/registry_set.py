@@ -5,10 +5,11 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from agent_resolver.core.admission import Refused
 from agent_resolver.core.lock_difference import Difference
+from agent_resolver.runtime.breaker import Breakers
 from agent_resolver.runtime.executor import LlmExecutor
 from agent_resolver.runtime.model import Modalities, ModelPool, ModelSpec
 from agent_resolver.runtime.plugin import Plugin
@@ -193,6 +194,8 @@ class RegistrySet(Struct, frozen=True, kw_only=True):
     """What models of these upstream names usually can do; good enough to plan with, not to refuse by."""
     has_a2a: bool = True
     """Whether agents may be delegated to."""
+    breakers: Breakers = field(default_factory=Breakers)
+    """Which models failed too often of late; the snapshots of a runtime share them."""
 
     def __post_init__(self) -> None:
         _close_mappings(self)

@@ -1,15 +1,17 @@
 """An executor that tries again what may pass."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from agent_resolver.runtime.executor import InferenceFailure, LlmExecutor
-from agent_resolver.runtime.inference import ChatAnswer, ChatRequest, Piece
+from agent_resolver.runtime.executor import InferenceFailure, LlmExecutor, close_stream
+from agent_resolver.runtime.inference import ChatAnswer, ChatRequest, Piece, Restarted
 
 _LONGEST_MS: Final = 8_000
+_MOST_ASKED_MS: Final = 120_000
+"""A provider that wants more time than this has failed: a run should not hang for an hour in silence."""
 
 
 class RetryConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,14 +43,63 @@ class RetryingExecutor:
             try:
                 return await self.inner.complete(request)
             except InferenceFailure as failure:
-                if not failure.may_pass:
-                    raise
-                await self._wait(self._delay_ms(attempt, failure) / 1000)
+                await self._wait_or_raise(attempt, failure)
         return await self.inner.complete(request)
 
-    def stream(self, request: ChatRequest) -> AsyncGenerator[Piece]:
-        """The pieces of the executor within."""
-        return self.inner.stream(request)
+    async def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
+        """The pieces of the executor within.
+
+        An attempt that fails before its first piece is tried again like a whole answer, without a word. One that
+        breaks off later starts again `max_stream_retries` times at most, and the reader is sent `Restarted` first.
+        """
+        retries, restarts = 0, 0
+        while True:
+            has_pieces = False
+            try:
+                async for piece in self._read_pieces(request):
+                    has_pieces = True
+                    yield piece
+            except InferenceFailure as failure:
+                used, most = (restarts, self.config.max_stream_retries) if has_pieces else (retries, self._most)
+                if used >= most:
+                    raise
+                await self._wait_or_raise(used, failure)
+                reason = str(failure)
+            else:
+                return
+            if has_pieces:
+                restarts += 1
+                yield Restarted(restarts + 1, reason)
+            else:
+                retries += 1
+
+    @property
+    def _most(self) -> int:
+        return self.config.max_retries
+
+    async def _read_pieces(self, request: ChatRequest) -> AsyncIterator[Piece]:
+        """The pieces of one attempt.
+
+        Raises:
+            InferenceFailure: There is no answer, it broke off, or no piece came for too long.
+        """
+        seconds = self.config.stream_idle_timeout_secs
+        pieces = self.inner.stream(request)
+        is_whole = False
+        try:
+            while (piece := await _next_piece(pieces, seconds)) is not None:
+                is_whole = isinstance(piece, ChatAnswer)
+                yield piece
+        finally:
+            await close_stream(pieces)
+        if not is_whole:
+            raise InferenceFailure("stream_interrupted", "the stream ended before the answer did")
+
+    async def _wait_or_raise(self, attempt: int, failure: InferenceFailure) -> None:
+        """Wait until the next attempt is due; what is being handled is raised again if there should be none."""
+        if not failure.may_pass or (failure.retry_after_ms or 0) > _MOST_ASKED_MS:
+            raise failure
+        await self._wait(self._delay_ms(attempt, failure) / 1000)
 
     def _delay_ms(self, attempt: int, failure: InferenceFailure) -> int:
         is_overloaded = failure.kind == "overloaded"
@@ -56,3 +107,14 @@ class RetryingExecutor:
         # Beyond some doublings only the bound counts, and a large number would take long to compute.
         delay = min(base << min(attempt, 16), _LONGEST_MS)
         return max(delay, failure.retry_after_ms or 0)
+
+
+async def _next_piece(pieces: AsyncIterator[Piece], seconds: float) -> Piece | None:
+    patience = asyncio.timeout(seconds)
+    try:
+        async with patience:
+            return await anext(pieces, None)
+    except TimeoutError:
+        if not patience.expired():
+            raise
+        raise InferenceFailure("stream_interrupted", f"no piece of the answer came for {seconds:g} s") from None

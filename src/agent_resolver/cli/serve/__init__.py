@@ -49,7 +49,10 @@ def add_to(commands: Commands) -> None:
         "--inbox", action="store_true", help="also serve the inbox as tools, for people who answer the calls of others"
     )
     parser.add_argument(
-        "--run", action="store_true", help="also let clients run the agents here, with their models and their tools"
+        "--run",
+        action="store_true",
+        dest="runs",
+        help="also let clients run the agents here, with their models and their tools",
     )
     parser.add_argument("--strict", action="store_true", help="hide agents whose `requires` do not resolve")
     parser.add_argument("--print-config", choices=_CLIENTS, metavar="CLIENT", help=f"one of {', '.join(_CLIENTS)}")

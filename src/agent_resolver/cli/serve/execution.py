@@ -71,7 +71,7 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
             has_locked_tools=bool(options.tools_of),
             has_inbox=options.inbox,
             is_strict=options.strict,
-            runs_of=here if options.run else None,
+            runs_of=here if options.runs else None,
             token_file=options.token_file,
             on_ready=note_ready,
             on_indexed=warn_of_refused,
@@ -113,5 +113,10 @@ def _command_for_client(options: argparse.Namespace, roots: Sequence[str]) -> tu
         token_file=options.token_file,
         page_size=options.page_size,
         settings=options.settings,
-        flags=[f"--{name}" for name in ("inbox", "strict", "trust") if getattr(options, name)],
+        flags=[flag for flag, is_given in _flags_of(options).items() if is_given],
     ).words()
+
+
+def _flags_of(options: argparse.Namespace) -> dict[str, bool]:
+    """The options without a value that a client has to start the server with too."""
+    return {"--inbox": options.inbox, "--run": options.runs, "--strict": options.strict, "--trust": options.trust}
