@@ -22,6 +22,8 @@ from agent_resolver.runtime.default_plugin import (
     DEFAULT_PLUGINS as DEFAULT_PLUGINS,
     ContextTransformConfig as ContextTransformConfig,
     DefaultPlugin as DefaultPlugin,
+    PermissionConfig as PermissionConfig,
+    PermissionRule as PermissionRule,
     compaction as compaction,
     context_transform as context_transform,
     knowledge_cutoff as knowledge_cutoff,
