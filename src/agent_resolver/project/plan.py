@@ -55,7 +55,7 @@ class CatalogAgents:
     An agent is called by its name, and where several have that name, by its address without `agent://`.
     """
 
-    def __init__(self, catalog: Catalog, remotes: Iterable[AgentSpec], models: Mapping[str, str]) -> None:
+    def __init__(self, catalog: Catalog, remotes: Iterable[AgentSpec], models: Mapping[str, str] = _NO_MODELS) -> None:
         self._catalog = catalog
         self._models = models
         self._remotes = {spec.id: spec for spec in remotes}

@@ -24,7 +24,6 @@ from agent_resolver.runtime.run import RunRequest, RunResult
 from agent_resolver.runtime.run_tools import OpenedTools
 from agent_resolver.schema.audit import AuditKind, Record
 from agent_resolver.schema.caller import Caller
-from agent_resolver.storage.port import Store
 from agent_resolver.storage.trail import append_record
 
 
@@ -112,10 +111,10 @@ def _server_tools(name: str, opened: OpenTools) -> ServerTools:
 
 
 class StoredRunTrail:
-    """Records runs in the state of the project."""
+    """Records runs in the state of the project, which is made with the first record: a plan alone keeps nothing."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     async def note(self, event: RunStarted | RunEnded, caller: Caller) -> None:
         """Keep that a run starts, goes on or ended."""
@@ -125,7 +124,7 @@ class StoredRunTrail:
             record = Record(event.run, AuditKind.RUN_STARTED, {**who, **_start_body(event)})
         else:
             record = Record(event.run, AuditKind.RUN_ENDED, {**who, **_end_body(event)})
-        await append_record(self._store, record)
+        await append_record(self._session.store, record)
 
 
 def _start_body(event: RunStarted) -> dict[str, object]:
@@ -210,11 +209,11 @@ class ProjectRuns:
 
     def runtime(self) -> AgentRuntime:
         """A runtime over the project as it is now."""
-        session, store = self._session, self._session.store
+        session = self._session
         agents = agents_of(session, self._catalog, self._models)
         builder = runtime_builder(session, self._catalog, agents, self._executors)
         builder.with_breakers(self._breakers).with_run_tools(ProjectRunTools(session, agents, self._caller, self._use))
-        return builder.with_caller(self._caller).with_run_trail(StoredRunTrail(store)).build_unchecked()
+        return builder.with_caller(self._caller).with_run_trail(StoredRunTrail(session)).build_unchecked()
 
 
 @asynccontextmanager
