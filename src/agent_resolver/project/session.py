@@ -27,7 +27,7 @@ from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES, MAX_INDEX_BYTES, M
 from agent_resolver.schema.lockfile import Lockfile
 from agent_resolver.schema.tree import Mapping as Tree, Node
 from agent_resolver.storage.errors import UnreadableFile
-from agent_resolver.storage.file import read_bounded
+from agent_resolver.storage.file import Stamp, read_bounded, stamp_of
 from agent_resolver.storage.ownership import believed_users, require_own
 
 if TYPE_CHECKING:
@@ -70,6 +70,9 @@ class Session:
         `index` is the content of an index that is not written yet.
         """
         self._index = index
+        self._index_stamp: Stamp | None = None
+        """The stamp of the index when it was read, for one use."""
+        self._newest: tuple[tuple[bytes, bytes | None], tuple[Server, ...]] | None = None
         self.agent_path = agent_path
         self.index_path = index_path
         self.lock_path = lock_path or lock_path_of(agent_path)
@@ -174,7 +177,10 @@ class Session:
     @cached_property
     def index_content(self) -> bytes:
         """The bytes of the index."""
-        return read_bounded(self.index_path, MAX_INDEX_BYTES) if self._index is None else self._index
+        if self._index is not None:
+            return self._index
+        self._index_stamp = stamp_of(self.index_path)
+        return read_bounded(self.index_path, MAX_INDEX_BYTES)
 
     @cached_property
     def overlay_content(self) -> bytes | None:
@@ -190,6 +196,33 @@ class Session:
             InvalidOverlay: With every error in the overlay.
         """
         return overlaid_servers(parse_index(self.index_content), self.overlay_content, self.index_path)
+
+    def servers_now(self) -> tuple[Server, ...]:
+        """The servers as index and overlay are now: the same object for as long as the bytes of both are the same.
+
+        A session may live as long as a server; what `servers` has was read at its start.
+
+        Raises:
+            InvalidIndex: With every error in the index.
+            InvalidOverlay: With every error in the overlay.
+        """
+        content = self._index_content_now(), read_overlay_bytes(self.index_path)
+        if self._newest is None and content == (self.index_content, self.overlay_content):
+            self._newest = (content, self.servers)
+        if self._newest is None or self._newest[0] != content:
+            index, overlay = content
+            self._newest = (content, overlaid_servers(parse_index(index), overlay, self.index_path))
+        return self._newest[1]
+
+    def _index_content_now(self) -> bytes:
+        """The bytes of the index, read again unless the session has just read them."""
+        if self._index is not None:
+            return self._index
+        is_first = "index_content" not in vars(self)
+        content = self.index_content
+        stamp, self._index_stamp = self._index_stamp, None
+        is_as_read = is_first or (stamp is not None and stamp == stamp_of(self.index_path))
+        return content if is_as_read else read_bounded(self.index_path, MAX_INDEX_BYTES)
 
     @cached_property
     def lockfile(self) -> Lockfile:

@@ -128,6 +128,7 @@ from agent_resolver.runtime.model import (
     pooled as pooled,
     share_of as share_of,
 )
+from agent_resolver.runtime.patience import Patience as Patience
 from agent_resolver.runtime.permission import (
     ParsedRule as ParsedRule,
     PermissionGate as PermissionGate,

@@ -24,6 +24,7 @@ from agent_resolver.runtime.executor import LlmExecutor
 from agent_resolver.runtime.known_model import known_models
 from agent_resolver.runtime.model import ModelPool, ModelSpec
 from agent_resolver.runtime.part_check import require_methods, require_name, require_type
+from agent_resolver.runtime.patience import Patience
 from agent_resolver.runtime.plugin_contract import check_plugin
 from agent_resolver.runtime.registry_set import (
     AgentSpecs,
@@ -79,6 +80,7 @@ class AgentRuntimeBuilder:
         self._run_tools: RunTools | None = None
         self._trail: RunTrail | None = None
         self._breakers = Breakers()
+        self._patience = Patience()
 
     def with_agent_spec(self, spec: AgentSpec) -> Self:
         """Add an agent."""
@@ -238,6 +240,12 @@ class AgentRuntimeBuilder:
             self._trail = require_methods(trail, "note")
         return self
 
+    def with_patience(self, patience: Patience) -> Self:
+        """Let runs wait so long for plugins and sinks."""
+        with self._collecting("patience"):
+            self._patience = check_value(require_type(patience, Patience))
+        return self
+
     def without_a2a(self) -> Self:
         """Let no agent delegate."""
         self._has_a2a = False
@@ -286,7 +294,7 @@ class AgentRuntimeBuilder:
             breakers=self._breakers,
         )
         tools = self._run_tools or SnapshotTools(self._ports, registries.tools)
-        return AgentRuntime(registries, local, others, Runs(tools, self._caller, self._trail))
+        return AgentRuntime(registries, local, others, Runs(tools, self._caller, self._trail, self._patience))
 
     @contextmanager
     def _collecting(self, kind: str) -> Iterator[None]:

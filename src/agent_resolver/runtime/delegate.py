@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from agent_resolver.registry.errors import ToolFailure
+from agent_resolver.registry.errors import ToolFailure, WaitsFor
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.runtime.run import RunResult
 from agent_resolver.schema.descriptor import Descriptor
@@ -29,11 +29,14 @@ class DelegateTool(Struct, frozen=True):
 
         Raises:
             ToolFailure: The agent did not come to its natural end.
+            WaitsFor: It waits for a person, and so does this call.
         """
         result = await self.start(self.agent_id, arguments["prompt"], context)
         end = result.termination
         if end.reason in _ENDS_WELL:
             return result.text
+        if result.pending is not None:
+            raise WaitsFor(result.pending)
         words = f": {end.message}" if end.message else ""
         remedy = "ask for something else, or go on without it"
         raise ToolFailure(FailureCode.TOOL_ERROR, f"agent {self.agent_id} ended as {end.reason}{words}", remedy)

@@ -37,8 +37,12 @@ class RunState(Struct, kw_only=True):
     """How often each tool was called."""
     open_calls: list[ToolCall] = field(default_factory=list)
     """Calls of the last answer that were not made yet, the first of which may wait for a person."""
-    repairs: int = 0
-    """How many calls in a row did not fit their schemas."""
+    delegate: "RunState | None" = None
+    """The state of the agent that the first open call delegates to, if that agent waits for a person."""
+    is_judged: bool = True
+    """False while the phase `after_inference` of the newest answer has not come to its end: stop rules are in it."""
+    repairs: dict[str, int] = field(default_factory=dict)
+    """The tools whose last call did not fit its schema, each with the round in which the model was told so."""
     consecutive_errors: int = 0
     recent_texts: list[str] = field(default_factory=list)
     """The newest answers, for the rule that finds loops."""

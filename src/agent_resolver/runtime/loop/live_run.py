@@ -13,6 +13,7 @@ from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.inference import ToolOffer, Usage
 from agent_resolver.runtime.loop.emitter import Emitter
 from agent_resolver.runtime.message import Message, system_message
+from agent_resolver.runtime.patience import Patience
 from agent_resolver.runtime.plan import ResolvedAgent
 from agent_resolver.runtime.run import RunRequest, RunState
 from agent_resolver.runtime.run_telemetry import RunTelemetry
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class LiveRun:
-    """A run while it runs; hooks see of it what `RunFacts` has."""
+    """A run while it runs. Code of plugins is given `facts` in its place."""
 
     def __init__(  # noqa: PLR0913 - each is one part of a run
         self,
@@ -36,6 +37,7 @@ class LiveRun:
         registry: ToolRegistry,
         context: CallContext,
         emitter: Emitter,
+        patience: Patience,
         clock: Callable[[], float],
     ) -> None:
         self.agent = agent
@@ -45,6 +47,9 @@ class LiveRun:
         self.context = context
         """What every call of the run has in common."""
         self.emitter = emitter
+        self.patience = patience
+        self.facts = LiveFacts(self)
+        """What plugins may know of the run."""
         self.telemetry = _run_telemetry(registry)
         sensitivity = agent.limits.sensitivity
         self.classification = CLASSIFICATION_OF[sensitivity] if sensitivity else "INTERNAL"
@@ -54,13 +59,15 @@ class LiveRun:
         self.has_budget = self.budget != RunBudget()
         self.pending: Pending | None = None
         """What the run waits for, once it is suspended."""
+        self.is_cancelled = False
+        """True once it was asked to end; code of others may have caught the exception that should have ended it."""
+        self.is_cut_off = False
+        """True if the newest answer ran out of tokens, also after it was continued."""
         self.budgets_said: set[str] = set()
         """The budgets that were said to be nearly used up."""
         self._clock = clock
         self._seconds_before = state.seconds
         self._started = clock()
-
-    # What hooks may know ----------------------------------------------------------------------------------------------
 
     @property
     def id(self) -> str:
@@ -78,31 +85,9 @@ class LiveRun:
         return self.state.round
 
     @property
-    def messages(self) -> Sequence[Message]:
-        """The conversation so far, without the system prompt."""
-        return tuple(self.state.messages)
-
-    @property
-    def usage(self) -> Usage:
-        """The tokens of the run so far."""
-        return self.state.usage
-
-    @property
     def seconds(self) -> float:
         """How long the run has run, without the time that it waited for people."""
         return self._seconds_before + self._clock() - self._started
-
-    @property
-    def recent_texts(self) -> Sequence[str]:
-        """The texts of the newest answers, the newest last."""
-        return tuple(self.state.recent_texts)
-
-    @property
-    def consecutive_errors(self) -> int:
-        """How many inferences in a row have failed."""
-        return self.state.consecutive_errors
-
-    # What the loop needs ----------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Mapping[str, Any]:
         """The values of state keys as they are now."""
@@ -141,6 +126,55 @@ class LiveRun:
         if tool is None or tool.descriptor is None:
             return SecretFields()
         return secret_fields(tool.descriptor.input_schema, tool.descriptor.rules.secret_fields)
+
+
+class LiveFacts:
+    """The `RunFacts` of a run: what plugins may know of it, and nothing that they could change or call."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: LiveRun) -> None:
+        self._run = run
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self._run.state.run
+
+    @property
+    def spec(self) -> AgentSpec:
+        """The agent that runs."""
+        return self._run.agent.spec
+
+    @property
+    def round(self) -> int:
+        """The number of the present round, from 1; 0 before the first."""
+        return self._run.state.round
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The conversation so far, without the system prompt."""
+        return tuple(self._run.state.messages)
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of the run so far."""
+        return self._run.state.usage
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has run, without the time that it waited for people."""
+        return self._run.seconds
+
+    @property
+    def recent_texts(self) -> Sequence[str]:
+        """The texts of the newest answers, the newest last."""
+        return tuple(self._run.state.recent_texts)
+
+    @property
+    def consecutive_errors(self) -> int:
+        """How many inferences in a row have failed."""
+        return self._run.state.consecutive_errors
 
 
 def _run_telemetry(registry: ToolRegistry) -> RunTelemetry | None:

@@ -1,5 +1,6 @@
 """Asks the model: builds the request, lets plugins change it, and counts what the answer costs."""
 
+import asyncio
 from contextlib import aclosing
 from typing import Final
 
@@ -12,7 +13,9 @@ from agent_resolver.runtime.executor import InferenceFailure
 from agent_resolver.runtime.hook import PhaseContext
 from agent_resolver.runtime.inference import ChatAnswer, ChatRequest, InferenceOverride, Restarted, TextDelta, ToolOffer
 from agent_resolver.runtime.loop.emitter import SinkFailed
+from agent_resolver.runtime.loop.foreign_code import is_being_cancelled
 from agent_resolver.runtime.loop.live_run import LiveRun
+from agent_resolver.runtime.loop.sound_answer import RequestRefused, require_length, sound_answer
 from agent_resolver.runtime.loop_action import LOOP_ACTIONS, NextQuestion, next_question
 from agent_resolver.runtime.message import Message, assistant_message, user_message
 from agent_resolver.runtime.model import Modalities, Modality, ModelSpec
@@ -23,19 +26,11 @@ from agent_resolver.telemetry.ending import ReasoningEnd
 CONTINUE: Final = "Continue exactly where you stopped."
 
 
-class RequestRefused(Exception):
-    """A request may not be sent, or an answer not be used; the run ends with this code."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
 async def ask_model(run: LiveRun) -> ChatAnswer:
     """The answer to the conversation so far.
 
-    An answer that broke off because it ran out of tokens is continued, as often as the spec allows; what it asked for
-    in calls is left out then, since the last of them is cut off.
+    An answer that broke off because it ran out of tokens is continued, as often as the spec allows. The calls of one
+    that broke off are left out: the last of them is cut off, and to make it would be a guess.
 
     Raises:
         InferenceFailure: The model did not answer.
@@ -43,13 +38,16 @@ async def ask_model(run: LiveRun) -> ChatAnswer:
         StateFailure: A transform of a plugin failed.
     """
     asked = next_question(run.values.current)
-    answer = await _ask_once(run, asked)
-    if answer.finish == "length":
-        answer = await _continued(run, asked, answer)
-    if asked is not None:
-        # What hooks asked for counts for one question alone.
-        run.values.reset([action.key for action in LOOP_ACTIONS])
-    return answer
+    try:
+        answer = await _ask_once(run, asked)
+        if answer.finish == "length":
+            answer = await _continued(run, asked, answer)
+    finally:
+        if asked is not None:
+            # What hooks asked for counts for one question alone, also if there was no answer.
+            run.values.reset([action.key for action in LOOP_ACTIONS])
+    run.is_cut_off = answer.finish == "length"
+    return structs.replace(answer, calls=()) if run.is_cut_off and answer.calls else answer
 
 
 async def _continued(run: LiveRun, asked: NextQuestion | None, answer: ChatAnswer) -> ChatAnswer:
@@ -57,6 +55,7 @@ async def _continued(run: LiveRun, asked: NextQuestion | None, answer: ChatAnswe
     messages = run.state.messages
     count = len(messages)
     text = answer.text
+    media = answer.media
     try:
         for _ in range(run.spec.max_continuation_retries):
             if answer.finish != "length":
@@ -64,9 +63,11 @@ async def _continued(run: LiveRun, asked: NextQuestion | None, answer: ChatAnswe
             messages += [assistant_message(answer.text), user_message(CONTINUE)]
             answer = await _ask_once(run, asked)
             text += answer.text
+            media += answer.media
+            require_length("text", len(text))
     finally:
         del messages[count:]
-    return structs.replace(answer, text=text)
+    return structs.replace(answer, text=text, media=media)
 
 
 async def _ask_once(run: LiveRun, asked: NextQuestion | None) -> ChatAnswer:
@@ -74,7 +75,7 @@ async def _ask_once(run: LiveRun, asked: NextQuestion | None) -> ChatAnswer:
     guard = run.agent.modality_guard
     if guard is not None:
         _require_input(guard, request.messages)
-    answer = await _watched_answer(run, request)
+    answer = sound_answer(await _watched_answer(run, request))
     if guard is not None and answer.media:
         _require_output(guard, answer)
     cost = _count_usage(run, answer)
@@ -133,22 +134,22 @@ def _transformed(run: LiveRun, request: ChatRequest) -> ChatRequest:
     transforms = run.agent.env.request_transforms
     if not transforms:
         return request
-    context = PhaseContext(phase="before_inference", run=run, state=run.snapshot())
+    context = PhaseContext(phase="before_inference", run=run.facts, state=run.snapshot())
     changed = request
     for transform in transforms:
         changed = _apply(transform, changed, context)
-    if changed.model == request.model and changed.tools == request.tools:
+    if changed.model == request.model and changed.tools is request.tools:
         return changed
-    names = {offer.name for offer in request.tools}
-    return structs.replace(
-        changed, model=request.model, tools=tuple(offer for offer in changed.tools if offer.name in names)
-    )
+    # A transform may leave tools out. What the model is shown of a tool is what the plan says of it.
+    kept = {offer.name for offer in changed.tools}
+    tools = tuple(offer for offer in request.tools if offer.name in kept)
+    return structs.replace(changed, model=request.model, tools=tools)
 
 
 def _apply(transform: TaggedTransform, request: ChatRequest, context: PhaseContext) -> ChatRequest:
     try:
         changed: object = transform.call(request, context)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         message = f"plugin {transform.plugin}: a request transform failed: {describe_exception(error)}"
         raise StateFailure("transform_failed", message) from error
     if not isinstance(changed, ChatRequest):
@@ -195,9 +196,13 @@ async def _answer_to(run: LiveRun, request: ChatRequest) -> ChatAnswer:
         if run.request.streams and run.emitter.is_heard:
             return await _streamed(run, request)
         answer: object = await run.agent.executor.complete(request)
-    except (InferenceFailure, SinkFailed):
+    except (InferenceFailure, SinkFailed, RequestRefused):
         raise
-    except Exception as error:
+    except asyncio.CancelledError as error:
+        if is_being_cancelled():
+            raise
+        raise InferenceFailure("cancelled", "The executor was cancelled from within") from error
+    except (Exception, SystemExit) as error:
         # The words of a foreign exception may hold a key: its kind and its place are enough to find it.
         message = f"The executor failed: {type(error).__name__}{place_of(error)}"
         raise InferenceFailure("provider", message) from error
@@ -207,14 +212,16 @@ async def _answer_to(run: LiveRun, request: ChatRequest) -> ChatAnswer:
 
 
 async def _streamed(run: LiveRun, request: ChatRequest) -> ChatAnswer:
-    attempt = 1
+    attempt, length = 1, 0
     pieces = run.agent.executor.stream(request)
     async with aclosing(pieces):
         async for piece in pieces:
             if isinstance(piece, TextDelta):
+                length += len(piece.text)
+                require_length("text", length)
                 await run.emitter.send(TextReceived, run.round, attempt=attempt, text=piece.text)
             elif isinstance(piece, Restarted):
-                attempt = piece.attempt
+                attempt, length = piece.attempt, 0
                 await run.emitter.send(AnswerRestarted, run.round, attempt=attempt, reason=piece.reason)
             elif isinstance(piece, ChatAnswer):
                 return piece
@@ -228,6 +235,9 @@ def _count_usage(run: LiveRun, answer: ChatAnswer) -> float | None:
         RequestRefused: The run has a budget that cannot be watched, because the provider does not say what it used.
     """
     state, budget, usage = run.state, run.budget, answer.usage
+    if usage is not None and min(usage.input_tokens, usage.output_tokens) < 0:
+        # Counted, it would give back what the run has used.
+        usage = None
     cost = None
     if usage is not None:
         state.usage += usage

@@ -3,24 +3,35 @@
 from agent_resolver.runtime.event import InferenceFailed, RoundStarted
 from agent_resolver.runtime.executor import InferenceFailure
 from agent_resolver.runtime.hook import Phase
-from agent_resolver.runtime.inference import ChatAnswer
-from agent_resolver.runtime.loop.calling import ended, make_calls
+from agent_resolver.runtime.inference import ChatAnswer, answer_message
+from agent_resolver.runtime.loop.calling import cancelled, ended, make_calls
 from agent_resolver.runtime.loop.live_run import LiveRun
 from agent_resolver.runtime.loop.phase import run_phase
 from agent_resolver.runtime.loop.question import ask_model
 from agent_resolver.runtime.loop.spending import check_budget
-from agent_resolver.runtime.message import assistant_message
 from agent_resolver.runtime.run import Termination
 from agent_resolver.runtime.stop_rule import HISTORY
 
 
 async def run_rounds(run: LiveRun) -> Termination:
-    """Run rounds until one of them ends the run. A run that goes on first makes the calls that were left open."""
-    if run.state.open_calls and (end := await _finish_round(run)):
+    """Run rounds until one of them ends the run. A run that goes on first finishes the round that it ended in."""
+    if (end := await _finish_interrupted_round(run)) is not None:
         return end
     while True:
-        if end := await check_budget(run) or await _run_round(run):
+        if end := cancelled(run) or await check_budget(run) or await _run_round(run):
             return end
+
+
+async def _finish_interrupted_round(run: LiveRun) -> Termination | None:
+    """Judge the newest answer if that was interrupted, and make the calls that were left open."""
+    state = run.state
+    if not state.is_judged:
+        said = state.messages[-1]
+        answer = ChatAnswer(text=said.text, calls=said.calls)
+        if end := await _judge(run, answer):
+            return end
+        return await _finish_round(run)
+    return await _finish_round(run) if state.open_calls else None
 
 
 async def _run_round(run: LiveRun) -> Termination | None:
@@ -40,15 +51,22 @@ async def _run_round(run: LiveRun) -> Termination | None:
     except InferenceFailure as failure:
         return await _note_failure(run, failure)
     _note_answer(run, answer)
-    return await _phase(run, "after_inference", answer) or await _finish_round(run)
+    return await _judge(run, answer) or await _finish_round(run)
 
 
 def _note_answer(run: LiveRun, answer: ChatAnswer) -> None:
     state = run.state
     state.consecutive_errors = 0
     state.recent_texts = [*state.recent_texts, answer.text][-HISTORY:]
-    state.messages.append(assistant_message(answer.text, answer.calls))
+    state.messages.append(answer_message(answer))
     state.open_calls = list(answer.calls)
+    state.is_judged = False
+
+
+async def _judge(run: LiveRun, answer: ChatAnswer) -> Termination | None:
+    end = await _phase(run, "after_inference", answer)
+    run.state.is_judged = True
+    return end
 
 
 async def _finish_round(run: LiveRun) -> Termination | None:
@@ -58,7 +76,11 @@ async def _finish_round(run: LiveRun) -> Termination | None:
         return end
     if end := await _phase(run, "step_end"):
         return end
-    return None if had_calls else Termination(reason="natural_end")
+    if had_calls:
+        return None
+    if run.is_cut_off:
+        return Termination(reason="natural_end", code="length", message="The last answer ran out of tokens")
+    return Termination(reason="natural_end")
 
 
 async def _note_failure(run: LiveRun, failure: InferenceFailure) -> Termination | None:

@@ -49,25 +49,30 @@ async def check_calls(run: LiveRun, tool_id: str) -> Termination | None:
         limit = limits.get(name)
         if limit is None:
             continue
-        counts = run.state.calls
-        used = sum(counts.values()) if name == EVERY_TOOL else counts.get(name, 0)
+        used = _calls_of(run.state, name)
         spent = Spent("calls", used, limit, name)
         if used >= limit:
             return _used_up(spent)
-        # The call that is about to be made counts: after the last one, nobody would be warned in time.
+        # The call that is about to be made counts: after the last one, a warning would come too late.
         await _say_if_near(run, Spent("calls", used + 1, limit, name))
     return None
 
 
-def remaining_budget(budget: RunBudget, state: RunState) -> RunBudget:
-    """What is left of a budget, for an agent that the run delegates to; what is used up leaves the least there is."""
+def remaining_budget(run: LiveRun) -> RunBudget:
+    """What is left of a run's budget, for an agent that it delegates to; what is used up leaves the least there is."""
+    budget, state = run.budget, run.state
     return RunBudget(
         max_rounds=None if budget.max_rounds is None else max(1, budget.max_rounds - state.round),
         max_tokens=None if budget.max_tokens is None else max(1, budget.max_tokens - state.usage.total_tokens),
         max_cost=None if budget.max_cost is None else max(1e-9, budget.max_cost - (state.cost or 0.0)),
-        max_seconds=None if budget.max_seconds is None else max(1e-3, budget.max_seconds - state.seconds),
-        max_calls={tool: max(0, limit - state.calls.get(tool, 0)) for tool, limit in budget.max_calls.items()},
+        max_seconds=None if budget.max_seconds is None else max(1e-3, budget.max_seconds - run.seconds),
+        max_calls={tool: max(0, limit - _calls_of(state, tool)) for tool, limit in budget.max_calls.items()},
     )
+
+
+def _calls_of(state: RunState, tool_id: str) -> int:
+    counts = state.calls
+    return sum(counts.values()) if tool_id == EVERY_TOOL else counts.get(tool_id, 0)
 
 
 def _spent_by(run: LiveRun) -> Iterator[Spent]:
