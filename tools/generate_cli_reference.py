@@ -330,8 +330,8 @@ Refuses the one call that waits, for good. Whoever may approve may reject; and e
 
 Exits 0; 1 if the answer is [refused](inbox.md#why-an-answer-is-refused), 2 if there is no state file.""",
     "inbox answer": """\
-Answers a question, such as whether [an interrupted call](calls.md#when-nobody-knows) was done. A secret is never
-answered: what waits for one goes on when the secret [is where it should be](secrets.md).
+Answers a question, such as whether [an interrupted call](calls.md#when-the-outcome-is-unknown) was done. A secret is
+never answered: what waits for one goes on when the secret [is where it should be](secrets.md).
 
 Exits 0; 1 if the answer is [refused](inbox.md#why-an-answer-is-refused), 2 if there is no state file, or the answer is
 empty or too long.""",

@@ -1,7 +1,7 @@
 """Commands that fetch a package and run it: which words of their command lines name packages.
 
 Only options that are listed here are understood. Any other one may or may not take the next word as its value, so what
-follows it cannot be told, and the command line counts as unclear. Options that name another registry are not listed: a
+follows it is unknown, and the command line counts as unclear. Options that name another registry are not listed: a
 version there may be anything. So is every script that is more than one plain command, and every command line that names
 a program that fetches in another place than that of the command.
 """
@@ -39,7 +39,7 @@ class PackageCommand(Struct, frozen=True, kw_only=True):
     """The command and its arguments, without a shell around them."""
     specs: tuple[Spec, ...] = ()
     unclear: str = ""
-    """The word that is not understood; the packages cannot be told then."""
+    """The word that is not understood; the packages are unknown then."""
 
 
 class _Runner(Struct, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ class _Runner(Struct, frozen=True, kw_only=True):
 
 
 class _NotUnderstoodError(Exception):
-    """A word, or a script, behind which a package may be fetched that cannot be told."""
+    """A word, or a script, behind which an unknown package may be fetched."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text if len(text) <= _MOST_QUOTED else f"{text[:_MOST_QUOTED]}…")

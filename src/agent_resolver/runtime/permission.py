@@ -32,7 +32,7 @@ def parse_permissions(config: PermissionConfig) -> Permissions:
     """The section with its rules parsed.
 
     Raises:
-        InvalidPluginConfig: Rules are none; with the place of each.
+        InvalidPluginConfig: Rules are malformed; with the place of each.
     """
     rules: list[ParsedRule] = []
     faults: list[str] = []

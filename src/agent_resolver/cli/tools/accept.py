@@ -80,7 +80,7 @@ def run_accept(options: argparse.Namespace) -> int:
         code = err_problems(tools)
         _refuse_unreviewable(changes)
         is_agreed = bool(changes) and _is_agreed(options, len(changes))
-        # What is written is what was shown, whatever the server says by now.
+        # What is written is what was shown, whatever the server says meanwhile.
         written = _write_changes(session, changes) if is_agreed else []
         if is_agreed:
             await append_record(session.store, Record(tools.context.run, AuditKind.TOOLS_ACCEPTED, _record(changes)))
@@ -138,7 +138,7 @@ def _refuse_unreviewable(changes: Sequence[Change]) -> None:
             message = f"The definition of {change.id} is larger than {limit}, more than a person can review"
             raise Refusal(message, hint)
         if not definition_diff(change.before, change.after):
-            raise Refusal(f"The change of {change.id} cannot be shown, so nobody can review it", hint)
+            raise Refusal(f"The change of {change.id} cannot be shown, so no one can review it", hint)
 
 
 def _is_agreed(options: argparse.Namespace, count: int) -> bool:
