@@ -148,7 +148,7 @@ def _lay(fresh: dict[tuple[str, str], _Held], entry: IndexEntry, label: str, con
 
 
 def _keep_vouched(old: IndexEntry, fresh: _Held, conflicts: list[MergeConflict]) -> _Held:
-    """The imported server, reached as before if the index vouches for the server that is reached so."""
+    """What is imported anew, reached as before if somebody vouched for the server that is reached so."""
     before, now = _stated(old)["reach"], _stated(fresh.entry)["reach"]
     if before == now or all(getattr(old, key) is UNSET for key in _VOUCHED):
         return fresh

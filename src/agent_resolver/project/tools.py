@@ -73,7 +73,7 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
     has_modules = bool(session.config.tools.modules)
     # Before there is any state: without an agent file, or with one that is wrong, there is nothing to keep.
     forbid = session.limits.forbid if session.has_agent or not has_modules else ()
-    has_lock = is_governed and _needs_lock(session)
+    has_lock = is_governed and (not has_modules or (session.has_agent and session.has_requirements))
     if has_lock:
         session.agent  # noqa: B018 - read for its errors
     telemetry = open_telemetry(session.environment, app_id=session.app_id)
@@ -94,12 +94,6 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
                 await servers.connect(context.run)
             described = tuple(capability.descriptor for capability in capabilities)
             yield OpenTools(registry, servers, inbox, described, context)
-
-
-def _needs_lock(session: Session) -> bool:
-    """True if the project asks for servers; one without modules of its own has nothing else to offer."""
-    has_modules = bool(session.config.tools.modules)
-    return not has_modules or (session.has_agent and session.has_requirements)
 
 
 def _surroundings(session: Session, errors: TextIO, seconds: float) -> Surroundings:

@@ -132,7 +132,6 @@ def server_of(entry: IndexEntry) -> Server:
     """The server that an entry of an index file states."""
     data = entry.data or _NO_DATA
     trust = entry.trust or _NO_TRUST
-    endpoint = entry.endpoint or entry.launch.endpoint  # type: ignore[union-attr]  # an entry has one of the two
     # These values may be stated and empty, zero or false, which is not the same as not knowing.
     scopes = _scopes_of_tools(entry) if entry.scopes is UNSET else entry.scopes
     residency = None if data.residency is UNSET else data.residency
@@ -145,7 +144,7 @@ def server_of(entry: IndexEntry) -> Server:
     return Server(
         entry.id,
         entry.version or UNVERSIONED,
-        endpoint,
+        entry.endpoint or entry.launch.endpoint,  # type: ignore[union-attr]  # an entry has one of the two
         entry.categories,
         scopes,
         residency,

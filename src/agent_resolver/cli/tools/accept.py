@@ -80,7 +80,7 @@ def run_accept(options: argparse.Namespace) -> int:
         code = err_problems(tools)
         _refuse_unreviewable(changes)
         is_agreed = bool(changes) and _is_agreed(options, len(changes))
-        # What is written is what was shown, whatever the server says meanwhile.
+        # What is written is what was shown, whatever the server says by now.
         written = _write_changes(session, changes) if is_agreed else []
         if is_agreed:
             await append_record(session.store, Record(tools.context.run, AuditKind.TOOLS_ACCEPTED, _record(changes)))
