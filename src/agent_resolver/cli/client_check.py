@@ -1,15 +1,16 @@
 """Which servers the clients of a project start, for the commands that report it."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from agent_resolver.cli.client_command import own_command
+from agent_resolver.cli.client_command import own_command, project_folder
 from agent_resolver.cli.output import err, out, safe
 
 if TYPE_CHECKING:
-    from agent_resolver.exchange.client.check import ClientFinding, ClientProblem
+    from agent_resolver.exchange.client.check import ClientFinding, Governing
     from agent_resolver.exchange.client.direct import Access
+    from agent_resolver.exchange.client.project_settings import ClientProblem
     from agent_resolver.project.session import Session
     from agent_resolver.schema.agent_file import Limits
     from agent_resolver.schema.lockfile import Lockfile
@@ -35,14 +36,50 @@ def real_paths(paths: Iterable[str]) -> frozenset[str]:
 
 
 def check_project_clients(
-    folder: str, locks: Iterable[tuple["Lockfile", "Limits"]], access: "Access", files: Iterable[str]
+    folders: Iterable[str], locks: Iterable[tuple["Lockfile", "Limits"]], access: "Access", files: Iterable[str]
 ) -> tuple[Sequence["ClientFinding"], Sequence["ClientProblem"]]:
-    """What the clients of a project start, held against locks that were verified, in these files."""
-    from agent_resolver.exchange.client.check import Governing, check_clients
+    """What clients start that are opened in one of these folders, held against locks that were verified.
+
+    Args:
+        folders: Where a client may be opened.
+        locks: The locks that hold, each with the limits of its agent file.
+        access: The settings that decide about locked servers.
+        files: The agent files, locks and indexes that were verified.
+    """
+    from agent_resolver.exchange.client.check import Governing
     from agent_resolver.exchange.client.direct import uses_of
+    from agent_resolver.exchange.client.project_settings import check_clients
 
     uses = tuple(use for lockfile, limits in locks for use in uses_of(lockfile, limits, access))
-    return check_clients(Governing(project=folder, command=own_command(), uses=uses, files=real_paths(files)))
+    verified = real_paths(files)
+    findings: list[ClientFinding] = []
+    problems: list[ClientProblem] = []
+    for folder in sorted(real_paths(folders)):
+        governing = Governing(
+            project=project_folder(folder), folder=folder, command=own_command(), uses=uses, files=verified
+        )
+        found, unreadable = check_clients(governing)
+        findings += [*found, *_started_by_agent_files(governing)]
+        problems += unreadable
+    return findings, problems
+
+
+def _started_by_agent_files(governing: "Governing") -> Iterator["ClientFinding"]:
+    """The servers that agent files bring along, in folders that a client loads whole."""
+    from agent_resolver.catalog.client_folder import client_folders
+    from agent_resolver.exchange.agent_use import inline_servers
+    from agent_resolver.exchange.client.check import judge_entry
+    from agent_resolver.exchange.client.known import CLIENTS
+    from agent_resolver.project.agent_files import find_agents
+
+    by_title = {client.title: client for client in CLIENTS.values()}
+    for folder, title in client_folders(os.path.relpath(governing.folder)):
+        # Copilot runs in VS Code, and expands the same references.
+        client = by_title.get(title, CLIENTS["vscode"])
+        agents, _skipped = find_agents([folder])
+        for agent in agents:
+            servers = inline_servers(agent.entry.front_matter)
+            yield from (judge_entry(client, name, values, governing, agent.path) for name, values in servers.items())
 
 
 def print_clients(findings: Sequence["ClientFinding"], problems: Sequence["ClientProblem"]) -> None:
@@ -54,7 +91,7 @@ def print_clients(findings: Sequence["ClientFinding"], problems: Sequence["Clien
             err(f"    starts {safe(finding.starts)}")
         else:
             out(f"✓ {what} is {finding.kind}")
-            if finding.why:
+            if finding.why and finding.kind == "direct":
                 err(f"warning: {what}: {safe(finding.why)}")
     for problem in problems:
         err(f"✗ {safe(problem.problem)}")

@@ -53,7 +53,7 @@ def own_command() -> tuple[str, ...]:
     return (script,) if os.path.isfile(script) else (sys.executable, "-m", "agent_resolver")
 
 
-def project_folder() -> str:
-    """The folder that clients open: that of the nearest `agent.toml`, else the current one."""
-    settings = find_config(".")
-    return os.path.dirname(settings) if settings else os.getcwd()
+def project_folder(start: str = ".") -> str:
+    """The folder of the project that a folder is in: that of the nearest `agent.toml`, else the folder itself."""
+    settings = find_config(start)
+    return os.path.dirname(settings) if settings else os.path.abspath(start)
