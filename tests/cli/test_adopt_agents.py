@@ -114,6 +114,37 @@ def test_the_catalog_of_the_settings_learns_of_the_folder(folder: Path, run: Run
     assert names == ["reviewer", "writer"]
 
 
+@pytest.mark.parametrize("settings", ['[catalog]\nroots = ["shared"]\n', None])
+def test_undoing_it_restores_the_settings_too(folder: Path, run: Run, settings: str | None) -> None:
+    (folder / "shared").mkdir()
+    more = []
+    if settings is None:
+        more = ["--config", 'catalog.roots=["shared"]']
+    else:
+        (folder / "agent.toml").write_text(settings)
+    before = contents(folder)
+
+    moved = json.loads(run("adopt", "--agents", "--json", *more).stdout)
+    assert "agents" in (folder / "agent.toml").read_text()
+    for command in moved["undo"]:
+        subprocess.run(shlex.split(command), check=True)
+
+    assert contents(folder) == before
+
+
+def test_a_dry_run_shows_only_the_lines_that_change(folder: Path, run: Run) -> None:
+    secret = "---\nname: reviewer\nmcpServers: {x: {command: y, env: {KEY: s3cret}}}\n---\nAsk @writer.\n"
+    (folder / ".claude" / "agents" / "reviewer.md").write_text(secret)
+    (folder / "agent.toml").write_text('[state]\nurl = "postgres://u:s3cret@h/d"\n[catalog]\nroots = ["x"]\n')
+    (folder / "CLAUDE.md").write_text("The password is s3cret.\nAsk @reviewer.\n")
+
+    for options in ([], ["--json"]):
+        shown = run("adopt", "--agents", "--dry-run", *options)
+        assert shown.code == 0, str(shown)
+        assert "-Ask @writer." in shown.stdout
+        assert "s3cret" not in shown.stdout + shown.stderr
+
+
 def test_links_are_neither_moved_nor_followed(folder: Path, tmp_path: Path, run: Run) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

@@ -6,8 +6,13 @@ from collections.abc import Sequence
 from agent_resolver.cli.output import err, out, out_json, out_text, safe, shown
 from agent_resolver.exchange.client.check import ClientFinding
 from agent_resolver.project.adopted_config import ConfigFile, Missing
-from agent_resolver.project.adoption import BACKUP_SUFFIX, Adoption
+from agent_resolver.project.adoption import Adoption
+from agent_resolver.project.adoption_change import BACKUP_SUFFIX
 from agent_resolver.project.file_change import FileChange, render_change
+
+_MOST_LINES = 60
+_FEW_LINES = 20
+"""The lines that are shown of a diff that has more than the most."""
 
 
 def print_adoption(
@@ -20,7 +25,7 @@ def print_adoption(
         return
     for config in configs:
         for name in config.left:
-            out(f"- {name} is switched off in {shown(config.path)}, and stays there")
+            out(f"- {name} is marked as switched off in {shown(config.path)}, and stays there")
     if adoption.missing:
         _err_missing(adoption.missing)
         return
@@ -53,13 +58,21 @@ def print_changes(changes: Sequence[FileChange], *, is_dry_run: bool) -> None:
     """One line for each file that was written, or the diff of each that would be."""
     for change in changes:
         if is_dry_run:
-            # A diff has lines; each of them is made safe, and none may pass for another.
-            out_text("".join(f"{safe(line)}\n" for line in render_change(change).splitlines()))
+            _print_diff(render_change(change).splitlines())
         else:
             word = {"create": "Wrote", "change": "Changed", "remove": "Removed"}[change.action]
             out(f"✓ {word} {shown(change.path)}")
     if is_dry_run:
         out("Nothing was written")
+
+
+def _print_diff(lines: Sequence[str]) -> None:
+    """Print a diff, or the beginning of a long one: an index or a lock is made, and not read line by line."""
+    few = lines if len(lines) <= _MOST_LINES else lines[:_FEW_LINES]
+    # A diff has lines; each of them is made safe, and none may pass for another.
+    out_text("".join(f"{safe(line)}\n" for line in few))
+    if len(few) < len(lines):
+        out(f"… and {len(lines) - len(few):,} more lines: `--json` has them all")
 
 
 def _print_servers(adoption: Adoption) -> None:
