@@ -661,3 +661,34 @@ def test_a_dry_run_cuts_long_files_short(configure: Write, run: Run) -> None:
 
     assert "more lines: `--json` has them all" in shown.stdout
     assert '"agent-resolver"' in shown.stdout
+
+
+def test_the_report_names_what_is_to_be_done_next(folder: Path, configure: Write, run: Run) -> None:
+    npx = folder / "npx"
+    npx.write_text(f"#!/bin/sh\nexec {sys.executable} -I {RAW}\n")
+    npx.chmod(0o755)
+    config = configure(one={"command": str(npx), "args": ["-y", "some-server"]})
+    config.write_text(config.read_text().replace("{", "{ // mine", 1))
+
+    adopted = run("adopt", "--trust")
+
+    assert adopted.code == 0, str(adopted)
+    assert "warning: not pinned, and so another program tomorrow: one;" in adopted.stderr
+    assert "warning: .mcp.json has comments or trailing commas, so Claude Code reads nothing of it" in adopted.stderr
+    assert "trust the folder with `agent trust-folder`, and start Claude Code again" in adopted.stderr
+
+
+def test_a_folder_that_is_trusted_need_not_be_trusted_again(configure: Write, run: Run) -> None:
+    configure(one=raw())
+    assert run("trust-folder").code == 0
+
+    adopted = run("adopt")
+
+    assert adopted.code == 0, str(adopted)
+    assert "trust-folder" not in adopted.stderr
+
+
+def test_a_server_that_dies_is_looked_at_with_the_same_command(configure: Write, run: Run) -> None:
+    configure(one={"command": "false"})
+
+    assert "hint: add `--verbose` to see what the server says" in run("adopt", "--trust").stderr

@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -130,6 +131,27 @@ def test_undoing_it_restores_the_settings_too(folder: Path, run: Run, settings: 
         subprocess.run(shlex.split(command), check=True)
 
     assert contents(folder) == before
+
+
+def test_a_root_of_the_catalog_that_is_empty_now_is_dropped(folder: Path, run: Run) -> None:
+    (folder / ".claude" / "agents" / "README.md").unlink()
+    (folder / "agent.toml").write_text('[catalog]\nroots = ["agents", ".claude/agents"] # Mine.\n')
+    (folder / "agents").mkdir()
+
+    assert run("adopt", "--agents").code == 0
+
+    assert (folder / "agent.toml").read_text() == '[catalog]\nroots = ["agents"] # Mine.\n'
+    # Git keeps no empty folder, so a clone of the project does not have it.
+    shutil.rmtree(folder / ".claude")
+    assert run("catalog", "list").code == 0
+
+
+def test_a_root_of_the_catalog_with_other_files_stays(folder: Path, run: Run) -> None:
+    (folder / "agent.toml").write_text('[catalog]\nroots = [".claude/agents"]\n')
+
+    assert run("adopt", "--agents").code == 0
+
+    assert (folder / "agent.toml").read_text() == '[catalog]\nroots = [".claude/agents", "agents"]\n'
 
 
 def test_a_dry_run_shows_only_the_lines_that_change(folder: Path, run: Run) -> None:

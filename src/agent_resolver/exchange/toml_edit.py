@@ -172,8 +172,15 @@ def _one_escape(pair: re.Match[str]) -> str:
     return f"\\U{ord(character):08x}"
 
 
-def with_toml_item(text: str, table: str, key: str, item: str) -> str:
+def with_toml_item(text: str, table: str, key: str, item: str, without: Collection[str] = ()) -> str:
     """The text with one more text in the list `key` of `[table]`; both are made where they are missing.
+
+    Args:
+        text: The file.
+        table: The name of the table.
+        key: The key of the list.
+        item: What the list has in the end; it is added unless it is there.
+        without: What the list does not have in the end.
 
     Raises:
         NotToml: The text is not TOML.
@@ -194,10 +201,15 @@ def with_toml_item(text: str, table: str, key: str, item: str) -> str:
             document.add(table, tomlkit.table())
         if key not in document[table]:
             document[table].add(key, [])
-        document[table][key].append(item)
+        for removed in [each for each in listed if each in without]:
+            document[table][key].remove(removed)
+        if item not in listed:
+            document[table][key].append(item)
         edited = mark + tomlkit.dumps(document)
     except (TOMLKitError, RecursionError) as error:
         raise CannotEdit(f"`{table}.{key}` cannot be added to: {error}") from error
-    if read_toml(edited) != {**before, table: {**values, key: [*listed, item]}}:
+    wanted = [each for each in listed if each not in without]
+    wanted += [] if item in listed else [item]
+    if read_toml(edited) != {**before, table: {**values, key: wanted}}:
         raise CannotEdit(f"`{table}.{key}` is written in a way that nothing can be added to")
     return edited

@@ -20,6 +20,7 @@ from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES
 from agent_resolver.storage.errors import FileError
 from agent_resolver.storage.file import read_bounded
 from agent_resolver.storage.ownership import is_below
+from agent_resolver.storage.walk import files_below
 
 _TEXTS: Final = ("CLAUDE.md", "AGENTS.md", os.path.join(".claude", "CLAUDE.md"), "GEMINI.md")
 """Texts that clients give to a model, and that may mention agents."""
@@ -62,7 +63,7 @@ def plan_move(session: Session, agents: Sequence[FoundAgent], skipped: Sequence[
     moved = moved_agents(NAME, [move.name for move in moves], os.listdir("."))
     edits = [_moved_file(agent, move, moved) for agent, move in zip(agents, moves, strict=True)]
     edits += _rewritten_texts(moves, moved)
-    edits += _changed_settings(session)
+    edits += _changed_settings(session, _emptied_folders(agents))
     changes = [change for edit in edits for change in edit.changes]
     return MovePlan(
         moves=tuple(moves),
@@ -159,13 +160,24 @@ def _rewritten_text(path: str, moved: Moved) -> tuple[Rewriting, bytes] | None:
         return None
 
 
-def _changed_settings(session: Session) -> Iterator[_Edit]:
-    """agent.toml with the folder among its roots, where it lists some and not this one."""
-    configured = session.config.catalog.roots
+def _emptied_folders(agents: Sequence[FoundAgent]) -> set[str]:
+    """The real paths of the folders that have no agent file any more: a root of the catalog must not be empty.
+
+    Git does not keep a folder without files, so the next clone of the project would not have it.
+    """
+    moved = {os.path.relpath(agent.path, agent.folder).replace(os.sep, "/") for agent in agents}
+    folders = {agent.folder for agent in agents}
+    return {os.path.realpath(folder) for folder in folders if not files_below(folder, ".md").keys() - moved}
+
+
+def _changed_settings(session: Session, emptied: set[str]) -> Iterator[_Edit]:
+    """agent.toml with the folder among its roots, and without those that are empty now, where it lists roots."""
+    configured = {root: os.path.realpath(os.path.join(session.root, root)) for root in session.config.catalog.roots}
+    useless = [root for root, real in configured.items() if real in emptied]
     wanted = os.path.realpath(CATALOG_FOLDER)
-    known = {os.path.realpath(os.path.join(session.root, root)) for root in configured}
     is_default = os.path.realpath(os.path.join(session.root, CATALOG_FOLDER)) == wanted
-    if wanted in known or (is_default and not configured):
+    is_served = wanted in configured.values() or (is_default and not configured)
+    if is_served and not useless:
         return
     root = os.path.relpath(wanted, session.root).replace(os.sep, "/")
     if session.config_path is None:
@@ -176,4 +188,5 @@ def _changed_settings(session: Session) -> Iterator[_Edit]:
     if not is_below(os.path.realpath(os.path.dirname(path)), os.path.realpath(".")):
         raise CannotEdit(f"`{path}` is not in this folder, and may be of other projects too")
     before = read_config(path, session.users)
-    yield _changed_file(path, before, with_toml_item(before.decode(), "catalog", "roots", root).encode())
+    after = with_toml_item(before.decode(), "catalog", "roots", root, useless)
+    yield _changed_file(path, before, after.encode())

@@ -4,7 +4,9 @@ import argparse
 from collections.abc import Sequence
 
 from agent_resolver.cli.output import err, out, out_json, out_text, safe, shown
+from agent_resolver.core.package import floating_reason
 from agent_resolver.exchange.client.check import ClientFinding
+from agent_resolver.exchange.client.settings import is_read_by
 from agent_resolver.project.adopted_config import ConfigFile, Missing
 from agent_resolver.project.adoption import Adoption
 from agent_resolver.project.adoption_change import BACKUP_SUFFIX
@@ -92,8 +94,28 @@ def _err_next_steps(
     fillable = [config.client.title for config in configs if not config.client.reads_variables]
     if fillable and adoption.variables:
         err(f"note: {', '.join(fillable)} reads no variables: fill in their values there yourself")
+    for config in configs:
+        after = next((change.after for change in changes if change.path == config.path), None) or b""
+        if not is_read_by(config.client, after.decode()):
+            problem = f"has comments or trailing commas, so {config.client.title} reads nothing of it"
+            err(f"warning: {shown(config.path)} {problem}")
+    _err_floating(adoption)
     if not options.dry_run:
-        err("hint: look at the drafted scopes with `agent validate`, then trust the folder with `agent trust-folder`")
+        # Without these two, servers were asked because a person trusts the folder.
+        is_untrusted = options.trust or options.no_probe
+        trust = "trust the folder with `agent trust-folder`, " if is_untrusted else ""
+        titles = " and ".join(dict.fromkeys(config.client.title for config in configs))
+        err(f"hint: look at the drafted scopes with `agent validate`, {trust}and start {titles} again")
+
+
+def _err_floating(adoption: Adoption) -> None:
+    """Name the servers whose packages are fetched without a fixed version."""
+    lockfile = adoption.resolution.lockfile if adoption.resolution else None
+    launched = [server for server in (lockfile.servers if lockfile else ()) if server.launch]
+    floating = [server.server_id for server in launched if server.launch and floating_reason(server.launch)]
+    if floating:
+        names = ", ".join(dict.fromkeys(floating))
+        err(f"warning: not pinned, and so another program tomorrow: {names}; `agent validate` has the pinned form")
 
 
 def _adoption_document(
