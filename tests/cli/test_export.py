@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -461,6 +463,26 @@ def test_an_export_never_overwrites_what_it_is_made_of(untrusted: Path, run: Run
     assert ran.code == 1
     assert "is what the export is made of" in ran.stderr
     assert contents(untrusted) == before
+
+
+def test_a_module_of_the_project_does_not_pass_for_this_program(untrusted: Path, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    python = tmp_path / "bin" / "python"
+    python.symlink_to(sys.executable)  # Without the script `agent` beside it.
+    (untrusted / "agent_resolver").mkdir()
+    (untrusted / "agent_resolver" / "__main__.py").write_text("print('the module of the project')")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    line = [str(python), "-P", "-m", "agent_resolver", "export", "--client", "claude-code"]
+    subprocess.run(line, env=environment, check=True, capture_output=True)
+    entry = entries(untrusted, "claude-code")["agent-resolver"]
+
+    started = [entry["command"], *entry["args"][: entry["args"].index("serve")], "--version"]
+    ran = subprocess.run(started, env=environment, check=True, capture_output=True, text=True)
+
+    assert entry["command"] == str(python)
+    assert "the module of the project" not in ran.stdout
+    verify = [str(python), "-P", "-m", "agent_resolver", "verify", "--clients"]
+    assert subprocess.run(verify, env=environment, check=False, capture_output=True).returncode == 0
 
 
 def test_settings_that_the_client_cannot_read_are_warned_of(untrusted: Path, run: Run) -> None:

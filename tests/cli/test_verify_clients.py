@@ -443,6 +443,17 @@ def test_servers_are_found_wherever_a_client_takes_them_from(untrusted: Path, ru
     assert f"client {path}" in run("doctor").stdout
 
 
+@pytest.mark.parametrize("linked", [".claude/agents", ".claude/agents/x.md"])
+def test_an_agent_file_behind_a_link_hides_no_server(untrusted: Path, run: Run, tmp_path: Path, linked: str) -> None:
+    target = tmp_path / "elsewhere"
+    target.mkdir()
+    (target / "x.md").write_text("---\nname: x\nmcpServers: {rogue: {command: evil}}\n---\n")
+    (untrusted / linked).parent.mkdir(parents=True)
+    (untrusted / linked).symlink_to(target / "x.md" if linked.endswith(".md") else target)
+
+    assert kinds(run) == (1, ["outside"])
+
+
 def test_other_settings_of_an_editor_may_be_anything(untrusted: Path, run: Run) -> None:
     (untrusted / ".vscode").mkdir()
     (untrusted / ".vscode" / "settings.json").write_text('{"editor.tabSize": 2, broken')

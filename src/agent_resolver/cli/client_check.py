@@ -73,10 +73,10 @@ def _started_by_agent_files(governing: "Governing") -> Iterator["ClientFinding"]
     from agent_resolver.project.agent_files import find_agents
 
     by_title = {client.title: client for client in CLIENTS.values()}
-    for folder, title in client_folders(os.path.relpath(governing.folder)):
+    for folder, title in client_folders(os.path.relpath(governing.folder), follows_links=True):
         # Copilot runs in VS Code, and expands the same references.
         client = by_title.get(title, CLIENTS["vscode"])
-        agents, _skipped = find_agents([folder])
+        agents, _skipped = find_agents([folder], follows_links=True)
         for agent in agents:
             servers = inline_servers(agent.entry.front_matter)
             yield from (judge_entry(client, name, values, governing, agent.path) for name, values in servers.items())

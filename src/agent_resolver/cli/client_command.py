@@ -50,7 +50,8 @@ class ServeCommand(Struct, frozen=True, kw_only=True):
 def own_command() -> tuple[str, ...]:
     """The command line of this very program: clients may have another `PATH`."""
     script = os.path.join(os.path.dirname(sys.executable), "agent")
-    return (script,) if os.path.isfile(script) else (sys.executable, "-m", "agent_resolver")
+    # With `-P` Python does not look for the module in the folder of the project, which may have one of the same name.
+    return (script,) if os.path.isfile(script) else (sys.executable, "-P", "-m", "agent_resolver")
 
 
 def project_folder(start: str = ".") -> str:

@@ -110,11 +110,17 @@ def served_agent(command: Sequence[object]) -> str | None:
     Where the program is installed does not matter here: an entry that another installation wrote is ours too.
     """
     words = [str(word) for word in command]
-    own = words[:1] if os.path.basename(words[0] if words else "") in _BARE_COMMANDS else words[:3]
-    is_ours = len(own) == 1 or own[1:] == ["-m", "agent_resolver"]
-    if not is_ours or words[len(own) : len(own) + 1] != ["serve"]:
+    is_script = os.path.basename(words[0] if words else "") in _BARE_COMMANDS
+    serves = words[1:2] == ["serve"] if is_script else _is_module(words[1:])
+    if not serves:
         return None
     return words[words.index("--tools-of") + 1] if "--tools-of" in words[:-1] else ""
+
+
+def _is_module(arguments: Sequence[str]) -> bool:
+    """True if Python is started with this program as its module, to serve."""
+    named = arguments[1:] if arguments[:1] == ["-P"] else arguments
+    return list(named[:3]) == ["-m", "agent_resolver", "serve"]
 
 
 def sets_values(client: Client, values: Mapping[str, Any]) -> bool:

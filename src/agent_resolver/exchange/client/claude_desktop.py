@@ -6,11 +6,8 @@ from agent_resolver.exchange.client.entry import Client, ClientEntry, started
 
 
 def _render(entry: ClientEntry) -> dict[str, Any]:
-    if entry.command:
-        # It fills no variables in: the user has to.
-        return started(entry, "")
-    # It only starts servers, so a small program has to stand in between.
-    return {"command": "npx", "args": ["mcp-remote", entry.url]}
+    # It only starts servers, and fills no variables in: the user has to.
+    return started(entry, "") if entry.command else {}
 
 
 CLAUDE_DESKTOP: Final = Client(
