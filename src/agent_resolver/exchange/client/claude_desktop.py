@@ -6,8 +6,11 @@ from agent_resolver.exchange.client.entry import Client, ClientEntry, started
 
 
 def _render(entry: ClientEntry) -> dict[str, Any]:
-    # It only starts servers, and fills no variables in: the user has to.
-    return started(entry, "") if entry.command else {}
+    if entry.command:
+        # It fills no variables in: the user has to.
+        return started(entry, "")
+    # It only starts servers, so a small program has to stand in between.
+    return {"command": "npx", "args": ["mcp-remote", entry.url]}
 
 
 CLAUDE_DESKTOP: Final = Client(
