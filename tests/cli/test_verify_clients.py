@@ -443,6 +443,16 @@ def test_servers_are_found_wherever_a_client_takes_them_from(untrusted: Path, ru
     assert f"client {path}" in run("doctor").stdout
 
 
+def test_a_folder_of_agents_that_cannot_be_read_to_its_end_is_a_no(untrusted: Path, run: Run) -> None:
+    folder = untrusted / ".claude" / "agents"
+    folder.mkdir(parents=True)
+    for number in range(10_001):
+        (folder / f"{number}.md").touch()
+
+    assert kinds(run) == (1, ["problem"])
+    assert "client .claude/agents" in run("doctor").stdout
+
+
 @pytest.mark.parametrize("linked", [".claude/agents", ".claude/agents/x.md"])
 def test_an_agent_file_behind_a_link_hides_no_server(untrusted: Path, run: Run, tmp_path: Path, linked: str) -> None:
     target = tmp_path / "elsewhere"

@@ -1,11 +1,12 @@
 """Which servers the clients of a project start, for the commands that report it."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from agent_resolver.cli.client_command import own_command, project_folder
 from agent_resolver.cli.output import err, out, safe
+from agent_resolver.storage.errors import FileError
 
 if TYPE_CHECKING:
     from agent_resolver.exchange.client.check import ClientFinding, Governing
@@ -58,28 +59,37 @@ def check_project_clients(
         governing = Governing(
             project=project_folder(folder), folder=folder, command=own_command(), uses=uses, files=verified
         )
-        found, unreadable = check_clients(governing)
-        findings += [*found, *_started_by_agent_files(governing)]
-        problems += unreadable
+        for look in (check_clients, _check_agent_files):
+            found, unreadable = look(governing)
+            findings += found
+            problems += unreadable
     return findings, problems
 
 
-def _started_by_agent_files(governing: "Governing") -> Iterator["ClientFinding"]:
+def _check_agent_files(governing: "Governing") -> tuple[list["ClientFinding"], list["ClientProblem"]]:
     """The servers that agent files bring along, in folders that a client loads whole."""
     from agent_resolver.catalog.client_folder import client_folders
     from agent_resolver.exchange.agent_use import inline_servers
     from agent_resolver.exchange.client.check import judge_entry
     from agent_resolver.exchange.client.known import CLIENTS
+    from agent_resolver.exchange.client.project_settings import ClientProblem
     from agent_resolver.project.agent_files import find_agents
 
+    findings: list[ClientFinding] = []
+    problems: list[ClientProblem] = []
     by_title = {client.title: client for client in CLIENTS.values()}
     for folder, title in client_folders(os.path.relpath(governing.folder), follows_links=True):
         # Copilot runs in VS Code, and expands the same references.
         client = by_title.get(title, CLIENTS["vscode"])
-        agents, _skipped = find_agents([folder], follows_links=True)
+        try:
+            agents, _skipped = find_agents([folder], follows_links=True)
+        except FileError as error:
+            problems.append(ClientProblem(path=folder, client=client.name, problem=str(error)))
+            continue
         for agent in agents:
             servers = inline_servers(agent.entry.front_matter)
-            yield from (judge_entry(client, name, values, governing, agent.path) for name, values in servers.items())
+            findings += (judge_entry(client, name, values, governing, agent.path) for name, values in servers.items())
+    return findings, problems
 
 
 def print_clients(findings: Sequence["ClientFinding"], problems: Sequence["ClientProblem"]) -> None:

@@ -57,7 +57,7 @@ class ClientFinding(Struct, frozen=True, kw_only=True):
     """A server that a client starts or calls."""
 
     path: str
-    """The settings that have it, from the folder of the project."""
+    """The file that has it, from the current folder."""
     client: str
     name: str
     kind: Kind
