@@ -525,7 +525,7 @@ class Pipeline:
 
 
 def _state_failure(error: FileError | OSError, remedy: str) -> ToolFailure:
-    """What a caller is told of a state that cannot be used; where it is kept is not for every caller to know."""
+    """What a caller learns of a state that cannot be used; where it is kept is not for every caller to know."""
     if isinstance(error, FileError):
         reason = error.problem.removeprefix(f"{UNUSABLE}: ")
     else:

@@ -246,7 +246,7 @@ class ToolRegistry:
         return await self._pipeline.deny(Call(tool_id, {}, context), reason)
 
     async def settle(self, seconds: float | None = None) -> None:
-        """Wait until every call that was started is recorded, also those that nobody waits for any longer.
+        """Wait until every call that was started is recorded, also those whose callers have stopped waiting.
 
         Args:
             seconds: The longest time to wait. A call that has not ended then counts as interrupted.
