@@ -39,6 +39,8 @@ _SCHEME_WORD: Final = re.compile(r"^(?:bearer|basic|token)\b", re.IGNORECASE)
 _HEADER: Final = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9-]*)\s*:\s*(?P<value>.+)")
 _RANDOM_SEGMENT: Final = re.compile(r"(?=.*[0-9])(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9_=-]{24,}")
 """A part of the path of an address that no person would choose, which some services use as a password."""
+_SIGNATURE_NAME: Final = re.compile(r"(?:.*[-_.])?(?:sig|signature|auth)", re.IGNORECASE)
+"""The name of a part of a query that is a secret in an address, and something else as an option."""
 _RANDOM: Final = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_+/=.-]{20,}")
 
 
@@ -70,8 +72,13 @@ def has_secret(address: str) -> bool:
     pairs = (pair.partition("=") for pair in re.split("[&;]", unquote(f"{parts.query}&{parts.fragment}")))
     if any(_RANDOM_SEGMENT.fullmatch(segment) for segment in parts.path.split("/")):
         return True
-    has_pair = any(_is_secret(name, value) for name, _, value in pairs)
+    has_pair = any(_is_secret(name, value) or _is_signature(name, value) for name, _, value in pairs)
     return has_pair or _KNOWN_KEY.search(address) is not None
+
+
+def _is_signature(name: str, value: str) -> bool:
+    """True for a part of a query that lets whoever has the address in."""
+    return _SIGNATURE_NAME.fullmatch(name) is not None and _is_literal(value)
 
 
 def references_in(text: str) -> tuple[str, ...]:
