@@ -106,6 +106,14 @@ def test_a_secret_of_a_hand_written_command_is_not_shown(folder: Path, run: Run)
         assert "hunter2" not in run("index", "show", "acme-issues", *options).stdout
 
 
+def test_a_secret_of_a_hand_written_address_is_not_shown(folder: Path, run: Run) -> None:
+    entry = {"id": "mail", "endpoint": "https://mail.example/mcp?api_key=hunter2", "categories": ["mail"]}
+    (folder / "mcp.index.json").write_text(json.dumps([entry]))
+
+    for options in ((), ("--json",)):
+        assert "hunter2" not in run("index", "show", "mail", *options).stdout
+
+
 def test_an_unknown_server_gets_the_nearest_name(folder: Path, run: Run) -> None:
     ran = run("index", "show", "acme-fils")
 

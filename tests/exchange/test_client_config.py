@@ -30,6 +30,12 @@ def test_a_command_becomes_a_launch_record_without_values() -> None:
     assert "ghp_" not in str(result)
 
 
+def test_the_words_of_a_command_line_stay_as_they_are() -> None:
+    entry = only({"mcpServers": {"a": {"command": "x", "args": ["--prefix", "", " a b ", "--last"]}}})
+
+    assert started(entry) == ["x", "--prefix", "", " a b ", "--last"]
+
+
 def test_the_name_that_a_client_has_for_a_server_is_a_category() -> None:
     assert only(config(Postgres={"command": "pg"})).categories == ("database", "postgres")
 

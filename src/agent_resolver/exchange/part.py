@@ -87,6 +87,11 @@ class Part:
         found = (element.text() for element in self.elements())
         return tuple(text for text in found if text is not None)
 
+    def words(self) -> tuple[str, ...]:
+        """The words of a command line, each as it is: an empty one, or spaces at its ends, may be what is meant."""
+        stated = [element for element in self.elements() if element]
+        return tuple("" if element.text() is None else element.value for element in stated)
+
     def flag(self) -> bool:
         """True if the value is true; an absent one is not."""
         return self._expect(bool) and bool(self.value)
