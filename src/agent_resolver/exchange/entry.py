@@ -169,7 +169,7 @@ def note_headers(name: str, headers: Iterable[tuple[str, Part]], notes: list[Not
         if is_bearer and variables:
             note_token(name, variables[0], notes)
             continue
-        named = f", which reads {', '.join(f'`{each}`' for each in variables)}" if variables else ""
+        named = f", which reads {', '.join(f'`{each}`' for each in variables)}," if variables else ""
         is_credential = header.lower() == "authorization"
         advice = "; name the variable of a bearer token as `token_env` in agent.toml" if is_credential else ""
         message = f"the header `{header}`{named} is not carried over{advice}"
