@@ -107,6 +107,7 @@ class Server(Struct, frozen=True, gc=False):
     id: str
     version: str
     endpoint: str
+    """Empty for a server that is started: `address` has what a lock says in its place."""
     categories: tuple[str, ...]
     scopes: tuple[str, ...] | None
     residency: tuple[Residency, ...] | None = None
@@ -124,6 +125,11 @@ class Server(Struct, frozen=True, gc=False):
     drafted: tuple[str, ...] = ()
     """The tools whose scopes no person has confirmed."""
 
+    @property
+    def address(self) -> str:
+        """The endpoint, or what stands for it; worked out when it is asked for, since few servers are chosen."""
+        return self.endpoint or (self.launch.endpoint if self.launch else "")
+
     def __str__(self) -> str:
         return f"{self.id}@{self.version}"
 
@@ -136,7 +142,7 @@ def server_of(entry: IndexEntry) -> Server:
     return Server(
         entry.id,
         entry.version or UNVERSIONED,
-        entry.endpoint or entry.launch.endpoint,  # type: ignore[union-attr]  # an entry has one of the two
+        entry.endpoint or "",
         entry.categories,
         # An empty list says that there are none, which is not the same as not knowing.
         _scopes_of_tools(entry) if entry.scopes is UNSET else entry.scopes,
