@@ -1,6 +1,10 @@
 """`agent index import`: catalogues and client configurations into an index."""
 
+import fcntl
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -382,3 +386,23 @@ def test_an_overlay_with_faults_stops_an_import(folder: Path, run: Run) -> None:
     assert ran.code == 1
     assert "mcp.overlay.yaml:1:1" in ran.stderr
     assert not (folder / "mcp.index.json").exists()
+
+
+@pytest.mark.slow
+def test_an_import_waits_for_another_command_that_changes_the_index(folder: Path) -> None:
+    """Two imports at the same moment would each write an index without the servers of the other."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        command = [sys.executable, "-m", "agent_resolver", "index", "import", ".mcp.json"]
+        process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(3)
+        meanwhile = {"id": "meanwhile", "endpoint": "https://meanwhile.example", "categories": []}
+        (folder / "mcp.index.json").write_text(json.dumps([meanwhile]))
+    finally:
+        os.close(descriptor)
+
+    assert process.wait(30) == 0
+    assert {"meanwhile", "mail"} <= index(folder).keys()
+    assert sorted(path.name for path in folder.iterdir()) == [".mcp.json", "mcp.index.json", "page.json"]

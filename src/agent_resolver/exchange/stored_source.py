@@ -15,6 +15,7 @@ from agent_resolver.exchange.registry_api import FetchedPart, ServerKey, server_
 from agent_resolver.schema.errors import ResolverError
 from agent_resolver.schema.lockfile import to_json
 from agent_resolver.storage.errors import FileError, UnreadableFile
+from agent_resolver.storage.exclusive import exclusively_in_folder
 from agent_resolver.storage.file import Batch, read_bounded
 
 SOURCES_NAME: Final = "mcp.sources"
@@ -118,8 +119,12 @@ class StoredSource:
     def store(self, manifest: SourceManifest, files: Mapping[str, bytes]) -> list[str]:
         """Replace what is kept by these files; the paths of those that changed.
 
-        The manifest is written last, so that files which do not fit to it are noticed.
+        The manifest is written last, so that files which do not fit to it are noticed. Two syncs take turns.
         """
+        with exclusively_in_folder(self._manifest_path):
+            return self._replace(manifest, files)
+
+    def _replace(self, manifest: SourceManifest, files: Mapping[str, bytes]) -> list[str]:
         known = self._known_files()
         manifest = msgspec.structs.replace(manifest, files={name: _digest(files[name]) for name in sorted(files)})
         _refuse_link(self._manifest_path, f"{self._real_folder}.sync")

@@ -15,6 +15,7 @@ from agent_resolver.schema.index_reader import is_object, parse_index, read_inde
 from agent_resolver.schema.issue import IssueCode
 from agent_resolver.schema.lockfile import to_json
 from agent_resolver.storage.errors import UnreadableFile
+from agent_resolver.storage.exclusive import exclusively_in_folder
 from agent_resolver.storage.file import write_atomic
 from agent_resolver.storage.ownership import believed_users, refuse_link_away, require_own
 
@@ -65,14 +66,14 @@ def run(options: argparse.Namespace) -> int:
     from agent_resolver.exchange.source_file import read_sources
 
     reading = read_sources(options.sources, options.format)
-    raw = _read_existing(options.output)
-    existing = _parse_existing(raw, options.output)
     batches = [Batch(file.path, file.imported.entries) for file in reading.files]
-    merged = _merge(existing, batches, options.output)
-    is_no = not merged.ids or (options.strict and _has_faults(reading))
-    status = "refused"
-    if not is_no:
-        status = _write_index(options, raw, existing, merged)
+    # Two imports at the same moment would each write an index without the servers of the other.
+    with exclusively_in_folder(options.output):
+        raw = _read_existing(options.output)
+        existing = _parse_existing(raw, options.output)
+        merged = _merge(existing, batches, options.output)
+        is_no = not merged.ids or (options.strict and _has_faults(reading))
+        status = "refused" if is_no else _write_index(options, raw, existing, merged)
     report_import(options, reading, merged, status)
     return 1 if is_no else 0
 
