@@ -116,6 +116,11 @@ def _is_signature(name: str, value: str) -> bool:
     return _SIGNATURE_NAME.fullmatch(name) is not None and _is_literal(value)
 
 
+def is_known_key(word: str) -> bool:
+    """True if a word begins as the keys of a known service do, such as one that was put in place of a name."""
+    return _KNOWN_KEY.match(word) is not None
+
+
 def references_in(text: str) -> tuple[str, ...]:
     """The names of the variables that a text refers to, such as `${NAME}` or `${NAME:-default}`."""
     return tuple(dict.fromkeys(re.findall(r"\$\{(?:env:)?([A-Za-z_]\w*)(?::-[^}]*)?\}", text)))
