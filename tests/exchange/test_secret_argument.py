@@ -1,5 +1,7 @@
 """Secrets among arguments and in addresses."""
 
+from time import process_time
+
 import pytest
 
 from agent_resolver.exchange import has_secret, masked_arguments, secret_arguments
@@ -148,3 +150,16 @@ def test_an_address_without_a_secret(address: str) -> None:
 )
 def test_an_address_with_a_secret_or_that_cannot_be_read(address: str) -> None:
     assert has_secret(address)
+
+
+@pytest.mark.parametrize("piece", ["mysql ", "curl -u a ", "${", "{{", 'token\\"', "x-"])
+def test_no_argument_takes_long_to_look_through(piece: str) -> None:
+    """Twice the text takes about twice the time: a source may have megabytes of arguments."""
+    seconds = []
+    for size in (20_000, 80_000):
+        text = piece * (size // len(piece))
+        start = process_time()
+        secret_arguments([text])
+        seconds.append(process_time() - start)
+
+    assert seconds[1] < 10 * max(seconds[0], 0.005)

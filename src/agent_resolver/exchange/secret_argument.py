@@ -35,7 +35,9 @@ _KNOWN_KEY: Final = re.compile(
     r"|figd_[\w-]{16,}|sq0[a-z]{3}-[\w-]{16,}|sntrys_\w{16,}|xapp-\d-[\w-]{8,}|gsk_[A-Za-z0-9]{20,}"
     r"|sbp_[0-9a-f]{20,}|glsa_[A-Za-z0-9]{16,}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}|-----BEGIN )"
 )
-_REFERENCE: Final = re.compile(r"\$\{[^}]*\}|\$[A-Za-z_]\w*|\{\{[^}]*\}\}|\{[A-Za-z_][\w.-]*\}|<[^<>]*>|%[A-Za-z_]\w*%")
+_REFERENCE: Final = re.compile(
+    r"\$\{[^}]{0,200}\}|\$[A-Za-z_]\w*|\{\{[^}]{0,200}\}\}|\{[A-Za-z_][\w.-]*\}|<[^<>]*>|%[A-Za-z_]\w*%"
+)
 _COMMAND_REFERENCE: Final = re.compile(r"\$\([^()]*\)")
 _SCHEME_WORD: Final = re.compile(r"^(?:bearer|basic|token)\b", re.IGNORECASE)
 _HEADER: Final = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9-]*)\s*:\s*(?P<value>.+)")
@@ -48,8 +50,8 @@ _NAME_AND_PASSWORD: Final = re.compile(r"[\w.@+-]+:(?!\d+$)(?P<value>[^\s:/]+)")
 _PASSWORD_PROGRAM: Final = re.compile(r"(?:.*[/\\])?(?:mysql\w*|mariadb[\w-]*|sshpass)(?:\.exe)?")
 """Programs that take a password directly behind `-p`."""
 _PASSWORD_IN_SCRIPT: Final = re.compile(
-    r"(?<![\w-])(?:mysql|mysqldump|mysqladmin|mariadb|sshpass)\s(?:[^|;&]*\s)?-p(?P<value>[^\s$<]\S*)"
-    r"|(?<![\w-])(?:curl|wget|http)\s(?:[^|;&]*\s)?(?:-u|--user)[\s=]*[\"']?[\w.@+-]+:(?P<word>[^\s:/$<]+)"
+    r"(?<![\w-])(?:mysql|mysqldump|mysqladmin|mariadb|sshpass)\s(?:[^|;&]{0,200}\s)?-p(?P<value>[^\s$<]\S*)"
+    r"|(?<![\w-])(?:curl|wget|http)\s(?:[^|;&]{0,200}\s)?(?:-u|--user)[\s=]*[\"']?[\w.@+-]+:(?P<word>[^\s:/$<]+)"
 )
 _USER_OPTIONS: Final = frozenset({"-u", "--user", "--proxy-user", "--auth", "--basic-auth", "--http-auth"})
 _CONTAINER_COMMANDS: Final = frozenset({"run", "exec", "create"})
