@@ -406,3 +406,18 @@ def test_an_import_waits_for_another_command_that_changes_the_index(folder: Path
     assert process.wait(30) == 0
     assert {"meanwhile", "mail"} <= index(folder).keys()
     assert sorted(path.name for path in folder.iterdir()) == [".mcp.json", "mcp.index.json", "page.json"]
+
+
+def test_large_and_single_numbers_are_written_as_people_write_them(folder: Path, run: Run) -> None:
+    servers = {f"s{number}": {"command": "npx", "args": ["-y", f"p{number}"]} for number in range(1_200)}
+    (folder / "many.json").write_text(json.dumps({"mcpServers": servers}))
+    write_config(folder, "@acme/files")
+    assert run("index", "import", "one.json", "many.json").stdout.startswith(
+        "1,201 servers read: 1,201 of client-config\n"
+    )
+    write_config(folder, "@acme/other")
+
+    ran = run("index", "import", "one.json")
+
+    assert "✓ mcp.index.json written: 1,201 servers, 0 new, 1 changed fact, 0 conflicts\n" in ran.stdout
+    assert "1,201 of 1,201 servers, the first 50 shown" in run("index", "list").stdout

@@ -91,10 +91,10 @@ def _coverage_document(coverage: Coverage, failed: Sequence[Unresolved], agent_p
 
 
 def _print_counts(coverage: Coverage) -> None:
-    out(f"{coverage.usable} of {counted(coverage.total, 'server')} have every fact")
+    out(f"{coverage.usable:,} of {counted(coverage.total, 'server')} have every fact")
     for fact, count in coverage.lacking.items():
         if count:
-            out(f"  {fact:<{_WIDTH}} not known of {count}")
+            out(f"  {fact:<{_WIDTH}} not known of {count:,}")
 
 
 def _print_failed(path: str, failed: Sequence[Unresolved], *, everything: bool) -> None:

@@ -119,14 +119,14 @@ def _print_summary(path: str, reading: SourcesReading, merged: Merged, status: s
     counts = Counter[str]()
     for file in reading.files:
         counts[file.format] += len(file.imported.entries)
-    listed = ", ".join(f"{count} of {name}" for name, count in sorted(counts.items()) if count)
+    listed = ", ".join(f"{count:,} of {name}" for name, count in sorted(counts.items()) if count)
     total = sum(counts.values())
     out(f"{counted(total, 'server')} read" + (f": {listed}" if listed else ""))
     if reading.passed_over:
         out(f"{counted(len(reading.passed_over), 'file')} of other formats passed over")
     sign = "✗" if status == "refused" else "✓"
     facts, conflicts = counted(len(merged.updates), "changed fact"), counted(len(merged.conflicts), "conflict")
-    changes = f"{len(merged.added)} new, {facts}, {conflicts}"
+    changes = f"{len(merged.added):,} new, {facts}, {conflicts}"
     out(f"{sign} {shown(path)} {_STATUS_WORDS[status]}: {counted(len(merged.entries), 'server')}, {changes}")
 
 
@@ -159,7 +159,7 @@ def _print_notes(notes: Sequence[Note], *, everything: bool) -> None:
                 out(f"  {kind}: {note.server}: {note.message}")
             continue
         named = ", ".join(note.server for note in of_kind[:_FEW])
-        out(f"  {kind}: {len(of_kind)} {_TITLES[kind]} ({named}, …)")
+        out(f"  {kind}: {len(of_kind):,} {_TITLES[kind]} ({named}, …)")
     if not everything and any(count > _FEW for count in Counter(note.kind for note in notes).values()):
         out("  --all shows each note")
 

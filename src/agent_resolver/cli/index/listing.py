@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     kept = found if options.all else found[:MOST_SHOWN]
     print_listed(kept)
     out(
-        f"{len(found)} of {counted(len(listed), 'server')}"
+        f"{len(found):,} of {counted(len(listed), 'server')}"
         + (f", the first {len(kept)} shown" if len(kept) < len(found) else "")
     )
     if len(kept) < len(found):
