@@ -129,6 +129,29 @@ def test_a_server_that_was_withdrawn_is_fetched_and_marked(here: Path, run: Run,
     assert found["status"] == "deleted"
 
 
+def nested(depth: int) -> dict[str, Any]:
+    return {"a": nested(depth - 1)} if depth else {}
+
+
+@pytest.mark.parametrize("extra", [nested(100), nested(62), {"words": "x" * 2_000_000}, {"list": [[]] * 200_000}])
+def test_one_server_that_cannot_be_imported_takes_no_other_with_it(
+    here: Path, run: Run, registry: RegistryServer, monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any]
+) -> None:
+    """A publisher gives a server of a public registry a description that no reader takes."""
+    monkeypatch.setattr("agent_resolver.exchange.sync.MAX_FETCHED_BYTES", 10_000_000)
+    registry.servers = [listed(f"org/{name}") for name in "ab"]
+    for each in registry.servers:
+        each["server"]["packages"] = [{"registryType": "npm", "identifier": "w", "version": "1.0.0"}]
+    registry.servers[0]["server"]["more"] = extra
+
+    ran = run("index", "sync", registry.url, "--name", "reg")
+
+    assert ran.code == 0
+    assert "warning: 1 server left out, too large or nested too deeply: org/a@1.0.0\n" in ran.stderr
+    assert run("index", "import", "mcp.sources", "--strict").code == 0
+    assert [entry["id"] for entry in json.loads((here / "mcp.index.json").read_bytes())] == ["org-b"]
+
+
 def test_the_query_of_an_address_narrows_what_is_fetched(here: Path, run: Run, registry: RegistryServer) -> None:
     registry.servers = [listed("org/a"), listed("org/a", "2.0.0"), listed("org/b", "2.0.0")]
 

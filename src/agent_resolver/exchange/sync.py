@@ -41,6 +41,8 @@ class Synced(Struct, frozen=True):
     """The paths of the files that changed."""
     count: int
     """How many servers of a registry, or files of another source, were fetched."""
+    left_out: tuple[str, ...] = ()
+    """The servers of a registry that are too large, or nested too deeply, to be kept."""
 
 
 class NameTaken(ResolverError):
@@ -100,8 +102,9 @@ def _sync_registry(
     # A change in the future would hide all that comes before it from every later sync.
     updated = min(max(before, pages.updated), now.strftime(_INSTANT))
     manifest = SourceManifest(url=request.url, kind="registry", updated=updated, fetched=pages.parts)
-    changed = source.store(manifest, registry_files({**kept, **pages.servers}))
-    return Synced(manifest, changed, len(pages.servers))
+    written = registry_files({**kept, **pages.servers})
+    changed = source.store(manifest, written.files)
+    return Synced(manifest, changed, len(pages.servers), written.left_out)
 
 
 def _asked_since(updated: str, now: datetime) -> str:
