@@ -137,7 +137,8 @@ def _is_own(command: str, arguments: Sequence[str]) -> bool:
     program = command.replace("\\", "/")
     if _OWN_COMMAND.fullmatch(program):
         return list(arguments[:1]) == ["serve"]
-    return _PYTHON.fullmatch(program) is not None and list(arguments[:3]) == ["-m", "agent_resolver", "serve"]
+    named = list(arguments[1:4] if arguments[:1] == ["-P"] else arguments[:3])
+    return _PYTHON.fullmatch(program) is not None and named == ["-m", "agent_resolver", "serve"]
 
 
 def _remote_of(name: str, part: Part, notes: list[Note]) -> Remote:

@@ -27,7 +27,6 @@ from agent_resolver.runtime.a2a import A2aFactory
 from agent_resolver.runtime.agent_runtime import AgentRuntime
 from agent_resolver.runtime.builder import AgentRuntimeBuilder
 from agent_resolver.runtime.errors import InvalidSpec
-from agent_resolver.runtime.executor import LlmExecutor
 from agent_resolver.runtime.file_spec import spec_of
 from agent_resolver.runtime.known_model import known_models
 from agent_resolver.runtime.model import DataFacts, Modalities, ModelPool, ModelSpec, PoolMember
@@ -48,7 +47,6 @@ from agent_resolver.storage.errors import UnreadableFile
 from agent_resolver.storage.file import read_bounded
 
 _NO_MODELS: Final[Mapping[str, str]] = {}
-_NO_EXECUTORS: Final[Mapping[str, LlmExecutor]] = {}
 
 
 class CatalogAgents:
@@ -57,7 +55,7 @@ class CatalogAgents:
     An agent is called by its name, and where several have that name, by its address without `agent://`.
     """
 
-    def __init__(self, catalog: Catalog, remotes: Iterable[AgentSpec], models: Mapping[str, str]) -> None:
+    def __init__(self, catalog: Catalog, remotes: Iterable[AgentSpec], models: Mapping[str, str] = _NO_MODELS) -> None:
         self._catalog = catalog
         self._models = models
         self._remotes = {spec.id: spec for spec in remotes}
@@ -137,21 +135,8 @@ def agents_of(session: Session, catalog: Catalog, models: Mapping[str, str] = _N
     return CatalogAgents(catalog, remotes, models)
 
 
-def provider_names(session: Session) -> list[str]:
-    """Every provider of the project: those of its settings, and those that need no entry."""
-    return sorted({*session.config.providers, *known_models().providers, LOCAL})
-
-
-def runtime_builder(
-    session: Session, catalog: Catalog, agents: CatalogAgents, executors: Mapping[str, LlmExecutor] = _NO_EXECUTORS
-) -> AgentRuntimeBuilder:
+def runtime_builder(session: Session, catalog: Catalog, agents: CatalogAgents) -> AgentRuntimeBuilder:
     """All that a runtime of the project is made of.
-
-    Args:
-        session: The project.
-        catalog: Where its agent files are.
-        agents: Its agents.
-        executors: What answers for the models of each provider, where runtimes share it; others open their own.
 
     Raises:
         UntrustedFolder: The project has code of its own, and no person trusts it.
@@ -164,8 +149,8 @@ def runtime_builder(
         builder.with_model_pool(_model_pool(name, pool))
     for name in local_model_names(session):
         builder.with_known_model(name, LOCAL_MODEL)
-    for name in provider_names(session):
-        builder.with_provider(name, executors.get(name) or provider_executor(session, name))
+    for name in sorted({*config.providers, *known_models().providers, LOCAL}):
+        builder.with_provider(name, provider_executor(session, name))
     for capability in load_capabilities(session):
         builder.with_tool(capability.descriptor.id, capability)
     plugins = InstalledPlugins(partial(_require_trust_in_agents, session, catalog))

@@ -9,13 +9,12 @@ from typing import Final
 from msgspec import Struct
 
 from agent_resolver.catalog.catalog import Catalog
-from agent_resolver.project.plan import CatalogAgents, agents_of, provider_names, runtime_builder
-from agent_resolver.project.provider import ProviderExecutor, provider_executor
+from agent_resolver.project.plan import CatalogAgents, agents_of, runtime_builder
+from agent_resolver.project.provider import ProviderExecutor
 from agent_resolver.project.session import Session
 from agent_resolver.project.tools import OpenTools, inbox_of, open_tools
 from agent_resolver.registry.inbox import Inbox
 from agent_resolver.runtime.agent_runtime import AgentRuntime
-from agent_resolver.runtime.breaker import Breakers
 from agent_resolver.runtime.errors import RunRefused
 from agent_resolver.runtime.event import RunEnded, RunStarted, Sink
 from agent_resolver.runtime.plan import ResolvedAgent, ResolvedRunPlan
@@ -24,7 +23,6 @@ from agent_resolver.runtime.run import RunRequest, RunResult
 from agent_resolver.runtime.run_tools import OpenedTools
 from agent_resolver.schema.audit import AuditKind, Record
 from agent_resolver.schema.caller import Caller
-from agent_resolver.storage.port import Store
 from agent_resolver.storage.trail import append_record
 
 
@@ -112,10 +110,10 @@ def _server_tools(name: str, opened: OpenTools) -> ServerTools:
 
 
 class StoredRunTrail:
-    """Records runs in the state of the project."""
+    """Records runs in the state of the project, which is made with the first record: a plan alone keeps nothing."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     async def note(self, event: RunStarted | RunEnded, caller: Caller) -> None:
         """Keep that a run starts, goes on or ended."""
@@ -125,7 +123,7 @@ class StoredRunTrail:
             record = Record(event.run, AuditKind.RUN_STARTED, {**who, **_start_body(event)})
         else:
             record = Record(event.run, AuditKind.RUN_ENDED, {**who, **_end_body(event)})
-        await append_record(self._store, record)
+        await append_record(self._session.store, record)
 
 
 def _start_body(event: RunStarted) -> dict[str, object]:
@@ -159,24 +157,9 @@ def _end_body(event: RunEnded) -> dict[str, object]:
 class ProjectRuns:
     """Runs the agents of a project. Each run is planned again, from the agent files, locks and index of that moment."""
 
-    def __init__(  # noqa: PLR0913 - each is one part of a run
-        self,
-        session: Session,
-        catalog: Catalog,
-        *,
-        caller: Caller,
-        use: ToolUse,
-        executors: Mapping[str, ProviderExecutor],
-        models: Mapping[str, str],
-    ) -> None:
+    def __init__(self, session: Session, runtime: AgentRuntime) -> None:
         self._session = session
-        self._catalog = catalog
-        self._caller = caller
-        self._use = use
-        self._executors = executors
-        self._models = models
-        # A model that keeps failing is left alone by all runs, not by each run for itself.
-        self._breakers = Breakers()
+        self.runtime = runtime
 
     @cached_property
     def inbox(self) -> Inbox:
@@ -191,30 +174,20 @@ class ProjectRuns:
             RunRefused: The request cannot be run, or nothing here can run it.
             LockRefused: The agent's lock does not hold; nothing is connected.
             UntrustedFolder: The project would start commands or load code, and no person trusts it.
+            MissingExtra: A package that its model needs is not installed.
+            UnusableProvider: The settings, the key or the script of its model are not right.
         """
-        runtime = self.runtime()
-        await self._open_executors(runtime.resolve(request.agent_id, is_dry_run=True))
-        return await runtime.run(request, sink)
+        await self._open_executors(self.runtime.resolve(request.agent_id, is_dry_run=True))
+        return await self.runtime.run(request, sink)
 
     async def _open_executors(self, plan: ResolvedRunPlan) -> None:
-        """Open what answers for the models of an agent, so that what is wrong with it is said before anything starts.
-
-        Raises:
-            MissingExtra: A package that it needs is not installed.
-            UnusableProvider: Its settings, its key or its script are not right.
-        """
-        if isinstance(plan.execution, ResolvedAgent):
-            for seat in plan.execution.seats:
+        """Open what answers for the models of an agent, so that what is wrong with it is said before anything starts."""
+        seats = plan.execution.seats if isinstance(plan.execution, ResolvedAgent) else ()
+        for seat in seats:
+            executor = plan.snapshot.providers[seat.model.provider_id].executor
+            if isinstance(executor, ProviderExecutor):
                 # Some take seconds to import what they need.
-                await asyncio.to_thread(self._executors[seat.model.provider_id].open)
-
-    def runtime(self) -> AgentRuntime:
-        """A runtime over the project as it is now."""
-        session, store = self._session, self._session.store
-        agents = agents_of(session, self._catalog, self._models)
-        builder = runtime_builder(session, self._catalog, agents, self._executors)
-        builder.with_breakers(self._breakers).with_run_tools(ProjectRunTools(session, agents, self._caller, self._use))
-        return builder.with_caller(self._caller).with_run_trail(StoredRunTrail(store)).build_unchecked()
+                await asyncio.to_thread(executor.open)
 
 
 @asynccontextmanager
@@ -234,10 +207,16 @@ async def open_runs(
         caller: Who calls tools, where a request to run does not say so.
         use: How tools are used.
         models: Models in place of those that agents name, by agent.
+
+    Raises:
+        UntrustedFolder: The project has code of its own, and no person trusts it.
+        BuildError: The settings name something twice, or a model that is not one.
     """
-    executors = {name: provider_executor(session, name) for name in provider_names(session)}
+    agents = agents_of(session, catalog, models)
+    builder = runtime_builder(session, catalog, agents).with_caller(caller)
+    builder.with_run_tools(ProjectRunTools(session, agents, caller, use)).with_run_trail(StoredRunTrail(session))
+    runtime = builder.build_unchecked()
     try:
-        yield ProjectRuns(session, catalog, caller=caller, use=use, executors=executors, models=models)
+        yield ProjectRuns(session, runtime)
     finally:
-        for executor in executors.values():
-            await executor.close()
+        await runtime.close()

@@ -140,6 +140,15 @@ class Pipeline:
         except (FileError, OSError) as error:
             return call.failed_like(_state_failure(error, "see `agent state info`, then ask again"))
 
+    async def deny(self, call: Call, reason: str) -> Failed:
+        """Record a call that is not made for a reason outside of the pipeline, such as a permission rule."""
+        denied = call.failed(FailureCode.FORBIDDEN_ACTION, reason, "`agent plan` shows the rules of the agent")
+        try:
+            await self.audit(call, denied)
+        except (FileError, OSError) as error:
+            return call.failed_like(_state_failure(error, "it was not made: see `agent state info`"))
+        return denied
+
     async def _answer_to(self, call: Call, question: str) -> str | Pending | Failed:
         # The arguments need not follow their schema, but a person is shown them.
         if faults := schema_faults(None, call.arguments, "arguments"):
@@ -516,7 +525,7 @@ class Pipeline:
 
 
 def _state_failure(error: FileError | OSError, remedy: str) -> ToolFailure:
-    """What a caller is told of a state that cannot be used; where it is kept is not for every caller to know."""
+    """What a caller learns of a state that cannot be used; where it is kept is not for every caller to know."""
     if isinstance(error, FileError):
         reason = error.problem.removeprefix(f"{UNUSABLE}: ")
     else:

@@ -78,6 +78,7 @@ from agent_resolver.runtime.executor import (
     FailureKind as FailureKind,
     InferenceFailure as InferenceFailure,
     LlmExecutor as LlmExecutor,
+    close_stream as close_stream,
 )
 from agent_resolver.runtime.file_spec import spec_of as spec_of
 from agent_resolver.runtime.hook import (

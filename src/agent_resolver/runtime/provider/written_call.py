@@ -15,6 +15,7 @@ from agent_resolver.runtime.message import Message, TextBlock, ToolCall, system_
 
 Document = dict[str, Any]
 _ANSWER_START: Final = re.compile(r'\s*\{\s*"answer"\s*:\s*"')
+_STRING: Final = re.compile(r'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 _UNFINISHED_ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{0,3})?$")
 _BEFORE_PAIR: Final = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}$")
 _INTRODUCTION: Final = (
@@ -127,7 +128,7 @@ def spoken_so_far(written: str) -> str:
     if start is None:
         return ""
     rest = written[start.end() :]
-    closed = re.match(r'(?:[^"\\]|\\.)*', rest, re.DOTALL)
+    closed = _STRING.match(rest)
     text = closed[0] if closed else ""
     text = _BEFORE_PAIR.sub("", _UNFINISHED_ESCAPE.sub("", text))
     try:
