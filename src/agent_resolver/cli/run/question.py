@@ -1,5 +1,6 @@
 """Asks the person at the terminal what a run waits for, through the one inbox."""
 
+import asyncio
 import signal
 import sys
 import threading
@@ -86,9 +87,10 @@ def _read_line(question: str) -> str | None:
     Raises:
         KeyboardInterrupt: The person interrupts.
     """
-    sys.stderr.write(question)
-    sys.stderr.flush()
+    # The handler comes first: whoever sees the question may interrupt it.
     with _interrupting_at_once():
+        sys.stderr.write(question)
+        sys.stderr.flush()
         line = sys.stdin.buffer.readline(MAX_WORDS)
     if not line:
         err()
@@ -104,6 +106,9 @@ def _interrupting_at_once() -> Iterator[None]:
         return
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():  # The loop's handler was called a moment ago.
+            raise KeyboardInterrupt
         yield
     finally:
         signal.signal(signal.SIGINT, before)
