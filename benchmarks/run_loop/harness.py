@@ -21,8 +21,9 @@ ROUNDS = 10
 """Rounds with a call in one run; one more has the answer."""
 ANSWER = "The notes are about the lock."
 ARGUMENTS = {"query": "lock", "days": 7, "order": "newest"}
+JSON_ARGUMENTS = '{"query":"lock","days":7,"order":"newest"}'
 PIECES = 4
-"""How many pieces a streamed answer comes in."""
+"""How many pieces a streamed answer comes in, be it a text or the arguments of a call."""
 AT_ONCE = 1_000
 
 Run = Callable[[], Awaitable[str]]
@@ -41,6 +42,12 @@ class Tool:
         if self.waits is not None:
             await self.waits.wait()
         return "ok"
+
+
+def in_pieces(text: str) -> list[str]:
+    """The text as a stream gives it."""
+    size = len(text) // PIECES + 1
+    return [text[place : place + size] for place in range(0, len(text), size)]
 
 
 def main(tool: Tool, whole: Run, streamed: Run, imported: float) -> None:

@@ -12,6 +12,7 @@ from agent_resolver.registry import CallContext  # noqa: E402 - the import is ti
 from agent_resolver.runtime import (  # noqa: E402
     AgentRuntimeBuilder,
     AgentSpec,
+    CallDelta,
     ChatAnswer,
     ChatRequest,
     ModelSpec,
@@ -27,12 +28,12 @@ from agent_resolver.schema import Descriptor  # noqa: E402
 
 IMPORTED = time.process_time() - START
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from harness import ANSWER, PIECES, ROUNDS, Tool, main  # noqa: E402
+from benchmarks.run_loop.harness import ANSWER, JSON_ARGUMENTS, ROUNDS, Tool, in_pieces, main  # noqa: E402
 
 ASKS = ChatAnswer(
-    calls=(ToolCall("call", "search", '{"query":"lock","days":7,"order":"newest"}'),),
+    calls=(ToolCall("call", "search", JSON_ARGUMENTS),),
     usage=Usage(100, 20),
     finish="tool_calls",
 )
@@ -61,9 +62,8 @@ class Model:
     async def stream(self, request: ChatRequest) -> AsyncGenerator[Piece]:
         """The same in pieces."""
         answer = await self.complete(request)
-        size = len(ANSWER) // PIECES + 1
-        for place in range(0, len(ANSWER), size):
-            yield TextDelta(ANSWER[place : place + size])
+        for piece in in_pieces(ANSWER if answer is ENDS else JSON_ARGUMENTS):
+            yield TextDelta(piece) if answer is ENDS else CallDelta(0, "call", "search", piece)
         yield answer
 
 

@@ -17,13 +17,12 @@ from pydantic import Field  # noqa: E402
 
 IMPORTED = time.process_time() - START
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from harness import ANSWER, PIECES, ROUNDS, Tool, main  # noqa: E402
+from benchmarks.run_loop.harness import ANSWER, JSON_ARGUMENTS, PIECES, ROUNDS, Tool, in_pieces, main  # noqa: E402
 
 TOOL = Tool()
-JSON = '{"query":"lock","days":7,"order":"newest"}'
-CALL = {"id": "call", "type": "function", "function": {"name": "search", "arguments": JSON}}
+CALL = {"id": "call", "type": "function", "function": {"name": "search", "arguments": JSON_ARGUMENTS}}
 
 
 @dataclass
@@ -43,9 +42,8 @@ class Model(BaseModel):
     async def ainvoke_stream(self, messages: list[Message], **_: Any) -> AsyncIterator[ModelResponse]:
         """The same in pieces."""
         if _has_all(messages):
-            size = len(ANSWER) // PIECES + 1
-            for place in range(0, len(ANSWER), size):
-                yield ModelResponse(role="assistant", content=ANSWER[place : place + size])
+            for piece in in_pieces(ANSWER):
+                yield ModelResponse(role="assistant", content=piece)
             return
         for _piece in range(PIECES - 1):
             yield ModelResponse(role="assistant")

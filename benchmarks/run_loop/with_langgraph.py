@@ -17,12 +17,11 @@ from pydantic import Field  # noqa: E402
 
 IMPORTED = time.process_time() - START
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from harness import ANSWER, ARGUMENTS, PIECES, ROUNDS, Tool, main  # noqa: E402
+from benchmarks.run_loop.harness import ANSWER, ARGUMENTS, JSON_ARGUMENTS, ROUNDS, Tool, in_pieces, main  # noqa: E402
 
 TOOL = Tool()
-JSON = '{"query":"lock","days":7,"order":"newest"}'
 
 
 class Model(BaseChatModel):
@@ -51,15 +50,13 @@ class StreamingModel(Model):
     """The same in pieces."""
 
     async def _astream(self, messages: list[BaseMessage], *_: Any, **__: Any) -> AsyncIterator[ChatGenerationChunk]:
-        text = ANSWER if _has_all(messages) else JSON
-        size = len(text) // PIECES + 1
-        for place in range(0, len(text), size):
-            piece = text[place : place + size]
-            if text is ANSWER:
+        if _has_all(messages):
+            for piece in in_pieces(ANSWER):
                 yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
-                continue
-            names = ("search", "call") if place == 0 else (None, None)
-            call = {"name": names[0], "args": piece, "id": names[1], "index": 0, "type": "tool_call_chunk"}
+            return
+        for place, piece in enumerate(in_pieces(JSON_ARGUMENTS)):
+            name, call_id = ("search", "call") if place == 0 else (None, None)
+            call = {"name": name, "args": piece, "id": call_id, "index": 0, "type": "tool_call_chunk"}
             yield ChatGenerationChunk(message=AIMessageChunk(content="", tool_call_chunks=[call]))
 
 

@@ -15,12 +15,11 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls
 
 IMPORTED = time.process_time() - START
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from harness import ANSWER, ARGUMENTS, PIECES, ROUNDS, Tool, main  # noqa: E402
+from benchmarks.run_loop.harness import ANSWER, ARGUMENTS, JSON_ARGUMENTS, ROUNDS, Tool, in_pieces, main  # noqa: E402
 
 TOOL = Tool()
-JSON = '{"query":"lock","days":7,"order":"newest"}'
 
 
 def _has_all(messages: list[ModelMessage]) -> bool:
@@ -35,14 +34,13 @@ async def _complete(messages: list[ModelMessage], _info: AgentInfo) -> ModelResp
 
 async def _stream(messages: list[ModelMessage], _info: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:
     if _has_all(messages):
-        size = len(ANSWER) // PIECES + 1
-        for place in range(0, len(ANSWER), size):
-            yield ANSWER[place : place + size]
+        for piece in in_pieces(ANSWER):
+            yield piece
         return
-    size = len(JSON) // PIECES + 1
-    yield {0: DeltaToolCall(name="search", json_args=JSON[:size], tool_call_id="call")}
-    for place in range(size, len(JSON), size):
-        yield {0: DeltaToolCall(json_args=JSON[place : place + size])}
+    first, *others = in_pieces(JSON_ARGUMENTS)
+    yield {0: DeltaToolCall(name="search", json_args=first, tool_call_id="call")}
+    for piece in others:
+        yield {0: DeltaToolCall(json_args=piece)}
 
 
 AGENT = Agent(FunctionModel(_complete, stream_function=_stream))

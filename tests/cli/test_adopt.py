@@ -251,7 +251,7 @@ def test_a_server_that_is_switched_off_stays_off(configure: Write, run: Run) -> 
     adopted = run("adopt", "--trust")
 
     assert adopted.code == 0, str(adopted)
-    assert "off is switched off in .mcp.json, and stays there" in adopted.stdout
+    assert "off is marked as switched off in .mcp.json, and stays there" in adopted.stdout
     assert entries(config)["off"] == off
 
 
@@ -390,6 +390,21 @@ def test_two_servers_of_one_name_are_a_conflict(folder: Path, configure: Write, 
     refused = run("adopt", "--trust")
 
     assert (refused.code, "give one of the two another name" in refused.stderr) == (1, True)
+    assert contents(folder) == before
+
+
+def test_the_overlay_never_vouches_for_another_command(folder: Path, configure: Write, run: Run) -> None:
+    """The overlay says that `one` is signed; the configuration then starts another command under that name."""
+    configure(one=raw())
+    assert run("index", "import", ".mcp.json").code == 0
+    (folder / "mcp.overlay.yaml").write_text("servers: {one: {trust: {signed: true}}}\n")
+    configure(one=raw("deaf"))
+    before = contents(folder)
+
+    refused = run("adopt", "--trust")
+
+    assert refused.code == 1
+    assert "give one of the two another name" in refused.stderr
     assert contents(folder) == before
 
 
@@ -572,3 +587,123 @@ def test_a_copy_that_is_there_already_becomes_private(folder: Path, configure: W
     assert run("adopt", "--trust").code == 0
 
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(("path", "switch"), [(".mcp.json", "disabled"), (".codex/config.toml", "enabled")])
+def test_a_switch_counts_only_where_the_client_reads_it(
+    folder: Path, configure: Write, run: Run, path: str, switch: str
+) -> None:
+    if path.endswith(".json"):
+        configure(one=raw(), off={"command": "no-such-program-here", switch: True})
+    else:
+        (folder / ".codex").mkdir()
+        (folder / path).write_text(
+            f"[mcp_servers.one]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps(['-I', str(RAW)])}\n"
+            f'[mcp_servers.off]\ncommand = "no-such-program-here"\n{switch} = false\n'
+        )
+
+    adopted = run("adopt", "--trust")
+
+    assert adopted.code == 0, str(adopted)
+    is_started = "`disabled` is not known to keep Claude Code from starting it" in adopted.stderr
+    assert is_started == (switch == "disabled")
+    assert run("verify", "--clients").code == int(is_started)
+
+
+@pytest.mark.parametrize("linked", ["agents.lock=", "mcp.index.json=", "mcp.tools.json={}", "agents.md="])
+@pytest.mark.parametrize("mode", [[], ["--dry-run"]])
+def test_a_file_that_cannot_be_written_starts_no_server(
+    folder: Path, configure: Write, run: Run, linked: str, mode: list[str]
+) -> None:
+    configure(one=raw(str(folder / "started")))
+    name, _, content = linked.partition("=")
+    (folder.parent / "victim").write_text(content)
+    (folder / name).symlink_to(folder.parent / "victim")
+
+    refused = run("adopt", "--trust", *mode)
+
+    assert (refused.code, "a link leads out of the project" in refused.stderr) == (1, True), str(refused)
+    assert not (folder / "pids").exists()
+
+
+def test_a_lock_of_another_tool_starts_no_server(folder: Path, configure: Write, run: Run) -> None:
+    configure(one=raw())
+    (folder / "agents.lock").write_text('{"version": 1, "resources": {}}')
+
+    assert run("adopt", "--trust", "--dry-run").code == 1
+    assert not (folder / "pids").exists()
+
+
+def test_a_dry_run_shows_nothing_of_what_others_have_in_the_file(folder: Path, run: Run) -> None:
+    other = {"command": "x", "args": ["serve-other", "s3cret-a"], "disabled": True}
+    config = {"apiKey": "s3cret-b", "mcpServers": {"one": raw(), "other": other}}
+    (folder / ".mcp.json").write_text(json.dumps(config))
+
+    for options in ([], ["--json"]):
+        shown = run("adopt", "--trust", "--dry-run", *options)
+        assert shown.code == 0, str(shown)
+        assert "agent-resolver" in shown.stdout
+        assert "s3cret" not in shown.stdout + shown.stderr
+
+
+def test_what_is_beside_an_adopted_entry_stays_to_the_letter(folder: Path, run: Run) -> None:
+    kept = '    // mine\n    "off": { "command": "x", "disabled": true, "port": 1.0e2 }, // later\n'
+    entry = f'    "one": {json.dumps(raw())}\n'
+    (folder / ".mcp.json").write_text('{\n  "mcpServers": {\n' + kept + entry + "  }\n}\n")
+
+    adopted = run("adopt", "--trust")
+
+    assert adopted.code == 0, str(adopted)
+    assert (folder / ".mcp.json").read_text().startswith('{\n  "mcpServers": {\n' + kept + '    "agent-resolver": {')
+
+
+def test_the_faults_of_an_agent_file_that_is_there_are_named(folder: Path, configure: Write, run: Run) -> None:
+    configure(one=raw())
+    (folder / "agents.md").write_text("---\nname: mine\nversion 1.0.0\n---\n")
+
+    refused = run("adopt", "--trust")
+
+    assert refused.code == 1
+    assert "Invalid YAML" in refused.stderr
+    assert "(./agents.md:" in refused.stderr
+    assert "does not require it" not in refused.stderr
+
+
+def test_a_dry_run_cuts_long_files_short(configure: Write, run: Run) -> None:
+    configure(one=raw(), two=raw())
+
+    shown = run("adopt", "--trust", "--dry-run")
+
+    assert "more lines: `--json` has them all" in shown.stdout
+    assert '"agent-resolver"' in shown.stdout
+
+
+def test_the_report_names_what_is_to_be_done_next(folder: Path, configure: Write, run: Run) -> None:
+    npx = folder / "npx"
+    npx.write_text(f"#!/bin/sh\nexec {sys.executable} -I {RAW}\n")
+    npx.chmod(0o755)
+    config = configure(one={"command": str(npx), "args": ["-y", "some-server"]})
+    config.write_text(config.read_text().replace("{", "{ // mine", 1))
+
+    adopted = run("adopt", "--trust")
+
+    assert adopted.code == 0, str(adopted)
+    assert "warning: not pinned, and so another program tomorrow: one;" in adopted.stderr
+    assert "warning: .mcp.json has comments or trailing commas, so Claude Code reads nothing of it" in adopted.stderr
+    assert "trust the folder with `agent trust-folder`, and start Claude Code again" in adopted.stderr
+
+
+def test_a_folder_that_is_trusted_need_not_be_trusted_again(configure: Write, run: Run) -> None:
+    configure(one=raw())
+    assert run("trust-folder").code == 0
+
+    adopted = run("adopt")
+
+    assert adopted.code == 0, str(adopted)
+    assert "trust-folder" not in adopted.stderr
+
+
+def test_a_server_that_dies_is_looked_at_with_the_same_command(configure: Write, run: Run) -> None:
+    configure(one={"command": "false"})
+
+    assert "hint: add `--verbose` to see what the server says" in run("adopt", "--trust").stderr

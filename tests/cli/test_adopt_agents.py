@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -112,6 +113,58 @@ def test_the_catalog_of_the_settings_learns_of_the_folder(folder: Path, run: Run
     assert (folder / "agent.toml").read_text() == '# Mine.\n[catalog]\nroots = ["shared", "agents"] # Stays.\n'
     names = [agent["name"] for agent in json.loads(run("catalog", "list", "--json").stdout)]
     assert names == ["reviewer", "writer"]
+
+
+@pytest.mark.parametrize("settings", ['[catalog]\nroots = ["shared"]\n', None])
+def test_undoing_it_restores_the_settings_too(folder: Path, run: Run, settings: str | None) -> None:
+    (folder / "shared").mkdir()
+    more = []
+    if settings is None:
+        more = ["--config", 'catalog.roots=["shared"]']
+    else:
+        (folder / "agent.toml").write_text(settings)
+    before = contents(folder)
+
+    moved = json.loads(run("adopt", "--agents", "--json", *more).stdout)
+    assert "agents" in (folder / "agent.toml").read_text()
+    for command in moved["undo"]:
+        subprocess.run(shlex.split(command), check=True)
+
+    assert contents(folder) == before
+
+
+def test_a_root_of_the_catalog_that_is_empty_now_is_dropped(folder: Path, run: Run) -> None:
+    (folder / ".claude" / "agents" / "README.md").unlink()
+    (folder / "agent.toml").write_text('[catalog]\nroots = ["agents", ".claude/agents"] # Mine.\n')
+    (folder / "agents").mkdir()
+
+    assert run("adopt", "--agents").code == 0
+
+    assert (folder / "agent.toml").read_text() == '[catalog]\nroots = ["agents"] # Mine.\n'
+    # Git keeps no empty folder, so a clone of the project does not have it.
+    shutil.rmtree(folder / ".claude")
+    assert run("catalog", "list").code == 0
+
+
+def test_a_root_of_the_catalog_with_other_files_stays(folder: Path, run: Run) -> None:
+    (folder / "agent.toml").write_text('[catalog]\nroots = [".claude/agents"]\n')
+
+    assert run("adopt", "--agents").code == 0
+
+    assert (folder / "agent.toml").read_text() == '[catalog]\nroots = [".claude/agents", "agents"]\n'
+
+
+def test_a_dry_run_shows_only_the_lines_that_change(folder: Path, run: Run) -> None:
+    secret = "---\nname: reviewer\nmcpServers: {x: {command: y, env: {KEY: s3cret}}}\n---\nAsk @writer.\n"
+    (folder / ".claude" / "agents" / "reviewer.md").write_text(secret)
+    (folder / "agent.toml").write_text('[state]\nurl = "postgres://u:s3cret@h/d"\n[catalog]\nroots = ["x"]\n')
+    (folder / "CLAUDE.md").write_text("The password is s3cret.\nAsk @reviewer.\n")
+
+    for options in ([], ["--json"]):
+        shown = run("adopt", "--agents", "--dry-run", *options)
+        assert shown.code == 0, str(shown)
+        assert "-Ask @writer." in shown.stdout
+        assert "s3cret" not in shown.stdout + shown.stderr
 
 
 def test_links_are_neither_moved_nor_followed(folder: Path, tmp_path: Path, run: Run) -> None:

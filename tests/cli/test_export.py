@@ -2,15 +2,18 @@
 
 import json
 import os
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tomlkit
 
 from agent_resolver.exchange import CLIENTS
-from tests.cli.conftest import edit, server
+from tests.cli.conftest import RAW, contents, edit, server
 from tests.conftest import Run
 
 FILES = {name: client.path for name, client in CLIENTS.items() if client.path}
@@ -284,7 +287,7 @@ def test_a_dry_run_shows_the_change_and_writes_nothing(untrusted: Path, run: Run
     ran = run("export", "--client", "claude-code", "--dry-run")
 
     assert ran.code == 0, ran.stderr
-    assert '-    "agent-resolver": { "command": "agent"' in ran.stdout
+    assert '-      "command": "***"' in ran.stdout
     assert '+        "--project"' in ran.stdout
     assert "s3cret" not in ran.stdout + ran.stderr
     assert (untrusted / ".mcp.json").read_bytes() == before
@@ -363,6 +366,133 @@ def test_an_entry_of_another_server_or_agent_is_not_replaced(untrusted: Path, ru
     assert "`--name`" in ran.stderr
     assert run("export", "--client", "claude-code", "-a", "second.md", "--name", "second").code == 0
     assert sorted(entries(untrusted, "claude-code")) == ["agent-resolver", "second"]
+
+
+OWN = {
+    "an entry of its own": {"command": "my-own", "args": ["--db", "s3cret"], "env": {"KEY": "s3cret$"}},
+    "a value of a variable": {"args": ["s3cret"]},
+    "no object": "s3cret",
+    "a list": ["s3cret"],
+}
+
+
+@pytest.mark.parametrize("client", FILES)
+@pytest.mark.parametrize("entry", OWN.values(), ids=OWN)
+def test_a_direct_export_replaces_no_entry_that_is_not_from_the_lock(
+    write: Write, run: Run, client: str, entry: Any
+) -> None:
+    project = write(launched(env=["KEY"]), agent=AGENT)
+    path = project / FILES[client]
+    path.parent.mkdir(exist_ok=True)
+    settings = {CLIENTS[client].root: {"raw": entry}}
+    content = tomlkit.dumps(settings) if client == "codex" else json.dumps(settings)
+    path.write_text(content)
+    line = ["export", "--client", client, "--direct"]
+
+    refused, shown = run(*line), run(*line, "--dry-run", "--replace")
+
+    assert refused.code == 1
+    assert f"`{FILES[client]}` has an entry `raw` that is not from this lock" in refused.stderr
+    assert path.read_text() == content
+    assert "s3cret" not in refused.stdout + refused.stderr + shown.stdout + shown.stderr
+    if isinstance(entry, dict):
+        assert run(*line, "--replace").code == 0
+        assert "s3cret" not in path.read_text()
+
+
+def test_a_value_of_a_variable_is_not_lost_to_a_reference(write: Write, run: Run) -> None:
+    project = write(launched(env=["KEY"]), agent=AGENT)
+    assert run("export", "--client", "cursor", "--direct").code == 0
+    edit(project / ".cursor" / "mcp.json", "${env:KEY}", "mine-alone")
+
+    assert run("export", "--client", "cursor", "--direct").code == 1
+    assert "mine-alone" in (project / ".cursor" / "mcp.json").read_text()
+
+
+ADDED = {
+    "gemini": ('"args"', '"timeout": 5, "excludeTools": ["echo"], "args"'),
+    "codex": ("args", "enabled = false\nstartup_timeout_sec = 5 # slow\nargs"),
+}
+
+
+@pytest.mark.parametrize("mode", [[], ["--direct"]])
+@pytest.mark.parametrize("client", ADDED)
+def test_what_a_user_adds_to_an_entry_of_ours_stays(write: Write, run: Run, mode: list[str], client: str) -> None:
+    project = write(launched(), agent=AGENT)
+    line = ["export", "--client", client, *mode]
+    assert run(*line).code == 0
+    path = project / FILES[client]
+    edit(path, *ADDED[client])
+    edit(path, '"serve"' if not mode else str(RAW), '"serve", "--strict"' if not mode else "other.py")
+
+    ran = run(*line, "--replace")
+
+    assert ran.code == 0, ran.stderr
+    (entry,) = entries(project, client).values()
+    assert "--strict" not in entry["args"]
+    assert "other.py" not in entry["args"]
+    kept = {"timeout": 5, "excludeTools": ["echo"]} if client == "gemini" else {"enabled": False}
+    assert kept.items() <= entry.items()
+    assert run("verify", "--clients").code == 0
+
+
+@pytest.mark.parametrize("client", FILES)
+def test_a_dry_run_shows_nothing_of_what_others_have_in_the_file(write: Write, run: Run, client: str) -> None:
+    project = write(launched(), agent=AGENT)
+    path = project / FILES[client]
+    path.parent.mkdir(exist_ok=True)
+    # All on one line, so that each change is a change of this line.
+    content = json.dumps({"apiKey": "s3cret-a", CLIENTS[client].root: {"x": {"command": "s3cret-b"}}})
+    path.write_text('key = "s3cret-a"\nmcp_servers.x = {command = "s3cret-b"}\n' if client == "codex" else content)
+
+    for options in ([], ["--direct"]):
+        ran = run("export", "--client", client, "--dry-run", *options)
+        assert "s3cret" not in ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize(
+    "line", [["--client", "cursor"], ["--format", "allowlist", "--client", "vscode"], ["--format", "cyclonedx"]]
+)
+@pytest.mark.parametrize("path", ["agents.md", "./agents.lock", "link"])
+def test_an_export_never_overwrites_what_it_is_made_of(untrusted: Path, run: Run, line: list[str], path: str) -> None:
+    (untrusted / "link").symlink_to("mcp.index.json")
+    before = contents(untrusted)
+
+    ran = run("export", *line, "-o", path)
+
+    assert ran.code == 1
+    assert "is what the export is made of" in ran.stderr
+    assert contents(untrusted) == before
+
+
+def test_a_module_of_the_project_does_not_pass_for_this_program(untrusted: Path, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    python = tmp_path / "bin" / "python"
+    python.symlink_to(sys.executable)  # Without the script `agent` beside it.
+    (untrusted / "agent_resolver").mkdir()
+    (untrusted / "agent_resolver" / "__main__.py").write_text("print('the module of the project')")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    line = [str(python), "-P", "-m", "agent_resolver", "export", "--client", "claude-code"]
+    subprocess.run(line, env=environment, check=True, capture_output=True)
+    entry = entries(untrusted, "claude-code")["agent-resolver"]
+
+    started = [entry["command"], *entry["args"][: entry["args"].index("serve")], "--version"]
+    ran = subprocess.run(started, env=environment, check=True, capture_output=True, text=True)
+
+    assert entry["command"] == str(python)
+    assert "the module of the project" not in ran.stdout
+    verify = [str(python), "-P", "-m", "agent_resolver", "verify", "--clients"]
+    assert subprocess.run(verify, env=environment, check=False, capture_output=True).returncode == 0
+
+
+def test_settings_that_the_client_cannot_read_are_warned_of(untrusted: Path, run: Run) -> None:
+    (untrusted / ".mcp.json").write_text(MINE)
+    (untrusted / ".gemini").mkdir()
+    (untrusted / ".gemini" / "settings.json").write_text(MINE)
+
+    warned = run("export", "--client", "claude-code")
+    assert "has comments or trailing commas, so Claude Code reads nothing of it" in warned.stderr
+    assert "comments" not in run("export", "--client", "gemini").stderr
 
 
 def test_values_that_the_user_filled_in_stay(write: Write, run: Run) -> None:

@@ -59,6 +59,17 @@ def test_an_empty_folder_gets_a_starter_that_resolves_at_once(folder: Path, run:
     assert run("verify").code == 0
 
 
+@pytest.mark.parametrize("name", ["2024", "1.0", "null", "true", "-x", "@a", "ä: b", "#x"])
+def test_a_starter_resolves_whatever_its_folder_is_called(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (folder / name).mkdir()
+    monkeypatch.chdir(folder / name)
+
+    assert run("init").code == 0
+    assert run("resolve", "--strict").code == 0
+
+
 def test_a_starter_guesses_nothing_about_data_and_trust(folder: Path, run: Run) -> None:
     assert run("init").code == 0
 
@@ -91,7 +102,7 @@ def test_a_dry_run_shows_the_files_and_writes_none(folder: Path, run: Run) -> No
     shown = run("init", "--dry-run")
 
     assert shown.code == 0
-    assert "+name: my-project" in shown.stdout
+    assert '+name: "my-project"' in shown.stdout
     assert '+    "id": "example-notes",' in shown.stdout
     assert contents(folder) == {}
 

@@ -294,6 +294,10 @@ SECRETS: list[dict[str, Any]] = [
     {"url": "https://user:p@s3cret@example.com"},
     {"url": "s3cret"},
     {"httpUrl": "https://example.com\\s3cret"},
+    {"url": "https://user:s3cret/x@example.com"},
+    {"url": "https://user:s3cret?x@example.com"},
+    {"url": "git+https://user:s3cret@example.com/x"},
+    {"url": "https://s3cret/x@example.com"},
 ]
 
 
@@ -389,3 +393,146 @@ def test_the_doctor_names_what_a_client_starts_outside_of_the_lock(untrusted: Pa
 
     assert ran.code == 1
     assert "✗ client .gemini/settings.json: starts `rogue` outside of the lock (https://example.com)" in ran.stdout
+
+
+HIDDEN = '"servers": {"rogue": {"command": "evil"}}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{{ // a comment\u2028{HIDDEN}\n}}",
+        f"{{ // a comment\u2029{HIDDEN}\n}}",
+        f"{{ // a comment\r/*\n{HIDDEN} // */\n}}",
+        f'{{"__proto__": {{{HIDDEN}}}}}',
+        f'{{"\\u005f_proto__": {{{HIDDEN}}}}}',
+    ],
+)
+def test_no_server_hides_where_readers_of_json_disagree(untrusted: Path, run: Run, text: str) -> None:
+    (untrusted / ".vscode").mkdir()
+    (untrusted / ".vscode" / "mcp.json").write_text(text, newline="")
+
+    assert kinds(run) == (1, ["problem"])
+
+
+def test_a_comment_may_end_with_any_line_or_with_the_file(untrusted: Path, run: Run) -> None:
+    (untrusted / ".mcp.json").write_text("{ // one\r\n // two\n}\r\n// three", newline="")
+
+    assert kinds(run) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (".vscode/settings.json", '{"mcp": {"servers": {"rogue": {"command": "evil"}}}}'),
+        (".vscode/settings.json", '{"mcp.servers": {"rogue": {"command": "evil"}}}'),
+        (".vscode/settings.json", '{"\\u006dcp": {"servers": {"rogue": {"command": "evil"}}}, "mcp": {}}'),
+        (".gemini/settings.json", '{"mcp": {"serverCommand": "evil --port 1"}}'),
+        (".gemini/settings.json", '{"mcpServerCommand": "evil"}'),
+        (".claude/agents/x.md", "---\nname: x\nmcpServers:\n  - rogue: {command: evil}\n---\n"),
+        (".claude/agents/deep/x.md", "---\nname: x\nmcpServers: {rogue: {command: evil}}\n---\n"),
+        (".github/agents/x.agent.md", "---\nname: x\nmcp-servers: {rogue: {type: local, command: evil}}\n---\n"),
+    ],
+)
+def test_servers_are_found_wherever_a_client_takes_them_from(untrusted: Path, run: Run, path: str, text: str) -> None:
+    (untrusted / path).parent.mkdir(parents=True)
+    (untrusted / path).write_text(text)
+
+    assert kinds(run) == (1, ["outside"])
+    assert f"✗ {path}: " in run("verify", "--clients").stderr
+    assert f"client {path}" in run("doctor").stdout
+
+
+def test_a_folder_of_agents_that_cannot_be_read_to_its_end_is_a_no(untrusted: Path, run: Run) -> None:
+    folder = untrusted / ".claude" / "agents"
+    folder.mkdir(parents=True)
+    for number in range(10_001):
+        (folder / f"{number}.md").touch()
+
+    assert kinds(run) == (1, ["problem"])
+    assert "client .claude/agents" in run("doctor").stdout
+
+
+@pytest.mark.parametrize("linked", [".claude/agents", ".claude/agents/x.md"])
+def test_an_agent_file_behind_a_link_hides_no_server(untrusted: Path, run: Run, tmp_path: Path, linked: str) -> None:
+    target = tmp_path / "elsewhere"
+    target.mkdir()
+    (target / "x.md").write_text("---\nname: x\nmcpServers: {rogue: {command: evil}}\n---\n")
+    (untrusted / linked).parent.mkdir(parents=True)
+    (untrusted / linked).symlink_to(target / "x.md" if linked.endswith(".md") else target)
+
+    assert kinds(run) == (1, ["outside"])
+
+
+def test_other_settings_of_an_editor_may_be_anything(untrusted: Path, run: Run) -> None:
+    (untrusted / ".vscode").mkdir()
+    (untrusted / ".vscode" / "settings.json").write_text('{"editor.tabSize": 2, broken')
+
+    assert kinds(run) == (0, [])
+
+
+def test_an_agent_file_may_bring_a_locked_server_along(untrusted: Path, run: Run) -> None:
+    launch = json.loads((untrusted / "agents.lock").read_text())["servers"][0]["launch"]
+    servers = {"raw": {"command": launch["command"], "args": launch["args"]}}
+    (untrusted / ".claude" / "agents").mkdir(parents=True)
+    (untrusted / ".claude" / "agents" / "x.md").write_text(f"---\nname: x\nmcpServers: {json.dumps(servers)}\n---\n")
+
+    assert kinds(run) == (0, ["direct"])
+
+
+def test_clients_are_looked_for_beside_each_agent_file_of_a_workspace(
+    write: Write, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = write(launched(), agent=AGENT)
+    inner = project / "apps" / "crm"
+    inner.mkdir(parents=True)
+    (inner / "agents.md").write_text(AGENT)
+    assert run("resolve", "-a", "apps/crm/agents.md").code == 0
+    monkeypatch.chdir(inner)
+    assert run("export", "--client", "cursor", "-i", str(project / "mcp.index.json")).code == 0
+    put(inner, "claude-code", rogue={"command": "evil"})
+    monkeypatch.chdir(project)
+
+    ran = run("verify", "--clients", "--workspace")
+
+    assert ran.code == 1
+    assert "✓ apps/crm/.cursor/mcp.json: agent-resolver is governed" in ran.stdout
+    assert "✗ apps/crm/.mcp.json: rogue is outside of the lock" in ran.stderr
+
+
+def test_clients_are_looked_for_in_the_current_folder_of_a_project_too(
+    write: Write, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = write(launched(), agent=AGENT, config="[catalog]\nroots = []\n")
+    inner = project / "inner"
+    inner.mkdir()
+    put(inner, "claude-code", rogue={"command": "evil"})
+    monkeypatch.chdir(inner)
+
+    code, found = kinds(run, "-a", "../agents.md", "-i", "../mcp.index.json")
+
+    assert (code, found) == (1, ["outside"])
+
+
+def test_a_server_that_its_client_does_not_start_is_off(untrusted: Path, run: Run) -> None:
+    put(untrusted, "codex", rogue={"command": "evil", "enabled": False})
+    assert kinds(run) == (0, ["off"])
+    assert "✓ .codex/config.toml: rogue is off" in run("verify", "--clients").stdout
+
+    put(untrusted, "codex", rogue={"command": "evil", "disabled": True})
+    assert kinds(run) == (1, ["outside"])
+
+
+@pytest.mark.parametrize("key", ["enabled", "disabled"])
+def test_a_switch_that_the_client_does_not_read_switches_nothing_off(untrusted: Path, run: Run, key: str) -> None:
+    put(untrusted, "claude-code", rogue={"command": "evil", key: key == "disabled"})
+
+    assert kinds(run) == (1, ["outside"])
+
+
+@pytest.mark.parametrize("key", ["includeTools", "enabled_tools"])
+def test_a_filter_that_the_client_does_not_read_opens_no_less(untrusted: Path, run: Run, key: str) -> None:
+    launch = json.loads((untrusted / "agents.lock").read_text())["servers"][0]["launch"]
+    put(untrusted, "cursor", raw={"command": launch["command"], "args": launch["args"], key: ["echo"]})
+
+    assert "the client offers every tool of it" in run("verify", "--clients").stderr

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from agent_resolver.exchange import CannotEdit, NotJsonc, scan_jsonc, with_json_value
+from agent_resolver.exchange import CannotEdit, NotJsonc, scan_jsonc, with_json_value, without_json_members
 
 PATH = ("mcpServers", "agent-resolver")
 ENTRY = {"command": "/bin/agent", "args": ["serve"]}
@@ -67,6 +67,20 @@ def test_an_edit_changes_one_value_and_no_other_byte(data: st.DataObject, rest: 
         assert edited.endswith(text[node.end :])
     else:
         assert is_within(text, edited)
+
+
+@given(st.data(), texts, st.dictionaries(keys, documents, max_size=4), st.sets(keys))
+def test_members_are_removed_and_the_others_stay(
+    data: st.DataObject, rest: dict[str, Any], servers: dict[str, Any], names: set[str]
+) -> None:
+    text = data.draw(blanks) + data.draw(jsonc({**rest, "mcpServers": servers})) + data.draw(blanks)
+
+    edited = without_json_members(text, "mcpServers", names)
+
+    kept = {key: value for key, value in servers.items() if key not in names}
+    assert scan_jsonc(edited).plain() == {**rest, "mcpServers": kept}
+    assert is_within(edited, text)
+    assert without_json_members(edited, "mcpServers", names) == edited
 
 
 def is_within(text: str, edited: str) -> bool:

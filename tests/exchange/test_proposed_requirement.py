@@ -1,16 +1,11 @@
 """What an agent file is proposed to require."""
 
-import json
-
 from agent_resolver.exchange import (
-    CLIENTS,
     ProposedRequirement,
     Wish,
     agent_file_text,
     propose_requirements,
-    shown_entries,
     with_own_categories,
-    without_entries,
 )
 from agent_resolver.schema import IndexEntry, Server, parse_agent_file
 
@@ -94,37 +89,3 @@ def test_a_line_break_in_a_name_adds_no_line_to_the_agent_file() -> None:
 
     assert len(agent.requires.mcp) == 1
     assert agent.requires.mcp[0].category.startswith('x"')
-
-
-def test_entries_are_taken_out_and_the_rest_of_the_text_stays() -> None:
-    text = '{\n  // Mine.\n  "other": 1,\n  "mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}\n}\n'
-    toml = '# Mine.\n[mcp_servers.a]\ncommand = "x"\n\n[mcp_servers.b]\ncommand = "y"\n\n[other]\nkey = 1 # Stays.\n'
-
-    found = without_entries(CLIENTS["claude-code"], text, ["a"], "f")
-    table = without_entries(CLIENTS["codex"], toml, ["a"], "f")
-    empty = without_entries(CLIENTS["codex"], toml, ["a", "b"], "f")
-
-    assert found.startswith('{\n  // Mine.\n  "other": 1,\n')
-    assert '"a"' not in found
-    assert '"b"' in found
-    assert "mcp_servers.a" not in table
-    assert table.endswith('[mcp_servers.b]\ncommand = "y"\n\n[other]\nkey = 1 # Stays.\n')
-    assert "mcp_servers" not in empty
-    assert "key = 1 # Stays." in empty
-
-
-def test_shown_entries_hold_no_value_of_a_variable_header_or_unknown_key() -> None:
-    entry_values = {
-        "command": "x",
-        "args": ["--token", "canary"],
-        "env": {"NAME": "canary"},
-        "headers": {"Authorization": "canary"},
-        "oauth": {"clientSecret": "canary"},
-        "note": "canary",
-    }
-    text = json.dumps({"mcpServers": {"a": entry_values, "b": "canary", "c": {"url": "https://u:canary@x.example"}}})
-
-    shown = shown_entries(CLIENTS["claude-code"], text, "f")
-
-    assert "canary" not in json.dumps(shown)
-    assert shown["a"]["env"] == {"NAME": "…"}

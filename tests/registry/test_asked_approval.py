@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from agent_resolver.registry import CallContext, ToolRegistry
-from agent_resolver.schema import Caller, Done, Pending, Rules, local_caller
-from tests.registry.sample import MemoryTool
+from agent_resolver.registry import CallContext, ToolFailure, ToolRegistry
+from agent_resolver.schema import Caller, Done, FailureCode, Pending, Rules, local_caller
+from tests.registry.sample import MemoryTool, raising
 from tests.registry.stage import Stage, code_of, in_memory, in_state_file, run
 
 BASH = "bash"
@@ -167,3 +167,17 @@ def test_a_question_of_an_asked_call_is_answered_by_those_who_may_approve_it(sta
     assert question.type == "CLARIFICATION"
     assert stage.answer(question.id, "mine", ADA) == "OWN_CALL"
     assert stage.answer(question.id, "this", GRACE) == "answered"
+
+
+def test_an_interrupted_call_that_was_asked_for_is_not_for_its_caller_to_repeat(stage: Stage) -> None:
+    """Nobody knows whether it was done; `retry` would make it a second time under the same approval."""
+    stage.add(tool := MemoryTool(BASH, raising(ToolFailure(FailureCode.TIMEOUT, "No answer"))))
+    stage.decide(asked(stage, key="k").id, "approved", GRACE)
+
+    assert code_of(stage.call(BASH, ADA, key="k", approval_reason=RULE)) == "TIMEOUT"
+    assert code_of(stage.call(BASH, ADA, key="k", approval_reason=RULE)) == "OUTCOME_UNKNOWN"
+    question = next(action for action in stage.actions() if action.type == "CLARIFICATION")
+    assert stage.answer(question.id, "retry", ADA) == "OWN_CALL"
+    assert stage.answer(question.id, "retry", GRACE) == "answered"
+    assert code_of(stage.call(BASH, ADA, key="k", approval_reason=RULE)) == "TIMEOUT"
+    assert tool.calls == 2

@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncGenerator, Coroutine
 from typing import Any, TypeVar
 
 import pytest
 
+from agent_resolver import MissingExtra
 from agent_resolver.registry import CallContext, FixedClock, Inbox, MemorySecrets, Ports
 from agent_resolver.runtime import (
     AgentRuntime,
@@ -17,7 +19,9 @@ from agent_resolver.runtime import (
     ChatRequest,
     Command,
     ModelSpec,
+    PermissionConfig,
     PermissionGate,
+    PermissionRule,
     PhaseContext,
     Piece,
     PlannedCall,
@@ -28,6 +32,7 @@ from agent_resolver.runtime import (
     Suspend,
     ToolCall,
     ValidationFailed,
+    parse_permissions,
     resolve_local,
     user_message,
 )
@@ -239,6 +244,19 @@ def test_a_text_cannot_make_an_expression_slow() -> None:
 def test_a_bad_expression_is_a_fault_of_the_plan() -> None:
     with pytest.raises(ValidationFailed, match=r"rules\.0\.tool: `\(a\)\\1`: no regular expression"):
         Stage(Obeying(), rules(r"deny /(a)\1/"))
+
+
+def test_without_the_engine_for_expressions_the_extra_is_named_and_patterns_still_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
+    monkeypatch.delitem(sys.modules, "agent_resolver.registry.linear_regex", raising=False)
+    patterns = PermissionConfig(rules=(PermissionRule(tool="without-*", behavior="deny"),))
+    expression = PermissionConfig(rules=(PermissionRule(tool="/without/", behavior="deny"),))
+
+    assert parse_permissions(patterns).rules[0].text == "without-*"
+    with pytest.raises(MissingExtra, match="jsonschema_rs"):
+        parse_permissions(expression)
 
 
 def test_equal_sections_are_compiled_once() -> None:

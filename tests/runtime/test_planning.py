@@ -224,7 +224,7 @@ def test_an_empty_snapshot_has_no_agents() -> None:
 
 
 def test_a_bad_pattern_is_refused_though_nobody_checked_the_spec() -> None:
-    with pytest.raises(InvalidSpec, match="`` is no pattern: empty pattern"):
+    with pytest.raises(InvalidSpec, match="`` is not a pattern: empty pattern"):
         resolve(snapshot_of(structs.replace(AGENT, excluded_tool_patterns=("",))), "agent")
 
 

@@ -28,11 +28,18 @@ def eager_folders(root: str) -> Iterator[tuple[str, str]]:
             yield inner, client
 
 
-def client_folders(project: str) -> list[tuple[str, str]]:
-    """Each folder of a project that a client loads whole by itself, with the client; symbolic links are left alone."""
+def client_folders(project: str, *, follows_links: bool = False) -> list[tuple[str, str]]:
+    """Each folder of a project that a client loads whole by itself, with the client.
+
+    Args:
+        project: The folder of the project.
+        follows_links: True to have folders behind symbolic links too, which clients follow. They are not the project's
+            to change.
+    """
     top = os.path.realpath(project)
     found = ((os.path.normpath(os.path.join(project, folder)), client) for folder, client in _EAGER.items())
-    return [(path, client) for path, client in found if os.path.isdir(path) and _is_itself(path, project, top)]
+    folders = [(path, client) for path, client in found if os.path.isdir(path)]
+    return folders if follows_links else [each for each in folders if _is_itself(each[0], project, top)]
 
 
 def _is_itself(path: str, project: str, top: str) -> bool:

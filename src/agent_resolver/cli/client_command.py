@@ -50,10 +50,11 @@ class ServeCommand(Struct, frozen=True, kw_only=True):
 def own_command() -> tuple[str, ...]:
     """The command line of this very program: clients may have another `PATH`."""
     script = os.path.join(os.path.dirname(sys.executable), "agent")
-    return (script,) if os.path.isfile(script) else (sys.executable, "-m", "agent_resolver")
+    # With `-P` Python does not look for the module in the folder of the project, which may have one of the same name.
+    return (script,) if os.path.isfile(script) else (sys.executable, "-P", "-m", "agent_resolver")
 
 
-def project_folder() -> str:
-    """The folder that clients open: that of the nearest `agent.toml`, else the current one."""
-    settings = find_config(".")
-    return os.path.dirname(settings) if settings else os.getcwd()
+def project_folder(start: str = ".") -> str:
+    """The folder of the project that a folder is in: that of the nearest `agent.toml`, else the folder itself."""
+    settings = find_config(start)
+    return os.path.dirname(settings) if settings else os.path.abspath(start)

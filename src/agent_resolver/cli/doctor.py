@@ -105,7 +105,7 @@ def _check_clients(session: "Session") -> Iterator[Check]:
     except ResolverError:  # It has a line of its own; nothing is covered by it.
         locks, access = [], Access()
     files = (session.agent_path, session.lock_path, session.index_path)
-    findings, problems = check_project_clients(project_folder(), locks, access, files)
+    findings, problems = check_project_clients({project_folder(), os.getcwd()}, locks, access, files)
     for finding in findings:
         outside = f"starts `{finding.name}` outside of the lock ({finding.starts}): {finding.why}"
         is_covered = finding.kind != "outside"

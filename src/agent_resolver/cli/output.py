@@ -60,7 +60,7 @@ def _take_stdout(stdout: TextIO) -> TextIO | None:
 
 def _give_back_stdout(stdout: TextIO, kept: TextIO) -> None:
     with suppress(ValueError):  # Code of the project has closed it.
-        stdout.flush()  # What was printed and not yet written is no result either.
+        stdout.flush()  # What was printed and not yet written is not a result either.
     os.dup2(kept.fileno(), 1)
     # The reader may have gone, and a full disk was reported already.
     with suppress(OSError):

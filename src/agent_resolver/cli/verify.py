@@ -34,7 +34,8 @@ from agent_resolver.storage.errors import FileError, UnreadableFile
 from agent_resolver.storage.file import read_bounded
 
 if TYPE_CHECKING:
-    from agent_resolver.exchange.client.check import ClientFinding, ClientProblem
+    from agent_resolver.exchange.client.check import ClientFinding
+    from agent_resolver.exchange.client.project_settings import ClientProblem
 
 _EXAMPLES = """\
   agent verify                       is ./agents.lock what ./agents.md and ./mcp.index.json say?
@@ -103,12 +104,14 @@ def _check_clients(
     """The servers of clients, held against the locks that hold."""
     from agent_resolver.project.session import Session
 
-    folder = project_folder() if options.workspace is None else os.path.abspath(options.workspace)
+    folders = {project_folder(), os.getcwd()}
+    if options.workspace is not None:
+        folders = {options.workspace, *(os.path.dirname(lock.agent_path) for lock in verified)}
     locks = [(lock.lockfile, limits_of(lock.agent)) for lock in verified if lock.holds and lock.lockfile and lock.agent]
     with Session(verified[0].agent_path, options.index or INDEX, environment=os.environ) as session:
         access = access_of(session)
     files = {path for lock in verified for path in (lock.path, lock.agent_path)}
-    return check_project_clients(folder, locks, access, {*files, _index_of(options)})
+    return check_project_clients(folders, locks, access, {*files, _index_of(options)})
 
 
 def _index_of(options: argparse.Namespace) -> str:

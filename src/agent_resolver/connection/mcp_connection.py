@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Self
+from unicodedata import normalize
 
 import anyio
 import mcp_types
@@ -42,7 +43,7 @@ OpenTransport = Callable[[], AbstractAsyncContextManager[Any]]
 
 
 class _Unanswered(ToolFailure):
-    """A call got no answer, so that nobody knows whether the server did what it was asked."""
+    """A call got no answer, so that it is unknown whether the server did what it was asked."""
 
     def __init__(self, code: FailureCode, message: str) -> None:
         super().__init__(code, message, _LOOK_FIRST)
@@ -103,7 +104,7 @@ class McpConnection:
 
     async def lost(self) -> None:
         """Wait until the connection has ended, however it does."""
-        # Whoever stops waiting must not stop the owner: it is ending a process.
+        # A caller that stops waiting must not stop the owner: it is ending a process.
         if self._owner is not None:
             await asyncio.wait([self._owner])
 
@@ -247,15 +248,17 @@ class McpConnection:
                 raise self._too_long_list(f"{MAX_ANSWER_BYTES:,} bytes")
             cursor = page.next_cursor
             if cursor is None:
-                names = Counter(tool.name for tool in listed)
-                self.repeated = frozenset(name for name, count in names.items() if count > 1)
+                # Names that only Unicode tells apart look the same to the person who reviews them.
+                spellings = Counter(normalize("NFKC", tool.name) for tool in listed)
+                names = (tool.name for tool in listed)
+                self.repeated = frozenset(name for name in names if spellings[normalize("NFKC", name)] > 1)
                 self.tools = {tool.name: tool for tool in listed if tool.name not in self.repeated}
                 return
         raise self._too_long_list(f"{_MAX_PAGES:,} pages")
 
     def _too_long_list(self, limit: str) -> ToolFailure:
         message = f"{self.name} lists too much: more than {limit}"
-        return ToolFailure(FailureCode.PROTOCOL_ERROR, message, "tell whoever runs the server")
+        return ToolFailure(FailureCode.PROTOCOL_ERROR, message, "tell the operator of the server")
 
     async def _follow(self, client: Client) -> None:
         """List the tools again when they changed; if that fails, the next call tries again, and says why."""

@@ -9,9 +9,7 @@ from agent_resolver.exchange.bill import Bill as Bill, BillServer as BillServer,
 from agent_resolver.exchange.category import categories_of as categories_of, category_aliases as category_aliases
 from agent_resolver.exchange.client.check import (
     ClientFinding as ClientFinding,
-    ClientProblem as ClientProblem,
     Governing as Governing,
-    check_clients as check_clients,
     judge_entry as judge_entry,
 )
 from agent_resolver.exchange.client.direct import (
@@ -24,15 +22,17 @@ from agent_resolver.exchange.client.direct import (
 )
 from agent_resolver.exchange.client.entry import Client as Client, ClientEntry as ClientEntry
 from agent_resolver.exchange.client.known import CLIENTS as CLIENTS
-from agent_resolver.exchange.client.removal import (
-    shown_entries as shown_entries,
-    without_entries as without_entries,
+from agent_resolver.exchange.client.project_settings import (
+    ClientProblem as ClientProblem,
+    check_clients as check_clients,
 )
+from agent_resolver.exchange.client.removal import without_entries as without_entries
 from agent_resolver.exchange.client.settings import (
     UnusableSettings as UnusableSettings,
     read_entries as read_entries,
     write_entries as write_entries,
 )
+from agent_resolver.exchange.client.shown import shown_settings as shown_settings, words_in as words_in
 from agent_resolver.exchange.cyclonedx_bill import cyclonedx_text as cyclonedx_text
 from agent_resolver.exchange.fetch import (
     Fetched as Fetched,
@@ -56,6 +56,7 @@ from agent_resolver.exchange.jsonc_edit import (
     NotJsonc as NotJsonc,
     scan_jsonc as scan_jsonc,
     with_json_value as with_json_value,
+    without_json_members as without_json_members,
 )
 from agent_resolver.exchange.launch_record import command_version as command_version, image_version as image_version
 from agent_resolver.exchange.merge import (
@@ -111,4 +112,5 @@ from agent_resolver.exchange.toml_edit import (
     NotToml as NotToml,
     with_toml_item as with_toml_item,
     with_toml_table as with_toml_table,
+    without_toml_tables as without_toml_tables,
 )

@@ -1,4 +1,4 @@
-"""Edits one value of a JSON file that may have comments and trailing commas, and keeps every other byte.
+"""Edits values of a JSON file that may have comments and trailing commas, and keeps every other byte.
 
 A text is scanned into nodes that know their range. An edit replaces the range of a value, or inserts a member at the
 end of an object. Positions count characters of the decoded text, so a byte order mark is one of them.
@@ -6,18 +6,23 @@ end of an object. Positions count characters of the decoded text, so a byte orde
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
 
 from agent_resolver.schema.limit import MAX_DEPTH
 
-_BLANK: Final = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
+# A comment ends with its line. Some readers end a line at a lone carriage return or at a separator of Unicode, and
+# others do not: a comment with one of these could hide a server from us that a client starts, so it is refused.
+_BLANK: Final = re.compile(r"(?:[ \t\r\n]+|//[^\r\n\u2028\u2029]*(?=\r?\n|\Z)|/\*.*?\*/)*", re.DOTALL)
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 _SCALAR: Final = re.compile(r"true\b|false\b|null\b|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])", re.ASCII)
 _MARK: Final = "\ufeff"
+_PROTOTYPE: Final = "__proto__"
+"""A key whose members some readers written in JavaScript take for members of the object around it."""
 _NEWLINE: Final = "\n"
+_LINE_BLANKS: Final = re.compile(r"[ \t]*")
 _UNPRINTED: Final = re.compile(r"[^\t\n -~]")
 
 
@@ -104,13 +109,65 @@ def with_json_value(text: str, path: Sequence[str], value: object) -> str:
         return f"{mark}{_render(_nested(path, value), '', '  ', _NEWLINE)}{_NEWLINE}"
     node = scan_jsonc(text)
     for depth, key in enumerate(path):
-        found = _members_of(node, path[:depth]).named(key)
-        if len(found) > 1:
-            raise CannotEdit(f"`{key}` is there {len(found)} times")
-        if not found:
+        found = _only_named(_members_of(node, path[:depth]), key)
+        if found is None:
             return _insert(text, node, (key, _nested(path[depth + 1 :], value)))
-        node = found[0]
+        node = found
     return text if node.plain() == value else _replace(text, node, value)
+
+
+def without_json_members(text: str, key: str, names: Collection[str]) -> str:
+    """The text without the members of these names in the object at `key`; comments and all other members stay.
+
+    Raises:
+        NotJsonc: The text is not JSON with comments.
+        CannotEdit: The key is repeated, or its value is not an object.
+    """
+    whole = scan_jsonc(text)
+    node = _only_named(_members_of(whole, ()), key)
+    if node is None:
+        return text
+    members = _members_of(node, (key,))
+    edited = text
+    for start, end in reversed(_cuts(text, members, names)):
+        edited = edited[:start] + edited[end:]
+    return edited
+
+
+def _cuts(text: str, members: Members, names: Collection[str]) -> list[tuple[int, int]]:
+    """The ranges to remove, in order: each member with the comma behind it.
+
+    If the last member goes and has no comma, the comma before it goes too, behind the last member that stays.
+    """
+    scanner = _Scanner(text)
+    cuts: list[tuple[int, int]] = []
+    last_comma: int | None = None
+    for member in members.items:
+        comma = scanner.comma_after(member.node.end)
+        if member.key not in names:
+            last_comma = comma
+            continue
+        end = member.node.end if comma is None else comma + 1
+        cuts.append(_with_blanks(text, member.start, end))
+        if comma is None and last_comma is not None:
+            cuts.append((last_comma, last_comma + 1))
+    return sorted(cuts)
+
+
+def _with_blanks(text: str, start: int, end: int) -> tuple[int, int]:
+    """A range with the blanks around it: the whole of its lines if nothing else is on them, else those on one side."""
+    line_start = text.rfind(_NEWLINE, 0, start) + 1
+    after = _LINE_BLANKS.match(text, end)
+    line_end = after.end() if after else end
+    if text[line_start:start].strip(" \t"):
+        # Something is before it on the line: the blanks behind it stay between its neighbours, unless it was the last.
+        return (start, line_end) if text[end - 1] == "," else (start - _count_blanks(text[:start]), end)
+    ends_line = re.compile(r"\r?\n").match(text, line_end)
+    return (line_start, ends_line.end()) if ends_line else (start, line_end)
+
+
+def _count_blanks(text: str) -> int:
+    return len(text) - len(text.rstrip(" \t"))
 
 
 def json_text(value: object, indent: str | None = None) -> str:
@@ -131,6 +188,11 @@ class _Scanner:
         """The position after blanks and comments."""
         found = _BLANK.match(self._text, at)
         return found.end() if found else at
+
+    def comma_after(self, at: int) -> int | None:
+        """The position of the comma that follows a value."""
+        found = self.skip(at)
+        return found if self._text[found : found + 1] == "," else None
 
     def value(self, at: int, depth: int) -> JsonNode:
         if depth > MAX_DEPTH:
@@ -167,10 +229,13 @@ class _Scanner:
         key = _STRING.match(self._text, at)
         if key is None:
             raise NotJsonc("a key in double quotes expected", self._text, at)
+        name = self._decode(key[0], at)
+        if name == _PROTOTYPE:
+            raise NotJsonc(f"`{_PROTOTYPE}` hides the keys below it from some readers", self._text, at)
         colon = self.skip(key.end())
         if self._text[colon : colon + 1] != ":":
             raise NotJsonc("`:` expected", self._text, colon)
-        return Member(self._decode(key[0], at), at, self.value(self.skip(colon + 1), depth + 1))
+        return Member(name, at, self.value(self.skip(colon + 1), depth + 1))
 
     def _array(self, start: int, depth: int) -> JsonNode:
         items: list[JsonNode] = []
@@ -195,6 +260,13 @@ def _members_of(node: JsonNode, path: Sequence[str]) -> Members:
     if not isinstance(node.value, Members):
         raise CannotEdit(f"`{'.'.join(path)}` is not an object" if path else "it is not an object")
     return node.value
+
+
+def _only_named(members: Members, key: str) -> JsonNode | None:
+    found = members.named(key)
+    if len(found) > 1:
+        raise CannotEdit(f"`{key}` is there {len(found)} times")
+    return found[0] if found else None
 
 
 def _replace(text: str, node: JsonNode, value: object) -> str:
@@ -254,7 +326,7 @@ def _indent_of_members(text: str, members: Members) -> str:
 def _indent_at(text: str, position: int) -> str:
     """The blanks that the line of a position begins with."""
     line_start = text.rfind(_NEWLINE, 0, position) + 1
-    found = re.compile(r"[ \t]*").match(text, line_start)
+    found = _LINE_BLANKS.match(text, line_start)
     return found[0] if found else ""
 
 

@@ -40,6 +40,7 @@ from agent_resolver.project.errors import (
     UnusableState as UnusableState,
     UnusableWorkspace as UnusableWorkspace,
 )
+from agent_resolver.project.file_change import FileChange as FileChange, write_changes as write_changes
 from agent_resolver.project.identity import (
     caller_of as caller_of,
     caller_or_anonymous as caller_or_anonymous,

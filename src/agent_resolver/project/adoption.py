@@ -4,8 +4,7 @@ Everything is planned first. What is missing stops the plan, and then no file ch
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import UNSET, Struct
 
@@ -13,45 +12,37 @@ from agent_resolver.core.resolution import Resolution, resolve
 from agent_resolver.core.rule import judge
 from agent_resolver.exchange.client.check import command_of, served_agent
 from agent_resolver.exchange.client.entry import NAME, ClientEntry, filled_in
-from agent_resolver.exchange.client.removal import shown_entries, without_entries
-from agent_resolver.exchange.client.settings import read_entries, write_entries
+from agent_resolver.exchange.client.settings import read_entries
 from agent_resolver.exchange.imported import NoteKind
-from agent_resolver.exchange.jsonc_edit import json_text
 from agent_resolver.exchange.merge import Batch, Merged, merge_entries
 from agent_resolver.exchange.proposed_requirement import (
     ProposedRequirement,
     Wish,
-    agent_file_text,
     missing_lines,
     propose_requirements,
     with_own_categories,
 )
 from agent_resolver.project.adopted_config import ConfigFile, Missing
+from agent_resolver.project.adoption_change import (
+    agent_change,
+    change_of,
+    config_changes,
+    index_changes,
+    read_or_none,
+)
 from agent_resolver.project.config import variables_of
-from agent_resolver.project.definition import pinned_files
+from agent_resolver.project.definition import definitions_path
 from agent_resolver.project.file_change import FileChange
-from agent_resolver.project.index import overlaid_servers
+from agent_resolver.project.index import overlaid_servers, overlay_vouching
 from agent_resolver.project.probe import Pinned, Probed, pin_tools
 from agent_resolver.project.session import Session
 from agent_resolver.schema.agent_file import read_agent_file
 from agent_resolver.schema.index import UNVERSIONED, Index, IndexEntry, Server
 from agent_resolver.schema.index_reader import is_object, parse_index, read_index
-from agent_resolver.schema.issue import IssueCode
-from agent_resolver.schema.limit import (
-    MAX_AGENT_FILE_BYTES,
-    MAX_CLIENT_SETTINGS_BYTES,
-    MAX_INDEX_BYTES,
-    MAX_LOCKFILE_BYTES,
-)
+from agent_resolver.schema.issue import Issue, IssueCode, only_errors
+from agent_resolver.schema.limit import MAX_INDEX_BYTES
 from agent_resolver.schema.lockfile import Lockfile, to_json
-from agent_resolver.storage.errors import UnreadableFile
-from agent_resolver.storage.file import read_bounded
-from agent_resolver.storage.ownership import require_own
-
-BACKUP_SUFFIX: Final = ".before-agent-resolver"
-_MADE_BY: Final = "agent adopt"
-_OWNER_ONLY: Final = 0o600
-_MOST_BACKUPS: Final = 100
+from agent_resolver.storage.ownership import require_own, require_safe_target
 
 
 class Merging(Struct, frozen=True, kw_only=True):
@@ -90,25 +81,17 @@ class Adoption(Struct, frozen=True, kw_only=True):
     resolution: Resolution | None = None
 
 
-def read_or_none(path: str, limit: int) -> bytes | None:
-    """The bytes of a file; None if there is none."""
-    try:
-        return read_bounded(path, limit)
-    except UnreadableFile as error:
-        if error.missing:
-            return None
-        raise
-
-
 def merge_configs(configs: Sequence[ConfigFile], index_path: str) -> Merging:
     """The index with the servers of the configurations.
 
     Raises:
         InvalidIndex: With every error in the index that is there.
+        InvalidOverlay: With every error in the overlay beside it.
     """
     raw = read_or_none(index_path, MAX_INDEX_BYTES)
     existing = parse_index(raw) if raw else ()
-    merged = merge_entries(existing, [Batch(config.path, config.entries) for config in configs])
+    batches = [Batch(config.path, config.entries) for config in configs]
+    merged = merge_entries(existing, batches, overlay_vouching(index_path))
     wishes = [Wish(merged.ids[name], config.path) for config in configs for name in config.names]
     entries = with_own_categories(merged.entries, [wish.server_id for wish in wishes])
     return Merging(
@@ -172,6 +155,18 @@ def require_adopting(session: Session, configs: Sequence[ConfigFile]) -> None:
     session.require_trust("its client configuration starts commands and names addresses", files=[*outside, *known])
 
 
+def require_targets(session: Session, folder: str) -> None:
+    """Stop before anything is started if a file that is written leads elsewhere, or belongs to another user.
+
+    Raises:
+        ForeignFile: A file or folder belongs to another user.
+        LinkedAway: A link leads out of the folder.
+    """
+    index = session.index_path
+    for path in (index, definitions_path(index), session.agent_path, session.lock_path):
+        require_safe_target(path, folder, session.users, is_named=True)
+
+
 def _is_below(path: str, folder: str) -> bool:
     real = os.path.realpath(path)
     return os.path.commonpath([real, folder]) == folder
@@ -202,32 +197,30 @@ def plan_adoption(
     pinned = Pinned(session.index_content, {}, {}) if probed is None else pin_tools(session, probed, replaces=False)
     servers = overlaid_servers(parse_index(pinned.index), session.overlay_content, session.index_path)
     requirements = tuple(propose_requirements(servers, merging.wishes, order.allowed))
-    missing = list(_failed(probed or ())) or list(_without_permissions(requirements))
-    if missing:
-        return Adoption(missing=tuple(missing), requirements=requirements)
-    agent = _agent_change(session.agent_path, order.agent_name, requirements)
+    unknown = list(_failed(probed or ())) or list(_without_permissions(requirements))
+    if unknown:
+        return Adoption(missing=tuple(unknown), requirements=requirements)
+    agent = agent_change(session.agent_path, order.agent_name, requirements)
     reading = read_agent_file(agent.after or b"")
     if reading.agent is None:
-        return Adoption(
-            missing=tuple(_not_required(session.agent_path, requirements, frozenset())), requirements=requirements
-        )
+        faults = _faults_of(session.agent_path, only_errors(reading.issues), requirements)
+        return Adoption(missing=tuple(faults), requirements=requirements)
     resolution = resolve(reading.agent, servers, resolved_at=order.resolved_at)
-    locked = frozenset(choice.server.id for choice in resolution.choices if choice.server)
-    missing = list(_unresolved(resolution, servers)) or list(_not_required(session.agent_path, requirements, locked))
-    lockfile = resolution.lockfile
-    if missing or lockfile is None:
-        return Adoption(missing=tuple(missing), requirements=requirements, resolution=resolution)
-    variables = _variables(session, lockfile)
-    entry = ClientEntry(name=NAME, command=order.command, variables=variables)
-    missing = [found for config in configs for found in _not_exported(config, entry)]
-    changes = [*_index_changes(session, pinned), agent, _change_of(session.lock_path, to_json(lockfile))]
-    for config in configs:
-        changes += _config_changes(config, entry)
+    locked = {choice.server.id for choice in resolution.choices if choice.server}
+    lacking = [requirement for requirement in requirements if requirement.server not in locked]
+    unlocked = list(_unresolved(resolution, servers)) or list(_not_required(session.agent_path, lacking))
+    if unlocked or resolution.lockfile is None:
+        return Adoption(missing=tuple(unlocked), requirements=requirements, resolution=resolution)
+    entry = _governed_entry(session, resolution.lockfile, order)
+    refused = [missing for config in configs for missing in _not_exported(config, entry)]
+    lock = change_of(session.lock_path, to_json(resolution.lockfile))
+    changes = [*index_changes(session.index_path, pinned), agent, lock]
+    changes += [change for config in configs for change in config_changes(config, entry)]
     return Adoption(
-        missing=tuple(missing),
+        missing=tuple(refused),
         requirements=requirements,
-        changes=() if missing else tuple(changes),
-        variables=variables,
+        changes=() if refused else tuple(changes),
+        variables=entry.variables,
         resolution=resolution,
     )
 
@@ -249,13 +242,6 @@ def _without_permissions(requirements: Sequence[ProposedRequirement]) -> Iterato
             yield Missing(requirement.server, requirement.why, hint)
 
 
-def _agent_change(path: str, name: str, requirements: Sequence[ProposedRequirement]) -> FileChange:
-    """The agent file: what is there stays as it is."""
-    before = read_or_none(path, MAX_AGENT_FILE_BYTES)
-    after = before if before is not None else agent_file_text(name, _MADE_BY, requirements).encode()
-    return FileChange(path=path, before=before, after=after)
-
-
 def _unresolved(resolution: Resolution, servers: Sequence[Server]) -> Iterator[Missing]:
     """What keeps the servers of each category from being chosen."""
     for requirement in resolution.failed:
@@ -269,17 +255,28 @@ def _unresolved(resolution: Resolution, servers: Sequence[Server]) -> Iterator[M
                 yield Missing(server.id, reason.message)
 
 
-def _not_required(path: str, requirements: Sequence[ProposedRequirement], locked: frozenset[str]) -> Iterator[Missing]:
+def _faults_of(path: str, issues: Iterable[Issue], requirements: Sequence[ProposedRequirement]) -> Iterator[Missing]:
+    """What is wrong with an agent file that is there already; all that is proposed if it only asks for nothing."""
+    others = [issue for issue in issues if issue.at[:1] != ("requires",)]
+    for issue in others:
+        yield Missing(path, f"{issue} ({path}:{issue.line}:{issue.column})", issue.hint)
+    if not others:
+        yield from _not_required(path, requirements)
+
+
+def _not_required(path: str, requirements: Sequence[ProposedRequirement]) -> Iterator[Missing]:
+    """The servers that an agent file, which is there already, does not ask for."""
     for requirement in requirements:
-        if requirement.server not in locked:
-            hint = f"add below `requires: mcp:`  {missing_lines(requirement)}"
-            yield Missing(requirement.server, f"`{path}` does not require it", hint)
+        hint = f"add below `requires: mcp:`  {missing_lines(requirement)}"
+        yield Missing(requirement.server, f"`{path}` does not require it", hint)
 
 
-def _variables(session: Session, lockfile: Lockfile) -> tuple[str, ...]:
+def _governed_entry(session: Session, lockfile: Lockfile, order: AdoptionOrder) -> ClientEntry:
+    """The one entry that takes the place of the adopted ones."""
     launched = {name for server in lockfile.servers if server.launch is not UNSET for name in server.launch.env}
     token = {"AGENT_TOKEN"} if session.has_issuer else set()
-    return tuple(sorted({*variables_of(session.config, session.environment), *launched, *token}))
+    variables = {*variables_of(session.config, session.environment), *launched, *token}
+    return ClientEntry(name=NAME, command=order.command, variables=tuple(sorted(variables)))
 
 
 def _not_exported(config: ConfigFile, entry: ClientEntry) -> Iterator[Missing]:
@@ -291,42 +288,3 @@ def _not_exported(config: ConfigFile, entry: ClientEntry) -> Iterator[Missing]:
         if name == NAME and name not in config.names and is_other:
             message = f"`{config.path}` has an entry of this name that serves something else"
             yield Missing(NAME, message, "give that entry another name, or remove it")
-
-
-def _index_changes(session: Session, pinned: Pinned) -> list[FileChange]:
-    contents = pinned_files(session.index_path, pinned.index, pinned.definitions)
-    return [_change_of(path, content) for path, content in contents.items()]
-
-
-def _change_of(path: str, content: bytes) -> FileChange:
-    before = read_or_none(path, max(MAX_INDEX_BYTES, MAX_LOCKFILE_BYTES))
-    return FileChange(path=path, before=before, after=content)
-
-
-def _config_changes(config: ConfigFile, entry: ClientEntry) -> list[FileChange]:
-    """The configuration with the governed entry in place of the adopted ones, and a copy of what it was."""
-    text = without_entries(config.client, config.text, config.names, config.path)
-    text = write_entries(config.client, text, [entry], config.path)
-    shown = [
-        json_text({config.client.root: shown_entries(config.client, each, config.path)}, "  ") + "\n"
-        for each in (config.text, text)
-    ]
-    changed = FileChange(path=config.path, before=config.content, after=text.encode(), shown=(shown[0], shown[1]))
-    return [_backup(config), changed]
-
-
-def _backup(config: ConfigFile) -> FileChange:
-    """A copy that only its owner may read, and that replaces no other copy."""
-    mode = os.stat(config.path).st_mode & _OWNER_ONLY
-    for number in range(1, _MOST_BACKUPS):
-        path = f"{config.path}{BACKUP_SUFFIX}" + (f"-{number}" if number > 1 else "")
-        if os.path.islink(path):
-            continue  # It leads to wherever its author likes.
-        before = read_or_none(path, MAX_CLIENT_SETTINGS_BYTES)
-        if before in {None, config.content}:
-            shown = f"(a copy of {config.path})\n"
-            old = "" if before is None else shown
-            return FileChange(
-                path=path, before=before, after=config.content, shown=(old, shown), mode=mode, is_private=True
-            )
-    raise UnreadableFile(f"{config.path}{BACKUP_SUFFIX}", "is there too many times: move old copies away")

@@ -47,15 +47,20 @@ def folders_of_clients() -> list[str]:
     return [folder for folder, _client in client_folders(".")]
 
 
-def find_agents(folders: Iterable[str]) -> tuple[list[FoundAgent], list[SkippedFile]]:
+def find_agents(folders: Iterable[str], *, follows_links: bool = False) -> tuple[list[FoundAgent], list[SkippedFile]]:
     """The agent files below these folders, by path, and what else is there.
+
+    Args:
+        folders: Where to look.
+        follows_links: True to read files behind symbolic links too, as clients do.
 
     Raises:
         UnreadableFile: A folder cannot be read, or there are too many files.
     """
     agents: list[FoundAgent] = []
     skipped: list[SkippedFile] = []
-    for found in (_read_agent(folder, path) for folder in folders for path in _paths_below(folder)):
+    paths = ((folder, path) for folder in folders for path in _paths_below(folder, follows_links=follows_links))
+    for found in (_read_agent(folder, path) for folder, path in paths):
         if isinstance(found, FoundAgent):
             agents.append(found)
         else:
@@ -63,11 +68,14 @@ def find_agents(folders: Iterable[str]) -> tuple[list[FoundAgent], list[SkippedF
     return agents, skipped
 
 
-def _paths_below(folder: str) -> Iterator[str]:
+def _paths_below(folder: str, *, follows_links: bool) -> Iterator[str]:
+    others: list[str] = []
     try:
-        paths = sorted(files_below(folder, ".md"))
+        paths = sorted(files_below(folder, ".md", others=others))
     except OSError as error:
         raise UnreadableFile(folder, f"cannot be read: {error.strerror}") from error
+    if follows_links:
+        paths += sorted(path for path in others if path.endswith(".md"))
     if len(paths) > _MOST_FILES:
         raise UnreadableFile(folder, f"has more than {_MOST_FILES:,} files")
     yield from (os.path.join(folder, *path.split("/")) for path in paths)

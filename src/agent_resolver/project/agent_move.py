@@ -5,13 +5,13 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from agent_resolver.catalog.mention_rewrite import LeftMention, Moved, Rewriting, moved_agents, rewrite_mentions
 from agent_resolver.exchange.client.entry import NAME
 from agent_resolver.exchange.jsonc_edit import CannotEdit
 from agent_resolver.exchange.toml_edit import with_toml_item
-from agent_resolver.project.adoption import BACKUP_SUFFIX
+from agent_resolver.project.adoption_change import BACKUP_SUFFIX
 from agent_resolver.project.agent_files import CATALOG_FOLDER, FoundAgent, SkippedFile
 from agent_resolver.project.config_file import CONFIG_NAME, read_config
 from agent_resolver.project.file_change import FileChange
@@ -20,6 +20,7 @@ from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES
 from agent_resolver.storage.errors import FileError
 from agent_resolver.storage.file import read_bounded
 from agent_resolver.storage.ownership import is_below
+from agent_resolver.storage.walk import files_below
 
 _TEXTS: Final = ("CLAUDE.md", "AGENTS.md", os.path.join(".claude", "CLAUDE.md"), "GEMINI.md")
 """Texts that clients give to a model, and that may mention agents."""
@@ -60,31 +61,28 @@ def plan_move(session: Session, agents: Sequence[FoundAgent], skipped: Sequence[
     if taken or not moves:
         return MovePlan(moves=tuple(moves), taken=tuple(taken), skipped=tuple(skipped))
     moved = moved_agents(NAME, [move.name for move in moves], os.listdir("."))
-    changes: list[FileChange] = []
-    undo: list[str] = []
-    rewritings: list[Rewriting] = []
-    for agent, move in zip(agents, moves, strict=True):
-        rewriting = rewrite_mentions(agent.content.decode(), move.target, moved)
-        rewritings.append(rewriting)
-        changes += _moved_file(agent, move, rewriting)
-        undo += _undo_of(move, is_rewritten=rewriting.count > 0)
-    for path in _texts_here(moves):
-        found = _rewritten_text(path, moved)
-        if found is not None:
-            rewriting, content = found
-            rewritings.append(rewriting)
-            changes += _rewritten_file(path, content, rewriting.text.encode()) if rewriting.count else ()
-            undo += [_shell("mv", path + BACKUP_SUFFIX, path)] if rewriting.count else []
-    changes += _settings_change(session)
+    edits = [_moved_file(agent, move, moved) for agent, move in zip(agents, moves, strict=True)]
+    edits += _rewritten_texts(moves, moved)
+    edits += _changed_settings(session, _emptied_folders(agents))
+    changes = [change for edit in edits for change in edit.changes]
     return MovePlan(
         moves=tuple(moves),
         taken=tuple(change.path for change in changes if change.before is None and os.path.lexists(change.path)),
         changes=tuple(changes),
-        rewritten=sum(rewriting.count for rewriting in rewritings),
-        left=tuple(left for rewriting in rewritings for left in rewriting.left),
+        rewritten=sum(edit.rewritten for edit in edits),
+        left=tuple(left for edit in edits for left in edit.left),
         skipped=tuple(skipped),
-        undo=tuple(undo),
+        undo=tuple(command for edit in edits for command in edit.undo),
     )
+
+
+class _Edit(Struct, frozen=True, kw_only=True):
+    """What happens to one file, and the shell commands that undo it."""
+
+    changes: tuple[FileChange, ...] = ()
+    undo: tuple[str, ...] = ()
+    rewritten: int = 0
+    left: tuple[LeftMention, ...] = ()
 
 
 def _move_of(agent: FoundAgent) -> Move:
@@ -92,28 +90,51 @@ def _move_of(agent: FoundAgent) -> Move:
     return Move(agent.entry.name, agent.path, os.path.join(CATALOG_FOLDER, below))
 
 
-def _moved_file(agent: FoundAgent, move: Move, rewriting: Rewriting) -> Iterator[FileChange]:
+def _moved_file(agent: FoundAgent, move: Move, moved: Moved) -> _Edit:
+    """An agent file in its new place; a copy stays in the old one if mentions in it are rewritten."""
+    before = agent.content.decode()
+    rewriting = rewrite_mentions(before, move.target, moved)
     mode = os.stat(agent.path).st_mode & _PERMISSIONS
-    if rewriting.count:
-        yield _copy(agent.path, agent.content, mode)
-    yield FileChange(path=move.target, after=rewriting.text.encode(), mode=mode)
-    yield FileChange(path=agent.path, before=agent.content)
+    target = FileChange(
+        path=move.target,
+        after=rewriting.text.encode(),
+        shown=(before, rewriting.text),
+        moved_from=move.source,
+        mode=mode,
+    )
+    # The diff of the target shows the move.
+    source = FileChange(path=agent.path, before=agent.content, shown=("", ""), mode=mode)
+    if not rewriting.count:
+        return _Edit(changes=(target, source), undo=(_shell("mv", move.target, move.source),), left=rewriting.left)
+    copy = _copy(agent.path, agent.content, mode)
+    return _Edit(
+        changes=(copy, target, source),
+        undo=(_shell("mv", copy.path, move.source), _shell("rm", move.target)),
+        rewritten=rewriting.count,
+        left=rewriting.left,
+    )
 
 
-def _rewritten_file(path: str, before: bytes, after: bytes) -> Iterator[FileChange]:
-    yield _copy(path, before, os.stat(path).st_mode & _PERMISSIONS)
-    yield FileChange(path=path, before=before, after=after)
+def _rewritten_texts(moves: Sequence[Move], moved: Moved) -> Iterator[_Edit]:
+    """The texts here that mention one of the agents."""
+    for path in _texts_here(moves):
+        found = _rewritten_text(path, moved)
+        if found is None:
+            continue
+        rewriting, before = found
+        changed = _changed_file(path, before, rewriting.text.encode()) if rewriting.count else _Edit()
+        yield structs.replace(changed, rewritten=rewriting.count, left=rewriting.left)
+
+
+def _changed_file(path: str, before: bytes, after: bytes) -> _Edit:
+    copy = _copy(path, before, os.stat(path).st_mode & _PERMISSIONS)
+    change = FileChange(path=path, before=before, after=after)
+    return _Edit(changes=(copy, change), undo=(_shell("mv", copy.path, path),))
 
 
 def _copy(path: str, content: bytes, mode: int) -> FileChange:
     shown = ("", f"(a copy of {path})\n")
     return FileChange(path=f"{path}{BACKUP_SUFFIX}", after=content, shown=shown, mode=mode)
-
-
-def _undo_of(move: Move, *, is_rewritten: bool) -> list[str]:
-    if not is_rewritten:
-        return [_shell("mv", move.target, move.source)]
-    return [_shell("mv", move.source + BACKUP_SUFFIX, move.source), _shell("rm", move.target)]
 
 
 def _shell(*words: str) -> str:
@@ -139,18 +160,33 @@ def _rewritten_text(path: str, moved: Moved) -> tuple[Rewriting, bytes] | None:
         return None
 
 
-def _settings_change(session: Session) -> list[FileChange]:
-    """agent.toml with the folder among its roots, where it lists some and not this one."""
-    configured = session.config.catalog.roots
+def _emptied_folders(agents: Sequence[FoundAgent]) -> set[str]:
+    """The real paths of the folders that have no agent file any more: a root of the catalog must not be empty.
+
+    Git does not keep a folder without files, so the next clone of the project would not have it.
+    """
+    moved = {os.path.relpath(agent.path, agent.folder).replace(os.sep, "/") for agent in agents}
+    folders = {agent.folder for agent in agents}
+    return {os.path.realpath(folder) for folder in folders if not files_below(folder, ".md").keys() - moved}
+
+
+def _changed_settings(session: Session, emptied: set[str]) -> Iterator[_Edit]:
+    """agent.toml with the folder among its roots, and without those that are empty now, where it lists roots."""
+    configured = {root: os.path.realpath(os.path.join(session.root, root)) for root in session.config.catalog.roots}
+    useless = [root for root, real in configured.items() if real in emptied]
     wanted = os.path.realpath(CATALOG_FOLDER)
-    known = {os.path.realpath(os.path.join(session.root, root)) for root in configured}
     is_default = os.path.realpath(os.path.join(session.root, CATALOG_FOLDER)) == wanted
-    if wanted in known or (is_default and not configured):
-        return []
-    path = session.config_path or CONFIG_NAME
-    if not is_below(os.path.realpath(os.path.dirname(path)), os.path.realpath(".")):
-        raise CannotEdit(f"`{os.path.relpath(path)}` is not in this folder, and may be of other projects too")
-    before = read_config(path, session.users) if session.config_path else None
+    is_served = wanted in configured.values() or (is_default and not configured)
+    if is_served and not useless:
+        return
     root = os.path.relpath(wanted, session.root).replace(os.sep, "/")
-    text = with_toml_item((before or b"").decode(), "catalog", "roots", root)
-    return [FileChange(path=os.path.relpath(path), before=before, after=text.encode())]
+    if session.config_path is None:
+        content = with_toml_item("", "catalog", "roots", root).encode()
+        yield _Edit(changes=(FileChange(path=CONFIG_NAME, after=content),), undo=(_shell("rm", CONFIG_NAME),))
+        return
+    path = os.path.relpath(session.config_path)
+    if not is_below(os.path.realpath(os.path.dirname(path)), os.path.realpath(".")):
+        raise CannotEdit(f"`{path}` is not in this folder, and may be of other projects too")
+    before = read_config(path, session.users)
+    after = with_toml_item(before.decode(), "catalog", "roots", root, useless)
+    yield _changed_file(path, before, after.encode())

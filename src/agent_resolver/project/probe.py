@@ -107,7 +107,10 @@ async def _probe_server(session: Session, position: int, around: Surroundings) -
     try:
         listing = await list_tools(_reachable(server), credentials_of(access), around)
     except (ToolFailure, NeedsAction) as problem:
-        hint = (problem.hint or problem.remedy) if isinstance(problem, ToolFailure) else problem.hint
+        hint = problem.hint
+        if isinstance(problem, ToolFailure) and (server.launch or not hint):
+            # The commands that probe can show the log of a server that they start, which is the remedy.
+            hint = problem.remedy
         return Probed(server=server, position=position, problem=str(problem), hint=hint)
     return Probed(server=server, position=position, listing=listing)
 
@@ -118,7 +121,7 @@ def _reachable(server: Server) -> LockedServer:
         category="",
         server_id=server.id,
         version=server.version,
-        endpoint=server.endpoint,
+        endpoint=server.address,
         scopes=(),
         hash="",
         launch=server.launch or UNSET,

@@ -346,7 +346,7 @@ class Session:
 
     @property
     def has_issuer(self) -> bool:
-        """Whether somebody vouches for callers, so that nobody else may call."""
+        """True if an issuer vouches for callers, so that others may not call."""
         return bool(self.config.identity.issuer)
 
     @property

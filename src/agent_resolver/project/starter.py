@@ -9,6 +9,7 @@ from msgspec import Struct
 from agent_resolver.exchange.agent_use import KnownNames, ServerMention, inline_servers, server_mentions
 from agent_resolver.exchange.client_config import read as read_client_servers
 from agent_resolver.exchange.imported import Imported, NoteKind, Source
+from agent_resolver.exchange.jsonc_edit import json_text
 from agent_resolver.exchange.merge import Batch, merge_entries
 from agent_resolver.exchange.proposed_requirement import (
     Certainty,
@@ -44,7 +45,7 @@ constraints:
     forbid: ["delete:*"]
 ---
 
-# {name}
+# {title}
 
 Describe here what the agent is for, and how it works.
 """
@@ -127,7 +128,9 @@ def propose(found: Surroundings) -> Proposal:
 def _starter(found: Surroundings) -> Proposal:
     contents = {
         found.index_path: None if found.index is not None else to_json([_STARTER_SERVER]),
-        found.agent_path: None if found.has_agent else _STARTER_AGENT.format(name=found.agent_name).encode(),
+        found.agent_path: None
+        if found.has_agent
+        else _STARTER_AGENT.format(name=json_text(found.agent_name), title=found.agent_name).encode(),
     }
     # An agent file that is there asks for servers of its own, and an index that is there has other servers.
     has_either = bool(_used(found))

@@ -83,7 +83,6 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
     if has_lock:
         session.agent  # noqa: B018 - read for its errors
     telemetry = open_telemetry(session.environment, app_id=session.app_id)
-    store = session.store
     with _closing_telemetry(telemetry), log_of_servers(verbose=verbose) as errors:
         capabilities = await _vouched_for(session, context.run, has_lock=has_lock)
         if has_lock:
@@ -93,27 +92,38 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
         for capability in capabilities:
             _offer_capability(registry, capability, forbid)
         await registry.recover(context)
-        around = Surroundings(
-            folder=session.folder,
-            environment=session.environment,
-            errors=errors,
-            connect_seconds=min(seconds, _CONNECT_SECONDS),
-            call_seconds=seconds,
-        )
-        servers = LockedServers(_server_uses(session) if has_lock else (), registry, store, around)
+        uses = _server_uses(session) if has_lock else ()
+        servers = LockedServers(uses, registry, session.store, _surroundings(session, errors, seconds))
         inbox = inbox_of(session)
-        seconds_to_settle: float | None = None
-        try:
+        async with _closing_tools(servers, registry):
             if is_connected:
                 await servers.connect(context.run)
             described = tuple(capability.descriptor for capability in capabilities)
             yield OpenTools(registry, servers, inbox, described, context)
-        except asyncio.CancelledError:
-            seconds_to_settle = _CANCELLED_SECONDS
-            raise
-        finally:
-            await servers.close()
-            await registry.settle(seconds_to_settle)
+
+
+def _surroundings(session: Session, errors: TextIO, seconds: float) -> Surroundings:
+    return Surroundings(
+        folder=session.folder,
+        environment=session.environment,
+        errors=errors,
+        connect_seconds=min(seconds, _CONNECT_SECONDS),
+        call_seconds=seconds,
+    )
+
+
+@asynccontextmanager
+async def _closing_tools(servers: LockedServers, registry: ToolRegistry) -> AsyncIterator[None]:
+    """Close the servers, and wait until every call is recorded; only for seconds if a signal ends the command."""
+    seconds_to_settle: float | None = None
+    try:
+        yield
+    except asyncio.CancelledError:
+        seconds_to_settle = _CANCELLED_SECONDS
+        raise
+    finally:
+        await servers.close()
+        await registry.settle(seconds_to_settle)
 
 
 def inbox_of(session: Session) -> Inbox:

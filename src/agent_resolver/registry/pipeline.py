@@ -5,7 +5,6 @@ import secrets as randomness
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from copy import copy
 from math import ceil
 from typing import Final, Self, TypeVar
 
@@ -92,7 +91,8 @@ class Pipeline:
 
     def sharing(self, offer: Offer) -> Self:
         """A pipeline for other tools, with the same ports, ledger, rate limits and questions."""
-        shared = copy(self)
+        shared = object.__new__(type(self))
+        shared.__dict__.update(self.__dict__)
         shared.offer = offer
         return shared
 
@@ -139,6 +139,15 @@ class Pipeline:
             return answer if isinstance(answer, str) else await self.audit(call, answer)
         except (FileError, OSError) as error:
             return call.failed_like(_state_failure(error, "see `agent state info`, then ask again"))
+
+    async def deny(self, call: Call, reason: str) -> Failed:
+        """Record a call that is not made for a reason outside of the pipeline, such as a permission rule."""
+        denied = call.failed(FailureCode.FORBIDDEN_ACTION, reason, "`agent plan` shows the rules of the agent")
+        try:
+            await self.audit(call, denied)
+        except (FileError, OSError) as error:
+            return call.failed_like(_state_failure(error, "it was not made: see `agent state info`"))
+        return denied
 
     async def _answer_to(self, call: Call, question: str) -> str | Pending | Failed:
         # The arguments need not follow their schema, but a person is shown them.
@@ -516,7 +525,7 @@ class Pipeline:
 
 
 def _state_failure(error: FileError | OSError, remedy: str) -> ToolFailure:
-    """What a caller is told of a state that cannot be used; where it is kept is not for every caller to know."""
+    """What a caller learns of a state that cannot be used; where it is kept is not for every caller to know."""
     if isinstance(error, FileError):
         reason = error.problem.removeprefix(f"{UNUSABLE}: ")
     else:

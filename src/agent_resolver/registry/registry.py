@@ -238,8 +238,15 @@ class ToolRegistry:
             return await asyncio.wrap_future(elsewhere)
         return await self._pipeline.clarify(Call(tool_id, dict(arguments), context), question)
 
+    async def deny(self, tool_id: str, reason: str, context: CallContext) -> Failed:
+        """Record that a call is not made, and why: whoever runs an agent may deny more than its tools do."""
+        if (home := self._calls.other_home()) is not None:
+            elsewhere = asyncio.run_coroutine_threadsafe(self.deny(tool_id, reason, context), home)
+            return await asyncio.wrap_future(elsewhere)
+        return await self._pipeline.deny(Call(tool_id, {}, context), reason)
+
     async def settle(self, seconds: float | None = None) -> None:
-        """Wait until every call that was started is recorded, also those that nobody waits for any longer.
+        """Wait until every call that was started is recorded, also those whose callers have stopped waiting.
 
         Args:
             seconds: The longest time to wait. A call that has not ended then counts as interrupted.

@@ -22,6 +22,8 @@ from agent_resolver.runtime.default_plugin import (
     DEFAULT_PLUGINS as DEFAULT_PLUGINS,
     ContextTransformConfig as ContextTransformConfig,
     DefaultPlugin as DefaultPlugin,
+    PermissionConfig as PermissionConfig,
+    PermissionRule as PermissionRule,
     compaction as compaction,
     context_transform as context_transform,
     knowledge_cutoff as knowledge_cutoff,
@@ -76,6 +78,7 @@ from agent_resolver.runtime.executor import (
     FailureKind as FailureKind,
     InferenceFailure as InferenceFailure,
     LlmExecutor as LlmExecutor,
+    close_stream as close_stream,
 )
 from agent_resolver.runtime.file_spec import spec_of as spec_of
 from agent_resolver.runtime.hook import (

@@ -79,8 +79,8 @@ class AgentRuntimeBuilder:
         self._ports = Ports()
         self._run_tools: RunTools | None = None
         self._trail: RunTrail | None = None
-        self._breakers = Breakers()
         self._patience = Patience()
+        self._breakers = Breakers()
 
     def with_agent_spec(self, spec: AgentSpec) -> Self:
         """Add an agent."""

@@ -1,6 +1,6 @@
 """The port to models: who answers, and how an answer can fail to come."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncIterator
 from typing import Final, Literal, Protocol
 
 from agent_resolver.core.shorten import shorten
@@ -58,7 +58,7 @@ class LlmExecutor(Protocol):
         """
         ...
 
-    def stream(self, request: ChatRequest) -> AsyncGenerator[Piece]:
+    def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
         """The answer in pieces: deltas as they come, and at last the whole answer.
 
         Raises:
@@ -67,7 +67,7 @@ class LlmExecutor(Protocol):
         ...
 
 
-async def close_stream(pieces: AsyncGenerator[Piece]) -> None:
+async def close_stream(pieces: AsyncIterator[Piece]) -> None:
     """End a stream that is not read to its end, so that what it holds is free at once."""
     close = getattr(pieces, "aclose", None)
     if close is not None:

@@ -51,7 +51,7 @@ def resolve_local(registries: RegistrySet, agent_id: str, callers: RunLimits = _
     """An agent that runs here, under the limits of its callers.
 
     Raises:
-        RemoteAgentNotDirectlyRunnable: Somebody else runs it.
+        RemoteAgentNotDirectlyRunnable: Another system runs it.
         ResolveError: It has no plan.
     """
     spec = find_spec(registries, agent_id)

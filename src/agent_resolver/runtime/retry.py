@@ -1,7 +1,7 @@
 """An executor that tries again what may pass."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
@@ -46,7 +46,7 @@ class RetryingExecutor:
                 await self._wait_or_raise(attempt, failure)
         return await self.inner.complete(request)
 
-    async def stream(self, request: ChatRequest) -> AsyncGenerator[Piece]:
+    async def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
         """The pieces of the executor within.
 
         An attempt that fails before its first piece is tried again like a whole answer, without a word. One that
@@ -77,7 +77,7 @@ class RetryingExecutor:
     def _most(self) -> int:
         return self.config.max_retries
 
-    async def _read_pieces(self, request: ChatRequest) -> AsyncGenerator[Piece]:
+    async def _read_pieces(self, request: ChatRequest) -> AsyncIterator[Piece]:
         """The pieces of one attempt.
 
         Raises:
@@ -109,7 +109,7 @@ class RetryingExecutor:
         return max(delay, failure.retry_after_ms or 0)
 
 
-async def _next_piece(pieces: AsyncGenerator[Piece], seconds: float) -> Piece | None:
+async def _next_piece(pieces: AsyncIterator[Piece], seconds: float) -> Piece | None:
     patience = asyncio.timeout(seconds)
     try:
         async with patience:

@@ -1,6 +1,6 @@
 """A model that may answer, and what answers for it; of a pool, one seat for each member."""
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncIterator, Iterator
 
 from msgspec import Struct, structs
 
@@ -22,7 +22,7 @@ class Seat(Struct, frozen=True):
         answer = await self.executor.complete(self._addressed(request))
         return structs.replace(answer, model_id=self.model.id)
 
-    async def stream(self, request: ChatRequest) -> AsyncGenerator[Piece]:
+    async def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
         """The answer of this model in pieces."""
         pieces = self.executor.stream(self._addressed(request))
         try:
@@ -64,7 +64,7 @@ class PooledExecutor(Struct, frozen=True):
                 tried.add(seat, failure)
         raise tried.failure()
 
-    async def stream(self, request: ChatRequest) -> AsyncGenerator[Piece]:
+    async def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
         """The answer of the first member that gives a whole one, in pieces.
 
         Where a member breaks off after pieces of its answer were given, `Restarted` comes before those of the next.

@@ -107,6 +107,7 @@ class Server(Struct, frozen=True, gc=False):
     id: str
     version: str
     endpoint: str
+    """Empty for a server that is started: `address` has what a lock says in its place."""
     categories: tuple[str, ...]
     scopes: tuple[str, ...] | None
     residency: tuple[Residency, ...] | None = None
@@ -124,6 +125,11 @@ class Server(Struct, frozen=True, gc=False):
     drafted: tuple[str, ...] = ()
     """The tools whose scopes no person has confirmed."""
 
+    @property
+    def address(self) -> str:
+        """The endpoint, or what stands for it; worked out when it is asked for, since few servers are chosen."""
+        return self.endpoint or (self.launch.endpoint if self.launch else "")
+
     def __str__(self) -> str:
         return f"{self.id}@{self.version}"
 
@@ -132,24 +138,31 @@ def server_of(entry: IndexEntry) -> Server:
     """The server that an entry of an index file states."""
     data = entry.data or _NO_DATA
     trust = entry.trust or _NO_TRUST
-    limit = entry.policy.rate_limit_per_min if entry.policy else UNSET
+    # These values may be stated and empty, zero or false, which is not the same as not knowing.
+    scopes = _scopes_of_tools(entry) if entry.scopes is UNSET else entry.scopes
+    residency = None if data.residency is UNSET else data.residency
+    signed = None if trust.signed is UNSET else trust.signed
+    publisher = None if trust.publisher is UNSET else trust.publisher
+    stated_limit = entry.policy.rate_limit_per_min if entry.policy else UNSET
+    limit = None if stated_limit is UNSET else stated_limit
+    tools = None if entry.tools is UNSET else entry.tools
+    # By position, in the order of the fields: an index may have 100,000 entries, and keywords take longer.
     return Server(
         entry.id,
         entry.version or UNVERSIONED,
-        entry.endpoint or entry.launch.endpoint,  # type: ignore[union-attr]  # an entry has one of the two
+        entry.endpoint or "",
         entry.categories,
-        # An empty list says that there are none, which is not the same as not knowing.
-        _scopes_of_tools(entry) if entry.scopes is UNSET else entry.scopes,
-        None if data.residency is UNSET else data.residency,
+        scopes,
+        residency,
         data.max_sensitivity or None,
-        None if trust.signed is UNSET else trust.signed,
-        None if trust.publisher is UNSET else trust.publisher,
-        None if limit is UNSET else limit,
+        signed,
+        publisher,
+        limit,
         entry.launch or None,
         entry.tool_scopes or None,
         entry.transport or "streamable-http",
         entry.status or "active",
-        None if entry.tools is UNSET else entry.tools,
+        tools,
         entry.drafted or (),
     )
 

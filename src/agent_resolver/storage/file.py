@@ -296,7 +296,7 @@ def _is_left_behind(number_and_attempt: str) -> bool:
     except ProcessLookupError:
         return True
     except (OSError, OverflowError):
-        return False  # It is there, and somebody else's.
+        return False  # It is there, and belongs to another user.
     return False
 
 

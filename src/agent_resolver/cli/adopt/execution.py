@@ -26,9 +26,10 @@ from agent_resolver.project.adoption import (
     missing_tokens,
     plan_adoption,
     positions_to_probe,
-    read_or_none,
     require_adopting,
+    require_targets,
 )
+from agent_resolver.project.adoption_change import read_or_none
 from agent_resolver.project.file_change import write_changes
 from agent_resolver.project.probe import Probed, probe_servers
 from agent_resolver.project.session import Session
@@ -49,11 +50,13 @@ def run(options: argparse.Namespace) -> int:
         return 0
     merging = merge_configs(adopted, INDEX)
     with _session_for(options, merging) as session:
+        # What could not be written in the end must not start a server first.
+        require_targets(session, os.getcwd())
+        Artifact(session.lock_path, list, is_lock=True).refuse_foreign(allows_conflict=True)
         try:
             adoption = _plan(options, session, adopted, merging)
         except asyncio.CancelledError:
             return 128 + signal.SIGTERM
-        Artifact(session.lock_path, list, is_lock=True).refuse_foreign(allows_conflict=True)
         outside = stays_outside(session, configs, adoption)
     if not (options.dry_run or adoption.missing):
         _refuse_changed(adopted, merging)

@@ -1,5 +1,6 @@
 """What `agent adopt` leaves in client configurations that no lock covers."""
 
+import os
 from collections.abc import Sequence
 
 from agent_resolver.cli.client_check import access_of, real_paths
@@ -17,6 +18,7 @@ def stays_outside(session: Session, configs: Sequence[ConfigFile], adoption: Ado
     """Every entry that is outside of the lock once the adoption is written, as `agent verify --clients` judges it."""
     governing = Governing(
         project=project_folder(),
+        folder=os.getcwd(),
         command=own_command(),
         uses=_uses_after(session, adoption),
         files=real_paths((session.agent_path, session.lock_path, session.index_path)),

@@ -4,10 +4,17 @@ import argparse
 from collections.abc import Sequence
 
 from agent_resolver.cli.output import err, out, out_json, out_text, safe, shown
+from agent_resolver.core.package import floating_reason
 from agent_resolver.exchange.client.check import ClientFinding
+from agent_resolver.exchange.client.settings import is_read_by
 from agent_resolver.project.adopted_config import ConfigFile, Missing
-from agent_resolver.project.adoption import BACKUP_SUFFIX, Adoption
+from agent_resolver.project.adoption import Adoption
+from agent_resolver.project.adoption_change import BACKUP_SUFFIX
 from agent_resolver.project.file_change import FileChange, render_change
+
+_MOST_LINES = 60
+_FEW_LINES = 20
+"""The lines that are shown of a diff that has more than the most."""
 
 
 def print_adoption(
@@ -20,7 +27,7 @@ def print_adoption(
         return
     for config in configs:
         for name in config.left:
-            out(f"- {name} is switched off in {shown(config.path)}, and stays there")
+            out(f"- {name} is marked as switched off in {shown(config.path)}, and stays there")
     if adoption.missing:
         _err_missing(adoption.missing)
         return
@@ -53,13 +60,21 @@ def print_changes(changes: Sequence[FileChange], *, is_dry_run: bool) -> None:
     """One line for each file that was written, or the diff of each that would be."""
     for change in changes:
         if is_dry_run:
-            # A diff has lines; each of them is made safe, and none may pass for another.
-            out_text("".join(f"{safe(line)}\n" for line in render_change(change).splitlines()))
+            _print_diff(render_change(change).splitlines())
         else:
             word = {"create": "Wrote", "change": "Changed", "remove": "Removed"}[change.action]
             out(f"✓ {word} {shown(change.path)}")
     if is_dry_run:
         out("Nothing was written")
+
+
+def _print_diff(lines: Sequence[str]) -> None:
+    """Print a diff, or the beginning of a long one: an index or a lock is made, and not read line by line."""
+    few = lines if len(lines) <= _MOST_LINES else lines[:_FEW_LINES]
+    # A diff has lines; each of them is made safe, and none may pass for another.
+    out_text("".join(f"{safe(line)}\n" for line in few))
+    if len(few) < len(lines):
+        out(f"… and {len(lines) - len(few):,} more lines: `--json` has them all")
 
 
 def _print_servers(adoption: Adoption) -> None:
@@ -79,8 +94,28 @@ def _err_next_steps(
     fillable = [config.client.title for config in configs if not config.client.reads_variables]
     if fillable and adoption.variables:
         err(f"note: {', '.join(fillable)} reads no variables: fill in their values there yourself")
+    for config in configs:
+        after = next((change.after for change in changes if change.path == config.path), None) or b""
+        if not is_read_by(config.client, after.decode()):
+            problem = f"has comments or trailing commas, so {config.client.title} reads nothing of it"
+            err(f"warning: {shown(config.path)} {problem}")
+    _err_floating(adoption)
     if not options.dry_run:
-        err("hint: look at the drafted scopes with `agent validate`, then trust the folder with `agent trust-folder`")
+        # Without these two, servers were asked because a person trusts the folder.
+        is_untrusted = options.trust or options.no_probe
+        trust = "trust the folder with `agent trust-folder`, " if is_untrusted else ""
+        titles = " and ".join(dict.fromkeys(config.client.title for config in configs))
+        err(f"hint: look at the drafted scopes with `agent validate`, {trust}and start {titles} again")
+
+
+def _err_floating(adoption: Adoption) -> None:
+    """Name the servers whose packages are fetched without a fixed version."""
+    lockfile = adoption.resolution.lockfile if adoption.resolution else None
+    launched = [server for server in (lockfile.servers if lockfile else ()) if server.launch]
+    floating = [server.server_id for server in launched if server.launch and floating_reason(server.launch)]
+    if floating:
+        names = ", ".join(dict.fromkeys(floating))
+        err(f"warning: not pinned, and so another program tomorrow: {names}; `agent validate` has the pinned form")
 
 
 def _adoption_document(

@@ -49,6 +49,9 @@ def add_to(commands: Commands) -> None:
         type=output_path,
         help="the file to write (default: the client's own in the project; stdout where there is none)",
     )
+    parser.add_argument(
+        "--replace", action="store_true", help="replace an entry of the same name that is not from this lock"
+    )
     parser.add_argument("--dry-run", action="store_true", help="show what would change, and write nothing")
     add_agents(parser)
     add_index(parser)
@@ -76,6 +79,7 @@ def _check_options(options: argparse.Namespace) -> None:
         "--direct": (options.direct, options.format is None),
         "--name": (options.name, options.format is None and not options.direct),
         "--dry-run": (options.dry_run, options.format is None),
+        "--replace": (options.replace, options.format is None),
         "--governed": (options.governed, options.format == "allowlist"),
         "--workspace": (options.workspace, options.format == "allowlist"),
     }

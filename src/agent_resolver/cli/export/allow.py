@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from agent_resolver.cli.client_check import real_paths
 from agent_resolver.cli.errors import Refusal
 from agent_resolver.cli.export.printed import print_or_write
 from agent_resolver.cli.export.settings import governed_entry
@@ -19,6 +20,8 @@ from agent_resolver.schema.lockfile import LockedServer
 class _Member(Struct, frozen=True):
     servers: tuple[LockedServer, ...]
     entry: ClientEntry
+    files: frozenset[str]
+    """The real paths of the agent file, the lock and the index."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -30,7 +33,8 @@ def run(options: argparse.Namespace) -> int:
     if options.json and not options.output:
         out_json(listed.settings)
     else:
-        print_or_write(options, f"{json_text(listed.settings, '  ')}\n")
+        read = {path for member in members for path in member.files}
+        print_or_write(options, f"{json_text(listed.settings, '  ')}\n", read)
     for loss in listed.losses:
         err(f"warning: {safe(str(loss))}")
     return 0
@@ -51,4 +55,5 @@ def _members(options: argparse.Namespace) -> Iterator[_Member]:
 
 def _member_of(options: argparse.Namespace) -> _Member:
     with session_of(options) as session:
-        return _Member(session.lockfile.servers, governed_entry(session, options))
+        files = real_paths((session.agent_path, session.lock_path, session.index_path))
+        return _Member(session.lockfile.servers, governed_entry(session, options), files)

@@ -5,6 +5,7 @@ from datetime import datetime
 from importlib import import_module
 
 from agent_resolver._extra import MissingExtra
+from agent_resolver.cli.client_check import real_paths
 from agent_resolver.cli.export.printed import print_or_write
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.resolved_at import resolved_at
@@ -16,7 +17,8 @@ def run(options: argparse.Namespace) -> int:
     time = datetime.fromisoformat(resolved_at(None))
     with session_of(options) as session:
         bill = bill_of(session.lockfile, session.lock_digest, session.servers, time)
-    print_or_write(options, _render(bill, options.format))
+        read = real_paths((session.agent_path, session.lock_path, session.index_path))
+    print_or_write(options, _render(bill, options.format), read)
     return 0
 
 

@@ -1,35 +1,32 @@
 """How the settings of a client would change, without the secrets that they hold."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
-from agent_resolver.exchange.client.entry import Client
+from agent_resolver.exchange.client.entry import Client, ClientEntry
 from agent_resolver.exchange.client.settings import read_entries
-from agent_resolver.exchange.jsonc_edit import json_text
-
-_HOLDERS = ("env", "headers", "http_headers")
+from agent_resolver.exchange.client.shown import shown_settings, words_in
 
 
-def render_difference(client: Client, path: str, before: str, after: str) -> str:
-    """A unified diff. It has no lines around the change: those belong to others, and may hold secrets."""
+def render_difference(client: Client, path: str, before: str, after: str, entries: Sequence[ClientEntry]) -> str:
+    """A unified diff of the entries that are exported; the rest of the file stays, and is not shown.
+
+    Args:
+        client: Whose settings they are.
+        path: What to call the file.
+        before: Its text.
+        after: Its text with the entries.
+        entries: What is exported.
+    """
     from difflib import unified_diff
 
-    values = {value for text in (before, after) for value in _values_in(client, text, path)}
-    old, new = (_masked(text, values).splitlines(keepends=True) for text in (before, after))
-    lines = unified_diff(old, new, fromfile=path, tofile=f"{path} (exported)", n=0)
-    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+    names = {entry.name for entry in entries}
+    known = {word for entry in entries for word in words_in(client.render(entry))}
+    old, new = (
+        shown_settings(client, _entries_named(client, text, names, path), known).splitlines(keepends=True)
+        for text in (before, after)
+    )
+    return "".join(unified_diff(old, new, fromfile=path, tofile=f"{path} (exported)"))
 
 
-def _values_in(client: Client, text: str, path: str) -> Iterator[str]:
-    """Every value of a variable or header, unless it refers to a variable."""
-    for _, entry in read_entries(client, text, path):
-        holders = [entry.get(key) for key in _HOLDERS] if isinstance(entry, dict) else []
-        for holder in holders:
-            held = holder.values() if isinstance(holder, dict) else ()
-            yield from (value for value in held if isinstance(value, str) and value and "$" not in value)
-
-
-def _masked(text: str, values: set[str]) -> str:
-    for value in sorted(values):
-        for literal in (json_text(value), f"'{value}'"):
-            text = text.replace(literal, '"***"')
-    return text
+def _entries_named(client: Client, text: str, names: set[str], path: str) -> dict[str, object]:
+    return {name: values for name, values in read_entries(client, text, path) if name in names}

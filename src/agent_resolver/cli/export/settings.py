@@ -12,13 +12,14 @@ from agent_resolver.cli.client_check import access_of, real_paths
 from agent_resolver.cli.client_command import ServeCommand, own_command, project_folder
 from agent_resolver.cli.errors import Refusal
 from agent_resolver.cli.export.difference import render_difference
+from agent_resolver.cli.export.printed import refuse_input
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out, out_json, out_text, safe
-from agent_resolver.exchange.client.check import Governing, command_of, judge_entry, served_agent
+from agent_resolver.exchange.client.check import Governing, command_of, judge_entry, served_agent, sets_values
 from agent_resolver.exchange.client.direct import Direct, Loss, direct_entries, uses_of
 from agent_resolver.exchange.client.entry import NAME, Client, ClientEntry, client_name, filled_in
 from agent_resolver.exchange.client.known import CLIENTS
-from agent_resolver.exchange.client.settings import read_entries, write_entries
+from agent_resolver.exchange.client.settings import is_read_by, read_entries, write_entries
 from agent_resolver.exchange.client.settings_file import read_settings, write_settings
 from agent_resolver.project.config import variables_of
 from agent_resolver.project.errors import UntrustedFolder
@@ -51,8 +52,9 @@ def run(options: argparse.Namespace) -> int:
     with session_of(options) as session:
         plan = _plan_direct(session, client) if options.direct else _plan_governed(session, client, options)
         _refuse_lost_permissions(plan.losses, client)
-        export = _prepare(session, client, plan, options)
-        outside = _other_entries(session, export)
+        governing = _governing_of(session)
+        export = _prepare(session, governing, plan, options)
+        outside = _other_entries(governing, export)
         needs_trust = not options.direct and _needs_trust(session)
     is_written = bool(export.path and not options.dry_run and write_settings(export.path, export.after))
     if options.json:
@@ -111,36 +113,59 @@ def _refuse_lost_permissions(losses: Iterable[Loss], client: Client) -> None:
     raise error
 
 
-def _prepare(session: "Session", client: Client, plan: Direct, options: argparse.Namespace) -> _Export:
-    folder = project_folder()
+def _governing_of(session: "Session") -> Governing:
+    """What the entries of the file are held against: this lock alone."""
+    return Governing(
+        project=project_folder(),
+        command=own_command(),
+        uses=uses_of(session.lockfile, session.limits, access_of(session)),
+        files=real_paths((session.agent_path, session.lock_path, session.index_path)),
+    )
+
+
+def _prepare(session: "Session", governing: Governing, plan: Direct, options: argparse.Namespace) -> _Export:
+    client, folder = CLIENTS[options.client], governing.project
     path = options.output or (os.path.join(folder, client.path) if client.path else "")
     before = ""
     if path:
         path = os.path.relpath(path) if options.output is None else path
+        refuse_input(path, governing.files)
         require_safe_target(path, folder, session.users, is_named=options.output is not None)
         before = read_settings(path, session.users)
-    if not options.direct:
-        _refuse_taken_name(read_entries(client, before, path), plan.entries[0], path)
+    if not options.replace:
+        _refuse_taken_names(client, read_entries(client, before, path), plan.entries, governing, path)
     after = write_entries(client, before, plan.entries, path)
     return _Export(client=client, path=path, before=before, after=after, plan=plan, is_direct=options.direct)
 
 
-def _refuse_taken_name(entries: Sequence[tuple[str, Any]], ours: ClientEntry, path: str) -> None:
-    """Refuse to replace an entry that starts another server, or that serves another agent."""
-    own = served_agent(ours.command)
-    for name, values in entries:
-        if name == ours.name and served_agent(command_of(values)) != own:
+def _refuse_taken_names(
+    client: Client, found: Sequence[tuple[str, Any]], ours: Sequence[ClientEntry], governing: Governing, path: str
+) -> None:
+    """Refuse to replace an entry that starts another server, serves another agent, or holds values of its user."""
+    entries = {entry.name: entry for entry in ours}
+    for name, values in found:
+        if name in entries and not _is_replaceable(client, values, entries[name], governing):
+            is_governed = served_agent(entries[name].command) is not None
+            rename = "give the new one another name with `--name`" if is_governed else "rename it"
             raise Refusal(
-                f"`{path}` has an entry `{name}` that serves something else",
-                "give the new entry another name with `--name`, or remove that one",
+                f"`{path}` has an entry `{name}` that is not from this lock",
+                f"{rename}, or give `--replace` to lose what is there",
             )
 
 
-def _other_entries(session: "Session", export: _Export) -> list[str]:
+def _is_replaceable(client: Client, values: object, ours: ClientEntry, governing: Governing) -> bool:
+    """True if an entry serves the same agent, or is the same locked server without values of its user."""
+    served = served_agent(ours.command)
+    if served is not None:
+        return served_agent(command_of(values)) == served
+    if not isinstance(values, dict) or sets_values(client, values):
+        return False
+    active = {key: value for key, value in values.items() if key != client.off_switch}
+    return judge_entry(client, ours.name, active, governing).kind == "direct"
+
+
+def _other_entries(governing: Governing, export: _Export) -> list[str]:
     """The names of entries in the same file that no lock covers."""
-    uses = uses_of(session.lockfile, session.limits, access_of(session))
-    files = real_paths((session.agent_path, session.lock_path, session.index_path))
-    governing = Governing(project=project_folder(), command=own_command(), uses=uses, files=files)
     written = {entry.name for entry in export.plan.entries}
     found = read_entries(export.client, export.after, export.path)
     judged = (judge_entry(export.client, name, values, governing) for name, values in found if name not in written)
@@ -162,7 +187,8 @@ def _needs_trust(session: "Session") -> bool:
 def _print_export(export: _Export, *, is_dry_run: bool) -> None:
     names = ", ".join(entry.name for entry in export.plan.entries)
     if is_dry_run:
-        out_text(render_difference(export.client, export.path or "(stdout)", export.before, export.after))
+        path = export.path or "(stdout)"
+        out_text(render_difference(export.client, path, export.before, export.after, export.plan.entries))
     elif not export.path:
         out_text(export.after)
     elif export.is_changed:
@@ -174,6 +200,8 @@ def _print_export(export: _Export, *, is_dry_run: bool) -> None:
 def _print_warnings(export: _Export, outside: Sequence[str], *, needs_trust: bool) -> None:
     for loss in export.plan.losses:
         err(f"warning: {safe(str(loss))}")
+    if export.path and not is_read_by(export.client, export.after):
+        err(f"warning: {export.path} has comments or trailing commas, so {export.client.title} reads nothing of it")
     for name in outside:
         err(f"warning: {export.path} also starts `{safe(name)}`, which is outside of the lock")
     if outside:

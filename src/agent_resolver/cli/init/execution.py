@@ -10,7 +10,7 @@ from agent_resolver.cli.input import INDEX
 from agent_resolver.cli.output import err, out, out_json, shown
 from agent_resolver.exchange.server_id import mapped_id
 from agent_resolver.project.adopted_config import ConfigFile, client_at, config_paths, read_client_config
-from agent_resolver.project.adoption import read_or_none
+from agent_resolver.project.adoption_change import read_or_none
 from agent_resolver.project.agent_files import CATALOG_FOLDER, find_agents, folders_of_clients
 from agent_resolver.project.file_change import write_changes
 from agent_resolver.project.starter import Proposal, Surroundings, propose

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the settings for a client, or serve until the client goes or somebody interrupts."""
+    """Print the settings for a client, or serve until the client goes or the user interrupts."""
     if options.project:
         os.chdir(folder_of(options.project))
     if options.lock and not options.tools_of:
@@ -80,7 +80,7 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
 
 
 def _session_of_tools(options: argparse.Namespace) -> "Session":
-    # In this form it is told from one that nobody named, and so must be there.
+    # In this form it differs from the default, and so must be there.
     options.agents = os.path.normpath(options.tools_of) if options.tools_of else AGENT_FILE
     return session_of(options)
 

@@ -1,31 +1,22 @@
-"""Finds every server that the clients of a project start, and tells whether a lock covers it."""
+"""Judges an entry of a client: whether a lock covers what it starts."""
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from msgspec import Struct
 
 from agent_resolver.core.count import counted
 from agent_resolver.exchange.client.direct import LockedUse
-from agent_resolver.exchange.client.entry import Client, ClientEntry
-from agent_resolver.exchange.client.known import CLIENTS
-from agent_resolver.exchange.client.settings import UnusableSettings, read_entries
+from agent_resolver.exchange.client.entry import KEPT_KEYS, Client, ClientEntry
+from agent_resolver.exchange.client.settings import UnusableSettings
 from agent_resolver.schema.artifact_path import lock_path_of
-from agent_resolver.schema.limit import MAX_CLIENT_SETTINGS_BYTES
-from agent_resolver.storage.errors import FileError, UnreadableFile
-from agent_resolver.storage.file import read_bounded
 
-Kind = Literal["governed", "direct", "outside"]
+Kind = Literal["governed", "direct", "off", "outside"]
 
 _BARE_COMMANDS: Final = ("agent", "agent-resolver")
 """The words by which a shell finds this program."""
-_UNTOUCHED: Final = frozenset({"type", "description", "enabled", "disabled", "required"})
-"""Keys of an entry that change neither what is started or called, nor with what."""
-_LIMITING: Final = frozenset(
-    {"timeout", "startup_timeout_sec", "tool_timeout_sec", "excludeTools", "disabled_tools", "default_tools_enabled"}
-)
 _ADDRESSES: Final = ("url", "httpUrl")
 _HEADERS: Final = ("headers", "http_headers", "env_http_headers", "bearer_token_env_var")
 _READ: Final = frozenset(
@@ -35,10 +26,16 @@ _VERIFIED_OPTIONS: Final = frozenset({"--index", "--tools-of", "--lock"})
 _OPTIONS_WITH_WORD: Final = frozenset({"--project", "--page-size", "--root"})
 # Not `--inbox`, by which a model could approve calls, and not `--token-file`, which may name any file.
 _OPTIONS_ALONE: Final = frozenset({"--strict"})
+_HARMLESS: Final = KEPT_KEYS | {"type", "default_tools_enabled"}
+_SWITCHED_OFF: Final = {"disabled": True, "enabled": False}
+"""Keys by which some client does not start an entry, and which others do not read."""
 _INDEX: Final = "mcp.index.json"
-"""The index that `agent serve` reads unless it is told another."""
+"""The index that `agent serve` reads unless another is named."""
 _WORD_TO_SHOW: Final = re.compile(r"(?:[A-Za-z]:)?[\w./\\~+-]{1,200}(?=\s|$)")
-_HOST_TO_SHOW: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)(?:[^/?#]*@)?([\w.:\[\]-]+)")
+# A password may hold a slash, so nothing is shown of an address with an `@` behind the first slash.
+_HOST_TO_SHOW: Final = re.compile(
+    r"([A-Za-z][A-Za-z0-9+.-]*://)(?:[^/?#\\]*@)?([\w.-]+|\[[0-9a-fA-F:.]+\])(:\d+)?(?=[/?#\\][^@]*$|$)"
+)
 
 
 class Governing(Struct, frozen=True, kw_only=True):
@@ -46,6 +43,8 @@ class Governing(Struct, frozen=True, kw_only=True):
 
     project: str
     """The folder of the project."""
+    folder: str = ""
+    """The folder that clients are started in, if it is another; relative paths of an entry begin there."""
     command: tuple[str, ...]
     """The command line of this program, without arguments."""
     uses: tuple[LockedUse, ...] = ()
@@ -58,48 +57,14 @@ class ClientFinding(Struct, frozen=True, kw_only=True):
     """A server that a client starts or calls."""
 
     path: str
-    """The settings that have it, from the folder of the project."""
+    """The file that has it, from the current folder."""
     client: str
     name: str
     kind: Kind
     starts: str
     """The command or the address, without what looks like a secret."""
     why: str = ""
-    """Why it is outside of the lock, or what a direct entry opens beyond the lock."""
-
-
-class ClientProblem(Struct, frozen=True, kw_only=True):
-    """Settings that cannot be read, so that they may start anything."""
-
-    path: str
-    client: str
-    problem: str
-
-
-def check_clients(governing: Governing) -> tuple[list[ClientFinding], list[ClientProblem]]:
-    """Every server in the settings of every client of the project, and the settings that cannot be read."""
-    findings: list[ClientFinding] = []
-    problems: list[ClientProblem] = []
-    for client in CLIENTS.values():
-        if not client.path:
-            continue
-        try:
-            findings.extend(_check_client(client, governing))
-        except (FileError, UnusableSettings) as error:
-            problems.append(ClientProblem(path=client.path, client=client.name, problem=str(error)))
-    return findings, problems
-
-
-def _check_client(client: Client, governing: Governing) -> Iterator[ClientFinding]:
-    try:
-        raw = read_bounded(os.path.join(governing.project, client.path), MAX_CLIENT_SETTINGS_BYTES)
-    except UnreadableFile as error:
-        if error.missing:
-            return
-        raise
-    text = decode_settings(raw, client.path)
-    for name, values in read_entries(client, text, client.path):
-        yield judge_entry(client, name, values, governing)
+    """Why it is outside of the lock, why it is not started, or what a direct entry opens beyond the lock."""
 
 
 def decode_settings(raw: bytes, path: str) -> str:
@@ -124,7 +89,7 @@ def judge_entry(client: Client, name: str, values: object, governing: Governing,
         governing: What it is held against.
         path: The settings, if they are not where the client has them in a project.
     """
-    entry = _Entry(values) if isinstance(values, Mapping) else _Entry({})
+    entry = _Entry(values if isinstance(values, Mapping) else {})
     kind, why = _judge(client, entry, governing)
     starts = entry.shown() or "nothing that can be read"
     place = path or client.path
@@ -145,15 +110,31 @@ def served_agent(command: Sequence[object]) -> str | None:
     Where the program is installed does not matter here: an entry that another installation wrote is ours too.
     """
     words = [str(word) for word in command]
-    own = words[:1] if os.path.basename(words[0] if words else "") in _BARE_COMMANDS else words[:3]
-    is_ours = len(own) == 1 or own[1:] == ["-m", "agent_resolver"]
-    if not is_ours or words[len(own) : len(own) + 1] != ["serve"]:
+    is_script = os.path.basename(words[0] if words else "") in _BARE_COMMANDS
+    serves = words[1:2] == ["serve"] if is_script else _is_module(words[1:])
+    if not serves:
         return None
     return words[words.index("--tools-of") + 1] if "--tools-of" in words[:-1] else ""
 
 
+def _is_module(arguments: Sequence[str]) -> bool:
+    """True if Python is started with this program as its module, to serve."""
+    named = arguments[1:] if arguments[:1] == ["-P"] else arguments
+    return list(named[:3]) == ["-m", "agent_resolver", "serve"]
+
+
+def sets_values(client: Client, values: Mapping[str, Any]) -> bool:
+    """True if an entry has values of variables that its user wrote, where the client could read them."""
+    environment = values.get("env", {})
+    if not client.reads_variables or not isinstance(environment, Mapping):
+        return False
+    return any(value != _reference(client, name) for name, value in environment.items())
+
+
 def _judge(client: Client, entry: "_Entry", governing: Governing) -> tuple[Kind, str]:
-    if unusual := sorted(set(entry.values) - _READ - _UNTOUCHED - _LIMITING):
+    if client.is_off(entry.values):
+        return "off", f"{client.title} does not start it"
+    if unusual := sorted(set(entry.values) - _READ - _HARMLESS):
         return "outside", f"`{unusual[0]}` may change what is started, and the lock knows nothing of it"
     if not entry.is_clear:
         return "outside", "it does not say in the usual form what is started"
@@ -162,11 +143,18 @@ def _judge(client: Client, entry: "_Entry", governing: Governing) -> tuple[Kind,
     if arguments := _arguments_of_ours(entry.command, governing.command):
         why = _why_not_ours(client, entry, governing) or _why_not_governed(arguments[1:], governing)
         return ("outside", why) if why else ("governed", "")
+    return _judge_server(client, entry, governing)
+
+
+def _judge_server(client: Client, entry: "_Entry", governing: Governing) -> tuple[Kind, str]:
+    """Whether an entry that does not start this program is a locked server."""
     use = next((use for use in governing.uses if entry.is_locked(use)), None)
     if use is None:
-        return "outside", "no lock of the project has it"
+        switches = [key for key, value in _SWITCHED_OFF.items() if entry.values.get(key) is value]
+        more = f"; `{switches[0]}` is not known to keep {client.title} from starting it" if switches else ""
+        return "outside", f"no lock of the project has it{more}"
     why = _why_not_direct(client, entry, use)
-    return ("outside", why) if why else ("direct", _render_wider(entry, use))
+    return ("outside", why) if why else ("direct", _render_wider(client, entry, use))
 
 
 class _Entry:
@@ -204,7 +192,9 @@ class _Entry:
         """What is started or called, for people: any argument, path or query may be a secret, so none is shown."""
         if not self.command:
             host = _HOST_TO_SHOW.match(self.url)
-            return host[1] + host[2] if host else "an address that is not shown" if self.url else ""
+            if host:
+                return host[1] + host[2] + (host[3] or "")
+            return "an address that is not shown" if self.url else ""
         program = _WORD_TO_SHOW.match(str(self.command[0]))
         count = len(self.command) - 1
         return (program[0] if program else "***") + (f" with {counted(count, 'argument')}" if count else "")
@@ -266,8 +256,7 @@ def _why_not_governed(arguments: Sequence[str], governing: Governing) -> str:
             # What stands in the place of an option may be anything, also a secret.
             shown = re.match(r"--[a-z][a-z-]{,20}(?![\w-])", option)
             return f"it passes `{shown[0] if shown else '***'}` to `agent serve`"
-        # A client starts it in the folder of the project, so that is what relative paths begin at.
-        named[option] = path = os.path.realpath(os.path.join(governing.project, given.pop(0)))
+        named[option] = path = os.path.realpath(os.path.join(governing.folder or governing.project, given.pop(0)))
         if option == "--root" and not _is_within(path, governing.project):
             return "`--root` names a folder outside of the project"
         if option in _VERIFIED_OPTIONS and path not in governing.files:
@@ -313,8 +302,9 @@ def _is_within(path: str, folder: str) -> bool:
     return os.path.commonpath([os.path.realpath(path), os.path.realpath(folder)]) == os.path.realpath(folder)
 
 
-def _render_wider(entry: _Entry, use: LockedUse) -> str:
-    named = entry.values.get("includeTools", entry.values.get("enabled_tools"))
+def _render_wider(client: Client, entry: _Entry, use: LockedUse) -> str:
+    # The filter of another client is one that this client does not read.
+    named = entry.values.get(client.tool_filter) if client.filters_tools else None
     if not isinstance(named, list):
         return "" if use.opens_all else "the client offers every tool of it, and the lock does not open all"
     wider = [str(tool) for tool in named if tool not in use.tools]

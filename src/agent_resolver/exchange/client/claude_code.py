@@ -2,15 +2,13 @@
 
 from typing import Any, Final
 
-from agent_resolver.exchange.client.entry import Client, ClientEntry, headers, started
+from agent_resolver.exchange.client.entry import Client, ClientEntry, json_settings
 
 _REFERENCE: Final = "${{{}}}"
 
 
 def _render(entry: ClientEntry) -> dict[str, Any]:
-    if entry.command:
-        return started(entry, _REFERENCE)
-    return {"type": entry.wire, "url": entry.url, **headers(entry, _REFERENCE)}
+    return json_settings(entry, _REFERENCE, {"type": entry.wire, "url": entry.url})
 
 
 CLAUDE_CODE: Final = Client(
@@ -19,9 +17,9 @@ CLAUDE_CODE: Final = Client(
     path=".mcp.json",
     root="mcpServers",
     wires=frozenset({"stdio", "http", "sse"}),
-    # Its rules for tools are in another file, which also holds rules of the user.
-    filters_tools=False,
+    # It has no filter: its rules for tools are in another file, which also holds rules of the user.
     reads_variables=True,
+    reads_comments=False,
     expands=r"\$\{",
     render=_render,
 )

@@ -19,7 +19,6 @@ CLAUDE_DESKTOP: Final = Client(
     path="",
     root="mcpServers",
     wires=frozenset({"stdio"}),
-    filters_tools=False,
     reads_variables=False,
     render=_render,
 )

@@ -4,6 +4,8 @@ from typing import Any, Final
 
 from agent_resolver.exchange.client.entry import Client, ClientEntry
 
+_TOOLS: Final = "enabled_tools"
+
 
 def _render(entry: ClientEntry) -> dict[str, Any]:
     settings: dict[str, Any] = {"url": entry.url}
@@ -14,7 +16,7 @@ def _render(entry: ClientEntry) -> dict[str, Any]:
     if entry.token_variable:
         settings["bearer_token_env_var"] = entry.token_variable
     if entry.tools is not None:
-        settings["enabled_tools"] = list(entry.tools)
+        settings[_TOOLS] = list(entry.tools)
     return settings
 
 
@@ -25,7 +27,8 @@ CODEX: Final = Client(
     root="mcp_servers",
     is_toml=True,
     wires=frozenset({"stdio", "http"}),
-    filters_tools=True,
+    tool_filter=_TOOLS,
+    off_switch="enabled",
     reads_variables=True,
     render=_render,
 )

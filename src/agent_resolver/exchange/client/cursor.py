@@ -2,16 +2,14 @@
 
 from typing import Any, Final
 
-from agent_resolver.exchange.client.entry import Client, ClientEntry, headers, started
+from agent_resolver.exchange.client.entry import Client, ClientEntry, json_settings
 
 _REFERENCE: Final = "${{env:{}}}"
 
 
 def _render(entry: ClientEntry) -> dict[str, Any]:
-    if entry.command:
-        return started(entry, _REFERENCE)
     # Cursor finds out itself which of the two protocols an address speaks.
-    return {"url": entry.url, **headers(entry, _REFERENCE)}
+    return json_settings(entry, _REFERENCE, {"url": entry.url})
 
 
 CURSOR: Final = Client(
@@ -20,7 +18,6 @@ CURSOR: Final = Client(
     path=".cursor/mcp.json",
     root="mcpServers",
     wires=frozenset({"stdio", "http", "sse"}),
-    filters_tools=False,
     reads_variables=True,
     expands=r"\$\{",
     render=_render,

@@ -2,19 +2,17 @@
 
 from typing import Any, Final
 
-from agent_resolver.exchange.client.entry import Client, ClientEntry, headers, started
+from agent_resolver.exchange.client.entry import Client, ClientEntry, json_settings
 
 _REFERENCE: Final = "${{{}}}"
-_ADDRESS_KEYS: Final = {"http": "httpUrl", "sse": "url"}
+_TOOLS: Final = "includeTools"
 
 
 def _render(entry: ClientEntry) -> dict[str, Any]:
-    if entry.command:
-        settings = started(entry, _REFERENCE)
-    else:
-        settings = {_ADDRESS_KEYS[entry.wire]: entry.url, **headers(entry, _REFERENCE)}
+    address = "url" if entry.wire == "sse" else "httpUrl"
+    settings = json_settings(entry, _REFERENCE, {address: entry.url})
     if entry.tools is not None:
-        settings["includeTools"] = list(entry.tools)
+        settings[_TOOLS] = list(entry.tools)
     return settings
 
 
@@ -24,7 +22,7 @@ GEMINI: Final = Client(
     path=".gemini/settings.json",
     root="mcpServers",
     wires=frozenset({"stdio", "http", "sse"}),
-    filters_tools=True,
+    tool_filter=_TOOLS,
     reads_variables=True,
     expands=r"\$[\w{]",
     render=_render,

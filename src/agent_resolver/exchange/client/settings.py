@@ -1,9 +1,10 @@
 """The text of a client's settings: its entries, and the text with entries of ours."""
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from agent_resolver.exchange.client.entry import Client, ClientEntry
+from agent_resolver.exchange.client.entry import KEPT_KEYS, Client, ClientEntry
 from agent_resolver.exchange.jsonc_edit import CannotEdit, Members, NotJsonc, scan_jsonc, with_json_value
 from agent_resolver.exchange.toml_edit import NotToml, read_toml, with_toml_table
 from agent_resolver.schema.errors import ResolverError
@@ -38,7 +39,7 @@ def write_entries(client: Client, text: str, entries: Iterable[ClientEntry], pat
     """
     try:
         for entry in entries:
-            values = _with_filled_in(client, entry, dict(read_entries(client, text, path)))
+            values = _with_kept(client, entry, dict(read_entries(client, text, path)))
             if client.is_toml:
                 text = with_toml_table(text, client.root, entry.name, values)
             else:
@@ -50,14 +51,28 @@ def write_entries(client: Client, text: str, entries: Iterable[ClientEntry], pat
     return text
 
 
-def _with_filled_in(client: Client, entry: ClientEntry, before: dict[str, Any]) -> dict[str, Any]:
-    """The entry as the client reads it, with the values of variables that the user had to fill in."""
+def is_read_by(client: Client, text: str) -> bool:
+    """False if the text has comments or trailing commas, and the client reads no settings that have any."""
+    if client.is_toml or client.reads_comments or not text:
+        return True
+    try:
+        json.loads(text.removeprefix("\ufeff"))
+    except ValueError:
+        return False
+    return True
+
+
+def _with_kept(client: Client, entry: ClientEntry, before: dict[str, Any]) -> dict[str, Any]:
+    """The entry as the client reads it, with the keys and the values of variables that are the user's to set."""
     values = client.render(entry)
     was = before.get(entry.name)
-    filled = was.get("env") if isinstance(was, dict) else None
-    if client.reads_variables or not isinstance(filled, dict) or "env" not in values:
+    if not isinstance(was, dict):
         return values
-    return {**values, "env": {name: filled.get(name) or value for name, value in values["env"].items()}}
+    kept = {key: value for key, value in was.items() if key in KEPT_KEYS}
+    filled = was.get("env")
+    if not client.reads_variables and isinstance(filled, dict) and "env" in values:
+        kept["env"] = {name: filled.get(name) or value for name, value in values["env"].items()}
+    return {**values, **kept}
 
 
 def _json_entries(client: Client, text: str) -> Iterator[tuple[str, Any]]:

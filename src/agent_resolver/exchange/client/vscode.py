@@ -2,15 +2,13 @@
 
 from typing import Any, Final
 
-from agent_resolver.exchange.client.entry import Client, ClientEntry, headers, started
+from agent_resolver.exchange.client.entry import Client, ClientEntry, json_settings
 
 _REFERENCE: Final = "${{env:{}}}"
 
 
 def _render(entry: ClientEntry) -> dict[str, Any]:
-    if entry.command:
-        return {"type": "stdio", **started(entry, _REFERENCE)}
-    return {"type": entry.wire, "url": entry.url, **headers(entry, _REFERENCE)}
+    return {"type": entry.wire, **json_settings(entry, _REFERENCE, {"url": entry.url})}
 
 
 VSCODE: Final = Client(
@@ -19,7 +17,6 @@ VSCODE: Final = Client(
     path=".vscode/mcp.json",
     root="servers",
     wires=frozenset({"stdio", "http", "sse"}),
-    filters_tools=False,
     reads_variables=True,
     expands=r"\$\{",
     render=_render,

@@ -152,7 +152,9 @@ async def _call_tool(run: LiveRun, call: PlannedCall, arguments: dict[str, Any],
         # It was not made yet: once it is approved, it is made and counted.
         counts[call.tool] -= 1
     elif isinstance(outcome, Failed):
-        await _send_end(run, call.id, call.tool, "failed", outcome.code.value, outcome.message)
+        # What is wrong with arguments is said once, when the call is given back.
+        if not _is_about_arguments(outcome):
+            await _send_end(run, call.id, call.tool, "failed", outcome.code.value, outcome.message)
     else:
         await _send_end(run, call.id, call.tool, "done")
     return outcome
@@ -218,7 +220,8 @@ def _answer_call(run: LiveRun, text: str) -> None:
 
 
 async def _block(run: LiveRun, call: PlannedCall, gate: Block) -> Termination:
-    """The call is not made, and the run ends."""
+    """The call is not made, which is recorded, and the run ends."""
+    await run.registry.deny(call.tool, gate.reason, run.context)
     await _send_end(run, call.id, call.tool, "blocked", "blocked", gate.reason)
     _answer_call(run, gate.reason)
     return Termination(reason="blocked", code="blocked", message=gate.reason)

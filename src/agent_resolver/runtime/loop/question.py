@@ -1,7 +1,6 @@
 """Asks the model: builds the request, lets plugins change it, and counts what the answer costs."""
 
 import asyncio
-from contextlib import aclosing
 from typing import Final
 
 from msgspec import structs
@@ -9,7 +8,7 @@ from msgspec import structs
 from agent_resolver.registry.call import place_of
 from agent_resolver.runtime.errors import StateFailure
 from agent_resolver.runtime.event import AnswerReceived, AnswerRestarted, TextReceived
-from agent_resolver.runtime.executor import InferenceFailure
+from agent_resolver.runtime.executor import InferenceFailure, close_stream
 from agent_resolver.runtime.hook import PhaseContext
 from agent_resolver.runtime.inference import ChatAnswer, ChatRequest, InferenceOverride, Restarted, TextDelta, ToolOffer
 from agent_resolver.runtime.loop.emitter import SinkFailed
@@ -214,7 +213,7 @@ async def _answer_to(run: LiveRun, request: ChatRequest) -> ChatAnswer:
 async def _streamed(run: LiveRun, request: ChatRequest) -> ChatAnswer:
     attempt, length = 1, 0
     pieces = run.agent.executor.stream(request)
-    async with aclosing(pieces):
+    try:
         async for piece in pieces:
             if isinstance(piece, TextDelta):
                 length += len(piece.text)
@@ -225,6 +224,8 @@ async def _streamed(run: LiveRun, request: ChatRequest) -> ChatAnswer:
                 await run.emitter.send(AnswerRestarted, run.round, attempt=attempt, reason=piece.reason)
             elif isinstance(piece, ChatAnswer):
                 return piece
+    finally:
+        await close_stream(pieces)
     raise InferenceFailure("stream_interrupted", "The stream ended before the answer was whole")
 
 
