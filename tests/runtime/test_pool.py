@@ -285,9 +285,9 @@ def test_a_reader_that_leaves_gives_the_probe_back_and_closes_the_stream() -> No
         pieces = pool.stream(REQUEST)
         await anext(pieces)
         await pieces.aclose()  # type: ignore[attr-defined] # the port promises an iterator, and this is a generator
+        assert closed == ["a-upstream"], "at once, and not with the loop"
 
     asyncio.run(read_one())
-    assert closed == ["a-upstream"]
     assert breakers.of("a").admits()
 
 
