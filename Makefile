@@ -148,6 +148,7 @@ fuzz: $(VENV)/.dev $(VENV)/.package ## Repeat tests/fuzz with new seeds for FUZZ
 	$(BIN)/python tools/fuzz.py --seconds $(FUZZ_SECONDS)
 
 # The sdist is built with our pinned hatchling in its environment, so neither install fetches anything unpinned.
+# AGENT_RESOLVER_PROJECT_URL gives both their project URLs; see CONTRIBUTING.md.
 package: $(VENV)/.dev ## Build wheel and sdist; install and try each in a clean environment
 	rm -rf dist build/package
 	$(BIN)/python -m build --no-isolation --outdir dist .

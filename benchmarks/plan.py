@@ -14,13 +14,16 @@ from agent_resolver.registry import CallContext
 from agent_resolver.runtime import (
     AgentRuntimeBuilder,
     AgentSpec,
+    ChatRequest,
     ConfigSchema,
     ContextPolicy,
     HeldLock,
     ModelSpec,
+    PhaseContext,
     Provider,
     Registrar,
     RegistrySet,
+    ScriptedExecutor,
     ServerTools,
     resolve,
 )
@@ -31,12 +34,9 @@ PLUGINS = 10
 SCHEMA = {"type": "object", "properties": {"limit": {"type": "integer", "minimum": 1}}, "additionalProperties": False}
 
 
-class Nobody:
-    """Answers nothing: no model is asked here."""
-
-    async def execute(self, request: Any) -> Any:  # noqa: ANN401 - the port
-        """Give the request back."""
-        return request
+def _unchanged(request: ChatRequest, _context: PhaseContext) -> ChatRequest:
+    """The request as it is."""
+    return request
 
 
 class Nothing:
@@ -66,7 +66,7 @@ class Plugin:
         registrar.phase_hook("step_start", print)
         registrar.scheduled_action(f"{self.id}.act", print)
         registrar.effect(f"{self.id}.effect", print)
-        registrar.request_transform(print)
+        registrar.request_transform(_unchanged)
         registrar.key(f"{self.id}.key")
         for tool in self._tools:
             registrar.tool(tool)
@@ -74,7 +74,7 @@ class Plugin:
 
 def registries(tools: int) -> RegistrySet:
     """An agent with so many tools: six tenths of its own, two of its plugins, two of a server."""
-    builder = AgentRuntimeBuilder().with_provider("local", Provider(executor=Nobody()))
+    builder = AgentRuntimeBuilder().with_provider("local", Provider(executor=ScriptedExecutor([])))
     builder.with_model(ModelSpec(id="default", provider_id="local", upstream_model="small", context_window=32_000))
     for number in range(PLUGINS):
         builder.with_plugin(Plugin(number, tools // 5 // PLUGINS))

@@ -17,7 +17,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MAX_BASE_INSTALL = 15_000_000
-SDIST_HOLDS = ("src/", "tests/", "examples/", "README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml")
+SDIST_HOLDS = (
+    "src/",
+    "tests/",
+    "examples/",
+    "tools/project_urls.py",
+    "README.md",
+    "CHANGELOG.md",
+    "LICENSE",
+    "pyproject.toml",
+)
 
 
 def faults(artifact: Path, example: Path) -> Iterator[str]:

@@ -238,6 +238,15 @@ Exits 0 if every mentioned agent exists, 1 if not; 2 if a file cannot be read.""
 Prints what an agent would be made of, and runs nothing. It needs the extra `tools`.
 
 Exits 0; 1 if the agent is unknown or cannot be made.""",
+    "run": """\
+[Runs an agent](run.md) with a prompt: asks its model, and makes the calls that the model asks for, under the agent's
+own lock. The answer is on stdout, all else on stderr; on a terminal the text appears as it comes, elsewhere only the
+last. With `--json`, one event a line. A call that takes an approval, or a question, is answered at the terminal;
+without one the run ends suspended, and `--resume` goes on with what `--save-state` kept. Put options before or after
+the agent and the prompt, not between them.
+
+Exits 0 if the agent came to its end; 1 if it was stopped, blocked or suspended, if the model failed, or if the agent
+has no plan; 2 if nothing is asked or a file is missing; 130 if it was interrupted.""",
     "serve": """\
 [Serves the agents](serve.md) of the catalog as resources and through four tools, until the client goes or somebody
 interrupts. Over stdio, unless `--http` gives an address. It needs the extra `serve`. Stdout belongs to the protocol.
@@ -330,8 +339,8 @@ Refuses the one call that waits, for good. Whoever may approve may reject; and e
 
 Exits 0; 1 if the answer is [refused](inbox.md#why-an-answer-is-refused), 2 if there is no state file.""",
     "inbox answer": """\
-Answers a question, such as whether [an interrupted call](calls.md#when-nobody-knows) was done. A secret is never
-answered: what waits for one goes on when the secret [is where it should be](secrets.md).
+Answers a question, such as whether [an interrupted call](calls.md#when-the-outcome-is-unknown) was done. A secret is
+never answered: what waits for one goes on when the secret [is where it should be](secrets.md).
 
 Exits 0; 1 if the answer is [refused](inbox.md#why-an-answer-is-refused), 2 if there is no state file, or the answer is
 empty or too long.""",

@@ -26,7 +26,14 @@ from agent_resolver.registry.errors import NeedsAction as NeedsAction, ToolFailu
 from agent_resolver.registry.manifest import manifest_of as manifest_of
 from agent_resolver.registry.registry import RefusedTool as RefusedTool, ToolRegistry as ToolRegistry
 from agent_resolver.registry.tool import CallContext as CallContext
-from agent_resolver.runtime.builder import AgentRuntime as AgentRuntime, AgentRuntimeBuilder as AgentRuntimeBuilder
+from agent_resolver.runtime.agent_runtime import AgentRuntime as AgentRuntime
+from agent_resolver.runtime.budget import RunBudget as RunBudget
+from agent_resolver.runtime.builder import AgentRuntimeBuilder as AgentRuntimeBuilder
+from agent_resolver.runtime.errors import RunRefused as RunRefused
+from agent_resolver.runtime.event import RunEvent as RunEvent, Sink as Sink
+from agent_resolver.runtime.executor import InferenceFailure as InferenceFailure, LlmExecutor as LlmExecutor
+from agent_resolver.runtime.inference import ChatAnswer as ChatAnswer, ChatRequest as ChatRequest
+from agent_resolver.runtime.message import ToolCall as ToolCall, user_message as user_message
 from agent_resolver.runtime.model import ModelSpec as ModelSpec
 from agent_resolver.runtime.plan import (
     ResolvedAgent as ResolvedAgent,
@@ -34,7 +41,15 @@ from agent_resolver.runtime.plan import (
     ResolvedRunPlan as ResolvedRunPlan,
 )
 from agent_resolver.runtime.planning import resolve_local as resolve_local
+from agent_resolver.runtime.provider.local import LocalExecutor as LocalExecutor
+from agent_resolver.runtime.provider.scripted import ScriptedExecutor as ScriptedExecutor
 from agent_resolver.runtime.registry_set import Provider as Provider
+from agent_resolver.runtime.run import (
+    RunRequest as RunRequest,
+    RunResult as RunResult,
+    RunState as RunState,
+    Termination as Termination,
+)
 from agent_resolver.runtime.spec import AgentSpec as AgentSpec
 from agent_resolver.schema.agent_file import AgentFile as AgentFile, parse_agent_file as parse_agent_file
 from agent_resolver.schema.caller import Caller as Caller, local_caller as local_caller

@@ -393,7 +393,7 @@ def test_all_faults_arrive_together() -> None:
         ("return.words", UnsafeCode.BINARY),
     ]
     assert str(error.details[0]) == (
-        "id: `wrong` is no id: use lower case words with dots between, as `tickets.search`"
+        "id: `wrong` is not an id: use lower case words with dots between, as `tickets.search`"
     )
 
 
@@ -587,7 +587,7 @@ def test_a_result_that_is_another_is_refused() -> None:
     assert call(declare(lie)).code is FailureCode.OUTPUT_VALIDATION_FAILED
     outcome = call(declare(object_instead))
     assert outcome.code is FailureCode.OUTPUT_VALIDATION_FAILED
-    assert outcome.message == "tests.echo gave `object`, which is no JSON (TypeError)"
+    assert outcome.message == "tests.echo gave `object`, which is not JSON (TypeError)"
 
 
 def test_a_model_that_is_another_is_refused() -> None:

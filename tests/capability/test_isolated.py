@@ -196,7 +196,7 @@ def test_nonsense_in_place_of_an_answer_is_an_error() -> None:
 
     assert (found.code, str(found)) == (
         FailureCode.RUNNER_ERROR,
-        "The process of isolated.babble said what nobody understands",
+        "The process of isolated.babble gave an answer that cannot be understood",
     )
 
 

@@ -93,3 +93,15 @@ def test_among_many_agents_common_words_find_those_with_all_of_them(crowd: Catal
 def test_agents_that_fit_equally_well_are_listed_by_name(crowd: Catalog) -> None:
     assert best(crowd, "chores", 3) == ["worker-000", "worker-002", "worker-004"]
     assert best(crowd, "orchard chores common", 2) == ["gardener", "zookeeper"]
+
+
+def test_among_many_agents_a_common_word_finds_first_those_that_are_named_for_it(tmp_path: Path, make: Make) -> None:
+    for number in range(620):
+        agent(tmp_path / f"worker-{number:03d}.md", description="Chores, chores and chores")
+    for number in range(3):
+        agent(tmp_path / f"chores-{number}.md", description="Sweeps and does many more things that none other does")
+    catalog = make(tmp_path)
+
+    assert best(catalog, "chores", 3) == ["chores-0", "chores-1", "chores-2"]
+    assert best(catalog, "chores", 4)[3] == "worker-000"
+    assert len(catalog.search(Query(text="chores"), None)) == 623

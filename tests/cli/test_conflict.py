@@ -133,7 +133,7 @@ def test_a_workspace_tells_it_and_settles_it(conflicted: Path, run: Run) -> None
     assert all(WORDS in ran.stderr for ran in (checked, users, verified))
     settled = run("resolve", "--workspace")
     assert settled.code == 0
-    assert "✓ Wrote agents.lock, which had merge conflicts, anew from the agent file and the index\n" in settled.stdout
+    assert "✓ Wrote agents.lock, which had merge conflicts, again from the agent file and the index\n" in settled.stdout
     assert settled.stdout.endswith("✓ 1 agent file: 1 conflict-settled\n")
 
 

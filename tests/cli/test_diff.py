@@ -254,11 +254,11 @@ BAD: dict[str, tuple[Callable[[Path], object], int, str]] = {
         lambda path: edit(path, '"servers": [', '"servers": 5, "x": ['),
         1,
         (
-            "error: `new/agents.lock` is no lock: servers: Expected array, received number\n"
+            "error: `new/agents.lock` is not a lock: servers: Expected array, received number\n"
             "hint: run `agent resolve` to write it anew\n"
         ),
     ),
-    "half a lock": (lambda path: path.write_text('{"agentName": "a", '), 1, "error: `new/agents.lock` is no lock: "),
+    "half a lock": (lambda path: path.write_text('{"agentName": "a", '), 1, "error: `new/agents.lock` is not a lock: "),
 }
 
 

@@ -64,11 +64,10 @@ def test_a_folder_without_anything_is_told_what_to_do(
 
     wrong = failing(run("doctor", "--json"))
 
-    other = "change to the folder that has it, or name another file with"
-    write_one = "docs/quick-start.md shows how to write one"
+    begin = "run `agent init` to begin here, change to the folder that has it, or name another file with"
     assert wrong == {
-        "agent file": ("`./agents.md` does not exist", f"{other} `--agents`; {write_one}"),
-        "index": ("`./mcp.index.json` does not exist", f"{other} `--index`; {write_one}"),
+        "agent file": ("`./agents.md` does not exist", f"{begin} `--agents`"),
+        "index": ("`./mcp.index.json` does not exist", f"{begin} `--index`"),
         "lock": ("not looked at: it is made of the agent file and the index", "see to these first"),
     }
 

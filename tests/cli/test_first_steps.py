@@ -11,9 +11,7 @@ import pytest
 from tests.cli.tool_project import ToolProject, tool_project
 from tests.conftest import Run
 
-HINT = (
-    "change to the folder that has it, or name another file with `--agents`; docs/quick-start.md shows how to write one"
-)
+HINT = "run `agent init` to begin here, change to the folder that has it, or name another file with `--agents`"
 
 
 @pytest.fixture
@@ -34,6 +32,23 @@ def test_an_empty_folder_is_told_where_to_begin(empty: Path, run: Run, command: 
     assert ran.code == 2
     assert "`./agents.md` does not exist\n" in ran.stderr
     assert f"hint: {HINT}\n" in ran.stderr
+
+
+def test_the_command_that_an_empty_folder_hints_at_writes_files_that_resolve(empty: Path, run: Run) -> None:
+    assert "`agent init`" in run("resolve").stderr
+
+    assert run("init").code == 0
+    assert run("resolve").code == 0
+
+
+def test_a_folder_with_one_of_the_two_files_is_not_sent_to_init(empty: Path, run: Run) -> None:
+    (empty / "agents.md").write_text("---\nname: lone\nversion: 1.0.0\n---\n")
+
+    ran = run("resolve")
+
+    assert "`./mcp.index.json` does not exist\n" in ran.stderr
+    assert ran.stderr.endswith("name another file with `--index`; docs/quick-start.md shows how to write one\n")
+    assert run("init").code != 0
 
 
 def test_a_named_file_that_is_missing_is_a_wrong_path(empty: Path, run: Run) -> None:

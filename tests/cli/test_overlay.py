@@ -5,20 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.keeper import keeper
 from tests.conftest import Run
 
-AGENT = """\
----
-name: keeper
-version: 1.0.0
-requires:
-  mcp:
-    - category: files
-      permissions: [read:files]
-constraints:
-  data: {residency: eu-only, sensitivity: internal}
----
-"""
+AGENT = keeper("constraints:\n  data: {residency: eu-only, sensitivity: internal}\n")
 INDEX = [{"id": "acme", "launch": {"command": "acme"}, "categories": ["files"]}]
 KNOWN = """\
 servers:

@@ -5,18 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.keeper import keeper
 from tests.conftest import Run
 
-AGENT = """\
----
-name: keeper
-version: 1.0.0
-requires:
-  mcp:
-    - category: files
-      permissions: [read:files]
----
-"""
+AGENT = keeper()
 ENTRY = {
     "id": "files",
     "version": "1.0.0",

@@ -157,6 +157,23 @@ def test_plan_as_json(project: Path, run: Run, snapshot: Snapshot) -> None:
     snapshot(run("plan", "keeper", "--json"))
 
 
+def test_a_plan_shows_the_tools_that_are_hidden_and_has_a_digest(project: Path, run: Run) -> None:
+    before = json.loads(run("plan", "keeper", "--json").stdout)
+    rules = '[{ tool: "crm.find", behavior: deny }, { tool: "crm.*(x *)", behavior: deny }]'
+    edit(
+        project / "agents" / "keeper.md", "    notes: {}\n", f"    notes: {{}}\n    permission: {{ rules: {rules} }}\n"
+    )
+    shown, document = run("plan", "keeper").stdout, json.loads(run("plan", "keeper", "--json").stdout)
+
+    assert "    crm.find (server crm@1.0.0), hidden: its permission rules deny every call\n" in shown
+    assert shown.count("hidden") == 1
+    assert (before["hidden"], document["hidden"]) == ([], ["crm.find"])
+    assert document["digest"].startswith("sha256-")
+    assert document["digest"] != before["digest"]
+    assert "permission" in document["plugins"]
+    assert "permission" not in before["plugins"]
+
+
 def test_plan_of_a_file_that_was_written_for_another_tool(project: Path, run: Run, snapshot: Snapshot) -> None:
     snapshot(run("plan", "helper"))
 

@@ -105,7 +105,7 @@ def test_what_cannot_be_loaded_is_told_with_its_package(install: Install) -> Non
 def test_what_does_not_keep_the_contract_is_told_all_of_it(install: Install) -> None:
     install("acme_odd", "class Odd:\n    id = 'odd'\n    register = 5\n    bind = 6\n", odd="Odd")
 
-    assert fault("odd") == "plugin 'odd' cannot be used: `register` is no method; `bind` is no method"
+    assert fault("odd") == "plugin 'odd' cannot be used: `register` is not a method; `bind` is not a method"
 
 
 def test_a_plugin_has_the_name_that_it_is_offered_by(install: Install) -> None:

@@ -152,7 +152,7 @@ def test_a_file_that_cannot_hold_a_secret_is_a_failure_that_says_why(root: Path)
         "folder": f"{path}folder` is a directory, not a regular file",
         "pipe": f"{path}pipe` is a named pipe, not a regular file",
         "huge": f"{path}huge` is larger than 65,536 bytes, the most that is read",
-        "latin": "The secret KEY cannot be read: its file is no UTF-8",
+        "latin": "The secret KEY cannot be read: its file is not UTF-8",
     }
     assert {(code, remedy) for code, _, remedy in told.values()} == {
         (FailureCode.NOT_CONFIGURED, "see `[secrets]` in agent.toml")

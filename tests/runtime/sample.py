@@ -1,18 +1,24 @@
 """Parts that agents are made of, and the smallest runtime that has one."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import Any
 
 from agent_resolver.registry import CallContext
 from agent_resolver.runtime import (
     AgentRuntimeBuilder,
     AgentSpec,
+    ChatAnswer,
+    ChatRequest,
     ConfigSchema,
     ModelSpec,
     Phase,
+    PhaseContext,
+    Piece,
     Provider,
     Registrar,
     RegistrySet,
+    TextDelta,
+    Usage,
 )
 from agent_resolver.schema import Descriptor, Rules
 
@@ -23,8 +29,13 @@ class Echo:
     def __init__(self, name: str = "echo") -> None:
         self.name = name
 
-    async def execute(self, request: Any) -> Any:
-        return request
+    async def complete(self, request: ChatRequest) -> ChatAnswer:
+        return ChatAnswer(text=request.messages[-1].text, usage=Usage(1, 1))
+
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[Piece]:
+        answer = await self.complete(request)
+        yield TextDelta(answer.text)
+        yield answer
 
 
 class MemoryTool:
@@ -45,6 +56,11 @@ class MemoryTool:
 
 def handler(*_: Any) -> None:
     """Do nothing."""
+
+
+def unchanged(request: ChatRequest, _: PhaseContext) -> ChatRequest:
+    """Transform nothing."""
+    return request
 
 
 class MemoryPlugin:
@@ -75,9 +91,9 @@ class MemoryPlugin:
         for name in self._keys:
             registrar.key(name)
         for name in self._profile_keys:
-            registrar.key(name, is_profile=True)
+            registrar.key(name, scope="profile")
         for _ in range(self._transforms):
-            registrar.request_transform(handler)
+            registrar.request_transform(unchanged)
         for tool in self._tools:
             registrar.tool(tool)
 

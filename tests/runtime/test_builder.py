@@ -196,7 +196,7 @@ def test_a_change_that_cannot_be_leaves_everything_as_it_was() -> None:
         runtime.remove("x")
     with pytest.raises(InvalidSpec, match="max_rounds: Must be 0 or more"):
         runtime.add(AgentSpec(id="x", max_rounds=-1))
-    with pytest.raises(InvalidSpec, match="no pattern"):
+    with pytest.raises(InvalidSpec, match="not a pattern"):
         runtime.replace(structs.replace(AGENT, allowed_tool_patterns=("",)))
     assert (runtime.snapshot.version, runtime.snapshot.agents.ids()) == (1, ["agent"])
 
@@ -229,6 +229,6 @@ def test_an_agent_elsewhere_is_never_run_here() -> None:
 
 
 def test_the_executor_of_a_plan_is_that_of_its_provider() -> None:
-    executor = resolve_local(runtime_of(AGENT).snapshot, "agent").executor
+    (seat,) = resolve_local(runtime_of(AGENT).snapshot, "agent").seats
 
-    assert isinstance(executor, Echo)
+    assert isinstance(seat.executor, Echo)

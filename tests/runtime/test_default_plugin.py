@@ -1,25 +1,25 @@
-"""The plugins that every agent has: what they register is data, which the loop knows how to do."""
-
-from typing import Any
+"""The plugins that every agent has: what they register is data that can be called."""
 
 import pytest
 
 from agent_resolver.runtime import (
-    ACTIONS,
     DEFAULT_COMPACTION,
     DEFAULT_PLUGINS,
+    LOOP_ACTIONS,
     ContextPolicy,
     ContextTransformConfig,
     DefaultPlugin,
+    Permissions,
     Registrar,
-    Setting,
     StopCondition,
+    StopRules,
     check_plugin,
     compaction,
     context_transform,
     knowledge_cutoff,
     loop_action_handlers,
     max_rounds,
+    permission_gate,
     stop_conditions,
 )
 
@@ -30,18 +30,8 @@ EACH = [
     knowledge_cutoff("2024-01"),
     compaction(DEFAULT_COMPACTION, ContextPolicy()),
     context_transform(ContextTransformConfig(), ContextPolicy()),
+    permission_gate(Permissions(default_behavior="ask", rules=())),
 ]
-
-
-class Loop:
-    """Remembers what it was asked to do."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, Any]] = []
-
-    def handle(self, name: str, value: Any) -> str:
-        self.asked.append((name, value))
-        return "done"
 
 
 def test_their_ids_are_the_ones_that_no_other_plugin_may_have() -> None:
@@ -50,25 +40,32 @@ def test_their_ids_are_the_ones_that_no_other_plugin_may_have() -> None:
 
 @pytest.mark.parametrize("plugin", EACH, ids=lambda plugin: plugin.id)
 def test_each_keeps_the_contract_but_for_its_id(plugin: DefaultPlugin) -> None:
-    assert check_plugin(DefaultPlugin("other", plugin.actions, plugin.phases, plugin.transforms)).id == "other"
+    other = DefaultPlugin("other", plugin.actions, plugin.phases, plugin.transforms, plugin.keys)
+
+    assert check_plugin(other).id == "other"
 
 
-def test_the_loop_is_asked_to_do_what_they_stand_for() -> None:
-    registrar, loop = Registrar(), Loop()
+def test_they_register_hooks_in_the_phases_of_the_original() -> None:
+    registrar = Registrar()
     for plugin in EACH:
         registrar.take(plugin.id, plugin, counts=True)
     env = registrar.env()
 
-    assert list(env.scheduled_actions) == list(ACTIONS)
-    (hook, *_) = env.phase_hooks["after_inference"]
-    assert hook.handler(loop) == "done"
-    assert loop.asked == [("max_rounds", 3)]
+    assert list(env.scheduled_action_handlers) == [action.name for action in LOOP_ACTIONS]
+    assert [each.key for each in env.key_registrations] == [action.key for action in LOOP_ACTIONS]
     assert {phase: [hook.plugin for hook in hooks] for phase, hooks in env.phase_hooks.items()} == {
         "step_start": ["context_compaction"],
         "before_inference": ["knowledge_cutoff_context"],
         "after_inference": ["max_rounds", "stop_conditions"],
+        "tool_gate": ["permission"],
     }
-    assert all(isinstance(each.handler, Setting) for each in (*env.scheduled_actions.values(), *env.request_transforms))
+
+
+def test_the_limit_of_rounds_of_the_spec_comes_before_all_other_rules() -> None:
+    ((_, rules),) = stop_conditions(3, (StopCondition(type="timeout", value=1),)).phases
+
+    assert isinstance(rules, StopRules)
+    assert [condition.type for condition in rules.conditions] == ["max_rounds", "timeout"]
 
 
 def test_what_sums_up_by_default_saves_a_third() -> None:

@@ -20,6 +20,7 @@ from agent_resolver.runtime import (
     ScriptedExecutor,
     TextDelta,
     ToolCall,
+    close_stream,
     user_message,
 )
 from tests.runtime.pieces import pieces_of
@@ -195,7 +196,7 @@ def test_a_stream_that_is_not_read_to_its_end_is_closed() -> None:
     async def read_one() -> Piece:
         pieces = RetryingExecutor(inner, RetryConfig(max_retries=1)).stream(REQUEST)
         first = await anext(pieces)
-        await pieces.aclose()  # type: ignore[attr-defined] # the port promises an iterator, and this is a generator
+        await close_stream(pieces)
         assert inner.closed == 1, "at once, and not with the loop"
         return first
 

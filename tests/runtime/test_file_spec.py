@@ -288,7 +288,7 @@ def test_front_matter_that_had_to_be_repaired_is_read_like_any_other() -> None:
         ),
         (
             "runtime: {excluded_tool_patterns: ['x\\']}\n",
-            ["3:36 runtime.excluded_tool_patterns.0: `x\\` is no pattern: dangling escape"],
+            ["3:36 runtime.excluded_tool_patterns.0: `x\\` is not a pattern: dangling escape"],
         ),
         (
             "tools: [re\u200bad]\n",

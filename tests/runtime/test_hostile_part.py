@@ -118,10 +118,10 @@ def test_no_method_with_a_name_raises_whatever_it_is_given(method: str) -> None:
         (lambda made: made.with_agent_specs(raising()), "invalid agents: RuntimeError: no more"),
         (lambda made: made.with_agent_spec(5), "a `int` was given where `AgentSpec` belongs"),
         (lambda made: made.with_tool("x", RaisingTool()), "invalid tool 'RaisingTool': RuntimeError: hands off"),
-        (lambda made: made.with_provider("q", 5), "a `int` was given, which has no method `execute`"),
+        (lambda made: made.with_provider("q", 5), "a `int` was given, which has no method `complete`"),
         (
             lambda made: made.with_provider("q", Provider(executor=JUNK[1])),
-            "a `int` was given, which has no method `execute`",
+            "a `int` was given, which has no method `complete`",
         ),
         (lambda made: made.with_backend("own", 5), "a `int` was given, which has no method `validate`"),
         (lambda made: made.with_backend("", Factory()), "'' was given where a name belongs"),
@@ -255,7 +255,7 @@ def test_a_plugin_that_takes_another_id_later_is_known_by_its_first() -> None:
     found = runtime.resolve("agent").execution
 
     assert isinstance(found, ResolvedAgent)
-    assert found.env.plugin_ids == ("p", "loop_action_handlers", "max_rounds")
+    assert [active.id for active in found.env.plugins] == ["p", "loop_action_handlers", "max_rounds"]
 
 
 def test_a_tool_that_says_something_else_later_is_planned_as_it_was() -> None:
@@ -440,7 +440,7 @@ def test_a_plain_function_and_an_executor_make_an_agent_as_the_seed_writes_it() 
     found = runtime.resolve("agent").execution
 
     assert isinstance(found, ResolvedAgent)
-    assert found.executor is executor
+    assert found.seats[0].executor is executor
     descriptor = found.tools["search"].descriptor
     assert descriptor is not None
     assert (descriptor.id, descriptor.description) == ("search", "Search the notes.")

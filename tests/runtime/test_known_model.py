@@ -59,7 +59,8 @@ def test_a_known_model_is_planned_with_and_never_trusted() -> None:
     assert found.context_policy.max_context_tokens == 128_000
     assert found.model.cost(1_000_000, 1_000_000) == 12.5
     assert found.modality_guard is None
-    assert found.env.plugin_ids == ("loop_action_handlers", "max_rounds", "context_compaction", "context_transform")
+    plugins = [active.id for active in found.env.plugins]
+    assert plugins == ["loop_action_handlers", "max_rounds", "context_compaction", "context_transform"]
 
 
 def test_no_model_is_known_unless_a_program_asks_for_the_table() -> None:

@@ -1,5 +1,6 @@
 """Laws that hold for every agent, whatever there is to make it of."""
 
+import asyncio
 import itertools
 import json
 import os
@@ -20,6 +21,7 @@ from agent_resolver.runtime import (
     AgentRuntimeBuilder,
     AgentSpec,
     BackendSpec,
+    ChatRequest,
     ConfigSchema,
     EnvBuild,
     HeldLock,
@@ -39,6 +41,7 @@ from agent_resolver.runtime import (
     UnsupportedRemoteBackend,
     resolve,
     resolve_local,
+    user_message,
 )
 from agent_resolver.schema import Limits
 from tests.core.strategies import LAW
@@ -221,7 +224,7 @@ def test_an_empty_snapshot_has_no_agents() -> None:
 
 
 def test_a_bad_pattern_is_refused_though_nobody_checked_the_spec() -> None:
-    with pytest.raises(InvalidSpec, match="`` is no pattern: empty pattern"):
+    with pytest.raises(InvalidSpec, match="`` is not a pattern: empty pattern"):
         resolve(snapshot_of(structs.replace(AGENT, excluded_tool_patterns=("",))), "agent")
 
 
@@ -278,10 +281,8 @@ def test_the_executor_of_a_pool_asks_the_home_of_the_agent() -> None:
     found = resolve_local(made.build().snapshot, "agent")
 
     assert isinstance(found.executor, PooledExecutor)
-    coroutine = found.executor.execute("hello")
-    with pytest.raises(StopIteration) as stop:
-        coroutine.send(None)
-    assert stop.value.value == "hello"
+    answer = asyncio.run(found.executor.complete(ChatRequest(model="a", messages=(user_message("hello"),))))
+    assert (answer.text, answer.model_id) == ("hello", found.seats[0].model.id)
     homes = [getattr(seat.executor, "name", "") for seat in found.executor.seats]
     assert homes == [seat.model.id for seat in found.seats]
 

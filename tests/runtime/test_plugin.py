@@ -43,14 +43,14 @@ def test_everything_is_registered_with_the_name_of_its_plugin() -> None:
 
     assert list(env.phase_hooks) == list(PHASES)
     assert {hook.plugin for hooks in env.phase_hooks.values() for hook in hooks} == {"p"}
-    assert {name: each.plugin for name, each in env.scheduled_actions.items()} == {"act": "p"}
-    assert {name: each.plugin for name, each in env.effects.items()} == {"effect": "p"}
+    assert {name: each.plugin for name, each in env.scheduled_action_handlers.items()} == {"act": "p"}
+    assert {name: each.plugin for name, each in env.effect_handlers.items()} == {"effect": "p"}
     assert [each.plugin for each in env.request_transforms] == ["p", "p"]
-    assert [(each.key, each.plugin, each.is_profile) for each in env.keys] == [
-        ("key", "p", False),
-        ("liked", "p", True),
+    assert [(each.key, each.plugin, each.scope) for each in env.key_registrations] == [
+        ("key", "p", "run"),
+        ("liked", "p", "profile"),
     ]
-    assert [(each.tool.descriptor.id, each.plugin) for each in env.tools] == [("tool", "p")]
+    assert [(tool_id, each.plugin) for tool_id, each in env.tools.items()] == [("tool", "p")]
     assert [plugin.id for plugin in env.plugins] == ["p"]
 
 
@@ -59,8 +59,12 @@ def test_of_a_plugin_that_does_not_count_only_what_others_rely_on_does() -> None
     registrar.take("p", MemoryPlugin("p", **EVERYTHING), counts=False)
     env = registrar.env()
 
-    assert (dict(env.phase_hooks), env.request_transforms, env.tools) == ({}, (), ())
-    assert (list(env.scheduled_actions), list(env.effects), len(env.keys)) == (["act"], ["effect"], 2)
+    assert (dict(env.phase_hooks), env.request_transforms, dict(env.tools)) == ({}, (), {})
+    assert (list(env.scheduled_action_handlers), list(env.effect_handlers), len(env.key_registrations)) == (
+        ["act"],
+        ["effect"],
+        2,
+    )
     assert [plugin.id for plugin in env.plugins] == ["p"]
 
 
@@ -104,17 +108,17 @@ def test_a_plugin_that_keeps_the_registrar_changes_nothing_later() -> None:
     for method, *arguments in late:
         with pytest.raises(EnvBuild, match="plugin p: it registers after `register` has returned"):
             getattr(kept[0], method)(*arguments)
-    assert (dict(env.scheduled_actions), env.tools, env.keys) == ({}, (), ())
+    assert (dict(env.scheduled_action_handlers), dict(env.tools), env.key_registrations) == ({}, {}, ())
 
 
 def test_nothing_of_an_env_can_be_changed() -> None:
     env = env_of(lambda registrar: registrar.scheduled_action("act", handler))
 
-    for known in (env.phase_hooks, env.scheduled_actions, env.effects):
+    for known in (env.phase_hooks, env.scheduled_action_handlers, env.effect_handlers):
         with pytest.raises(TypeError):
             cast("Any", known)["x"] = 1
     with pytest.raises(AttributeError):
-        env.tools = ()  # type: ignore[misc]
+        env.tools = {}  # type: ignore[misc]
 
 
 def test_every_plan_has_an_env_of_its_own() -> None:
@@ -125,11 +129,12 @@ def test_every_plan_has_an_env_of_its_own() -> None:
 
     assert one.env is not other.env
     assert one.tools is not other.tools
-    for name in ("phase_hooks", "scheduled_actions", "effects", "keys", "tools", "request_transforms", "plugins"):
+    for name in ExecutionEnv.__struct_fields__:
         assert getattr(one.env, name) is not getattr(other.env, name)
     # What is the same for both is the plugin and the tool that were registered; what plans are made of is not.
-    assert one.env.plugins[0] is other.env.plugins[0]
-    assert {id(plugin) for plugin in one.env.plugins[1:]}.isdisjoint(map(id, other.env.plugins[1:]))
+    ours, theirs = ([active.plugin for active in plan.env.plugins] for plan in (one, other))
+    assert ours[0] is theirs[0]
+    assert {id(plugin) for plugin in ours[1:]}.isdisjoint(map(id, theirs[1:]))
     schemas = [plan.tools["agent_run_agent"].descriptor for plan in (one, other)]
     assert schemas[0] == schemas[1]
     assert schemas[0] is not None

@@ -41,9 +41,9 @@ class Whole:
 
     def bind(self, context: object) -> None: ...
 
-    async def on_activate(self, context: object) -> None: ...
+    async def on_activate(self, spec: object, state: object) -> None: ...
 
-    async def on_deactivate(self, context: object, *_: object) -> None: ...
+    async def on_deactivate(self, state: object, *_: object) -> None: ...
 
 
 @pytest.mark.parametrize("plugin", [Whole(), MemoryPlugin("p"), made(), made(config_schemas=list), made(bind=None)])
@@ -63,7 +63,7 @@ def boom(*_: Any) -> Any:
         (made(id=5), ["it has no `id`"]),
         (made(id="a\nb"), ["its `id` holds characters that cannot be printed"]),
         (Whole, ["it is a class, not a plugin made of it"]),
-        (made(register=1), ["`register` is no method"]),
+        (made(register=1), ["`register` is not a method"]),
         (made(register=lambda: None), ["`register` must take 1 argument"]),
         (made(register=later), ["`register` must not be asynchronous"]),
         (
@@ -71,8 +71,8 @@ def boom(*_: Any) -> Any:
             [
                 "`register` must take 1 argument",
                 "`config_schemas` must take 0 arguments",
-                "`bind` is no method",
-                "`on_activate` must take 1 argument",
+                "`bind` is not a method",
+                "`on_activate` must take 2 arguments",
             ],
         ),
         (made(config_schemas=later), ["`config_schemas` must not be asynchronous"]),

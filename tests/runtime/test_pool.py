@@ -29,6 +29,7 @@ from agent_resolver.runtime import (
     Seat,
     Switch,
     TextDelta,
+    close_stream,
     user_message,
 )
 from tests.runtime.pieces import pieces_of
@@ -284,7 +285,7 @@ def test_a_reader_that_leaves_gives_the_probe_back_and_closes_the_stream() -> No
     async def read_one() -> None:
         pieces = pool.stream(REQUEST)
         await anext(pieces)
-        await pieces.aclose()  # type: ignore[attr-defined] # the port promises an iterator, and this is a generator
+        await close_stream(pieces)
         assert closed == ["a-upstream"], "at once, and not with the loop"
 
     asyncio.run(read_one())

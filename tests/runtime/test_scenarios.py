@@ -30,7 +30,7 @@ from tests.runtime.scenario import (
 
 ROOT = Path(__file__).parents[2]
 GROUPS = {"pipeline": 61, "capabilities": 7, "catalog-warnings": 9, "pools": 11, "builder": 22}
-OWN_GROUPS = {"departures", "lock", "constraint", "endpoint", "spec"}
+OWN_GROUPS = {"departures", "lock", "constraint", "endpoint", "permission", "spec"}
 LINES = {"absent", "warnings"}
 """The parts of a plan that are findings: each line is a code, or a code and a sentence."""
 TYPED_ERRORS = {

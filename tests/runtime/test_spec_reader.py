@@ -126,10 +126,10 @@ def test_a_spec_is_the_same_after_a_document_of_it(spec: AgentSpec) -> None:
             [f"endpoint.data.residency.0: {PLACES}, received 'eu'"],
         ),
         ({"stop_conditions": [{"type": "timeout"}]}, ["stop_conditions.0: timeout needs `value`"]),
-        ({"excluded_tool_patterns": ["\\"]}, ["excluded_tool_patterns.0: `\\` is no pattern: dangling escape"]),
+        ({"excluded_tool_patterns": ["\\"]}, ["excluded_tool_patterns.0: `\\` is not a pattern: dangling escape"]),
         (
             {"allowed_tool_patterns": ["x" * 300]},
-            [f"allowed_tool_patterns.0: `{'x' * 60}` is no pattern: longer than 256 characters"],
+            [f"allowed_tool_patterns.0: `{'x' * 60}` is not a pattern: longer than 256 characters"],
         ),
         (
             {"excluded_tools": ["dele\u200bte"]},
@@ -257,11 +257,11 @@ def test_a_spec_made_in_python_is_held_to_the_same() -> None:
     assert python_faults(AgentSpec(id="a", plugin_ids="abc")) == (  # type: ignore[arg-type]
         "plugin_ids: Expected array, received string"
     )
-    assert "It is no JSON" in python_faults(AgentSpec(id="a", sections={"x": object()}))
-    assert "It is no JSON" in python_faults(AgentSpec(id="a", sections=circular))
+    assert "It is not JSON" in python_faults(AgentSpec(id="a", sections={"x": object()}))
+    assert "It is not JSON" in python_faults(AgentSpec(id="a", sections=circular))
     assert "A number has more than" in python_faults(AgentSpec(id="a", sections={"x": 10**300}))
     assert python_faults(AgentSpec(id="a", allowed_tool_patterns=("",))) == (
-        "allowed_tool_patterns.0: `` is no pattern: empty pattern"
+        "allowed_tool_patterns.0: `` is not a pattern: empty pattern"
     )
     assert python_faults(AgentSpec(id="a", model_id="m", backend=BackendSpec(config={"model_id": "n"}))) == (
         "model_id: model_id and backend.config.model_id differ"

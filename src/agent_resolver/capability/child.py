@@ -230,7 +230,7 @@ class _Forks:
             os._exit(1)
 
     def _kill_call(self, channel: object) -> None:
-        """Kill the process of a call that nobody waits for."""
+        """Kill the process of a call that has no caller any longer."""
         for pid, known in self._calls.items():
             if known is channel:
                 self._selector.unregister(known)
@@ -269,7 +269,7 @@ class _Forks:
 
 
 def _tell(channel: socket.socket, line: bytes) -> None:
-    # Whoever waited may be gone.
+    # The caller may be gone.
     with suppress(OSError):
         channel.sendall(line)
 
@@ -278,7 +278,7 @@ def _tell(channel: socket.socket, line: bytes) -> None:
 
 
 def _run_only_call(control: socket.socket) -> NoReturn:
-    """Run the one call that comes, in this process; kill it with all that it started when nobody waits for it."""
+    """Run the one call that comes, in this process; kill it with all that it started when its caller is gone."""
     _, numbers, _, _ = socket.recv_fds(control, 1, _SOCKETS_OF_A_CALL)
     control.close()
     if len(numbers) < _SOCKETS_OF_A_CALL:
@@ -350,7 +350,7 @@ def _run_capability(request: Request, answers: int) -> Ending:
 def _load_capability(request: Request) -> Capability[..., Any]:
     found = getattr(importlib.import_module(request.module), request.name)
     if not isinstance(found, Capability):
-        raise TypeError("it is no capability any longer")
+        raise TypeError("it is not a capability any longer")
     return found
 
 

@@ -106,11 +106,11 @@ def _unknown_words(declared: Declaration) -> Iterator[tuple[str, str]]:
 def _bad_numbers(declared: Declaration) -> Iterator[tuple[str, str]]:
     rate_limit, cost_factor = declared.rate_limit_per_minute, declared.labels.cost_factor
     if not _is_number_above(declared.timeout_seconds, 0):
-        yield "timeout_seconds", "it is no number of seconds: give one above 0"
+        yield "timeout_seconds", "it is not a number of seconds: give one above 0"
     if rate_limit is not None and not _is_number_above(rate_limit, 0):
-        yield "rate_limit_per_minute", "it is no number above 0: leave it out for no limit"
+        yield "rate_limit_per_minute", "it is not a number above 0: leave it out for no limit"
     if cost_factor is not None and not _is_number_above(cost_factor, -1e-9):
-        yield "cost_factor", "it is no number from 0 on: leave it out where none is known"
+        yield "cost_factor", "it is not a number from 0 on: leave it out where none is known"
 
 
 def _is_number_above(value: Any, bound: float) -> bool:  # noqa: ANN401 - the author may have written anything
@@ -123,7 +123,7 @@ def _bad_word_lists(declared: Declaration) -> Iterator[tuple[str, str]]:
         if isinstance(words, str):
             yield name, "it is one word: give a list of words"
         elif len(words) > _MAX_WORDS or not all(form.fullmatch(str(word)) for word in words):
-            yield name, f"it is no list of up to {_MAX_WORDS} words such as `{example}`"
+            yield name, f"it is not a list of up to {_MAX_WORDS} words such as `{example}`"
 
 
 def _mcp_hints(declared: Declaration) -> dict[str, bool]:

@@ -234,7 +234,7 @@ class Capability(Generic[Parameters, Result]):
         try:
             return self._encode(result)
         except (TypeError, ValueError, RecursionError) as error:
-            message = f"{self.descriptor.id} gave `{type(result).__name__}`, which is no JSON ({type(error).__name__})"
+            message = f"{self.descriptor.id} gave `{type(result).__name__}`, which is not JSON ({type(error).__name__})"
             remedy = "it may have done its work all the same: look before you call it again"
             raise ToolFailure(FailureCode.OUTPUT_VALIDATION_FAILED, message, remedy) from None
 

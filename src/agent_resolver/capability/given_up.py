@@ -1,4 +1,4 @@
-"""Counts the calls that nobody waits for any longer and that run on all the same."""
+"""Counts the calls that run on although their callers have stopped waiting."""
 
 from collections import Counter
 from collections.abc import Callable

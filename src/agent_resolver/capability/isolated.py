@@ -207,7 +207,7 @@ class Isolated:
                 else:
                     ending = message
         except ValueError:
-            error = f"The process of {self._id} said what nobody understands"
+            error = f"The process of {self._id} gave an answer that cannot be understood"
             raise ToolFailure(FailureCode.RUNNER_ERROR, error, _LOOK_FIRST) from None
         # Its exit may be part of its work, such as writing a buffer to a file.
         await process.wait_for_exit()
@@ -261,7 +261,7 @@ class _CallProcess:
         self.failure = ""
         """The reason why it could not be started."""
         self.exit_code: int | None = None
-        """Negative for a signal; None while it runs, and where nobody knows."""
+        """Negative for a signal; None while it runs, and where it is unknown."""
 
     async def open(self, line: bytes) -> None:
         """Wait until the process is started, and then send it the request: a call that was not started never runs."""
@@ -296,7 +296,7 @@ class _CallProcess:
         word, _, code = (await _read_line(said)).partition(b" ")
         if word == b"exit":
             self.exit_code = int(code)
-        # All that it started is killed. If a process escaped that and holds the socket, nobody waits for it.
+        # All that it started is killed. If a process escaped that and holds the socket, this does not wait for it.
         asyncio.get_running_loop().call_later(_DRAIN_SECONDS, request.transport.abort)
 
     async def wait_for_exit(self) -> None:
@@ -307,7 +307,7 @@ class _CallProcess:
     async def end(self) -> None:
         """Kill the process and all that it started, and wait until they are gone."""
         if self._exit is not None and not self._exit.done():
-            # The prepared process kills a call when nobody writes to its channel any longer.
+            # The prepared process kills a call when its channel has no writer any longer.
             with suppress(OSError):
                 self._channel.shutdown(socket.SHUT_WR)
             await self.wait_for_exit()

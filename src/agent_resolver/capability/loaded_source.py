@@ -239,7 +239,7 @@ def _locate(name: str) -> str | None:
             return None
         if spec is None:
             return None
-        # What is no package has no folders, and nothing below it.
+        # A plain module has no folders, and nothing below it.
         folders = spec.submodule_search_locations or ()
     is_source = spec is not None and isinstance(spec.loader, SourceFileLoader)
     return spec.origin if spec is not None and is_source else None
@@ -266,7 +266,7 @@ def _with_parents(name: str) -> Iterator[str]:
 
 @cache
 def _imported_names(source: ModuleSource) -> tuple[str, ...]:
-    """Every module that a source may import by a statement; names that are no modules are among them."""
+    """Every module that a source may import by a statement; some of the names may not be modules."""
     try:
         tree = ast.parse(source.content)
     except (SyntaxError, ValueError, RecursionError):

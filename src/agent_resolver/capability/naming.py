@@ -26,7 +26,7 @@ def unsafe_name(capability_id: str, domain: str | None) -> Iterator[Unsafe]:
     # MCP allows 1 to 128 letters, digits, underscores, hyphens and dots; we ask for a domain and a name.
     if len(capability_id) > MAX_TOOL_NAME or not _ID.fullmatch(capability_id):
         shown = capability_id[:MAX_TOOL_NAME]
-        message = f"`{shown}` is no id: use lower case words with dots between, as `tickets.search`"
+        message = f"`{shown}` is not an id: use lower case words with dots between, as `tickets.search`"
         yield Unsafe(at=("id",), code=UnsafeCode.BAD_ID, message=message)
     elif domain is not None and domain != domain_of(capability_id):
         message = f"the id says `{domain_of(capability_id)}`, not `{domain}`: leave the domain out, or change the id"

@@ -249,7 +249,7 @@ def _unsafe_decorators(found: Value) -> Iterator[Unsafe]:
         yield from (_unsafe_serializer(f"`{name}`").within((field,)) for field in decorator.info.fields)
     yield from (_unsafe_serializer(f"`{name}`") for name in found.model_serializers)
     for name in found.computed_fields:
-        message = "it is computed, and nobody can give it: make it a field that the function fills in"
+        message = "it is computed, and callers cannot give it: make it a field that the function fills in"
         yield Unsafe(at=(name,), code=UnsafeCode.COMPUTED_FIELD, message=message)
 
 
@@ -286,14 +286,14 @@ def _unsafe_metadata_item(item: Value) -> Iterator[Unsafe]:
     # Some are given as classes, such as `SkipValidation`, and some as instances.
     kind = item if isinstance(item, type) else type(item)
     name = f"`{kind.__name__}`"
-    if isinstance(item, FieldInfo):
-        yield from _unsafe_field(item)
-    elif isinstance(item, _VALIDATORS) or item is SkipValidation:
+    if issubclass(kind, _VALIDATORS):
         yield unsafe_validator(name)
-    elif isinstance(item, _SERIALIZERS) or item is SerializeAsAny:
+    elif issubclass(kind, _SERIALIZERS):
         yield _unsafe_serializer(name)
-    elif isinstance(item, _OVERRIDES) or item is SkipJsonSchema:
+    elif issubclass(kind, _OVERRIDES):
         yield unsafe_schema_override(name)
+    elif isinstance(item, FieldInfo):
+        yield from _unsafe_field(item)
     elif isinstance(item, StringConstraints):
         transforms = [key for key in _TRANSFORMS if getattr(item, key)]
         yield from (_unsafe_transform(f"`{key}`") for key in transforms)
@@ -306,10 +306,12 @@ def _unsafe_metadata_item(item: Value) -> Iterator[Unsafe]:
 
 
 def _hidden_constraints(item: Value, only: Annotation) -> Iterator[Unsafe]:
-    """Constraints that the schema of a type does not show."""
-    is_text = only is str
+    """Constraints that the schema of a type does not show.
+
+    A schema shows bounds of numbers, lengths of texts, lists and mappings, and patterns of texts.
+    """
     is_number = only is int or only is float
-    is_sized = is_text or is_list(only) or is_mapping(only)
+    is_sized = only is str or is_list(only) or is_mapping(only)
     is_hidden_bound = isinstance(item, _BOUNDS) and not is_number
     is_hidden_length = isinstance(item, _LENGTHS) and not is_sized
     if isinstance(item, Timezone) or is_hidden_bound or is_hidden_length:
@@ -317,10 +319,14 @@ def _hidden_constraints(item: Value, only: Annotation) -> Iterator[Unsafe]:
     if isinstance(item, MultipleOf) and only is float:
         # Pydantic takes what is nearly a multiple, other readers of the schema do not.
         yield unsafe_validator("`multiple_of` on floats")
+    yield from _hidden_attributes(item, is_text=only is str)
+
+
+def _hidden_attributes(item: Value, *, is_text: bool) -> Iterator[Unsafe]:
+    """Attributes of a constraint that the schema does not show."""
     pattern = getattr(item, "pattern", None)
     if isinstance(pattern, re.Pattern) and pattern.flags & ~re.UNICODE:
         yield unsafe_validator("a `pattern` with flags")
-    # A schema shows the pattern of a text, and of nothing else.
     hidden = _HIDDEN if is_text else (*_HIDDEN, "pattern")
     for key in hidden:
         if getattr(item, key, None) is not None:

@@ -109,7 +109,7 @@ class _LoopThread:
         result, error = None, None
         try:
             result = await call.function(*call.arguments)
-        except BaseException as raised:  # noqa: BLE001 - whatever it is, the caller is told
+        except BaseException as raised:  # noqa: BLE001 - whatever it is, the caller gets it
             error = raised
         with suppress(RuntimeError):  # The loop that waited was closed meanwhile.
             call.home.call_soon_threadsafe(call.settle, result, error)

@@ -71,7 +71,7 @@ class _Job:
             self.result = self.context.run(self.function, *self.arguments)
         except StopIteration as stop:  # A coroutine cannot pass it on.
             self.error = RuntimeError("it raised StopIteration").with_traceback(stop.__traceback__)
-        except BaseException as raised:  # noqa: BLE001 - whatever it is, the caller is told
+        except BaseException as raised:  # noqa: BLE001 - whatever it is, the caller gets it
             self.error = raised
 
     def tell(self) -> None:

@@ -31,7 +31,7 @@ from agent_resolver.catalog.listing import (
 )
 from agent_resolver.catalog.naming import Named, addresses
 from agent_resolver.catalog.query import EVERYTHING, Changes, Finding, Judge, Page, Query, View
-from agent_resolver.catalog.reader import read_entry
+from agent_resolver.catalog.reader import content_digest, read_entry
 from agent_resolver.catalog.role import ROLES_FILE, Role, parse_roles, with_role
 from agent_resolver.catalog.search import search_index
 from agent_resolver.catalog.uri import SCHEME, AgentUri, agent_uri, parse_uri
@@ -400,6 +400,22 @@ class Catalog:
         # Only now: what was edited may have been judged anew.
         if not view.is_whole and not self._mended(lambda: self._is_in_view(uri, view)):
             raise UnknownAgent(uri.name)
+        return _at_version(found, uri)
+
+    def read_definition(self, uri: AgentUri) -> Definition:
+        """One agent, whole, read from the disk for this very call: nothing of it is taken from memory or the index.
+
+        Raises:
+            UnknownAgent: No agent has that address, or not at that version.
+        """
+        self._mended(self._look)
+        found = self._mended(lambda: self._load(uri))
+        if found.entry.digest != content_digest(found.raw):
+            # It was edited within one tick of the clock, or its times were put back, so that the index did not see it.
+            entry = read_entry(found.raw, os.path.basename(found.path).removesuffix(".md"))
+            if isinstance(entry, Issue) or entry.name != found.entry.name:
+                raise UnknownAgent(uri.name)
+            found = structs.replace(found, entry=with_role(entry, self._roles()))
         return _at_version(found, uri)
 
     def _load(self, uri: AgentUri) -> Definition:

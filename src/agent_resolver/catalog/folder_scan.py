@@ -101,7 +101,7 @@ def left_out_file(reason: str) -> Issue:
 
 
 def _is_unicode(path: str) -> bool:
-    """Whether a path is text; those that are no UTF-8 on the disk are not."""
+    """True if a path is UTF-8 on the disk."""
     try:
         path.encode()
     except UnicodeEncodeError:

@@ -52,7 +52,7 @@ class Query(Struct, frozen=True, kw_only=True):
 
 
 class Changes(Struct, frozen=True):
-    """What is otherwise than it was at the last look."""
+    """The differences since the last look."""
 
     uris: frozenset[str] = frozenset()
     """The addresses of agents that came, went, or are defined otherwise now."""

@@ -58,12 +58,17 @@ def read_entry(raw: bytes, stem: str) -> Entry | Issue:
         classification=_classification_of(front_matter),
         requires="requires" in front_matter,
         front_matter=front_matter,
-        digest=f"sha256-{sha256(raw).hexdigest()}",
+        digest=content_digest(raw),
         size=len(raw),
         tokens=(len(text) + 3) // 4,
         body_at=len(raw) - len(document.body.encode()),
         issues=(*issues, *noticed, *_repeated_keys(tree), *_governing_keys(tree)),
     )
+
+
+def content_digest(raw: bytes) -> str:
+    """The digest of an agent file's bytes, as its entry has it."""
+    return f"sha256-{sha256(raw).hexdigest()}"
 
 
 def _classification_of(front_matter: dict[str, Any]) -> Classification:

@@ -5,13 +5,12 @@ from typing import Final
 from agent_resolver.catalog.index import CatalogIndex
 from agent_resolver.catalog.listing import COLUMNS, Listed, listed
 from agent_resolver.catalog.query import Query, View
-from agent_resolver.catalog.search_text import match_any, search_terms
+from agent_resolver.catalog.search_text import match_any, match_well, search_terms
 
 _WEIGHTS: Final = "8, 5, 4, 3, 1"
 """How much a word counts in the name, the capabilities, the tags, `useWhen` and the description."""
 _COMMON: Final = 500
 """A word that more agents have than this is common: to rank all of them would take too long."""
-_SPARE: Final = 20
 _ALL: Final = -1
 """The limit with which SQLite gives every row."""
 
@@ -40,12 +39,13 @@ def _search_text(index: CatalogIndex, text: str, where: str, values: list[str], 
     terms = search_terms(text)
     if not terms:
         return ()
-    rare = [term for term in terms if _is_rare(index, term)] if len(terms) > 1 else []
-    if not rare and len(terms) > 1 and limit > 0:
-        # Words that very many agents have: those that have all of them suffice, if they fill the answer.
-        best = _ranked(index, " AND ".join(terms), where, values, limit)
-        if len(best) == limit:
-            return best
+    rare = [term for term in terms if _is_rare(index, term)]
+    if not rare and limit > 0:
+        # Very many agents have each of these words. Better fits come first, and suffice if they fill the answer.
+        for question in match_well(terms):
+            best = _ranked(index, question, where, values, limit)
+            if len(best) == limit:
+                return best
     return _ranked(index, match_any(terms, rare), where, values, limit)
 
 
@@ -55,21 +55,11 @@ def _is_rare(index: CatalogIndex, term: str) -> bool:
 
 
 def _ranked(index: CatalogIndex, question: str, where: str, values: list[str], limit: int) -> tuple[Listed, ...]:
-    """The best fits for a question of the index."""
+    """The best fits for a question of the index; those that fit equally well by name."""
     columns = ", ".join(f"agent.{column}" for column in COLUMNS.split(", "))
-    order = "ORDER BY score, agent.name, agent.uri LIMIT ?"
-    if limit > 0 and where == "1":
-        # Few of many rows are looked up in full. Ties go by name, so that all of them must be among those.
-        most = limit + _SPARE
-        sql = (
-            f"SELECT {columns}, score FROM (SELECT rowid AS file, rank AS score FROM words WHERE words MATCH ?"  # noqa: S608
-            f" AND rank MATCH 'bm25({_WEIGHTS})' ORDER BY rank LIMIT ?) JOIN agent USING (file) {order}"
-        )
-        rows = index.rows(sql, [question, most, most])
-        if len(rows) < most or rows[limit - 1][-1] != rows[-1][-1]:
-            return tuple(listed(row[:-1]) for row in rows[:limit])
     sql = (
         f"SELECT {columns}, bm25(words, {_WEIGHTS}) AS score"  # noqa: S608
-        f" FROM words JOIN agent ON agent.file = words.rowid WHERE words MATCH ? AND {where} {order}"
+        f" FROM words JOIN agent ON agent.file = words.rowid WHERE words MATCH ? AND {where}"
+        " ORDER BY score, agent.name, agent.uri LIMIT ?"
     )
     return tuple(listed(row[:-1]) for row in index.rows(sql, [question, *values, limit]))

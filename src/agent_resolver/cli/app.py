@@ -26,6 +26,7 @@ from agent_resolver.cli.output import (
     issue_document,
     only_results_on_stdout,
     out_json,
+    out_json_line,
     safe,
     use_utf8,
 )
@@ -42,6 +43,7 @@ examples:
   agent verify                       check that ./agents.lock still holds
   agent why crm                      see which server was chosen for a category, and why not the others
   agent tools list                   see which tools the lock opens
+  agent run "Say what you can do"    let the agent of this folder run
 
 exit codes:
   0  done, warnings included
@@ -68,6 +70,7 @@ COMMANDS: Final = (
     "export",
     "catalog",
     "plan",
+    "run",
     "serve",
     "tools",
     "inbox",
@@ -173,7 +176,9 @@ def _report_error(error: ResolverError, options: argparse.Namespace) -> int:
             "files": documents,
             "details": details,
         }
-        out_json({"success": False, "error": document})
+        # A command that prints a line for each event prints one for its error too.
+        write = out_json_line if getattr(options, "json_lines", False) else out_json
+        write({"success": False, "error": document})
         return error.exit_code
     for file in files:
         err_faults(file.name, file.path, file.issues)

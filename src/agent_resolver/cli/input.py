@@ -40,10 +40,13 @@ def default_agent_file() -> str:
 
 def hint_at_missing(path: str, option: str) -> str:
     """What to do about an input file that is not there, and which `option` names."""
-    if path in {AGENT_FILE, INDEX}:  # Nothing was named: a newcomer may not know yet that there should be one.
-        write_one = "docs/quick-start.md shows how to write one"
+    if path not in {AGENT_FILE, INDEX}:
+        return f"check the path, or name another file with `{option}`"
+    # No file was named: a newcomer may not know yet that there should be one.
+    if os.path.lexists(AGENT_FILE) or os.path.lexists(INDEX):
+        write_one = "docs/quick-start.md shows how to write one"  # `agent init` writes both files or neither.
         return f"change to the folder that has it, or name another file with `{option}`; {write_one}"
-    return f"check the path, or name another file with `{option}`"
+    return f"run `agent init` to begin here, change to the folder that has it, or name another file with `{option}`"
 
 
 def read_agent_bytes(path: str) -> bytes:

@@ -60,7 +60,7 @@ def _take_stdout(stdout: TextIO) -> TextIO | None:
 
 def _give_back_stdout(stdout: TextIO, kept: TextIO) -> None:
     with suppress(ValueError):  # Code of the project has closed it.
-        stdout.flush()  # What was printed and not yet written is no result either.
+        stdout.flush()  # What was printed and not yet written is not a result either.
     os.dup2(kept.fileno(), 1)
     # The reader may have gone, and a full disk was reported already.
     with suppress(OSError):
@@ -81,6 +81,32 @@ def err(line: str = "") -> None:
 def out_text(text: str) -> None:
     """A text that is the result, as it is."""
     _write(text, _results or sys.stdout)
+
+
+def is_out_terminal() -> bool:
+    """True if a person reads the result as it is written."""
+    return (_results or sys.stdout).isatty()
+
+
+def out_piece(text: str) -> None:
+    """A piece of a text that is the result, at once: on a terminal without what would steer it."""
+    _write(_safe_lines(text) if is_out_terminal() else text, _results or sys.stdout)
+    flush_out()
+
+
+def out_json_line(value: object) -> None:
+    """One JSON value on a line of its own, at once."""
+    import msgspec
+
+    _write(f"{_safe_json(msgspec.json.encode(value).decode())}\n", _results or sys.stdout)
+    flush_out()
+
+
+def err_dim(line: str) -> None:
+    """A line about the result that matters less than the others."""
+    flush_out()
+    line = safe(line)
+    _write(f"\x1b[2m{line}\x1b[0m\n" if _has_colour(sys.stderr) else f"{line}\n", sys.stderr)
 
 
 def flush_out() -> None:
@@ -226,3 +252,8 @@ def safe(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
+def _safe_lines(text: str) -> str:
+    """Text of several lines, without what would steer a terminal."""
+    return "".join(each if each.isprintable() or each in "\n\t" else repr(each)[1:-1] for each in text)

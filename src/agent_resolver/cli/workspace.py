@@ -79,7 +79,7 @@ def _read_locks(folder: str) -> Iterator[tuple[Member, Lockfile | str]]:
             yield member, str(error)
         except InvalidLockfile as error:
             faults = "; ".join(map(str, error.issues))
-            yield member, f"{lock_path_of(member.path)} is no lock: {faults}"
+            yield member, f"{lock_path_of(member.path)} is not a lock: {faults}"
 
 
 def _is_server(entry: LockedServer, server: str) -> bool:

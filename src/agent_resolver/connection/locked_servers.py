@@ -198,7 +198,7 @@ class ServerSource:
         connection = self._connection
         if connection is not None:
             await connection.lost()
-        # Whoever has connected it again since then answers for its tools.
+        # The task that has connected it again since then answers for its tools.
         if self._connection is connection and not self._is_connecting:
             self._registry.replace(self.name, (), {})
 
@@ -312,7 +312,7 @@ class LockedServers:
         return {name: changed for name, changed in found.items() if changed}
 
     async def connect(self, run: str) -> None:
-        """Connect all servers at the same time; a failure of one is no failure of another."""
+        """Connect all servers at the same time; one may fail and the others connect."""
         await asyncio.gather(*(server.connect(run) for server in self._servers.values()))
 
     def keep_connected(self, run: str) -> None:
@@ -401,7 +401,7 @@ def _refuse_unusable_schema(tool: mcp_types.Tool) -> Refused | None:
     for what, schema in (("arguments", tool.input_schema), ("result", tool.output_schema)):
         if schema is not None and (why := _unusable_schema(schema)):
             message = f"The schema of its {what} cannot be used: {why}"
-            return Refused(AdmissionCode.SCHEMA_UNUSABLE, message, "tell whoever runs the server")
+            return Refused(AdmissionCode.SCHEMA_UNUSABLE, message, "tell the operator of the server")
     return None
 
 

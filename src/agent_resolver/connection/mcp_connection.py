@@ -42,7 +42,7 @@ OpenTransport = Callable[[], AbstractAsyncContextManager[Any]]
 
 
 class _Unanswered(ToolFailure):
-    """A call got no answer, so that nobody knows whether the server did what it was asked."""
+    """A call got no answer, so that it is unknown whether the server did what it was asked."""
 
     def __init__(self, code: FailureCode, message: str) -> None:
         super().__init__(code, message, _LOOK_FIRST)
@@ -103,7 +103,7 @@ class McpConnection:
 
     async def lost(self) -> None:
         """Wait until the connection has ended, however it does."""
-        # Whoever stops waiting must not stop the owner: it is ending a process.
+        # A caller that stops waiting must not stop the owner: it is ending a process.
         if self._owner is not None:
             await asyncio.wait([self._owner])
 
@@ -255,7 +255,7 @@ class McpConnection:
 
     def _too_long_list(self, limit: str) -> ToolFailure:
         message = f"{self.name} lists too much: more than {limit}"
-        return ToolFailure(FailureCode.PROTOCOL_ERROR, message, "tell whoever runs the server")
+        return ToolFailure(FailureCode.PROTOCOL_ERROR, message, "tell the operator of the server")
 
     async def _follow(self, client: Client) -> None:
         """List the tools again when they changed; if that fails, the next call tries again, and says why."""

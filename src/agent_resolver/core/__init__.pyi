@@ -121,12 +121,22 @@ from agent_resolver.core.package import (
     read_package as read_package,
 )
 from agent_resolver.core.pattern import matches as matches
+from agent_resolver.core.permission_glob import compile_glob as compile_glob
 from agent_resolver.core.permission_rule import (
     BadRule as BadRule,
     CallMatch as CallMatch,
     FieldMatch as FieldMatch,
     TextMatch as TextMatch,
     parse_rule as parse_rule,
+)
+from agent_resolver.core.permission_verdict import (
+    MAX_MATCHED as MAX_MATCHED,
+    Behavior as Behavior,
+    BehaviorRule as BehaviorRule,
+    PermissionJudge as PermissionJudge,
+    PermissionVerdict as PermissionVerdict,
+    is_about_any_arguments as is_about_any_arguments,
+    rank_of as rank_of,
 )
 from agent_resolver.core.rate import (
     WINDOW_SECONDS as WINDOW_SECONDS,

@@ -104,7 +104,7 @@ def chain_faults(records: Iterable[AuditRecord], seal: Seal, key: bytes | None, 
     A root that was `noted` earlier must be the one after some record: the trail may have grown since, and only grown.
     What was pruned is not there to be checked: the chain begins at the anchor that pruning left.
     """
-    # Without the key, a seal that was made with one cannot be told from a changed one.
+    # Without the key, a seal that was made with one looks like a changed one.
     or_sealed = "" if key else ", or it was sealed with a key"
     heads = dict(seal.anchor_heads)
     root, position = seal.anchor_root, seal.anchor

@@ -13,7 +13,7 @@ from agent_resolver.schema.vocabulary import SENSITIVITY_RANK, Residency, Sensit
 class RunLimits(Struct, frozen=True, kw_only=True):
     """The limits that one run of an agent keeps: its own, and those of every caller before it, all at once.
 
-    They travel with the data: whoever an agent delegates to keeps them as well. `requireSigned` is not among them: it
+    They travel with the data: the agents it delegates to keep them as well. `requireSigned` is not among them: it
     is about the servers that an agent chooses for itself.
     """
 

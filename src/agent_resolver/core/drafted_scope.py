@@ -7,13 +7,14 @@ hints that contradict each other count as the stricter one.
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from agent_resolver.core.tool_definition import definition_digest
 from agent_resolver.schema.vocabulary import SEPARATORS
 
 _UNFIT: Final = re.compile(rf"[\s{SEPARATORS}]+")
 
+Value = TypeVar("Value")
 Entry = Mapping[str, Any]
 """An entry of an index as it is written."""
 
@@ -61,17 +62,17 @@ def with_pins(
     """
     present = {tool: definition for tool, definition in found.items() if definition is not None}
     gone = found.keys() - present.keys()
-    known = {**entry.get("tools", {}), **{tool: definition_digest(each) for tool, each in present.items()}}
     stated, drafts = _divided_scopes(entry)
     for tool, definition in present.items():
-        if tool not in stated and (tool in drafts or tool not in confirmed):
+        # A draft is made again from the new definition; scopes that a person has stated stay as they are.
+        is_confirmed = tool in stated or (tool in confirmed and tool not in drafts)
+        if not is_confirmed:
             drafts[tool] = list(draft_scopes(definition, scope_subject(entry)))
-    drafts = {tool: needs for tool, needs in sorted(drafts.items()) if tool not in gone}
-    offered = entry.get("scopes", [])
-    opening = sorted({scope for needs in drafts.values() for scope in needs}.difference(offered))
+    drafts = _sorted_without(drafts, gone)
+    digests = {tool: definition_digest(definition) for tool, definition in present.items()}
     changed = {
-        "tools": {tool: known[tool] for tool in sorted(known) if tool not in gone},
-        "scopes": [*offered, *opening],
+        "tools": _sorted_without({**entry.get("tools", {}), **digests}, gone),
+        "scopes": _scopes_with(drafts, entry.get("scopes", [])),
         "toolScopes": {**stated, **drafts},
         "drafted": list(drafts),
     }
@@ -81,6 +82,17 @@ def with_pins(
     if not drafts:
         result.pop("drafted", None)
     return result
+
+
+def _sorted_without(values: Mapping[str, Value], gone: Collection[str]) -> dict[str, Value]:
+    """The values of the tools that are still there, by name."""
+    return {tool: values[tool] for tool in sorted(values) if tool not in gone}
+
+
+def _scopes_with(drafts: Mapping[str, list[str]], offered: list[str]) -> list[str]:
+    """The scopes that a server offers, and behind them those that only drafts need."""
+    needed = {scope for scopes in drafts.values() for scope in scopes}
+    return [*offered, *sorted(needed.difference(offered))]
 
 
 def _divided_scopes(entry: Entry) -> tuple[dict[str, list[str]], dict[str, list[str]]]:

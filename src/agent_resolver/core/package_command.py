@@ -1,7 +1,7 @@
 """Commands that fetch a package and run it: which words of their command lines name packages.
 
 Only options that are listed here are understood. Any other one may or may not take the next word as its value, so what
-follows it cannot be told, and the command line counts as unclear. Options that name another registry are not listed: a
+follows it is unknown, and the command line counts as unclear. Options that name another registry are not listed: a
 version there may be anything. So is every script that is more than one plain command, and every command line that names
 a program that fetches in another place than that of the command.
 """
@@ -39,7 +39,7 @@ class PackageCommand(Struct, frozen=True, kw_only=True):
     """The command and its arguments, without a shell around them."""
     specs: tuple[Spec, ...] = ()
     unclear: str = ""
-    """The word that is not understood; the packages cannot be told then."""
+    """The word that is not understood; the packages are unknown then."""
 
 
 class _Runner(Struct, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ class _Runner(Struct, frozen=True, kw_only=True):
 
 
 class _NotUnderstoodError(Exception):
-    """A word, or a script, behind which a package may be fetched that cannot be told."""
+    """A word, or a script, behind which an unknown package may be fetched."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text if len(text) <= _MOST_QUOTED else f"{text[:_MOST_QUOTED]}…")
@@ -78,8 +78,8 @@ def read_command(launch: Launch) -> PackageCommand | None:
                 return _read_words(words)
             words = inner
     except _NotUnderstoodError as problem:
-        return PackageCommand(words=words, unclear=str(problem))
-    return PackageCommand(words=words, unclear=words[0])
+        return _unclear(words, str(problem))
+    return _unclear(words, words[0])
 
 
 def _read_words(words: tuple[str, ...]) -> PackageCommand | None:
@@ -99,7 +99,7 @@ def _read_program(words: tuple[str, ...]) -> PackageCommand | None:
     if program == "dnx":
         return _read_dnx(words)
     if program in _CREATING and any(word in {"create", "init"} for word in _first_argument(words)):
-        return PackageCommand(words=words, unclear=words[0])
+        return _unclear(words, words[0])
     for runner in _RUNNERS.get(program, ()):
         found = _read_with(runner, words)
         if found is not None:
@@ -125,23 +125,38 @@ def _read_with(runner: _Runner, words: tuple[str, ...]) -> PackageCommand | None
         here, unclear = _take_options(runner, words, here, specs)
         if unclear:
             # Without this subcommand, nothing is fetched, whatever the option means.
-            return PackageCommand(words=words, unclear=unclear) if subcommand in words[here:] else None
+            return _unclear(words, unclear) if subcommand in words[here:] else None
         if words[here : here + 1] != (subcommand,):
             return None
         here += 1
     here, unclear = _take_options(runner, words, here, specs)
     if unclear:
-        return PackageCommand(words=words, unclear=unclear)
+        return _unclear(words, unclear)
+    first_word = "".join(words[here : here + 1])
     is_named = any(spec.is_main for spec in specs)
-    if runner.runs_word and not is_named:
-        if here >= len(words):
-            return PackageCommand(words=words, unclear=words[0])
-        specs.insert(0, Spec(ecosystem=runner.ecosystem, text=words[here], position=here))
-    elif not runner.runs_word and "://" in "".join(words[here : here + 1]):
-        specs.insert(0, Spec(ecosystem=runner.ecosystem, text=words[here], position=here))
-    if _program(words[0]) == "npm" and (late := _late_option(words[here:])):
-        return PackageCommand(words=words, unclear=late)
+    needs_word = runner.runs_word and not is_named
+    if needs_word and here >= len(words):
+        return _unclear(words, words[0])
+    # A program that runs local files fetches the one that is named by an address.
+    is_address = not runner.runs_word and "://" in first_word
+    if needs_word or is_address:
+        specs.insert(0, Spec(ecosystem=runner.ecosystem, text=first_word, position=here))
+    # Unlike `npx`, `npm exec` reads options behind the package as its own.
+    late_options = _own_options(words[here:]) if _program(words[0]) == "npm" else []
+    if late_options:
+        return _unclear(words, late_options[0])
     return PackageCommand(words=words, specs=tuple(specs)) if specs else None
+
+
+def _unclear(words: tuple[str, ...], word: str) -> PackageCommand:
+    """A command line whose packages are unknown, because of this word of it."""
+    return PackageCommand(words=words, unclear=word)
+
+
+def _own_options(words: Sequence[str]) -> list[str]:
+    """The options of a program among these words; what is behind `--` is for the package that it runs."""
+    own = takewhile(lambda word: word != "--", words)
+    return [word for word in own if word.startswith("-")]
 
 
 def _take_options(runner: _Runner, words: Sequence[str], here: int, specs: list[Spec]) -> tuple[int, str]:
@@ -183,17 +198,11 @@ def _words_of_cluster(runner: _Runner, word: str) -> int | None:
     return 0
 
 
-def _late_option(words: Sequence[str]) -> str:
-    """An option behind the package: unlike `npx`, `npm exec` reads these as its own, up to `--`."""
-    own = takewhile(lambda word: word != "--", words)
-    return next((word for word in own if word.startswith("-")), "")
-
-
 def _read_deno(words: tuple[str, ...]) -> PackageCommand | None:
     """What Deno runs of npm says so: `npm:name@version`."""
     for position, word in enumerate(words):
         if word.startswith("jsr:"):
-            return PackageCommand(words=words, unclear=word)
+            return _unclear(words, word)
         if word.startswith(("npm:", "http:", "https:")):
             prefix = "npm:" if word.startswith("npm:") else ""
             spec = Spec(ecosystem="npm", text=word.removeprefix("npm:"), position=position, prefix=prefix)
@@ -203,17 +212,17 @@ def _read_deno(words: tuple[str, ...]) -> PackageCommand | None:
 
 def _read_go(words: tuple[str, ...]) -> PackageCommand | None:
     """A module that Go fetches is named with its version, such as `example.com/server@v1.2.3`."""
-    floating = (word for word in words[2:] if "@" in word and not _GO_MODULE.fullmatch(word))
-    unclear = next(floating, "")
-    return PackageCommand(words=words, unclear=unclear) if unclear and words[1] == "run" else None
+    floating = [word for word in words[2:] if "@" in word and not _GO_MODULE.fullmatch(word)]
+    return _unclear(words, floating[0]) if floating and words[1] == "run" else None
 
 
 def _read_dnx(words: tuple[str, ...]) -> PackageCommand | None:
     """A package of NuGet, such as `Acme.Server@1.2.3`; none of the kinds that are known here."""
     is_pinned = any(map(_NUGET_PACKAGE.fullmatch, _first_argument(words)))
-    own = takewhile(lambda word: word != "--", words)
-    unknown = next((word for word in own if word.startswith("-") and word not in {"--yes", "-y"}), "")
-    return None if is_pinned and not unknown else PackageCommand(words=words, unclear=unknown or words[0])
+    unknown = [option for option in _own_options(words) if option not in {"--yes", "-y"}]
+    if is_pinned and not unknown:
+        return None
+    return _unclear(words, unknown[0] if unknown else words[0])
 
 
 def _first_argument(words: Sequence[str]) -> Sequence[str]:

@@ -14,8 +14,8 @@ def is_outside_window(used_at: float, now: float) -> bool:
 def seconds_to_wait(uses: Iterable[float], per_minute: float, now: float) -> float:
     """For how many seconds the limit leaves no room; 0 if one more use fits now.
 
-    A use that lies ahead was counted while the clock was ahead, and counts as one of this moment. Whoever keeps the
-    uses must keep it as such: it would otherwise count until the clock gets there, which may take years.
+    A use that lies ahead was counted while the clock was ahead, and counts as one of this moment. A caller
+    that keeps the uses must keep it as such: it would otherwise count until the clock gets there, which may take years.
 
     Args:
         uses: When it was used, in any order.

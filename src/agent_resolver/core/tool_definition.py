@@ -15,7 +15,7 @@ _KEYS: Final = ("name", "title", "description", "inputSchema", "outputSchema", "
 MAX_DEFINITION_BYTES: Final = 64 * 1024
 """The largest definition that is pinned and kept: a person must be able to review it."""
 MAX_DEFINITION_LINES: Final = 2_000
-"""As many lines as it may have, as a diff shows it: behind thousands of blank lines, nobody finds a change."""
+"""As many lines as it may have, as a diff shows it: behind thousands of blank lines, a reviewer misses a change."""
 _WIDTH: Final = 100
 _END: Final = "⏎"
 

@@ -5,7 +5,7 @@ The rules hold for the address that the operator names and for every address tha
 - HTTPS only; plain HTTP for this machine alone, and only if the operator named this machine;
 - no private address, which could be a service of the operator's network: the name is looked up once, every address
   behind it is judged, and the connection goes to one of those that were judged;
-- no proxy, no compression, no HTML, no body whose end cannot be told from a lost connection.
+- no proxy, no compression, no HTML, no body whose end looks like a lost connection.
 """
 
 import socket

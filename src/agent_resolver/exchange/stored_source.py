@@ -159,7 +159,7 @@ def _is_file_name(name: str) -> bool:
 
 
 def _refuse_link(path: str, real: str) -> None:
-    """Refuse a path that is really another one: a link within the project is no better than one out of it."""
+    """Refuse a path that is really another one: a link within the project is as bad as one out of it."""
     if os.path.realpath(path) != real:
         raise DamagedSource(path, "a link leads out of the folder of the source", "remove the link")
 

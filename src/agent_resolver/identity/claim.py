@@ -43,7 +43,7 @@ def moment(claims: Claims, name: str) -> float:
     """
     value = required(claims, name)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _invalid_claim(name, "is no time")
+        raise _invalid_claim(name, "is not a time")
     return value
 
 
@@ -104,7 +104,7 @@ def _format_instant(seconds: float) -> str:
     try:
         time = datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, ValueError, OSError):
-        raise _invalid_claim("exp", "is no time") from None
+        raise _invalid_claim("exp", "is not a time") from None
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -70,7 +70,7 @@ def _read_token(token: str) -> tuple[dict[str, Any], Claims]:
         raise InvalidToken(TokenCode.TOO_LARGE, message, "let the issuer put fewer claims into it")
     parts = token.split(".")
     if not token.isascii() or len(parts) != _PARTS:
-        raise _malformed_token("is no signed JWT, which is three parts of base64url with dots between them")
+        raise _malformed_token("is not a signed JWT, which is three parts of base64url with dots between them")
     return _decode_object(parts[0], "header"), _decode_object(parts[1], "payload")
 
 
@@ -79,7 +79,7 @@ def _decode_object(part: str, name: str) -> dict[str, Any]:
         return msgspec.json.decode(urlsafe_b64decode(part.encode()), type=dict[str, Any])
     except (ValueError, RecursionError):
         # What the decoder says would quote the token.
-        raise _malformed_token(f"has a {name} that is no JSON object in base64url") from None
+        raise _malformed_token(f"has a {name} that is not a JSON object in base64url") from None
 
 
 def _check_header(header: dict[str, Any]) -> None:
@@ -87,7 +87,7 @@ def _check_header(header: dict[str, Any]) -> None:
         message = f"The token is not signed with one of {', '.join(sorted(ALGORITHMS))}"
         raise InvalidToken(TokenCode.ALGORITHM_REFUSED, message, "let the issuer sign with one of them")
     if not isinstance(header.get("kid", ""), str):
-        raise _malformed_token("names its key by something that is no text")
+        raise _malformed_token("names its key by something other than text")
     # RFC 7515, 4.1.11: what is critical and not understood makes the token invalid; we understand no extension.
     if "crit" in header or "b64" in header:
         raise _malformed_token("asks for extensions of JWS")

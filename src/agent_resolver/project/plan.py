@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property, partial
+from functools import partial
+from hashlib import sha256
+from typing import Final
 from urllib.parse import unquote
 
-from msgspec import UNSET, structs
+from msgspec import UNSET, Struct, structs
 
 from agent_resolver.catalog.catalog import Catalog
 from agent_resolver.catalog.entry import Definition
@@ -22,7 +24,8 @@ from agent_resolver.project.plugin import InstalledPlugins
 from agent_resolver.project.provider import LOCAL, LOCAL_MODEL, local_model_names, provider_executor
 from agent_resolver.project.session import Session
 from agent_resolver.runtime.a2a import A2aFactory
-from agent_resolver.runtime.builder import AgentRuntime, AgentRuntimeBuilder
+from agent_resolver.runtime.agent_runtime import AgentRuntime
+from agent_resolver.runtime.builder import AgentRuntimeBuilder
 from agent_resolver.runtime.errors import InvalidSpec
 from agent_resolver.runtime.file_spec import spec_of
 from agent_resolver.runtime.known_model import known_models
@@ -38,53 +41,65 @@ from agent_resolver.runtime.spec import AgentSpec, EndpointAuth, RemoteEndpoint
 from agent_resolver.schema.agent_file import AgentFile, read_agent_file
 from agent_resolver.schema.artifact_path import lock_path_of
 from agent_resolver.schema.governing_key import governing_faults
+from agent_resolver.schema.index import Server
 from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
 from agent_resolver.storage.errors import UnreadableFile
 from agent_resolver.storage.file import read_bounded
 
+_NO_MODELS: Final[Mapping[str, str]] = {}
+
 
 class CatalogAgents:
-    """The agents of the catalog and the remotes of the settings; a file is read when somebody asks for its agent.
+    """The agents of the catalog and the remotes of the settings; a file is read again whenever its agent is asked for.
 
     An agent is called by its name, and where several have that name, by its address without `agent://`.
     """
 
-    def __init__(self, catalog: Catalog, remotes: Iterable[AgentSpec]) -> None:
+    def __init__(self, catalog: Catalog, remotes: Iterable[AgentSpec], models: Mapping[str, str] = _NO_MODELS) -> None:
         self._catalog = catalog
+        self._models = models
         self._remotes = {spec.id: spec for spec in remotes}
-        self._known: dict[str, AgentSpec | None] = {}
-        self._definitions: dict[str, Definition | None] = {}
+        self._known: dict[str, tuple[Definition, AgentSpec]] = {}
+        self._definitions: dict[str, Definition] = {}
 
     def get(self, agent_id: str) -> AgentSpec | None:
-        """The spec of an agent.
+        """The spec of an agent, as its file is now; it is made again only if the file's bytes changed.
 
         Raises:
             InvalidSpec: Its file gives none.
         """
-        if agent_id not in self._known:
-            definition = self.definition(agent_id)
-            self._known[agent_id] = (
-                spec_of(definition, _id_of(definition.uri)) if definition else self._remotes.get(agent_id)
-            )
-        return self._known[agent_id]
+        definition = self._read_definition(agent_id)
+        if definition is None:
+            return self._remotes.get(agent_id)
+        known = self._known.get(agent_id)
+        if known is None or known[0] != definition:
+            known = self._known[agent_id] = (definition, self._make_spec(agent_id, definition))
+        return known[1]
+
+    def _make_spec(self, agent_id: str, definition: Definition) -> AgentSpec:
+        spec = spec_of(definition, agent_id_of(definition.uri))
+        model = self._models.get(agent_id)
+        return structs.replace(spec, model_id=model, model_alternatives=()) if model else spec
 
     def definition(self, agent_id: str) -> Definition | None:
-        """The file of an agent, by its id or its address; read once, for its spec and for its lock."""
-        if agent_id not in self._definitions:
-            self._definitions[agent_id] = self._read_definition(agent_id)
-        return self._definitions[agent_id]
+        """The file of an agent, by its id or its address, as `get` read it last: a plan and its lock go by that."""
+        return self._definitions.get(agent_id) or self._read_definition(agent_id)
 
     def _read_definition(self, agent_id: str) -> Definition | None:
         try:
             address = agent_id if "://" in agent_id else agent_uri(*agent_id.split("/"))
-            found = self._catalog.definition(parse_uri(address))
+            found = self._catalog.read_definition(parse_uri(address))
         except (UnknownAgent, MalformedUri, UnicodeEncodeError):
+            self._definitions.pop(agent_id, None)
             return None
-        return structs.replace(found, file=_path_from_here(found.file))
+        definition = structs.replace(found, file=_path_from_here(found.file))
+        # Its lock is asked for by the agent's own id, whatever it was called here.
+        self._definitions[agent_id] = self._definitions[agent_id_of(found.uri)] = definition
+        return definition
 
     def ids(self) -> list[str]:
         """Every id, in order."""
-        return sorted({*(_id_of(agent.uri) for agent in self._catalog.search(Query(), None)), *self._remotes})
+        return sorted({*(agent_id_of(agent.uri) for agent in self._catalog.search(Query(), None)), *self._remotes})
 
 
 def _path_from_here(path: str) -> str:
@@ -93,19 +108,40 @@ def _path_from_here(path: str) -> str:
     return path if relative.startswith("..") else relative
 
 
-def _id_of(uri: str) -> str:
+def agent_id_of(uri: str) -> str:
+    """What an agent is called here, by its address."""
     return unquote(uri.removeprefix(SCHEME))
 
 
 def runtime_of(session: Session, catalog: Catalog) -> AgentRuntime:
-    """The runtime of a project; files, locks and plugins are read when an agent asks for them.
+    """The runtime of a project, to plan with; files, locks and plugins are read when an agent asks for them.
 
     Raises:
         UntrustedFolder: The project has code of its own, and no person trusts it.
         BuildError: The settings name something twice, or a model that is not one.
     """
+    return runtime_builder(session, catalog, agents_of(session, catalog)).build_unchecked()
+
+
+def agents_of(session: Session, catalog: Catalog, models: Mapping[str, str] = _NO_MODELS) -> CatalogAgents:
+    """The agents of a project, as they are on the disk when each is first asked for.
+
+    Args:
+        session: The project.
+        catalog: Where its agent files are.
+        models: Models in place of those that agents name, by agent.
+    """
+    remotes = (_remote_spec(name, remote) for name, remote in session.config.remotes.items())
+    return CatalogAgents(catalog, remotes, models)
+
+
+def runtime_builder(session: Session, catalog: Catalog, agents: CatalogAgents) -> AgentRuntimeBuilder:
+    """All that a runtime of the project is made of.
+
+    Raises:
+        UntrustedFolder: The project has code of its own, and no person trusts it.
+    """
     config = session.config
-    agents = CatalogAgents(catalog, (_remote_spec(name, remote) for name, remote in config.remotes.items()))
     builder = AgentRuntimeBuilder().with_backend("a2a", A2aFactory()).with_known_models()
     for name, model in config.models.items():
         builder.with_model(_model_spec(name, model))
@@ -118,8 +154,7 @@ def runtime_of(session: Session, catalog: Catalog) -> AgentRuntime:
     for capability in load_capabilities(session):
         builder.with_tool(capability.descriptor.id, capability)
     plugins = InstalledPlugins(partial(_require_trust_in_agents, session, catalog))
-    builder.with_agents(agents).with_plugins(plugins).with_locks(ProjectLocks(session, agents))
-    return builder.build_unchecked()
+    return builder.with_agents(agents).with_plugins(plugins).with_locks(ProjectLocks(session, agents))
 
 
 def _require_trust_in_agents(session: Session, catalog: Catalog) -> None:
@@ -177,21 +212,33 @@ class ProjectLocks(Mapping[str, Lock]):
     def __init__(self, session: Session, agents: CatalogAgents) -> None:
         self._session = session
         self._agents = agents
-        self._known: dict[str, Lock] = {}
+        self._known: dict[str, tuple[_Basis, Lock]] = {}
+        self._servers: tuple[tuple[Server, ...], KnownServers] = ((), {})
 
     def __getitem__(self, agent_id: str) -> Lock:
-        """What is known of the lock of an agent.
+        """What is known of the lock of an agent, as lock, agent file, index and overlay are now.
+
+        All four are read again for each use: a lock that held once says nothing of now. It is verified again only if
+        the bytes of one of them changed.
 
         Raises:
             KeyError: Its file has no `requires`.
             InvalidSpec: Its file is none that could be locked.
         """
-        if agent_id not in self._known:
-            definition = self._agents.definition(agent_id)
-            if definition is None or not definition.entry.requires:
-                raise KeyError(agent_id)
-            self._known[agent_id] = self._lock(definition)
-        return self._known[agent_id]
+        definition = self._agents.definition(agent_id)
+        if definition is None or not definition.entry.requires:
+            raise KeyError(agent_id)
+        path = lock_path_of(definition.file)
+        raw = _read_lock(path)
+        if raw is None:
+            # What cannot be locked has no lock either, and that is the first thing to mend.
+            _governed_agent_file(definition)
+            return MissingLock(path=path, hint=f"run `agent resolve --agents {definition.file}`")
+        basis = _Basis(path, raw, definition.raw, self._session.servers_now())
+        known = self._known.get(agent_id)
+        if known is None or known[0] != basis:
+            known = self._known[agent_id] = (basis, self._verified(basis, _governed_agent_file(definition)))
+        return known[1]
 
     def __iter__(self) -> Iterator[str]:
         found = ((agent_id, self._agents.definition(agent_id)) for agent_id in self._agents.ids())
@@ -200,27 +247,39 @@ class ProjectLocks(Mapping[str, Lock]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    @cached_property
-    def _servers(self) -> KnownServers:
-        return known_servers(self._session.servers)
-
-    def _lock(self, definition: Definition) -> Lock:
+    def _verified(self, basis: "_Basis", agent: AgentFile) -> Lock:
         """What the lock beside an agent file opens, once it was verified in full."""
-        path = lock_path_of(definition.file)
-        agent = _governed_agent_file(definition)
-        try:
-            raw = read_bounded(path, MAX_LOCKFILE_BYTES)
-        except UnreadableFile as error:
-            if error.missing:
-                return MissingLock(path=path, hint=f"run `agent resolve --agents {definition.file}`")
-            raise
-        examined = examine(raw, agent, self._servers)
+        if self._servers[0] is not basis.servers:
+            self._servers = (basis.servers, known_servers(basis.servers))
+        examined = examine(basis.lock, agent, self._servers[1])
         if examined.lockfile is None or examined.differences:
-            return StaleLock(path=path, differences=examined.differences, hint=remedy(examined.differences[0].kind))
+            hint = remedy(examined.differences[0].kind)
+            return StaleLock(path=basis.path, differences=examined.differences, hint=hint)
         grants = grants_of(examined.lockfile.servers, limits_of(agent).forbid, self._session.config.tools.admit)
         return HeldLock(
-            path=path, servers=tuple(_tools_of_server(name, grant) for name, grant in sorted(grants.items()))
+            path=basis.path,
+            servers=tuple(_tools_of_server(name, grant) for name, grant in sorted(grants.items())),
+            digest=f"sha256-{sha256(basis.lock).hexdigest()}",
         )
+
+
+class _Basis(Struct, frozen=True):
+    """What a lock was verified by."""
+
+    path: str
+    lock: bytes
+    agent: bytes
+    servers: tuple[Server, ...]
+
+
+def _read_lock(path: str) -> bytes | None:
+    """The bytes of a lock; None if there is none."""
+    try:
+        return read_bounded(path, MAX_LOCKFILE_BYTES)
+    except UnreadableFile as error:
+        if error.missing:
+            return None
+        raise
 
 
 def _governed_agent_file(definition: Definition) -> AgentFile:

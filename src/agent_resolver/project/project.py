@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from agent_resolver.registry.inbox import Inbox
     from agent_resolver.registry.registry import RefusedTool
     from agent_resolver.registry.tool import CallContext
+    from agent_resolver.runtime.budget import RunBudget
+    from agent_resolver.runtime.event import Sink
     from agent_resolver.runtime.plan import ResolvedRunPlan
+    from agent_resolver.runtime.run import RunResult, RunState
     from agent_resolver.schema.descriptor import Descriptor
     from agent_resolver.schema.outcome import Outcome
 
@@ -137,6 +140,56 @@ class Project:
         """Open the tools, call one, and close them: for several calls, `tools` opens them once."""
         async with self.tools() as tools:
             return await tools.call(tool_id, arguments, key=key)
+
+    async def run(  # noqa: PLR0913 - each is one option of `agent run`
+        self,
+        agent_id: str,
+        prompt: str = "",
+        *,
+        sink: "Sink | None" = None,
+        budget: "RunBudget | None" = None,
+        model: str = "",
+        resume: "RunState | None" = None,
+        with_changes: bool = False,
+    ) -> "RunResult":
+        """Run an agent with a prompt, as `agent run` does. However the run ends, that is a result, not an exception.
+
+        What waits for a person ends the run as suspended: `inbox` answers it, and `resume=result.state` goes on.
+
+        Args:
+            agent_id: The agent, by its name or its address.
+            prompt: What it shall do; may be left out where a run goes on.
+            sink: Called with each event of the run.
+            budget: The most that the run may use; it narrows the agent's own.
+            model: A model in place of the one that the agent names.
+            resume: The state of a run that shall go on.
+            with_changes: True to go on although the agent changed since.
+
+        Raises:
+            ResolveError: The agent has no plan; the error says why.
+            RunRefused: The run cannot start.
+            LockRefused: The agent's lock does not hold; nothing is connected.
+            UntrustedFolder: The project would start commands or load code, and no person trusts it.
+            MissingExtra: An extra that it needs is not installed.
+        """
+        with needing_extra("tools"):
+            from agent_resolver.project.identity import caller_of
+            from agent_resolver.project.run import open_runs
+            from agent_resolver.runtime.budget import RunBudget
+            from agent_resolver.runtime.message import user_message
+            from agent_resolver.runtime.run import RunRequest
+        caller = await caller_of(self.session, self.token_file, self.session.environment)
+        request = RunRequest(
+            agent_id=agent_id,
+            messages=(user_message(prompt),) if prompt else (),
+            budget=budget or RunBudget(),
+            streams=sink is not None,
+            resume=resume,
+            with_changes=with_changes,
+        )
+        models = {agent_id: model} if model else {}
+        async with open_runs(self.session, self.catalog, caller=caller, models=models) as runs:
+            return await runs.run(request, sink)
 
     async def inbox(self) -> "ProjectInbox":
         """What waits for a person, as the caller of this program sees it.

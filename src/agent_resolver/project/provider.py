@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from threading import Lock
 from typing import Final
 
@@ -92,7 +92,7 @@ class ProviderExecutor:
         """
         return await (await self._opened()).complete(request)
 
-    async def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[Piece]:
         """The answer in pieces.
 
         Raises:

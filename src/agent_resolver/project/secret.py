@@ -62,7 +62,7 @@ def _from_file(name: str, root: str, file: str) -> str | None:
     try:
         return content.decode().rstrip("\r\n") or None
     except UnicodeDecodeError:
-        raise _unusable_secret(name, "its file is no UTF-8") from None
+        raise _unusable_secret(name, "its file is not UTF-8") from None
 
 
 async def _ask_keyring(name: str, reference: str) -> str | None:

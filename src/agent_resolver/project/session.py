@@ -27,7 +27,7 @@ from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES, MAX_INDEX_BYTES, M
 from agent_resolver.schema.lockfile import Lockfile
 from agent_resolver.schema.tree import Mapping as Tree, Node
 from agent_resolver.storage.errors import UnreadableFile
-from agent_resolver.storage.file import read_bounded
+from agent_resolver.storage.file import Stamp, read_bounded, stamp_of
 from agent_resolver.storage.ownership import believed_users, require_own
 
 if TYPE_CHECKING:
@@ -70,6 +70,9 @@ class Session:
         `index` is the content of an index that is not written yet.
         """
         self._index = index
+        self._index_stamp: Stamp | None = None
+        """The stamp of the index when it was read, for one use."""
+        self._newest: tuple[tuple[bytes, bytes | None], tuple[Server, ...]] | None = None
         self.agent_path = agent_path
         self.index_path = index_path
         self.lock_path = lock_path or lock_path_of(agent_path)
@@ -82,7 +85,22 @@ class Session:
         """Those whose files may decide what runs."""
         self.config_path = find_config(self.folder)
         self.root = os.path.dirname(self.config_path) if self.config_path else self.folder
+        self._project: Session | None = None
+        """The session whose settings and state this one shares."""
         self._opened = ExitStack()
+
+    def for_agent(self, agent_path: str) -> "Session":
+        """The session of another agent file of this project: it shares settings, state and trust with this one.
+
+        The agent file, its lock and the index are read and verified again, whatever this session has read of them.
+        """
+        other = Session(
+            agent_path, self.index_path, environment=self.environment, trusts=self._trusts, is_agent_named=True
+        )
+        # An agent file may be in a folder with settings of its own, which say nothing about this project.
+        other.config_path, other.root = self.config_path, self.root
+        other._project = self
+        return other
 
     def __enter__(self) -> Self:
         return self
@@ -102,6 +120,8 @@ class Session:
             ForeignFile: Their file belongs to another user.
             InvalidConfig: With every fault of the first layer that has one.
         """
+        if self._project is not None:
+            return self._project.loaded
         content = read_config(self.config_path, self.users) if self.config_path else b""
         shown = os.path.relpath(self.config_path) if self.config_path else None
         return load_config(Layers(file=shown, content=content, environment=self.environment, flags=self._flags))
@@ -157,7 +177,10 @@ class Session:
     @cached_property
     def index_content(self) -> bytes:
         """The bytes of the index."""
-        return read_bounded(self.index_path, MAX_INDEX_BYTES) if self._index is None else self._index
+        if self._index is not None:
+            return self._index
+        self._index_stamp = stamp_of(self.index_path)
+        return read_bounded(self.index_path, MAX_INDEX_BYTES)
 
     @cached_property
     def overlay_content(self) -> bytes | None:
@@ -173,6 +196,33 @@ class Session:
             InvalidOverlay: With every error in the overlay.
         """
         return overlaid_servers(parse_index(self.index_content), self.overlay_content, self.index_path)
+
+    def servers_now(self) -> tuple[Server, ...]:
+        """The servers as index and overlay are now: the same object for as long as the bytes of both are the same.
+
+        A session may live as long as a server; what `servers` has was read at its start.
+
+        Raises:
+            InvalidIndex: With every error in the index.
+            InvalidOverlay: With every error in the overlay.
+        """
+        content = self._index_content_now(), read_overlay_bytes(self.index_path)
+        if self._newest is None and content == (self.index_content, self.overlay_content):
+            self._newest = (content, self.servers)
+        if self._newest is None or self._newest[0] != content:
+            index, overlay = content
+            self._newest = (content, overlaid_servers(parse_index(index), overlay, self.index_path))
+        return self._newest[1]
+
+    def _index_content_now(self) -> bytes:
+        """The bytes of the index, read again unless the session has just read them."""
+        if self._index is not None:
+            return self._index
+        is_first = "index_content" not in vars(self)
+        content = self.index_content
+        stamp, self._index_stamp = self._index_stamp, None
+        is_as_read = is_first or (stamp is not None and stamp == stamp_of(self.index_path))
+        return content if is_as_read else read_bounded(self.index_path, MAX_INDEX_BYTES)
 
     @cached_property
     def lockfile(self) -> Lockfile:
@@ -221,6 +271,8 @@ class Session:
             UntrustedFolder: The state would be outside of the project or use a secret, and no person trusts the folder.
             UnreadableFile: It is not a state file, is damaged, or comes from a newer version.
         """
+        if self._project is not None:
+            return self._project.store
         from agent_resolver.storage.sqlite.store import SqliteStore
 
         if any(not _is_within(os.path.realpath(path), self.root) for path in self._files_of_state()):
@@ -294,7 +346,7 @@ class Session:
 
     @property
     def has_issuer(self) -> bool:
-        """Whether somebody vouches for callers, so that nobody else may call."""
+        """True if an issuer vouches for callers, so that others may not call."""
         return bool(self.config.identity.issuer)
 
     @property

@@ -53,6 +53,8 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
     caller: Caller,
     is_connected: bool = True,
     is_governed: bool = True,
+    forbid: tuple[str, ...] | None = None,
+    run: str = "",
     seconds: float = 60.0,
     verbose: bool = False,
 ) -> AsyncIterator[OpenTools]:
@@ -66,18 +68,21 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
         caller: Who calls where a call does not say so.
         is_connected: False to connect a server only when one of its tools is called.
         is_governed: False to have no locked servers.
+        forbid: What is forbidden, where that is not what the agent file of the session says.
+        run: The run that uses them, in whose chain of records all of it is kept; left out, it is a run of its own.
         seconds: How long a call of a locked server may take.
         verbose: True to show what launched servers log.
     """
     context = CallContext.for_caller(caller)
+    context = structs.replace(context, run=run or context.run)
     has_modules = bool(session.config.tools.modules)
-    # Before there is any state: without an agent file, or with one that is wrong, there is nothing to keep.
-    forbid = session.limits.forbid if session.has_agent or not has_modules else ()
+    if forbid is None:
+        # Before there is any state: without an agent file, or with one that is wrong, there is nothing to keep.
+        forbid = session.limits.forbid if session.has_agent or not has_modules else ()
     has_lock = is_governed and (not has_modules or (session.has_agent and session.has_requirements))
     if has_lock:
         session.agent  # noqa: B018 - read for its errors
     telemetry = open_telemetry(session.environment, app_id=session.app_id)
-    store = session.store
     with _closing_telemetry(telemetry), log_of_servers(verbose=verbose) as errors:
         capabilities = await _vouched_for(session, context.run, has_lock=has_lock)
         if has_lock:
@@ -87,27 +92,38 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
         for capability in capabilities:
             _offer_capability(registry, capability, forbid)
         await registry.recover(context)
-        around = Surroundings(
-            folder=session.folder,
-            environment=session.environment,
-            errors=errors,
-            connect_seconds=min(seconds, _CONNECT_SECONDS),
-            call_seconds=seconds,
-        )
-        servers = LockedServers(_server_uses(session) if has_lock else (), registry, store, around)
+        uses = _server_uses(session) if has_lock else ()
+        servers = LockedServers(uses, registry, session.store, _surroundings(session, errors, seconds))
         inbox = inbox_of(session)
-        seconds_to_settle: float | None = None
-        try:
+        async with _closing_tools(servers, registry):
             if is_connected:
                 await servers.connect(context.run)
             described = tuple(capability.descriptor for capability in capabilities)
             yield OpenTools(registry, servers, inbox, described, context)
-        except asyncio.CancelledError:
-            seconds_to_settle = _CANCELLED_SECONDS
-            raise
-        finally:
-            await servers.close()
-            await registry.settle(seconds_to_settle)
+
+
+def _surroundings(session: Session, errors: TextIO, seconds: float) -> Surroundings:
+    return Surroundings(
+        folder=session.folder,
+        environment=session.environment,
+        errors=errors,
+        connect_seconds=min(seconds, _CONNECT_SECONDS),
+        call_seconds=seconds,
+    )
+
+
+@asynccontextmanager
+async def _closing_tools(servers: LockedServers, registry: ToolRegistry) -> AsyncIterator[None]:
+    """Close the servers, and wait until every call is recorded; only for seconds if a signal ends the command."""
+    seconds_to_settle: float | None = None
+    try:
+        yield
+    except asyncio.CancelledError:
+        seconds_to_settle = _CANCELLED_SECONDS
+        raise
+    finally:
+        await servers.close()
+        await registry.settle(seconds_to_settle)
 
 
 def inbox_of(session: Session) -> Inbox:

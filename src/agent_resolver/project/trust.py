@@ -89,7 +89,7 @@ class TrustedFolders:
 def folders_behind(path: str) -> set[str]:
     """The real folders that decide what is at `path`: that of each symbolic link on the way, and that of the file.
 
-    Whoever can write to one of them can put another file there. Links that only root could have made, such as `/tmp`
+    A user who can write to one of them can put another file there. Links that only root could have made, such as `/tmp`
     on macOS, are part of the system, and their folders are left out.
     """
     folders: set[str] = set()

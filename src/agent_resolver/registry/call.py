@@ -14,7 +14,7 @@ from agent_resolver.registry.secret import Secret
 from agent_resolver.registry.tool import CallContext, Tool
 from agent_resolver.schema.audit import CONTENT, AuditKind, Record
 from agent_resolver.schema.canonical_digest import digest
-from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.schema.descriptor import Descriptor, Rules
 from agent_resolver.schema.outcome import Done, Failed, FailureCode, Outcome, Pending
 from agent_resolver.schema.pending import PendingAction
 
@@ -45,6 +45,7 @@ class Call:
 
     __slots__ = (
         "approval",
+        "approval_reason",
         "arguments",
         "context",
         "digest",
@@ -61,9 +62,11 @@ class Call:
     def __init__(self, tool_id: str, arguments: dict[str, Any], context: CallContext) -> None:
         self.tool_id = tool_id
         self.arguments = arguments
-        # A tool that calls another hands on its context, and its secrets and answers are its own.
-        has_more = context.secrets or context.answers
-        self.context = structs.replace(context, secrets={}, answers={}) if has_more else context
+        self.approval_reason = context.approval_reason
+        """Why this call takes an approval, whatever its tool's rules say."""
+        # A tool that calls another hands on its context, and its secrets, answers and approval are its own.
+        has_more = context.secrets or context.answers or context.approval_reason
+        self.context = structs.replace(context, secrets={}, answers={}, approval_reason="") if has_more else context
         self.entry: Entry
         self.digest = ""
         """Of the arguments."""
@@ -80,6 +83,12 @@ class Call:
         """True while the ledger waits for the end of the call."""
         self.has_run = False
         """True from the moment that the tool is invoked."""
+
+    @property
+    def rules(self) -> Rules:
+        """The rules of its tool, and of this call: what is asked for it is added to what its tool asks for itself."""
+        rules = self.entry.descriptor.rules
+        return structs.replace(rules, needs_approval=True) if self.approval_reason else rules
 
     def failed(self, code: FailureCode, message: str, remedy: str, details: tuple[str, ...] = ()) -> Failed:
         """The call ends here."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final, NoReturn, Protocol
 
 import jsonschema_rs
@@ -49,6 +49,20 @@ def compile_schema(schema: dict[str, Any], *, has_formats: bool = True) -> Compi
     except ValueError:
         # A schema is nobody's secret, and without it nobody finds what is wrong.
         return _validator_for(schema, validate_formats=has_formats)
+
+
+def compile_once(schema: dict[str, Any], *, has_formats: bool = True) -> CompiledSchema:
+    """A schema as `compile_schema` has it; equal ones are compiled once, for tools that every run has again."""
+    try:
+        text = msgspec.json.encode(schema)
+    except (TypeError, ValueError, RecursionError):
+        return compile_schema(schema, has_formats=has_formats)
+    return _compile_text(text, has_formats=has_formats)
+
+
+@lru_cache(maxsize=256)
+def _compile_text(text: bytes, *, has_formats: bool) -> CompiledSchema:
+    return compile_schema(msgspec.json.decode(text), has_formats=has_formats)
 
 
 def schema_faults(shape: CompiledSchema | None, value: Any, name: str) -> tuple[str, ...]:  # noqa: ANN401 - a JSON value

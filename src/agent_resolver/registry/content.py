@@ -47,3 +47,8 @@ def arguments_for_approver(arguments: dict[str, Any], fields: SecretFields, secr
     if size > MAX_SHOWN_BYTES:
         notes.insert(0, f"only {MAX_SHOWN_BYTES:,} of {size:,} bytes are shown")
     return f"{text} ({', '.join(notes)})" if notes else text
+
+
+def without_surrogates(text: str) -> str:
+    """The text as it can be written: file names may hold what is no character."""
+    return text.encode("utf-8", "replace").decode()

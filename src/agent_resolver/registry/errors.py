@@ -6,7 +6,8 @@ ResolverError
 ├── UnsafeCapability     a function cannot be offered as a tool; holds every reason
 ├── AnswerRefused        what waits may not be answered like this
 ├── ToolFailure          raised by a tool, becomes `Failed`
-└── NeedsAction          raised by a tool, becomes `Pending`
+├── NeedsAction          raised by a tool, becomes `Pending`
+└── WaitsFor             raised by a tool whose own call waits, becomes the same `Pending`
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from typing import get_args
 
 from agent_resolver.core.approval import AnswerRefusal
 from agent_resolver.schema.errors import ResolverError
-from agent_resolver.schema.outcome import FailureCode
+from agent_resolver.schema.outcome import FailureCode, Pending
 from agent_resolver.schema.pending import Need
 
 
@@ -86,6 +87,14 @@ class NeedsAction(ResolverError):
         self.subject = subject
         self.needs = needs
         """The secret that answers it by being there."""
+
+
+class WaitsFor(ResolverError):
+    """A tool made a call that waits for a person, and so waits itself; called again, it goes on with the answer."""
+
+    def __init__(self, pending: Pending) -> None:
+        super().__init__(pending.message)
+        self.pending = pending
 
 
 def _check_words(*words: object) -> None:

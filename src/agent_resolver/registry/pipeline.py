@@ -5,25 +5,26 @@ import secrets as randomness
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from copy import copy
 from math import ceil
-from typing import Final
+from typing import Final, Self, TypeVar
 
 import msgspec
 from msgspec import Struct, structs
 
-from agent_resolver.core.admission import Refused
 from agent_resolver.core.authorization import is_cleared, missing_scopes
-from agent_resolver.registry.call import MAX_ID, Call, Entry, place_of
+from agent_resolver.registry.call import MAX_ID, Call, place_of
 from agent_resolver.registry.compiled_schema import schema_faults
-from agent_resolver.registry.errors import NeedsAction, ToolFailure
+from agent_resolver.registry.content import without_surrogates
+from agent_resolver.registry.errors import NeedsAction, ToolFailure, WaitsFor
 from agent_resolver.registry.ledger import Ledger
 from agent_resolver.registry.memory import FixedClock, MemorySecrets, OpenSeal
+from agent_resolver.registry.offer import Offer
 from agent_resolver.registry.pending_actions import PendingActions
 from agent_resolver.registry.port import Clock, Seal, Secrets, Telemetry
 from agent_resolver.registry.question import RETRY, Questions, pending_of
 from agent_resolver.registry.rate_limit import RateLimits
 from agent_resolver.registry.secret import Secret, is_secret_name, redacted
-from agent_resolver.registry.source import Source, owners_of
 from agent_resolver.registry.tool import Progress
 from agent_resolver.schema.audit import AuditKind, Record
 from agent_resolver.schema.canonical_digest import digest
@@ -56,6 +57,7 @@ _OF_TOOLS: Final = _MAYBE_DONE | {
 """What a tool may say of itself; what it says otherwise is a failure of the tool."""
 _OF_SERVERS: Final = _OF_TOOLS.union(map(FailureCode, ("TOOL_CHANGED", "UNAUTHORIZED", "UNKNOWN_TOOL")))
 _MAX_KEY: Final = 200
+Ended = TypeVar("Ended", Done | Failed | Pending, Failed | Pending)
 
 
 class Ports(Struct, frozen=True, kw_only=True):
@@ -75,51 +77,6 @@ class Ports(Struct, frozen=True, kw_only=True):
     """True if an issuer must vouch for every caller."""
 
 
-class Offer(Struct, frozen=True):
-    """What there is to call, as the registry keeps it up to date."""
-
-    entries: dict[str, Entry] = msgspec.field(default_factory=dict)
-    """The tools that may be called, by id."""
-    refused: dict[str, dict[str, Refused]] = msgspec.field(default_factory=dict)
-    """Why tools may not be called, by id, and then by the name of the source that has the tool."""
-    sources: dict[str, Source] = msgspec.field(default_factory=dict)
-    """Where tools come from that are not there all the time, by name."""
-
-    def refusal_of(self, tool_id: str) -> Refused | None:
-        """Why a tool may not be called. What one source refuses never shuts the tool of another."""
-        refusals = self.refused.get(tool_id, {})
-        entry = self.entries.get(tool_id)
-        if entry is not None:
-            return refusals.get(entry.descriptor.source)
-        return refusals[min(refusals)] if refusals else None
-
-    async def restore_sources(self, tool_id: str, run: str) -> ToolFailure | NeedsAction | None:
-        """Look again for each source that is not there and that a tool comes from, or would come from.
-
-        Returns:
-            Why one is not there, if the tool is not there either.
-        """
-        first_problem = None
-        for source in self._lost_sources(tool_id):
-            problem = await source.restore(run)
-            if problem is None and tool_id in self.entries:
-                return None
-            first_problem = first_problem or problem
-        return first_problem
-
-    def _lost_sources(self, tool_id: str) -> list[Source]:
-        entry = self.entries.get(tool_id)
-        if entry is not None:
-            owner = self.sources.get(entry.descriptor.source)
-            owners = [owner] if owner else []
-        elif all(source in self.sources for source in self.refused.get(tool_id, ())):
-            owners = owners_of(tool_id, self.sources.values())
-        else:
-            # The tool is the project's own: no source has it.
-            owners = []
-        return [source for source in owners if not source.is_there]
-
-
 class Pipeline:
     """Takes calls through the steps; the registry says which tools there are."""
 
@@ -127,10 +84,17 @@ class Pipeline:
         self.offer = offer
         self._ports = ports
         self._store: Store = ports.store or MemoryStore()
-        self._is_recorded = ports.store is not None
+        self.is_recorded = ports.store is not None
+        self.telemetry = ports.telemetry
         self._ledger = Ledger(self._store)
         self._rates = RateLimits(self._store, ports.seconds)
-        self._questions = Questions(PendingActions(self._store), ports.clock, ports.seal, is_recorded=self._is_recorded)
+        self._questions = Questions(PendingActions(self._store), ports.clock, ports.seal, is_recorded=self.is_recorded)
+
+    def sharing(self, offer: Offer) -> Self:
+        """A pipeline for other tools, with the same ports, ledger, rate limits and questions."""
+        shared = copy(self)
+        shared.offer = offer
+        return shared
 
     async def run(self, call: Call) -> Outcome:
         """Take a call to its end.
@@ -140,7 +104,7 @@ class Pipeline:
         3. The arguments must follow its schema; every fault is told.
         4. The caller must hold its scopes.
         5. The caller must be cleared for its data.
-        6. Where it takes an approval, somebody must have approved this very call.
+        6. Where it takes an approval, or its context asks for one, somebody must have approved this very call.
         7. Its secrets must be there; its source's rate limit must leave room.
         8. The ledger must not know the call already; from here on it has started.
         9. It runs under its timeout.
@@ -149,10 +113,10 @@ class Pipeline:
         12. The outcome is recorded before it is told.
         """
         # Before anything is watched: until its source is there, a tool has no descriptor to tell telemetry of.
-        if self.offer.sources and self.caller(call) is None:
+        if self.offer.has_sources and self.caller(call) is None:
             call.source_problem = await self._restore_sources(call)
         telemetry = self._ports.telemetry
-        entry = self.offer.entries.get(call.tool_id)
+        entry = self.offer.find(call.tool_id)
         span = telemetry.begin(call.tool_id, entry.descriptor if entry else None, call.context) if telemetry else None
         outcome: Outcome | None = None
         try:
@@ -161,6 +125,40 @@ class Pipeline:
             if telemetry:
                 telemetry.end(span, outcome)
         return structs.replace(outcome, traceparent=telemetry.traceparent(span)) if telemetry else outcome
+
+    async def clarify(self, call: Call, question: str) -> str | Pending | Failed:
+        """What a person says to a question about a call that cannot be made as it is; no tool runs.
+
+        Whoever may not make the call may not ask about it either, so that steps 1, 2, 4 and 5 of `run` come first.
+        """
+        if self.offer.has_sources and self.caller(call) is None:
+            call.source_problem = await self._restore_sources(call)
+        try:
+            refused = self.caller(call) or await self.tool(call) or self.scopes(call) or self.classification(call)
+            answer = refused or await self._answer_to(call, question)
+            return answer if isinstance(answer, str) else await self.audit(call, answer)
+        except (FileError, OSError) as error:
+            return call.failed_like(_state_failure(error, "see `agent state info`, then ask again"))
+
+    async def deny(self, call: Call, reason: str) -> Failed:
+        """Record a call that is not made for a reason outside of the pipeline, such as a permission rule."""
+        denied = call.failed(FailureCode.FORBIDDEN_ACTION, reason, "`agent plan` shows the rules of the agent")
+        try:
+            await self.audit(call, denied)
+        except (FileError, OSError) as error:
+            return call.failed_like(_state_failure(error, "it was not made: see `agent state info`"))
+        return denied
+
+    async def _answer_to(self, call: Call, question: str) -> str | Pending | Failed:
+        # The arguments need not follow their schema, but a person is shown them.
+        if faults := schema_faults(None, call.arguments, "arguments"):
+            message = f"The arguments for {call.tool_id} cannot be shown to a person"
+            return call.failed(FailureCode.INPUT_VALIDATION_FAILED, message, "give them as JSON", faults)
+        call.digest = digest(call.arguments)
+        action = await self._questions.clarification(call, without_surrogates(question))
+        if isinstance(action, Failed):
+            return action
+        return pending_of(action, call) if action.answer is None else action.answer
 
     async def _restore_sources(self, call: Call) -> ToolFailure | NeedsAction | None:
         """Look for the sources of a tool that are not there; the reason where the tool is still missing."""
@@ -225,7 +223,7 @@ class Pipeline:
             return call.failed_like(call.source_problem)
         if refused := self.offer.refusal_of(call.tool_id):
             return call.failed(FailureCode(refused.code.value), refused.message, refused.remedy)
-        entry = self.offer.entries.get(call.tool_id)
+        entry = self.offer.find(call.tool_id)
         if entry is None:
             message = f"Unknown tool: {call.tool_id[:MAX_ID]}"
             return call.failed(FailureCode.UNKNOWN_TOOL, message, "list the tools with `agent tools list`")
@@ -272,9 +270,9 @@ class Pipeline:
 
     async def approval(self, call: Call) -> Failed | Pending | None:  # noqa: PLR0911 - one for each state
         """Whether somebody approved this very call, and it was not made yet."""
-        rules = call.entry.descriptor.rules
+        rules = call.rules
         needs_approval = rules.takes_approval
-        if self._is_recorded or call.context.key is not None or needs_approval:
+        if self.is_recorded or call.context.key is not None or needs_approval:
             call.digest = digest(call.arguments)
         if not needs_approval:
             return None
@@ -332,7 +330,7 @@ class Pipeline:
     async def start(self, call: Call) -> Outcome | None:
         """Let the ledger say whether the call is new; then it has started."""
         key = call.key_under(call.approval)
-        if not (self._is_recorded or key):
+        if not (self.is_recorded or key):
             return None
         call.key = key or f"call-{randomness.token_hex(8)}"
         start = Start(
@@ -344,7 +342,7 @@ class Pipeline:
             trace_id=call.context.trace_id,
             uses=call.approval.id if call.approval else None,
             at=self._ports.clock.now(),
-            record=self._start_record(call) if self._is_recorded else None,
+            record=self._start_record(call) if self.is_recorded else None,
         )
         begun = await self._ledger.start(start)
         if begun.state == "unknown":
@@ -400,8 +398,7 @@ class Pipeline:
             call.is_started = begun.state == "started"
             return begun.state == "unknown"
 
-        rules = call.entry.descriptor.rules
-        action = await self._questions.interrupted(call, start.key, rules, is_still_unknown)
+        action = await self._questions.interrupted(call, start.key, call.rules, is_still_unknown)
         if action is None:  # Somebody else made the call a moment ago, with the answer to the last question.
             return None if call.is_started else await self._not_started(call, begun)
         if action.answer and action.answer.strip().lower() == RETRY:
@@ -464,7 +461,7 @@ class Pipeline:
         """What is told, without the secrets that the tool was given."""
         if isinstance(outcome, Failed):
             words = redacted([outcome.message, outcome.remedy, *outcome.details], call.secrets)
-            message, remedy, *details = map(_without_surrogates, words)
+            message, remedy, *details = map(without_surrogates, words)
             return structs.replace(outcome, message=message, remedy=remedy, details=tuple(details))
         if not call.secrets or not isinstance(outcome, Done):
             return outcome
@@ -478,9 +475,9 @@ class Pipeline:
 
     # 12: the record ---------------------------------------------------------------------------------------------------
 
-    async def audit(self, call: Call, outcome: Outcome) -> Outcome:
+    async def audit(self, call: Call, outcome: Ended) -> Ended:
         """Record the outcome, and with it what the ledger has to know."""
-        record = call.ended(outcome, keeps_content=self._ports.keeps_content) if self._is_recorded else None
+        record = call.ended(outcome, keeps_content=self._ports.keeps_content) if self.is_recorded else None
         if call.is_started:
             ending = _ledger_ending(call, outcome)
             sealed = self._sealed(call, outcome) if ending in {"done", "failed"} else None
@@ -500,7 +497,7 @@ class Pipeline:
         if not call.is_started:
             return
         ending: Ending = "forgotten" if call.context.key is None else "unknown"
-        record = call.ended(outcome) if self._is_recorded else None
+        record = call.ended(outcome) if self.is_recorded else None
         call.is_started = False
         with suppress(Exception):
             await self._ledger.finish(call.key, ending, self._ports.clock.now(), None, record)
@@ -511,7 +508,7 @@ class Pipeline:
 
     async def interrupted(self) -> list[LedgerEntry]:
         """Every call that started and whose process is gone."""
-        if not self._is_recorded:
+        if not self.is_recorded:
             return []
         await self._questions.forget_expired()
         return await self._ledger.interrupted()
@@ -520,15 +517,15 @@ class Pipeline:
         """Note that a call was interrupted; what may not be done twice becomes a question for a person."""
         call.digest = interrupted.arguments
         if not interrupted.is_idempotent:
-            entry = self.offer.entries.get(call.tool_id)
+            entry = self.offer.find(call.tool_id)
             rules = entry.descriptor.rules if entry else Rules()
             await self._questions.interrupted(call, interrupted.key, rules)
-        record = call.record(AuditKind.CALL_INTERRUPTED, arguments=call.digest) if self._is_recorded else None
+        record = call.record(AuditKind.CALL_INTERRUPTED, arguments=call.digest) if self.is_recorded else None
         await self._ledger.give_up(interrupted.key, self._ports.clock.now(), record)
 
 
 def _state_failure(error: FileError | OSError, remedy: str) -> ToolFailure:
-    """What a caller is told of a state that cannot be used; where it is kept is not for every caller to know."""
+    """What a caller learns of a state that cannot be used; where it is kept is not for every caller to know."""
     if isinstance(error, FileError):
         reason = error.problem.removeprefix(f"{UNUSABLE}: ")
     else:
@@ -536,7 +533,7 @@ def _state_failure(error: FileError | OSError, remedy: str) -> ToolFailure:
     return ToolFailure(FailureCode.STATE_UNAVAILABLE, f"The state cannot be used: {reason}", remedy)
 
 
-async def _invoke_tool(call: Call) -> Done | Failed | NeedsAction:
+async def _invoke_tool(call: Call) -> Outcome | NeedsAction:
     """What the tool has to say: its result, a failure that it foresaw, or what it needs."""
     try:
         return Done(trace_id=call.context.trace_id, result=await call.entry.tool.invoke(call.arguments, call.context))
@@ -544,6 +541,8 @@ async def _invoke_tool(call: Call) -> Done | Failed | NeedsAction:
         failed = call.failed_like(failure)
         allowed = _OF_SERVERS if call.entry.descriptor.labels.kind == "TOOL" else _OF_TOOLS
         return failed if failed.code in allowed else structs.replace(failed, code=FailureCode.TOOL_ERROR)
+    except WaitsFor as waits:
+        return structs.replace(waits.pending, trace_id=call.context.trace_id)
     except NeedsAction as needed:
         # The name is kept, and a tool may have put the value there.
         is_told = redacted(needed.needs, call.secrets) == needed.needs
@@ -560,11 +559,6 @@ def _is_too_weak(approval: PendingAction, rules: Rules) -> bool:
     """
     is_lower = CLASSIFICATION_RANK[approval.classification] < CLASSIFICATION_RANK[rules.classification]
     return approval.answer != "rejected" and (is_lower or approval.role != rules.approver_role)
-
-
-def _without_surrogates(text: str) -> str:
-    """The text as it can be written: file names may hold what is no character."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def _ledger_ending(call: Call, outcome: Outcome) -> Ending:

@@ -6,8 +6,9 @@ from typing import Final
 from msgspec import structs
 
 from agent_resolver.core.approval import MAX_OPEN_QUESTIONS, effects_of, expiry
+from agent_resolver.core.shorten import shorten
 from agent_resolver.registry.call import Call
-from agent_resolver.registry.content import arguments_for_approver
+from agent_resolver.registry.content import arguments_for_approver, without_surrogates
 from agent_resolver.registry.errors import NeedsAction
 from agent_resolver.registry.pending_actions import PendingActions
 from agent_resolver.registry.port import Clock, Seal
@@ -21,6 +22,8 @@ from agent_resolver.schema.pending import PendingAction, PendingType
 
 RETRY: Final = "retry"
 """The answer that lets an interrupted call be made again."""
+_MAX_REASON: Final = 500
+_MAX_QUESTION: Final = 4_000
 _OPERATOR_ROLE: Final = "approver"
 """The role that sees which secrets and grants are missing."""
 
@@ -40,8 +43,8 @@ class Questions:
 
     async def approval(self, call: Call, count: int) -> Pending | Failed:
         """Ask whether this very call may be made."""
-        rules, now, binding = call.entry.descriptor.rules, self._clock.now(), _binding_of_approval(call)
-        question = f"{call.context.caller.id} asks to call {call.tool_id} ({rules.classification})"
+        rules, now, binding = call.rules, self._clock.now(), _binding_of_approval(call)
+        question = f"{call.context.caller.id} asks to call {call.tool_id} ({rules.classification}){_reason_of(call)}"
         action = self._about_call("APPROVAL", call, binding, count, question)
         return await self._waiting(call, structs.replace(action, expires_at=expiry(now, rules.priority)))
 
@@ -78,7 +81,8 @@ class Questions:
         newest, count = await self._pending.newest(binding)
         if newest is not None:
             return newest
-        action = self._about_call("CLARIFICATION", call, binding, count, message)
+        # The answer holds for the whole question, of which a person is shown no more than a person reads.
+        action = self._about_call("CLARIFICATION", call, binding, count, message[:_MAX_QUESTION])
         return await self._ask(call, action) or _too_many(call)
 
     async def interrupted(
@@ -120,7 +124,7 @@ class Questions:
     def _about_call(self, kind: PendingType, call: Call, binding: str, count: int, message: str) -> PendingAction:
         """A question about one call, with all that the person who answers has to know of it."""
         descriptor, context, action_id = call.entry.descriptor, call.context, _action_id(binding, count)
-        rules = descriptor.rules
+        rules = call.rules
         secrets = (*call.secrets, *call.entry.source_secrets)
         text = arguments_for_approver(call.arguments, call.entry.secret_arguments, secrets)
         return PendingAction(
@@ -192,6 +196,14 @@ def _is_too_weak(question: PendingAction, rules: Rules) -> bool:
     is_lower = CLASSIFICATION_RANK[question.classification] < CLASSIFICATION_RANK[rules.classification]
     lacks_approver = rules.takes_approval and not (question.takes_approver and question.role == rules.approver_role)
     return is_lower or lacks_approver
+
+
+def _reason_of(call: Call) -> str:
+    """Why this call asks though its tool does not, for the approver; a plugin may have quoted its arguments there."""
+    if not call.approval_reason:
+        return ""
+    (reason,) = redacted([call.approval_reason], call.all_secrets())
+    return f": {without_surrogates(shorten(reason, _MAX_REASON))}"
 
 
 def _binding_of_approval(call: Call) -> str:

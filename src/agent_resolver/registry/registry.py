@@ -1,7 +1,7 @@
 """The tools of one agent, and the one way to call them."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -11,15 +11,17 @@ from agent_resolver.core.admission import Refused
 from agent_resolver.core.authorization import may_use
 from agent_resolver.core.masking import secret_fields
 from agent_resolver.registry.call import Call, Entry
-from agent_resolver.registry.compiled_schema import compile_schema
+from agent_resolver.registry.compiled_schema import CompiledSchema, compile_once, compile_schema
 from agent_resolver.registry.errors import ToolIdConflict
-from agent_resolver.registry.pipeline import Offer, Pipeline, Ports
+from agent_resolver.registry.offer import EndedOffer, Offer, RunOffer, kept_ids
+from agent_resolver.registry.pipeline import Pipeline, Ports
+from agent_resolver.registry.port import Telemetry
 from agent_resolver.registry.source import Source
 from agent_resolver.registry.tool import CallContext, ChecksArguments, ChecksCode, HasSourceSecrets, Tool
 from agent_resolver.registry.tool_check import usable_descriptor
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.descriptor import Descriptor
-from agent_resolver.schema.outcome import Outcome
+from agent_resolver.schema.outcome import Failed, Outcome, Pending
 
 
 class RefusedTool(Struct, frozen=True, kw_only=True):
@@ -30,6 +32,28 @@ class RefusedTool(Struct, frozen=True, kw_only=True):
     why: Refused
 
 
+class _RunningCalls:
+    """The calls that run, of a registry and of all registries for runs that were made of it."""
+
+    __slots__ = ("home", "tasks")
+
+    def __init__(self) -> None:
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.home: asyncio.AbstractEventLoop | None = None
+        """The loop that calls run on."""
+
+    def other_home(self) -> asyncio.AbstractEventLoop | None:
+        """The loop that calls run on, where that is not the present one; else the present one becomes it.
+
+        A capability runs on another loop, and may call tools as well.
+        """
+        loop = asyncio.get_running_loop()
+        if self.home is not None and self.home is not loop and self.home.is_running():
+            return self.home
+        self.home = loop
+        return None
+
+
 class ToolRegistry:
     """Holds tools by id, lists them, and calls them through one pipeline."""
 
@@ -37,11 +61,56 @@ class ToolRegistry:
         """A registry on these ports."""
         self._offer = Offer()
         self._pipeline = pipeline(self._offer, ports or Ports())
-        self._running: set[asyncio.Task[None]] = set()
-        self._home: asyncio.AbstractEventLoop | None = None
-        """The loop that calls run on."""
+        self._calls = _RunningCalls()
         self.on_change: Callable[[], None] | None = None
         """Called after tools came or went; a source that replaces its tools says so once."""
+
+    def for_run(self, allowed: Collection[str], tools: Iterable[Tool] = ()) -> "ToolRegistry":
+        """The registry of one run: of this one the tools with an allowed id, and `tools` of the run's own.
+
+        It shares everything else with this registry: the ports, the ledger, rate limits, questions, sources and the
+        calls that run. Tools that come and go here come and go there; what is added there is not seen here.
+
+        Args:
+            allowed: The ids that the run may call. A call of any other tool fails with `FORBIDDEN_ACTION`.
+            tools: Tools that this run alone has; those whose id is not allowed are not offered either.
+
+        Raises:
+            UnusableTool: One of them is not a tool, or its id cannot be one.
+            ToolIdConflict: Another tool has its id, here or among `tools`.
+            ValueError: A schema of it is not a schema, or refers to one elsewhere.
+        """
+        registry = object.__new__(type(self))
+        registry._offer = RunOffer(around=self._offer, allowed=kept_ids(allowed))
+        registry._pipeline = self._pipeline.sharing(registry._offer)
+        registry._calls = self._calls
+        registry.on_change = None
+        for tool in tools:
+            entry = _entry_of(tool, compile_once)
+            tool_id = entry.descriptor.id
+            # A tool here that this run may not call keeps its id as well: two tools under one id are a mistake.
+            known = registry._offer.entries.get(tool_id) or self._offer.find(tool_id)
+            if known is not None:
+                raise ToolIdConflict(tool_id, known.descriptor.source, entry.descriptor.source)
+            registry._offer.entries[tool_id] = entry
+        return registry
+
+    @property
+    def is_recorded(self) -> bool:
+        """True if calls are recorded in a store, so that a call under a key is known again after a crash."""
+        return self._pipeline.is_recorded
+
+    @property
+    def telemetry(self) -> Telemetry | None:
+        """What watches the calls, if anything does."""
+        return self._pipeline.telemetry
+
+    def end_run(self) -> None:
+        """Offer nothing any longer: what still holds the registry of a run cannot call tools after the run.
+
+        Calls that have started go on to their end.
+        """
+        self._offer = self._pipeline.offer = EndedOffer()
 
     def add(self, tool: Tool) -> None:
         """Offer a tool.
@@ -84,7 +153,7 @@ class ToolRegistry:
 
     def _require_free(self, descriptor: Descriptor, replaced: str | None = None) -> None:
         """Refuse an id that a tool has which is not about to be replaced."""
-        known = self._offer.entries.get(descriptor.id)
+        known = self._offer.find(descriptor.id)
         if known is not None and known.descriptor.source != replaced:
             raise ToolIdConflict(descriptor.id, known.descriptor.source, descriptor.source)
 
@@ -111,8 +180,8 @@ class ToolRegistry:
             tag: Only the tools with this tag.
             caller: Only the tools that this caller's scopes and clearance open.
         """
-        entries = self._offer.entries
-        known = (entries[tool_id].descriptor for tool_id in sorted(entries))
+        found = map(self._offer.find, sorted(self._offer.ids()))
+        known = (entry.descriptor for entry in found if entry is not None)
         return tuple(
             descriptor
             for descriptor in known
@@ -121,18 +190,18 @@ class ToolRegistry:
 
     def get(self, tool_id: str) -> Descriptor | None:
         """The tool with this id, if it may be called."""
-        entry = self._offer.entries.get(tool_id)
+        entry = self._offer.find(tool_id)
         return entry.descriptor if entry else None
 
     async def look_up(self, tool_id: str, run: str) -> Descriptor | None:
         """The tool with this id, if it may be called; its source is looked for where the tool is not there."""
-        if tool_id not in self._offer.entries:
+        if self._offer.find(tool_id) is None:
             await self._offer.restore_sources(tool_id, run)
         return self.get(tool_id)
 
     def refused(self) -> tuple[RefusedTool, ...]:
         """Every tool that is there and may not be called, by id. Another source may offer a tool of the same id."""
-        refused = self._offer.refused
+        refused = self._offer.refusals()
         return tuple(
             RefusedTool(id=tool_id, source=source, why=why)
             for tool_id in sorted(refused)
@@ -144,27 +213,48 @@ class ToolRegistry:
 
         Whoever stops waiting does not stop the call: between its effect and its record nothing may be lost.
         """
+        if (home := self._calls.other_home()) is not None:
+            elsewhere = asyncio.run_coroutine_threadsafe(self.call(tool_id, arguments, context), home)
+            return await asyncio.wrap_future(elsewhere)
         loop = asyncio.get_running_loop()
-        if loop is not self._home:
-            if self._home is not None and self._home.is_running():
-                # A capability runs on another loop, and may call tools as well.
-                elsewhere = asyncio.run_coroutine_threadsafe(self.call(tool_id, arguments, context), self._home)
-                return await asyncio.wrap_future(elsewhere)
-            self._home = loop
         answer: asyncio.Future[Outcome] = loop.create_future()
-        self._running.add(loop.create_task(self._answer(answer, Call(tool_id, dict(arguments), context))))
+        self._calls.tasks.add(loop.create_task(self._answer(answer, Call(tool_id, dict(arguments), context))))
         return await answer
 
+    async def clarify(
+        self, tool_id: str, arguments: Mapping[str, Any], question: str, context: CallContext
+    ) -> str | Pending | Failed:
+        """Ask a person about a call that cannot be made as it is: its arguments need not follow the schema.
+
+        The question waits in the inbox like every other. Asking the same again under the same trace returns the
+        answer once there is one.
+
+        Returns:
+            The person's words; `Pending` while there are none; `Failed` if the tool may not be called, or if the
+            caller has too many questions open.
+        """
+        if (home := self._calls.other_home()) is not None:
+            elsewhere = asyncio.run_coroutine_threadsafe(self.clarify(tool_id, arguments, question, context), home)
+            return await asyncio.wrap_future(elsewhere)
+        return await self._pipeline.clarify(Call(tool_id, dict(arguments), context), question)
+
+    async def deny(self, tool_id: str, reason: str, context: CallContext) -> Failed:
+        """Record that a call is not made, and why: whoever runs an agent may deny more than its tools do."""
+        if (home := self._calls.other_home()) is not None:
+            elsewhere = asyncio.run_coroutine_threadsafe(self.deny(tool_id, reason, context), home)
+            return await asyncio.wrap_future(elsewhere)
+        return await self._pipeline.deny(Call(tool_id, {}, context), reason)
+
     async def settle(self, seconds: float | None = None) -> None:
-        """Wait until every call that was started is recorded, also those that nobody waits for any longer.
+        """Wait until every call that was started is recorded, also those whose callers have stopped waiting.
 
         Args:
             seconds: The longest time to wait. A call that has not ended then counts as interrupted.
         """
         try:
             async with asyncio.timeout(seconds):
-                while self._running:
-                    await asyncio.wait(self._running)
+                while self._calls.tasks:
+                    await asyncio.wait(self._calls.tasks)
         except TimeoutError:
             return
 
@@ -189,11 +279,15 @@ class ToolRegistry:
             answer.set_exception(error)
         finally:
             if task := asyncio.current_task():
-                self._running.discard(task)
+                self._calls.tasks.discard(task)
 
 
-def _entry_of(tool: Tool) -> Entry:
+def _entry_of(tool: Tool, compile_schema: Callable[..., CompiledSchema] = compile_schema) -> Entry:
     """A tool, ready to be called.
+
+    Args:
+        tool: The tool.
+        compile_schema: What compiles its schemas.
 
     Raises:
         UnusableTool: It is not a tool, or its id cannot be one.

@@ -1,5 +1,6 @@
 """What the registry knows of a tool, whatever kind it is."""
 
+import asyncio
 import secrets as randomness
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, Self, runtime_checkable
@@ -36,6 +37,9 @@ class CallContext(Struct, frozen=True, kw_only=True):
     """The digest of the agent's lock."""
     parent: str | None = None
     """The `traceparent` of whoever calls."""
+    approval_reason: str = ""
+    """Why this very call takes an approval though its tool may take none, such as a permission rule that asks; empty
+    where there is no such reason. It never reaches the tool."""
     is_compensation: bool = False
     """Whether the call takes back what an earlier one did."""
     progress: Progress = _no_progress
@@ -43,6 +47,8 @@ class CallContext(Struct, frozen=True, kw_only=True):
     """The secrets that the tool declared, and no others."""
     answers: Mapping[str, str] = {}
     """What people answered to the tool's questions."""
+    given_up: asyncio.Event | None = None
+    """Set once the caller no longer waits; the call goes on unless its tool ends it. None where that is not known."""
 
     @classmethod
     def for_caller(cls, caller: Caller) -> Self:

@@ -1,11 +1,12 @@
 from agent_resolver.runtime.a2a import A2aFactory as A2aFactory
+from agent_resolver.runtime.agent_runtime import AgentRuntime as AgentRuntime
 from agent_resolver.runtime.backend import (
     BackendCapabilities as BackendCapabilities,
     ExecutionBackend as ExecutionBackend,
 )
 from agent_resolver.runtime.breaker import Breaker as Breaker, Breakers as Breakers
 from agent_resolver.runtime.budget import RunBudget as RunBudget
-from agent_resolver.runtime.builder import AgentRuntime as AgentRuntime, AgentRuntimeBuilder as AgentRuntimeBuilder
+from agent_resolver.runtime.builder import AgentRuntimeBuilder as AgentRuntimeBuilder
 from agent_resolver.runtime.conformance import (
     EXECUTOR_CHECKS as EXECUTOR_CHECKS,
     OpenExecutor as OpenExecutor,
@@ -21,6 +22,8 @@ from agent_resolver.runtime.default_plugin import (
     DEFAULT_PLUGINS as DEFAULT_PLUGINS,
     ContextTransformConfig as ContextTransformConfig,
     DefaultPlugin as DefaultPlugin,
+    PermissionConfig as PermissionConfig,
+    PermissionRule as PermissionRule,
     compaction as compaction,
     context_transform as context_transform,
     knowledge_cutoff as knowledge_cutoff,
@@ -75,6 +78,7 @@ from agent_resolver.runtime.executor import (
     FailureKind as FailureKind,
     InferenceFailure as InferenceFailure,
     LlmExecutor as LlmExecutor,
+    close_stream as close_stream,
 )
 from agent_resolver.runtime.file_spec import spec_of as spec_of
 from agent_resolver.runtime.hook import (
@@ -127,7 +131,14 @@ from agent_resolver.runtime.model import (
     pooled as pooled,
     share_of as share_of,
 )
-from agent_resolver.runtime.permission import ParsedRule as ParsedRule, Permissions as Permissions
+from agent_resolver.runtime.patience import Patience as Patience
+from agent_resolver.runtime.permission import (
+    ParsedRule as ParsedRule,
+    PermissionGate as PermissionGate,
+    Permissions as Permissions,
+    parse_permissions as parse_permissions,
+    permission_gate as permission_gate,
+)
 from agent_resolver.runtime.plan import (
     ResolvedAgent as ResolvedAgent,
     ResolvedBackendAgent as ResolvedBackendAgent,
@@ -144,6 +155,8 @@ from agent_resolver.runtime.plugin import (
     ExecutionEnv as ExecutionEnv,
     Plugin as Plugin,
     Registrar as Registrar,
+    TaggedHook as TaggedHook,
+    TaggedTransform as TaggedTransform,
 )
 from agent_resolver.runtime.plugin_contract import check_plugin as check_plugin
 from agent_resolver.runtime.provider.langchain import LangChainExecutor as LangChainExecutor
@@ -172,6 +185,7 @@ from agent_resolver.runtime.run import (
     RunState as RunState,
     Termination as Termination,
 )
+from agent_resolver.runtime.run_trail import RunTrail as RunTrail
 from agent_resolver.runtime.seat import PooledExecutor as PooledExecutor, Seat as Seat
 from agent_resolver.runtime.spec import (
     DEFAULT_MODEL as DEFAULT_MODEL,

@@ -2,38 +2,34 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from threading import Lock as ThreadLock
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from agent_resolver.registry.errors import UnusableTool
+from agent_resolver.registry.pipeline import Ports
 from agent_resolver.registry.tool import Tool
+from agent_resolver.runtime.agent_runtime import AgentRuntime, OtherAgents
 from agent_resolver.runtime.breaker import Breakers
 from agent_resolver.runtime.errors import (
-    AgentNotFound,
     BuildError,
     ConfigValidation,
     InvalidPlugin,
     InvalidSpec,
     RegistryConflict,
     ResolveError,
-    SnapshotNotHeld,
     ValidationFailed,
 )
-from agent_resolver.runtime.executor import LlmExecutor, close_executor
+from agent_resolver.runtime.executor import LlmExecutor
 from agent_resolver.runtime.known_model import known_models
 from agent_resolver.runtime.model import ModelPool, ModelSpec
 from agent_resolver.runtime.part_check import require_methods, require_name, require_type
-from agent_resolver.runtime.plan import ResolvedRunPlan
-from agent_resolver.runtime.planning import resolve
+from agent_resolver.runtime.patience import Patience
 from agent_resolver.runtime.plugin_contract import check_plugin
 from agent_resolver.runtime.registry_set import (
     AgentSpecs,
     BackendFactory,
-    CompositeAgents,
     HeldLock,
-    LayeredAgents,
     LayeredMapping,
     Lock,
     MapAgents,
@@ -43,119 +39,20 @@ from agent_resolver.runtime.registry_set import (
     RegistrySet,
     StaleLock,
 )
-from agent_resolver.runtime.spec import AgentSpec
+from agent_resolver.runtime.run_start import Runs
+from agent_resolver.runtime.run_tools import RunTools, SnapshotTools
+from agent_resolver.runtime.run_trail import RunTrail
+from agent_resolver.runtime.spec import DEFAULT_MODEL, AgentSpec
 from agent_resolver.runtime.spec_reader import check_spec, check_value
 from agent_resolver.runtime.tool_contract import OfferedTool, check_tool
+from agent_resolver.schema.caller import Caller, local_caller
 from agent_resolver.schema.foreign_error import describe_exception
-from agent_resolver.schema.issue import Issue, IssueCode
 
 if TYPE_CHECKING:
     from agent_resolver.runtime.plugin import Plugin
 
 Value = TypeVar("Value")
 Checked = TypeVar("Checked", ModelSpec, ModelPool)
-
-
-class AgentRuntime:
-    """Agents, as they are now: every change is another snapshot, and a plan keeps the one that it was made of.
-
-    It may be used from several threads: changes happen one after the other.
-    """
-
-    def __init__(self, registries: RegistrySet, local: MapAgents, others: "_OtherAgents") -> None:
-        self._registries = registries
-        self._local = local
-        self._others = others
-        self._changing = ThreadLock()
-        """Held from the look at what there is until the snapshot is replaced: two changes must not start from one."""
-
-    @property
-    def snapshot(self) -> RegistrySet:
-        """What there is now."""
-        return self._registries
-
-    def resolve(self, agent_id: str, *, version: int | None = None, is_dry_run: bool = False) -> ResolvedRunPlan:
-        """The plan of an agent in the snapshot of now; `version` refuses any other.
-
-        A run that has its own snapshot resolves its delegates against that, with `resolve_delegate`. A dry run checks
-        all of it and builds no backend of a remote agent.
-
-        Raises:
-            SnapshotNotHeld: The snapshot of now is another one.
-            ResolveError: The agent has no plan.
-        """
-        registries = self._registries
-        if version is not None and version != registries.version:
-            raise SnapshotNotHeld(version, registries.version)
-        return resolve(registries, agent_id, is_dry_run=is_dry_run)
-
-    def add(self, spec: AgentSpec) -> int:
-        """Add an agent; the version of the new snapshot.
-
-        Raises:
-            RegistryConflict: There is one with its id.
-            InvalidSpec: It cannot be one.
-        """
-        checked = _checked_spec(spec)
-        with self._changing:
-            if self._local.get(checked.id):
-                raise RegistryConflict("agent", checked.id)
-            return self._change(checked.id, checked)
-
-    def replace(self, spec: AgentSpec) -> int:
-        """Replace an agent; the version of the new snapshot.
-
-        Raises:
-            AgentNotFound: There is none with its id.
-            InvalidSpec: It cannot be one.
-        """
-        checked = _checked_spec(spec)
-        with self._changing:
-            return self._change(self._known(checked.id), checked)
-
-    def remove(self, agent_id: str) -> int:
-        """Remove an agent; the version of the new snapshot.
-
-        Raises:
-            AgentNotFound: There is none.
-        """
-        with self._changing:
-            return self._change(self._known(agent_id), None)
-
-    async def close(self) -> None:
-        """Close what answers for models; nothing may be asked after that."""
-        for provider in self._registries.providers.values():
-            await close_executor(provider.executor)
-
-    def _known(self, agent_id: str) -> str:
-        if self._local.get(agent_id) is None:
-            raise AgentNotFound(agent_id)
-        return agent_id
-
-    def _change(self, agent_id: str, spec: AgentSpec | None) -> int:
-        self._local = self._local.changed(agent_id, spec)
-        agents = self._others.after(self._local)
-        self._registries = structs.replace(self._registries, version=self._registries.version + 1, agents=agents)
-        return self._registries.version
-
-
-def _checked_spec(spec: object) -> AgentSpec:
-    if not isinstance(spec, AgentSpec):
-        message = f"It is a `{type(spec).__name__}`, and not an AgentSpec"
-        raise InvalidSpec([Issue(at=(), code=IssueCode.INVALID_TYPE, message=message)])
-    return check_spec(spec)
-
-
-class _OtherAgents(Struct, frozen=True):
-    """Agents that are looked for after those that were added one by one."""
-
-    layers: tuple[AgentSpecs, ...] = ()
-    remotes: tuple[tuple[str, AgentSpecs], ...] = ()
-
-    def after(self, local: MapAgents) -> AgentSpecs:
-        """All agents, the local ones first."""
-        here = LayeredAgents((local, *self.layers)) if self.layers else local
-        return CompositeAgents(here, self.remotes) if self.remotes else here
 
 
 class AgentRuntimeBuilder:
@@ -178,6 +75,11 @@ class AgentRuntimeBuilder:
         self._estimates: dict[str, ModelFacts] = {}
         self._known_models: dict[str, ModelSpec] = {}
         self._has_a2a = True
+        self._caller = local_caller("program")
+        self._ports = Ports()
+        self._run_tools: RunTools | None = None
+        self._trail: RunTrail | None = None
+        self._patience = Patience()
         self._breakers = Breakers()
 
     def with_agent_spec(self, spec: AgentSpec) -> Self:
@@ -236,6 +138,12 @@ class AgentRuntimeBuilder:
             facts = _checked_facts(made.facts)
             self._add(self._providers, "provider", provider_id, structs.replace(made, facts=facts))
         return self
+
+    def with_executor(self, executor: LlmExecutor) -> Self:
+        """Let this answer for the model `default`, for a program with one model: it needs no provider and no spec."""
+        self.with_provider(DEFAULT_MODEL, executor)
+        model = ModelSpec(id=DEFAULT_MODEL, provider_id=DEFAULT_MODEL, upstream_model=DEFAULT_MODEL)
+        return self.with_model(model)
 
     def with_plugin(self, plugin: object) -> Self:
         """Add a plugin, if it keeps the contract."""
@@ -308,6 +216,36 @@ class AgentRuntimeBuilder:
             self._breakers = require_type(breakers, Breakers)
         return self
 
+    def with_caller(self, caller: Caller) -> Self:
+        """Call tools on behalf of this caller where a request to run names none; left out, of the program itself."""
+        with self._collecting("caller"):
+            self._caller = require_type(caller, Caller)
+        return self
+
+    def with_ports(self, ports: Ports) -> Self:
+        """Let calls of tools use these ports: where they are recorded, who watches them, where secrets are."""
+        with self._collecting("ports"):
+            self._ports = require_type(ports, Ports)
+        return self
+
+    def with_run_tools(self, tools: RunTools) -> Self:
+        """Open the tools of runs like this, in place of the tools that were added one by one."""
+        with self._collecting("run tools"):
+            self._run_tools = require_methods(tools, "open")
+        return self
+
+    def with_run_trail(self, trail: RunTrail) -> Self:
+        """Record there when runs start and how they end; left out, that is not kept."""
+        with self._collecting("run trail"):
+            self._trail = require_methods(trail, "note")
+        return self
+
+    def with_patience(self, patience: Patience) -> Self:
+        """Let runs wait so long for plugins and sinks."""
+        with self._collecting("patience"):
+            self._patience = check_value(require_type(patience, Patience))
+        return self
+
     def without_a2a(self) -> Self:
         """Let no agent delegate."""
         self._has_a2a = False
@@ -340,7 +278,7 @@ class AgentRuntimeBuilder:
         models, errors = self._with_aliases()
         if found := [*self._errors, *errors]:
             raise found[0]
-        local, others = MapAgents(self._agents.values()), _OtherAgents(tuple(self._layers), tuple(self._remotes))
+        local, others = MapAgents(self._agents.values()), OtherAgents(tuple(self._layers), tuple(self._remotes))
         registries = RegistrySet(
             agents=others.after(local),
             models=models,
@@ -355,7 +293,8 @@ class AgentRuntimeBuilder:
             has_a2a=self._has_a2a,
             breakers=self._breakers,
         )
-        return AgentRuntime(registries, local, others)
+        tools = self._run_tools or SnapshotTools(self._ports, registries.tools)
+        return AgentRuntime(registries, local, others, Runs(tools, self._caller, self._trail, self._patience))
 
     @contextmanager
     def _collecting(self, kind: str) -> Iterator[None]:

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct
 
+from agent_resolver.core.permission_verdict import Behavior
 from agent_resolver.runtime.hook import Command, Handler, Hook, Phase, PhaseContext, ScheduledAction, Transform
 from agent_resolver.runtime.inference import ChatRequest
 from agent_resolver.runtime.loop_action import ADD_CONTEXT_MESSAGE, LOOP_ACTIONS
@@ -18,9 +19,10 @@ STOP_CONDITIONS: Final = "stop_conditions"
 KNOWLEDGE_CUTOFF: Final = "knowledge_cutoff_context"
 COMPACTION: Final = "context_compaction"
 CONTEXT_TRANSFORM: Final = "context_transform"
+PERMISSION: Final = "permission"
 COMPACTION_SECTION: Final = "compaction"
 DEFAULT_PLUGINS: Final = frozenset(
-    {LOOP_ACTION_HANDLERS, MAX_ROUNDS, STOP_CONDITIONS, KNOWLEDGE_CUTOFF, COMPACTION, CONTEXT_TRANSFORM}
+    {LOOP_ACTION_HANDLERS, MAX_ROUNDS, STOP_CONDITIONS, KNOWLEDGE_CUTOFF, COMPACTION, CONTEXT_TRANSFORM, PERMISSION}
 )
 """The ids that no other plugin may have."""
 
@@ -70,7 +72,6 @@ class CutoffConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     enabled: bool = True
 
 
-Behavior = Literal["allow", "ask", "deny"]
 RuleScope = Literal["once", "session", "thread", "project", "user"]
 
 
@@ -93,7 +94,7 @@ BUILT_IN_SECTIONS: Final[dict[str, tuple[str, type[Struct]]]] = {
     COMPACTION_SECTION: (COMPACTION, CompactionConfig),
     "context_transform": (CONTEXT_TRANSFORM, ContextTransformConfig),
     "knowledge_cutoff_context": (KNOWLEDGE_CUTOFF, CutoffConfig),
-    "permission": ("permission", PermissionConfig),
+    PERMISSION: (PERMISSION, PermissionConfig),
 }
 """Which plugin of ours reads a section, and what it must look like; `retry` is read before there are plugins."""
 

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from agent_resolver.runtime.message import MediaBlock, Message, ToolCall
+from agent_resolver.runtime.message import MediaBlock, Message, TextBlock, ToolCall
 from agent_resolver.runtime.spec import Budget, Effort
 
 Finish = Literal["stop", "tool_calls", "length"]
@@ -79,6 +79,12 @@ class ChatAnswer(Struct, frozen=True, kw_only=True, tag="answer"):
     """The name of the model that answered, as its provider reports it."""
     model_id: str = ""
     """Its id here: of a pool, the member that answered."""
+
+
+def answer_message(answer: ChatAnswer) -> Message:
+    """An answer as the conversation keeps it: its text, what else it shows, and the calls that it asks for."""
+    text = (TextBlock(answer.text),) if answer.text else ()
+    return Message("assistant", (*text, *answer.media), answer.calls)
 
 
 class TextDelta(Struct, frozen=True, gc=False, tag="text"):

@@ -15,6 +15,7 @@ from agent_resolver.runtime.plugin import ExecutionEnv
 from agent_resolver.runtime.registry_set import HeldLock, RegistrySet
 from agent_resolver.runtime.seat import Seat
 from agent_resolver.runtime.spec import AgentSpec, ContextPolicy, RemoteEndpoint
+from agent_resolver.runtime.tool_contract import OfferedTool
 from agent_resolver.schema.descriptor import Descriptor
 
 ToolSource = Literal["global", "delegate", "plugin", "server"]
@@ -55,6 +56,8 @@ class PlannedTool(Struct, frozen=True, gc=False):
     tool: Tool | None = None
     scopes: tuple[str, ...] = ()
     """The scopes that open it, for a tool of a server."""
+    offered: OfferedTool | None = None
+    """A global tool as the snapshot keeps it."""
 
 
 class AbsentTool(Struct, frozen=True, gc=False):
@@ -114,6 +117,8 @@ class ResolvedRunPlan(Struct, frozen=True):
     agent_id: str
     snapshot: RegistrySet
     execution: ResolvedAgent | ResolvedBackendAgent
+    callers: RunLimits = RunLimits()
+    """The limits of the runs that delegate to it."""
 
     @property
     def version(self) -> int:

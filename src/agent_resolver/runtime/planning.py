@@ -6,6 +6,7 @@ from agent_resolver.core.constraint import RunLimits
 from agent_resolver.runtime.delegate_check import build_backend, reached
 from agent_resolver.runtime.errors import RemoteAgentNotDirectlyRunnable
 from agent_resolver.runtime.lookup import Sight, check_data, find_spec, held_lock, look_up
+from agent_resolver.runtime.permission import hidden_tools
 from agent_resolver.runtime.plan import ResolvedAgent, ResolvedBackendAgent, ResolvedRunPlan
 from agent_resolver.runtime.plugins import build_env
 from agent_resolver.runtime.registry_set import RegistrySet
@@ -32,8 +33,9 @@ def resolve(
     spec = find_spec(registries, agent_id)
     limits = callers.narrowed_by(spec.limits)
     if spec.is_remote:
-        return ResolvedRunPlan(agent_id, registries, _plan_remote(registries, spec, limits, is_dry_run=is_dry_run))
-    return ResolvedRunPlan(agent_id, registries, _plan_local(registries, spec, limits))
+        remote = _plan_remote(registries, spec, limits, is_dry_run=is_dry_run)
+        return ResolvedRunPlan(agent_id, registries, remote, callers)
+    return ResolvedRunPlan(agent_id, registries, _plan_local(registries, spec, limits), callers)
 
 
 def resolve_delegate(plan: ResolvedRunPlan, agent_id: str, *, is_dry_run: bool = False) -> ResolvedRunPlan:
@@ -49,7 +51,7 @@ def resolve_local(registries: RegistrySet, agent_id: str, callers: RunLimits = _
     """An agent that runs here, under the limits of its callers.
 
     Raises:
-        RemoteAgentNotDirectlyRunnable: Somebody else runs it.
+        RemoteAgentNotDirectlyRunnable: Another system runs it.
         ResolveError: It has no plan.
     """
     spec = find_spec(registries, agent_id)
@@ -74,7 +76,7 @@ def _plan_local(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> 
         env=built.env,
         permissions=built.permissions,
         tools=tools.tools,
-        hidden=frozenset(),
+        hidden=hidden_tools(built.permissions, tools.tools),
         lock=found.lock,
         absent=tools.absent,
         unconnected=tools.unconnected,

@@ -12,7 +12,7 @@ from agent_resolver.registry.errors import UnusableTool
 from agent_resolver.registry.tool import Tool
 from agent_resolver.runtime.errors import EnvBuild, ToolIdConflict
 from agent_resolver.runtime.hook import Handler, Hook, Phase, Transform
-from agent_resolver.runtime.state_key import KEY_SCOPES, MERGE_RULES, KeyRegistration, KeyScope, MergeRule
+from agent_resolver.runtime.state_key import KEY_SCOPES, MERGE_RULES, KeyRegistration, KeyScope, MergeRule, fits_rule
 from agent_resolver.runtime.tool_contract import check_tool
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.foreign_error import describe_exception
@@ -67,7 +67,7 @@ class Plugin(Protocol):
     It may also have these methods, each plain or asynchronous but for the first:
 
     - `config_schemas()` returns the sections of a spec that it reads.
-    - `bind(run)` is given the run's facts before anything else happens in a run.
+    - `bind(run)` is given the run's `RunFacts` before anything else happens in a run.
     - `on_activate(spec, state)` starts its part of a run; `state` takes updates of its keys.
     - `on_deactivate(state)` ends its part, also after a failure; plugins end in reverse order.
     """
@@ -166,13 +166,10 @@ class Registrar:
         if merge not in MERGE_RULES or scope not in KEY_SCOPES:
             problem = f"merge must be one of {', '.join(MERGE_RULES)}, and scope one of {', '.join(KEY_SCOPES)}"
             raise EnvBuild(f"plugin {self._plugin}: state key {name!r}: {problem}")
-        self._keys[name] = KeyRegistration(
-            plugin=self._plugin,
-            key=name,
-            merge=merge,
-            scope=scope,
-            default=_frozen_default(self._plugin, name, default),
-        )
+        checked = _frozen_default(self._plugin, name, default)
+        if not fits_rule(merge, checked):
+            raise EnvBuild(f"plugin {self._plugin}: the default of state key {name!r} does not fit its rule `{merge}`")
+        self._keys[name] = KeyRegistration(plugin=self._plugin, key=name, merge=merge, scope=scope, default=checked)
 
     def tool(self, tool: Tool) -> None:
         """Offer a tool."""

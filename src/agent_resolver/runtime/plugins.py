@@ -11,13 +11,14 @@ from agent_resolver.runtime.default_plugin import (
     COMPACTION,
     COMPACTION_SECTION,
     DEFAULT_COMPACTION,
+    PERMISSION,
     CompactionConfig,
     ContextTransformConfig,
     CutoffConfig,
 )
 from agent_resolver.runtime.errors import EnvBuild, InvalidPlugin, InvalidPluginConfig, PluginNotFound
 from agent_resolver.runtime.lookup import RETRY, Lookup, check_data, section, summary_model_of
-from agent_resolver.runtime.permission import Permissions, parse_permissions
+from agent_resolver.runtime.permission import Permissions, parse_permissions, permission_gate
 from agent_resolver.runtime.plan import PlanWarning, WarningCode
 from agent_resolver.runtime.plugin import ConfigSchema, ExecutionEnv, Plugin, Registrar, schemas_of
 from agent_resolver.runtime.registry_set import RegistrySet
@@ -85,7 +86,7 @@ def _our_sections(registries: RegistrySet, found: Lookup) -> Sections:
         _summed_up_by(registries, found, read[COMPACTION_SECTION] or DEFAULT_COMPACTION),
         read["context_transform"] or ContextTransformConfig(),
         read["knowledge_cutoff_context"] or CutoffConfig(),
-        parse_permissions(read["permission"]) if read["permission"] else None,
+        parse_permissions(read[PERMISSION]) if read[PERMISSION] else None,
     )
 
 
@@ -142,6 +143,8 @@ def _default_plugins(found: Lookup, sections: Sections) -> Iterator[Plugin]:
         yield default_plugin.stop_conditions(spec.max_rounds, spec.stop_conditions)
     else:
         yield default_plugin.max_rounds(spec.max_rounds)
+    if sections.permissions:
+        yield permission_gate(sections.permissions)
     if found.trusted_cutoff and sections.cutoff.enabled:
         yield default_plugin.knowledge_cutoff(found.trusted_cutoff)
     if policy:

@@ -1,6 +1,7 @@
 """What there is to build agents from: one snapshot, that a plan is made of and a run keeps."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
@@ -13,7 +14,7 @@ from agent_resolver.runtime.executor import LlmExecutor
 from agent_resolver.runtime.model import Modalities, ModelPool, ModelSpec
 from agent_resolver.runtime.plugin import Plugin
 from agent_resolver.runtime.spec import AgentSpec, RemoteEndpoint
-from agent_resolver.runtime.tool_contract import OfferedTool
+from agent_resolver.runtime.tool_contract import OfferedTool, value_digest
 from agent_resolver.schema.descriptor import Descriptor
 
 Value = TypeVar("Value")
@@ -123,7 +124,7 @@ class Provider(Struct, frozen=True, kw_only=True):
         _close_mappings(self)
 
 
-class ServerTools(Struct, frozen=True, kw_only=True):
+class ServerTools(Struct, frozen=True, kw_only=True, dict=True):
     """What a lock opens of one server."""
 
     server: str
@@ -138,6 +139,12 @@ class ServerTools(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         _close_mappings(self)
+
+    @cached_property
+    def definitions(self) -> Mapping[str, str]:
+        """The digest of the descriptor of each tool that has one, by id, for the digest of plans."""
+        known = self.tools.items()
+        return {tool_id: value_digest(descriptor) for tool_id, descriptor in known if descriptor is not None}
 
 
 class HeldLock(Struct, frozen=True, kw_only=True):

@@ -37,8 +37,12 @@ class RunState(Struct, kw_only=True):
     """How often each tool was called."""
     open_calls: list[ToolCall] = field(default_factory=list)
     """Calls of the last answer that were not made yet, the first of which may wait for a person."""
-    repairs: int = 0
-    """How many calls in a row did not fit their schemas."""
+    delegate: "RunState | None" = None
+    """The state of the agent that the first open call delegates to, if that agent waits for a person."""
+    is_judged: bool = True
+    """False while the phase `after_inference` of the newest answer has not come to its end: stop rules are in it."""
+    repairs: dict[str, int] = field(default_factory=dict)
+    """The tools whose last call did not fit its schema, each with the round in which the model was told so."""
     consecutive_errors: int = 0
     recent_texts: list[str] = field(default_factory=list)
     """The newest answers, for the rule that finds loops."""
@@ -58,6 +62,11 @@ class Termination(Struct, frozen=True, kw_only=True):
     def status(self) -> RunStatus:
         """Only a suspended run waits; every other is done."""
         return "waiting" if self.reason == "suspended" else "done"
+
+
+def is_resumable(termination: Termination) -> bool:
+    """True if a run that ended so can go on: it waits for a person, or a budget was used up."""
+    return termination.reason == "suspended" or termination.code.startswith("budget_")
 
 
 class RunRequest(Struct, frozen=True, kw_only=True):
@@ -83,6 +92,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     """True to send the text of answers as it comes."""
     resume: RunState | None = None
     """The state of a run that ended resumable or waits: it goes on from there."""
+    with_changes: bool = False
+    """True to go on also where the agent's plan changed since."""
 
 
 class RunResult(Struct, frozen=True, kw_only=True):
@@ -111,5 +122,5 @@ class RunResult(Struct, frozen=True, kw_only=True):
 
     @property
     def is_resumable(self) -> bool:
-        """True if the run can go on: it waits for a person, or a budget or its rounds were used up."""
-        return self.termination.reason == "suspended" or self.termination.code.startswith("budget_")
+        """True if the run can go on: it waits for a person, or a budget was used up."""
+        return is_resumable(self.termination)

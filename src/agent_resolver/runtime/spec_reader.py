@@ -83,7 +83,7 @@ def check_value(value: Value) -> Value:
     try:
         tree = tree_of(msgspec.to_builtins(value, str_keys=True))
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidSpec([_spec_fault((), f"It is no JSON: {error}")]) from None
+        raise InvalidSpec([_spec_fault((), f"It is not JSON: {error}")]) from None
     except Unreadable as stop:
         raise InvalidSpec([stop.issue]) from None
     if faults := refused(walk(tree, kind)):
@@ -95,7 +95,7 @@ def pattern_faults(spec: AgentSpec) -> Iterator[Issue]:
     """What is wrong with the patterns of a spec."""
     for field, place, pattern in spec.patterns():
         if fault := check_pattern(pattern):
-            yield _spec_fault((field, place), f"`{pattern[:_SHOWN]}` is no pattern: {fault}")
+            yield _spec_fault((field, place), f"`{pattern[:_SHOWN]}` is not a pattern: {fault}")
 
 
 def refused(issues: Iterable[Issue]) -> list[Issue]:

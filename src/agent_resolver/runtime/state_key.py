@@ -1,11 +1,14 @@
 """Keys of a run's state: what a plugin keeps there, and how updates of it are merged."""
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
+import msgspec
 from msgspec import Struct
 
 from agent_resolver.runtime.errors import StateFailure
+from agent_resolver.schema.frozen import FrozenDict, FrozenList, freeze
 
 MergeRule = Literal["exclusive", "replace", "append", "add", "merge"]
 """What becomes of an update: `exclusive` and `replace` put it in place of the value, `append` extends a list, `add`
@@ -16,6 +19,9 @@ KeyScope = Literal["run", "thread", "profile"]
 
 MERGE_RULES: Final[tuple[MergeRule, ...]] = get_args(MergeRule)
 KEY_SCOPES: Final[tuple[KeyScope, ...]] = get_args(KeyScope)
+
+_MERGED: Final[dict[str, tuple[type, ...]]] = {"append": (list,), "add": (int, float), "merge": (dict,)}
+"""The rules that make a value of the old one and an update, and the types that both must have."""
 
 
 class KeyRegistration(Struct, frozen=True, kw_only=True):
@@ -30,16 +36,28 @@ class KeyRegistration(Struct, frozen=True, kw_only=True):
 
 
 class KeyValues:
-    """The values of a run's keys."""
+    """The values of a run's keys. They are frozen: a hook that changes what it was given would go round the rules."""
 
     def __init__(self, registrations: Iterable[KeyRegistration], known: Mapping[str, Any] = {}) -> None:
         """Values as they are `known` from an earlier part of the run, else as registered."""
         self._registrations = {each.key: each for each in registrations}
-        self._values = {key: known.get(key, each.default) for key, each in self._registrations.items()}
+        self._defaults = {key: freeze(each.default) for key, each in self._registrations.items()}
+        self._values = {key: freeze(known.get(key, default)) for key, default in self._defaults.items()}
+        self._view = MappingProxyType(self._values)
 
     def snapshot(self) -> dict[str, Any]:
         """The values of now; later updates do not change it."""
         return dict(self._values)
+
+    @property
+    def current(self) -> Mapping[str, Any]:
+        """The values as they are at each look."""
+        return self._view
+
+    def reset(self, keys: Iterable[str]) -> None:
+        """Give keys their defaults again."""
+        for key in keys:
+            self._values[key] = self._defaults[key]
 
     def is_exclusive(self, key: str) -> bool:
         """True if two hooks of one phase may not both update the key."""
@@ -62,15 +80,35 @@ class KeyValues:
 
 
 def _merged(registration: KeyRegistration, value: Any, update: Any) -> Any:  # noqa: ANN401 - JSON values
+    """The value after an update.
+
+    Raises:
+        StateFailure: The update is not a JSON value, or does not fit the rule.
+    """
     rule = registration.merge
     try:
-        if rule == "append":
-            return [*(value or ()), *update]
-        if rule == "add":
-            return (value or 0) + update
-        if rule == "merge":
-            return {**(value or {}), **update}
-    except TypeError as error:
-        message = f"an update of the state key {registration.key!r} does not fit its rule `{rule}`"
+        # A copy: whoever gave the update may change it afterwards.
+        checked = freeze(msgspec.json.decode(msgspec.json.encode(update)))
+    except (TypeError, ValueError, RecursionError) as error:
+        message = f"an update of the state key {registration.key!r} is not a JSON value"
         raise StateFailure("KEY_UPDATE", message) from error
-    return update
+    is_missing = checked is None and rule in _MERGED
+    if is_missing or not fits_rule(rule, checked) or not fits_rule(rule, value):
+        message = f"an update of the state key {registration.key!r} does not fit its rule `{rule}`"
+        raise StateFailure("KEY_UPDATE", message)
+    match rule:
+        case "append":
+            return FrozenList([*(value or ()), *checked])
+        case "add":
+            return (value or 0) + checked
+        case "merge":
+            return FrozenDict({**(value or {}), **checked})
+    return checked
+
+
+def fits_rule(rule: MergeRule, value: object) -> bool:
+    """True if a key with this rule may have this value; every key may have none."""
+    kinds = _MERGED.get(rule)
+    if kinds is None or value is None:
+        return True
+    return isinstance(value, kinds) and not isinstance(value, bool)

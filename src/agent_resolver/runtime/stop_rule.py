@@ -1,7 +1,7 @@
 """The rules by which a run ends by itself, looked at after each answer of the model."""
 
-import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
@@ -68,13 +68,26 @@ def _stop_on_tool(condition: StopCondition, context: PhaseContext) -> End | None
 
 
 def _content_match(condition: StopCondition, context: PhaseContext) -> End | None:
-    text = context.answer.text if context.answer else ""
-    try:
-        found = re.search(condition.pattern or "", text)
-    except (re.error, OverflowError, RecursionError):
+    pattern = condition.pattern or ""
+    is_found = _matcher_of(pattern)
+    if is_found is None:
         # A rule that cannot be followed must not let the run go on for ever.
-        return _stop("content_match_invalid", f"`{condition.pattern}` is not a regular expression")
-    return _stop("content_match", f"The answer matches `{condition.pattern}`") if found else None
+        return _stop("content_match_invalid", f"`{pattern}` is not a regular expression that takes linear time")
+    if context.answer is None or not is_found(context.answer.text):
+        return None
+    return _stop("content_match", f"The answer matches `{pattern}`")
+
+
+@lru_cache(maxsize=256)
+def _matcher_of(pattern: str) -> Callable[[str], bool] | None:
+    """What looks for the pattern; the model decides about the text, and must not be able to make that slow."""
+    # Its engine comes with the tools of a run; a plan is made without it.
+    from agent_resolver.registry.linear_regex import compile_linear_regex
+
+    try:
+        return compile_linear_regex(pattern)
+    except ValueError:
+        return None
 
 
 def _loop_detection(condition: StopCondition, context: PhaseContext) -> End | None:

@@ -1,7 +1,9 @@
 """What a tool must be like, looked at when a plugin or a program offers it."""
 
+import json
 import types
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -9,19 +11,25 @@ from msgspec import Struct, structs
 
 from agent_resolver.core.tool_id import tool_id_fault
 from agent_resolver.registry.errors import UnusableTool
-from agent_resolver.registry.tool import Tool
+from agent_resolver.registry.tool import CallContext, Tool
 from agent_resolver.registry.tool_check import usable_descriptor
+from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.errors import ResolverError
 from agent_resolver.schema.foreign_error import describe_exception
 from agent_resolver.schema.frozen import freeze
 
 
-class OfferedTool(Struct, frozen=True, gc=False):
+class OfferedTool(Struct, frozen=True, dict=True):
     """A tool, and its descriptor as it was when the tool was offered: the tool may say something else later."""
 
     descriptor: Descriptor
     tool: Tool
+
+    @cached_property
+    def definition(self) -> str:
+        """The digest of its descriptor, for the digest of plans: every plan of the snapshot needs it again."""
+        return value_digest(self.descriptor)
 
 
 def check_tool(offered: Tool | Callable[..., Any], tool_id: str | None = None) -> OfferedTool:
@@ -41,6 +49,15 @@ def check_tool(offered: Tool | Callable[..., Any], tool_id: str | None = None) -
         tool = _tool_of_function(offered, tool_id or "")
     descriptor = usable_descriptor(tool)
     return OfferedTool(_kept_descriptor(descriptor, tool_id or descriptor.id), tool)
+
+
+def value_digest(value: object) -> str:
+    """The digest of a value that programs may have made, which may hold what is no character."""
+    try:
+        return digest(value)
+    except UnicodeEncodeError:
+        # Python's own encoder escapes it.
+        return digest(json.dumps(msgspec.to_builtins(value), sort_keys=True))
 
 
 def _tool_of_function(function: types.FunctionType | types.MethodType, tool_id: str) -> Tool:
@@ -69,3 +86,19 @@ def _kept_descriptor(descriptor: Descriptor, tool_id: str) -> Descriptor:
         output_schema=freeze(copied.output_schema),
         hints=freeze(copied.hints),
     )
+
+
+def tool_under_id(tool: Tool, descriptor: Descriptor) -> Tool:
+    """The tool as it was offered: under the id of `descriptor`, which need not be its own."""
+    return tool if tool.descriptor.id == descriptor.id else RenamedTool(descriptor, tool)
+
+
+class RenamedTool(Struct, frozen=True):
+    """A tool under another id than its own."""
+
+    descriptor: Descriptor
+    tool: Tool
+
+    async def invoke(self, arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401 - a JSON value
+        """Let the tool do it."""
+        return await self.tool.invoke(arguments, context)

@@ -72,7 +72,9 @@ def collect_tools(registries: RegistrySet, found: Lookup, built: BuiltEnv) -> To
 
 def _global_tools(registries: RegistrySet) -> dict[str, PlannedTool]:
     tools = registries.tools.items()
-    return {tool_id: PlannedTool(tool_id, "global", "", each.descriptor, each.tool) for tool_id, each in tools}
+    return {
+        tool_id: PlannedTool(tool_id, "global", "", each.descriptor, each.tool, offered=each) for tool_id, each in tools
+    }
 
 
 def _delegate_tools(

@@ -95,7 +95,7 @@ def limits_in(constraints: Constraints | UnsetType, trust: TrustConstraints | Un
 
 
 def limits_in_front_matter(front_matter: Mapping) -> Limits:
-    """The limits of an agent file that need not ask for servers; whoever calls has checked them."""
+    """The limits of an agent file that need not ask for servers; the caller has checked them."""
     said = {item.key: plain(item.value) for item in front_matter.items}
     constraints = msgspec.convert(said.get("constraints", {}), Constraints)
     return limits_in(constraints, msgspec.convert(said.get("trust", {}), TrustConstraints))

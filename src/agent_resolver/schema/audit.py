@@ -27,6 +27,8 @@ class AuditKind(StrEnum):
     FOLDER_REFUSED = "folder.refused"
     LOCK_REFUSED = "lock.refused"
     LOCK_VERIFIED = "lock.verified"
+    RUN_ENDED = "run.ended"
+    RUN_STARTED = "run.started"
     SERVER_CONNECTED = "server.connected"
     SERVER_TOOLS = "server.tools"
     SERVER_UNAVAILABLE = "server.unavailable"

@@ -1,7 +1,8 @@
 """Merge conflict markers, as version control leaves them in a file that two branches changed."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from msgspec import Struct
 
@@ -9,6 +10,15 @@ from agent_resolver.schema.issue import Issue, IssueCode
 
 _OURS, _BASE, _THEIRS, _END = b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>"
 _MARKER = re.compile(rb"(?:<{7}|\|{7}|={7}|>{7})(?= |\r?\n|\r|\Z)")
+_OUTSIDE: Final = b""
+"""The part of a file that is in no conflict; any other part is named for the marker that opens it."""
+_NEXT_MARKERS: Final[Mapping[bytes, Sequence[bytes]]] = {
+    _OUTSIDE: (_OURS,),
+    _OURS: (_BASE, _THEIRS),
+    _BASE: (_THEIRS,),
+    _THEIRS: (_END,),
+}
+"""The markers that may end each part."""
 
 
 class Conflict(Struct, frozen=True):
@@ -22,6 +32,14 @@ class Conflict(Struct, frozen=True):
     sides: tuple[bytes, bytes]
 
 
+class _Line(Struct, frozen=True):
+    number: int
+    text: bytes
+    part: bytes
+    marker: bytes = b""
+    """The marker that the line is; empty for any other line."""
+
+
 def find_conflict(raw: bytes) -> Conflict | None:
     """The conflict that version control left in a file, if it left one.
 
@@ -31,36 +49,37 @@ def find_conflict(raw: bytes) -> Conflict | None:
     """
     if _OURS not in raw:
         return None
-    first_line = 0
-    labels: list[str] = []
-    ours: list[bytes] = []
-    theirs: list[bytes] = []
-    inside = b""  # The marker whose part the line is in; empty outside of every conflict.
+    lines = list(_read_lines(raw))
+    opening = [line for line in lines if line.marker == _OURS]
+    closing = [line for line in lines if line.marker == _END]
+    is_closed = lines[-1].part == _OUTSIDE
+    if not opening or not is_closed:
+        return None
+    # Only the first conflict is reported: its place, and what its two sides are called.
+    return Conflict(
+        line=opening[0].number,
+        ours=_decode_label(opening[0].text),
+        theirs=_decode_label(closing[0].text),
+        sides=(_text_of_side(lines, _OURS), _text_of_side(lines, _THEIRS)),
+    )
+
+
+def _read_lines(raw: bytes) -> Iterator[_Line]:
+    """The lines of a file, each with the part that it belongs to."""
+    part = _OUTSIDE
     for number, text in enumerate(raw.splitlines(keepends=True), 1):
         found = _MARKER.match(text)
         marker = found.group() if found else b""
-        if not marker or marker not in _markers_after(inside):
-            if inside in {b"", _OURS}:
-                ours.append(text)
-            if inside in {b"", _THEIRS}:
-                theirs.append(text)
-            continue
-        inside = b"" if marker == _END else marker
-        # Only the first conflict is reported: its place, and what its two sides are called.
-        if marker == _OURS and not labels:
-            first_line = number
-            labels.append(_decode_label(text))
-        elif marker == _END and len(labels) == 1:
-            labels.append(_decode_label(text))
-    is_closed = len(labels) == 2 and not inside  # noqa: PLR2004 - one for each side
-    if not is_closed:
-        return None
-    return Conflict(first_line, labels[0], labels[1], (b"".join(ours), b"".join(theirs)))
+        if marker in _NEXT_MARKERS[part]:
+            part = _OUTSIDE if marker == _END else marker
+            yield _Line(number, text, part, marker)
+        else:
+            yield _Line(number, text, part)
 
 
-def _markers_after(inside: bytes) -> Iterable[bytes]:
-    """The markers that may come next."""
-    return {b"": (_OURS,), _OURS: (_BASE, _THEIRS), _BASE: (_THEIRS,), _THEIRS: (_END,)}[inside]
+def _text_of_side(lines: Sequence[_Line], side: bytes) -> bytes:
+    """The file that one side has: its part of every conflict, and all that is outside of them."""
+    return b"".join(line.text for line in lines if not line.marker and line.part in {_OUTSIDE, side})
 
 
 def _decode_label(text: bytes) -> str:

@@ -4,7 +4,7 @@ A new attribute of a capability is declared here and as a keyword of `@capabilit
 
 1. a field of `Rules` if it decides about calls, or of `Labels` if it decides nothing;
 2. a field of `ManifestTool`, and a line in `ManifestTool.of` that fills it. A `ChangeRule` beside its type says how a
-   change of it counts; without one it is a label, and a change of it breaks nobody;
+   change of it counts; without one it is a label, and a change of it breaks no caller;
 3. a `ToolChangeKind` for each kind of change that the `ChangeRule` names.
 """
 
@@ -120,9 +120,9 @@ class ToolChangeKind(StrEnum):
         kind.why = why
         return kind
 
-    TOOL_ADDED = "tool-added", "compatible", "nobody relied on it yet"
+    TOOL_ADDED = "tool-added", "compatible", "no caller relied on it yet"
     TOOL_REMOVED = "tool-removed", "breaking", "callers find no such tool"
-    TYPE_CHANGED = "type-changed", "breaking", "nobody can tell whether a tool of another type does the same"
+    TYPE_CHANGED = "type-changed", "breaking", "it is unknown whether a tool of another type does the same"
     CLASSIFICATION_RAISED = "classification-raised", "breaking", "callers without the clearance are refused"
     CLASSIFICATION_LOWERED = (
         "classification-lowered",
@@ -152,11 +152,11 @@ class ToolChangeKind(StrEnum):
     )
     OUTBOUND_LOST = "outbound-lost", "compatible", "data stays on the machine"
     APPROVAL_ADDED = "approval-added", "breaking", "calls that went through wait for an approval"
-    APPROVAL_REMOVED = "approval-removed", "breaking", "calls go through that somebody had to approve"
-    APPROVER_CHANGED = "approver-changed", "breaking", "whoever approved calls may not any more"
+    APPROVAL_REMOVED = "approval-removed", "breaking", "calls go through that had to be approved"
+    APPROVER_CHANGED = "approver-changed", "breaking", "those who approved calls may not any more"
     PRIORITY_RAISED = "priority-raised", "breaking", "an approval has to come sooner"
     PRIORITY_LOWERED = "priority-lowered", "compatible", "an approval may come later"
-    SECRETS_ADDED = "secrets-added", "breaking", "calls wait until somebody provides the secret"
+    SECRETS_ADDED = "secrets-added", "breaking", "calls wait until the secret is provided"
     SECRETS_REMOVED = "secrets-removed", "compatible", "it needs less than before"
     SECRET_FIELDS_ADDED = "secret-fields-added", "compatible", "approvers and the trail see less than before"
     SECRET_FIELDS_REMOVED = "secret-fields-removed", "breaking", "approvers and the trail see values that were hidden"

@@ -70,4 +70,4 @@ class EditedManifest(ResolverError):
 
     def __init__(self, found: str, expected: str) -> None:
         super().__init__(f"Its digest is {found}, and its content has {expected}")
-        self.hint = "find out who edited it and why, then write it anew with `agent tools manifest --out`"
+        self.hint = "find out who edited it and why, then write it again with `agent tools manifest --out`"

@@ -19,13 +19,12 @@ def freeze(value: Any) -> Any:  # noqa: ANN401 - a JSON value
 
     The copy is equal to the value and can be used like it.
     """
-    if isinstance(value, FrozenDict | FrozenList):
+    # Most values are neither: they are looked at once.
+    if not isinstance(value, (dict, list)) or isinstance(value, (FrozenDict, FrozenList)):
         return value
     if isinstance(value, dict):
         return FrozenDict({key: freeze(each) for key, each in value.items()})
-    if isinstance(value, list):
-        return FrozenList(map(freeze, value))
-    return value
+    return FrozenList(map(freeze, value))
 
 
 def freeze_fields(value: Struct, *names: str) -> None:

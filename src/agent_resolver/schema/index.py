@@ -132,24 +132,31 @@ def server_of(entry: IndexEntry) -> Server:
     """The server that an entry of an index file states."""
     data = entry.data or _NO_DATA
     trust = entry.trust or _NO_TRUST
-    limit = entry.policy.rate_limit_per_min if entry.policy else UNSET
+    # These values may be stated and empty, zero or false, which is not the same as not knowing.
+    scopes = _scopes_of_tools(entry) if entry.scopes is UNSET else entry.scopes
+    residency = None if data.residency is UNSET else data.residency
+    signed = None if trust.signed is UNSET else trust.signed
+    publisher = None if trust.publisher is UNSET else trust.publisher
+    stated_limit = entry.policy.rate_limit_per_min if entry.policy else UNSET
+    limit = None if stated_limit is UNSET else stated_limit
+    tools = None if entry.tools is UNSET else entry.tools
+    # By position, in the order of the fields: an index may have 100,000 entries, and keywords take longer.
     return Server(
         entry.id,
         entry.version or UNVERSIONED,
         entry.endpoint or entry.launch.endpoint,  # type: ignore[union-attr]  # an entry has one of the two
         entry.categories,
-        # An empty list says that there are none, which is not the same as not knowing.
-        _scopes_of_tools(entry) if entry.scopes is UNSET else entry.scopes,
-        None if data.residency is UNSET else data.residency,
+        scopes,
+        residency,
         data.max_sensitivity or None,
-        None if trust.signed is UNSET else trust.signed,
-        None if trust.publisher is UNSET else trust.publisher,
-        None if limit is UNSET else limit,
+        signed,
+        publisher,
+        limit,
         entry.launch or None,
         entry.tool_scopes or None,
         entry.transport or "streamable-http",
         entry.status or "active",
-        None if entry.tools is UNSET else entry.tools,
+        tools,
         entry.drafted or (),
     )
 

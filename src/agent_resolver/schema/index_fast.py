@@ -108,12 +108,16 @@ def _has_only_known_keys(raw: bytes, entries: Index) -> bool:
 def _has_common_shape(entry: IndexEntry) -> bool:
     """True if an entry states every fact, and has none of the keys that imported entries have."""
     data, trust = entry.data, entry.trust
-    states_data = data and data.residency is not UNSET and data.max_sensitivity
-    states_trust = trust and trust.signed is not UNSET and trust.publisher is not UNSET
-    states_all = states_data and states_trust and entry.version and entry.scopes is not UNSET and entry.endpoint
+    if not data or data.residency is UNSET or not data.max_sensitivity:
+        return False
+    if not trust or trust.signed is UNSET or trust.publisher is UNSET:
+        return False
+    if not entry.version or entry.scopes is UNSET or not entry.endpoint:
+        return False
+    # An import writes some of these keys, `agent index probe` the two others.
     is_imported = entry.source or entry.name or entry.description is not UNSET or entry.transport or entry.status
-    was_looked_at = entry.tools is not UNSET or entry.drafted is not UNSET
-    return bool(states_all) and not is_imported and not was_looked_at
+    is_probed = entry.tools is not UNSET or entry.drafted is not UNSET
+    return not is_imported and not is_probed
 
 
 def count_keys(raw: bytes) -> int:
@@ -130,8 +134,8 @@ def _is_shallow(raw: bytes) -> bool:
     """Whether no value nests deeper than `MAX_DEPTH`.
 
     1. Take away what a string may escape, then all but brackets and quotes, then the strings.
-    2. Each round takes the innermost brackets away, of one kind by now, or two levels would go at once.
-    3. Whoever is left after the last round was too deep.
+    2. Each round takes the innermost brackets away. All are square here, or two levels would go at once.
+    3. What is left after the last round was too deep.
     """
     escaped = raw.replace(rb"\\", b"").replace(rb"\"", b"")
     compact = escaped.translate(_CURLY_TO_SQUARE, _NEITHER_BRACKET_NOR_QUOTE)

@@ -23,7 +23,7 @@ from agent_resolver.schema.vocabulary import CONTROL_CHARACTERS, Text
 MANIFEST_NAME: Final = "tools.manifest.json"
 MANIFEST_VERSION: Final = "1"
 
-_REMEDY: Final = f"write it anew with `agent tools manifest --out {MANIFEST_NAME}`"
+_REMEDY: Final = f"write it again with `agent tools manifest --out {MANIFEST_NAME}`"
 _HEAD: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*(?:<{7}[^\n]*\n\s*)?\{\s*(?:<{7}[^\n]*\n\s*)?"generated_at"\s*:')
 _CONTROL: Final = re.compile(f"[{CONTROL_CHARACTERS}]")
 _LINE_CONTROL: Final = re.compile("[\t\n\r]")

@@ -11,6 +11,7 @@ from agent_resolver.server.notification import Notices as Notices
 from agent_resolver.server.prompt import AgentPrompts as AgentPrompts
 from agent_resolver.server.resource import AgentResources as AgentResources
 from agent_resolver.server.resource_tool import ResourceTools as ResourceTools
+from agent_resolver.server.run_tool import RunAgentTool as RunAgentTool
 from agent_resolver.server.serving import Ready as Ready, serve as serve
 from agent_resolver.server.stdio import Input as Input, Output as Output
 from agent_resolver.server.tool import (

@@ -30,7 +30,7 @@ Context = ServerRequestContext[Any, Any]
 _MOST_SUBSCRIPTIONS = 1000
 """How many agents one connection or stream may subscribe to."""
 _PATIENCE_SECONDS = 1.0
-"""How long a client may take to read what it is told."""
+"""How long a client may take to read a notification."""
 
 
 class Listening(ListenHandler):
@@ -39,7 +39,7 @@ class Listening(ListenHandler):
     def __init__(self, bus: SubscriptionBus) -> None:
         super().__init__(bus)
         self._spellings: dict[object, list[tuple[str, str]]] = {}
-        """Of each stream the addresses that it spells otherwise than listings do, the way of listings first."""
+        """Maps each stream to the URIs that it spells differently from listings, as listings spell them first."""
 
     async def __call__(
         self, ctx: Context, params: types.SubscriptionsListenRequestParams
@@ -67,7 +67,7 @@ class Notices:
     """Who wants to know, and the one way to tell them all.
 
     A client of 2026-07-28 listens on a stream of its own, which the SDK serves. A client with a handshake subscribes
-    over its connection, which is remembered here until it closes. A client is told only of agents that its caller is
+    over its connection, which is remembered here until it closes. A client hears only of agents that its caller is
     cleared for, so there is one bus for each clearance.
     """
 
@@ -92,7 +92,7 @@ class Notices:
             listening.close()
 
     async def initialized(self, ctx: Context, _params: types.NotificationParams) -> None:
-        """Remember a client that has shaken hands: it is told when the list changes, whether it subscribes or not."""
+        """Remember a client that has shaken hands: it hears when the list changes, whether it subscribes or not."""
         self.remember(ctx)
 
     def remember(self, ctx: Context) -> set[str] | None:
@@ -104,7 +104,7 @@ class Notices:
         if known is None:
             known = self._connections[id(connection)] = _Subscriber(connection)
             connection.exit_stack.callback(self._connections.pop, id(connection), None)
-        # A connection may be used by several callers in turn: it is told only what each of them may see.
+        # A connection may be used by several callers in turn: it hears only what each of them may see.
         known.rank = min(known.rank, CLASSIFICATION_RANK[self.clearance_of(ctx)])
         return known.wanted
 

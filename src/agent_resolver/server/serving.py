@@ -22,6 +22,7 @@ from agent_resolver.project.identity import caller_of, caller_or_anonymous, veri
 from agent_resolver.project.index import overlay_path
 from agent_resolver.project.manifest import require_no_drift
 from agent_resolver.project.project import Project
+from agent_resolver.project.run import open_runs
 from agent_resolver.project.session import Session
 from agent_resolver.project.tools import open_tools
 from agent_resolver.registry.manifest import manifest_of
@@ -39,6 +40,7 @@ from agent_resolver.server.notification import Notices
 from agent_resolver.server.prompt import AgentPrompts
 from agent_resolver.server.resource import AgentResources
 from agent_resolver.server.resource_tool import ResourceTools
+from agent_resolver.server.run_tool import RunAgentTool
 from agent_resolver.server.stdio import own_wire
 from agent_resolver.server.tool import RegistryTools, caller_of_request
 from agent_resolver.server.transport import Beside, listener, serve_http, serve_stdio
@@ -74,6 +76,8 @@ class Serving(Struct, frozen=True, kw_only=True):
     """True to serve the tools that the lock opens."""
     has_inbox: bool = False
     is_strict: bool = False
+    runs_of: Session | None = None
+    """The project whose agents clients may run; None to let them run nothing."""
     token_file: str | None = None
     on_ready: Callable[[Ready], None] | None = None
     on_indexed: Callable[[Catalog], None] | None = None
@@ -87,6 +91,7 @@ async def serve(  # noqa: PLR0913 - each is one option of `agent serve`
     tools: bool = False,
     inbox: bool = False,
     strict: bool = False,
+    run: bool = False,
     allow_hosts: Sequence[str] = (),
     page_size: int | None = None,
     on_ready: Callable[[Ready], None] | None = None,
@@ -99,6 +104,7 @@ async def serve(  # noqa: PLR0913 - each is one option of `agent serve`
         tools: True to serve the tools that the lock opens, besides those of the project's own code.
         inbox: True to serve the inbox as tools, for people who answer the calls of others.
         strict: True to hide agents whose `requires` do not resolve.
+        run: True to let clients run the agents, which uses their models and tools.
         allow_hosts: The names that clients may call the server by, where the host is not this machine alone.
         page_size: How many agents a page of a listing has.
         on_ready: Called once, when the server listens.
@@ -121,6 +127,7 @@ async def serve(  # noqa: PLR0913 - each is one option of `agent serve`
             has_locked_tools=tools,
             has_inbox=inbox,
             is_strict=strict,
+            runs_of=session if run else None,
             token_file=project.token_file,
             on_ready=on_ready,
         ),
@@ -174,6 +181,9 @@ async def _open_server(
     resolve_one = partial(resolve_against, index)
     for tool in ResourceTools(catalog, resolve_one, how.page_size, is_strict=how.is_strict).tools():
         offer.registry.add(tool)
+    if how.runs_of is not None:
+        runs = await stack.enter_async_context(open_runs(how.runs_of, catalog, caller=offer.context.caller))
+        offer.registry.add(RunAgentTool(runs, catalog, is_strict=how.is_strict))
     notices = Notices()
     tools = RegistryTools(offer.registry, offer.context, caller_of_request, offer.manifest)
     resources = AgentResources(
@@ -257,10 +267,13 @@ class _Offer(Struct, frozen=True):
 async def _open_offer(session: Session, how: Serving, stack: AsyncExitStack) -> _Offer:
     """The tools of the project and of a lock, if there are any, and those of the inbox where they are asked for."""
     caller = await _caller_to_serve(session, how)
-    if not (how.has_locked_tools or session.config.tools.modules):
+    has_tools = bool(how.has_locked_tools or session.config.tools.modules)
+    if not has_tools and how.runs_of is None:
         registry = ToolRegistry(Ports(only_verified=session.has_issuer))
         return _Offer(registry, CallContext.for_caller(caller))
-    opening = open_tools(session, caller=caller, is_governed=how.has_locked_tools)
+    # Runs are recorded, also in a project without any tools, which has nothing to forbid.
+    forbid = None if has_tools else ()
+    opening = open_tools(session, caller=caller, is_governed=how.has_locked_tools, forbid=forbid)
     tools = await stack.enter_async_context(opening)
     count = len(tools.registry.list())
     if how.has_inbox:

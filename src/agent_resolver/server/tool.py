@@ -1,5 +1,6 @@
 """`tools/*`: the registry's tools over MCP, each call through the one pipeline."""
 
+import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Iterator
@@ -114,6 +115,7 @@ class RegistryTools:
             raise _unknown_tool(params.name, _trace_of(ctx, None)[1])
         call = (caller.id, tool_id, params.arguments or {})
         parent, trace_id = _trace_of(ctx, self._waiting.trace_of(*call))
+        given_up = asyncio.Event()
         context = structs.replace(
             self._context,
             trace_id=trace_id,
@@ -122,8 +124,14 @@ class RegistryTools:
             caller=caller,
             connection=_connection_of(ctx, self._context.run),
             progress=_progress_to_client(ctx),
+            given_up=given_up,
         )
-        outcome = await self._registry.call(tool_id, params.arguments or {}, context)
+        try:
+            outcome = await self._registry.call(tool_id, params.arguments or {}, context)
+        except asyncio.CancelledError:
+            # The client cancelled its request, or is gone: a tool that can end early does so.
+            given_up.set()
+            raise
         if _text_in_meta(ctx, TRACE_KEY) is None:
             self._waiting.note(*call, outcome)
         if isinstance(outcome, Failed) and outcome.code is FailureCode.UNKNOWN_TOOL:

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -20,6 +21,10 @@ _KINDS: Final = {
 _BLOCK: Final = 1024 * 1024
 _MANY: Final = 16
 _FLUSHES_AT_ONCE: Final = 8
+_TICK_NS: Final = 50_000_000
+"""Longer than a tick of any clock by which a file system times changes, in nanoseconds."""
+Stamp = tuple[int, ...]
+"""Equal for a file that did not change: where it is, how large it is, and when it changed."""
 
 
 def read_bounded(path: str, limit: int, users: frozenset[int] = frozenset()) -> bytes:
@@ -45,6 +50,21 @@ def read_bounded(path: str, limit: int, users: frozenset[int] = frozenset()) -> 
     if max(size, len(content)) > limit:
         raise OversizeFile(path, f"is larger than {limit:,} bytes, the most that is read")
     return content
+
+
+def stamp_of(path: str) -> Stamp | None:
+    """What tells whether a file changed after it was read; None if that could not be told later.
+
+    Take it before the file is read. The time of its last change cannot be set back as that of its content can. A file
+    that changed a moment ago has none: another change within one tick of the clock would leave the same stamp.
+    """
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    if time.time_ns() - found.st_ctime_ns < _TICK_NS:
+        return None
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def read_head(path: str, size: int) -> bytes | None:
@@ -276,7 +296,7 @@ def _is_left_behind(number_and_attempt: str) -> bool:
     except ProcessLookupError:
         return True
     except (OSError, OverflowError):
-        return False  # It is there, and somebody else's.
+        return False  # It is there, and belongs to another user.
     return False
 
 

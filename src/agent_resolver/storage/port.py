@@ -65,7 +65,7 @@ class Snapshot(Protocol):
         """The records of the trail, of one run or of all, oldest first; only the `last` ones if asked.
 
         A record that was edited in the file is returned as it is there, as far as it can be read: finding that out is
-        for whoever verifies the trail.
+        for a verifier of the trail.
         """
         ...
 

@@ -1,6 +1,6 @@
 from agent_resolver.telemetry.call import CallTelemetry as CallTelemetry, Signals as Signals
 from agent_resolver.telemetry.current_span import current_traceparent as current_traceparent
-from agent_resolver.telemetry.ending import Ending as Ending, ending_of as ending_of
+from agent_resolver.telemetry.ending import Ending as Ending, ReasoningEnd as ReasoningEnd, ending_of as ending_of
 from agent_resolver.telemetry.errors import (
     InvalidVariable as InvalidVariable,
     TelemetryError as TelemetryError,

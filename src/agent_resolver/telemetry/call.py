@@ -1,8 +1,7 @@
 """Spans, metrics and logs of calls: the registry's port `Telemetry` on OpenTelemetry's SDK."""
 
-import random
 from time import perf_counter_ns, time_ns
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
 from opentelemetry.context import Context, attach, detach
@@ -10,15 +9,11 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import (
-    INVALID_SPAN,
     NonRecordingSpan,
     SpanContext,
     SpanKind,
     Status,
     StatusCode,
-    TraceFlags,
-    TraceState,
-    get_current_span,
     set_span_in_context,
 )
 
@@ -28,43 +23,48 @@ from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.outcome import Outcome
 from agent_resolver.telemetry.attribute import (
+    AGENT_NAME,
     APP_ID,
     CALL_TRACE_ID,
+    CHAT,
     CLASSIFICATION,
     COMPONENT_TYPE,
+    CONVERSATION_ID,
     COST_CENTER,
     ERROR_TYPE,
     EXECUTABLE,
     EXECUTE_TOOL,
     FUNCTION,
     INITIATOR_ID,
+    INVOKE_AGENT,
     IS_COMPENSATION,
     MAX_CHARACTERS,
     OPERATION,
+    PROVIDER_NAME,
+    REASONER,
+    REQUEST_MODEL,
     SCOPE,
     TOOL_NAME,
     TOOL_TYPE,
     TOOL_TYPES,
     UNKNOWN_TOOL,
 )
-from agent_resolver.telemetry.ending import Ending, ending_of
+from agent_resolver.telemetry.ending import AttributeValue, Ending, ReasoningEnd, ending_of
 from agent_resolver.telemetry.log import Entry, Level, Log
 from agent_resolver.telemetry.metric import CallMetrics, Kind
+from agent_resolver.telemetry.reasoning import RunSpan
 from agent_resolver.telemetry.sampler import Sampler
 from agent_resolver.telemetry.shutdown import Closing, close_all
+from agent_resolver.telemetry.span_context import Origin, new_span_context
 from agent_resolver.telemetry.trace_context import (
-    RANDOM,
     SAMPLED,
     format_parent,
-    parse_parent,
-    parse_state,
     parse_trace_id,
 )
 
 if TYPE_CHECKING:
     from contextvars import Token
 
-_FLAGS: Final = tuple(map(TraceFlags, range((SAMPLED | RANDOM) + 1)))
 _UNSET: Final = Status()
 _ERROR: Final = Status(StatusCode.ERROR)
 _SCOPE: Final = InstrumentationScope(SCOPE, __version__)
@@ -73,25 +73,6 @@ _CLOSE_SECONDS: Final = 2.0
 _NO_COST_CENTER: Final = f"{COST_CENTER} is mandatory, and the caller's token names none; this is said once"
 _REFUSED: Final = frozenset(map(str, AdmissionCode))
 """What is answered for a tool that is there and may not be called."""
-
-
-class Origin(Protocol):
-    """The caller and the trace of a call: the part of a call's context that telemetry may look at.
-
-    The context belongs to the registry, which is above this room.
-    """
-
-    @property
-    def trace_id(self) -> str: ...
-
-    @property
-    def caller(self) -> Caller: ...
-
-    @property
-    def parent(self) -> str | None: ...
-
-    @property
-    def is_compensation(self) -> bool: ...
 
 
 class CallSpan:
@@ -150,15 +131,7 @@ class CallTelemetry:
 
     def begin(self, tool_id: str, descriptor: Descriptor | None, context: Origin) -> CallSpan:
         """A call begins."""
-        trace_id = parse_trace_id(context.trace_id) or random.getrandbits(128) or 1
-        parent = _parent_span(context.parent, trace_id)
-        flags = 0
-        if parent:
-            trace_id, flags = parent.trace_id, parent.trace_flags & RANDOM
-        if self._signals.sampler(trace_id, bool(parent.trace_flags & SAMPLED) if parent else None):
-            flags |= SAMPLED
-        state = parent.trace_state if parent else None
-        own = SpanContext(trace_id, random.getrandbits(64) or 1, False, _FLAGS[flags], state)  # noqa: FBT003 - the SDK's
+        parent, own = new_span_context(context, self._signals.sampler)
         return CallSpan(tool_id, descriptor, context, parent, own)
 
     def end(self, span: CallSpan, outcome: Outcome | None) -> None:
@@ -174,9 +147,61 @@ class CallTelemetry:
         if signals.metrics:
             signals.metrics.record(Kind(tool, ending.code, span.classification), took / 1e9)
 
-    def traceparent(self, span: CallSpan) -> str:
+    def traceparent(self, span: CallSpan | RunSpan) -> str:
         """What whoever the tool calls is told, so that their spans belong below this one."""
         return format_parent(span.context.trace_id, span.context.span_id, span.context.trace_flags)
+
+    # Runs and their questions to models -------------------------------------------------------------------------------
+
+    def begin_run(self, agent: str, classification: str, context: Origin) -> RunSpan:
+        """A run of an agent begins."""
+        attributes: dict[str, AttributeValue] = {AGENT_NAME: agent[:MAX_CHARACTERS], CONVERSATION_ID: context.run}
+        return self._begin_reasoning(INVOKE_AGENT, agent, classification, context, attributes)
+
+    def begin_chat(self, model: str, provider: str, classification: str, context: Origin) -> RunSpan:
+        """A model is asked."""
+        attributes: dict[str, AttributeValue] = {
+            REQUEST_MODEL: model[:MAX_CHARACTERS],
+            PROVIDER_NAME: provider[:MAX_CHARACTERS],
+        }
+        return self._begin_reasoning(CHAT, model, classification, context, attributes)
+
+    def _begin_reasoning(
+        self, operation: str, subject: str, classification: str, context: Origin, attributes: dict[str, AttributeValue]
+    ) -> RunSpan:
+        parent, own = new_span_context(context, self._signals.sampler)
+        caller = context.caller
+        golden: dict[str, AttributeValue] = {
+            APP_ID: self._app(caller),
+            COMPONENT_TYPE: REASONER,
+            CLASSIFICATION: classification,
+            COST_CENTER: caller.cost_center[:MAX_CHARACTERS],
+            INITIATOR_ID: caller.id[:MAX_CHARACTERS],
+            IS_COMPENSATION: context.is_compensation,
+            OPERATION: operation,
+        }
+        return RunSpan(f"{operation} {subject[:MAX_CHARACTERS]}", {**golden, **attributes}, parent, own)
+
+    def end_reasoning(self, span: RunSpan, ending: ReasoningEnd) -> None:
+        """A run or a question to a model ends."""
+        took = perf_counter_ns() - span.before
+        detach(span.token)
+        if not (self._signals.processors and span.context.trace_flags & SAMPLED):
+            return
+        made = ReadableSpan(
+            span.name,
+            span.context,
+            span.parent,
+            self._resource,
+            {**span.attributes, **ending.attributes()},
+            kind=SpanKind.INTERNAL,
+            status=_ERROR if ending.error else _UNSET,
+            start_time=span.start,
+            end_time=span.start + took,
+            instrumentation_scope=_SCOPE,
+        )
+        for processor in self._signals.processors:
+            processor.on_end(made)
 
     def close(self, seconds: float = _CLOSE_SECONDS) -> None:
         """Send what is left, and wait for that no longer than this."""
@@ -244,17 +269,3 @@ class CallTelemetry:
 
     def _app(self, caller: Caller) -> str:
         return (caller.app_id or self._app_id)[:MAX_CHARACTERS]
-
-
-def _parent_span(named: str | None, trace_id: int) -> SpanContext | None:
-    """The span that a call belongs below: the one it names, else the current one if that is of the same trace."""
-    current = get_current_span()
-    around = None if current is INVALID_SPAN else current.get_span_context()
-    if named is not None and (parent := parse_parent(named)):
-        state = around.trace_state if around and around.trace_id == parent.trace_id else None
-        return SpanContext(parent.trace_id, parent.span_id, True, _FLAGS[parent.flags], state and _bound_state(state))  # noqa: FBT003
-    return around if around and around.is_valid and around.trace_id == trace_id else None
-
-
-def _bound_state(state: TraceState) -> TraceState:
-    return TraceState.from_header([parse_state(state.to_header())])

@@ -1,11 +1,27 @@
-"""How a call ended, as spans, metrics and logs report it: by its code alone, never by its result or message."""
+"""How a call, a run or a question to a model ended, as spans, metrics and logs report it.
+
+They have its code alone, never its result or message.
+"""
 
 from typing import Final, Literal
 
 from msgspec import Struct
 
 from agent_resolver.schema.outcome import Done, Failed, Outcome, Pending
-from agent_resolver.telemetry.attribute import DONE, MAX_CHARACTERS, OTHER_ERROR
+from agent_resolver.telemetry.attribute import (
+    CACHED_INPUT_TOKENS,
+    DONE,
+    ERROR_TYPE,
+    FINISH_REASONS,
+    INPUT_TOKENS,
+    MAX_CHARACTERS,
+    OTHER_ERROR,
+    OUTCOME,
+    OUTPUT_TOKENS,
+    RESPONSE_MODEL,
+)
+
+AttributeValue = str | bool | int | tuple[str, ...]
 
 
 class Ending(Struct, frozen=True):
@@ -30,3 +46,32 @@ def ending_of(outcome: Outcome | None) -> Ending:
             return Ending("failed", str(code))
         case Pending(code=code):
             return Ending("waits", code[:MAX_CHARACTERS])
+
+
+class ReasoningEnd(Struct, frozen=True, kw_only=True):
+    """How a run or a question to a model ended."""
+
+    error: str = ""
+    """The code of what went wrong; empty where nothing did."""
+    outcome: str = ""
+    """For a run: why it ended."""
+    model: str = ""
+    """The model that answered, as its provider reports it."""
+    finish: str = ""
+    usage: tuple[int, int, int] | None = None
+    """Tokens of the input, of the output, and of the input that the provider had kept; None where it said nothing."""
+
+    def attributes(self) -> dict[str, AttributeValue]:
+        """All that is known of the ending."""
+        found: dict[str, AttributeValue] = {}
+        if self.error:
+            found[ERROR_TYPE] = self.error[:MAX_CHARACTERS]
+        if self.outcome:
+            found[OUTCOME] = self.outcome
+        if self.model:
+            found[RESPONSE_MODEL] = self.model[:MAX_CHARACTERS]
+        if self.finish:
+            found[FINISH_REASONS] = (self.finish,)
+        if self.usage is not None:
+            found[INPUT_TOKENS], found[OUTPUT_TOKENS], found[CACHED_INPUT_TOKENS] = self.usage
+        return found

@@ -102,7 +102,7 @@ def _read_lockfile(path: str) -> Lockfile:
         return parse_lockfile(raw)
     except InvalidLockfile as error:
         faults = "; ".join(map(str, error.issues))
-        raise Refusal(f"`{path}` is no lock: {faults}", "run `agent resolve` to write it anew") from None
+        raise Refusal(f"`{path}` is not a lock: {faults}", "run `agent resolve` to write it anew") from None
 
 
 def _read_agent_file(path: str) -> AgentFile:

@@ -53,7 +53,7 @@ def run_list(options: argparse.Namespace) -> int:
     async def work(inbox: Inbox, context: CallContext) -> None:
         actions = await inbox.list(context, is_everything=options.all)
         if options.json:
-            # The arguments are for `show`: a long list of them would help nobody to decide.
+            # The arguments are for `show`: a long list of them would not help to decide.
             out_json([inbox.document(structs.replace(action, content=None), context.caller) for action in actions])
             return
         for action in actions:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from agent_resolver.cli.errors import code_of
 from agent_resolver.cli.output import out, out_json
-from agent_resolver.runtime.builder import AgentRuntime
+from agent_resolver.runtime.agent_runtime import AgentRuntime
 from agent_resolver.runtime.plan import ResolvedBackendAgent, ResolvedRunPlan
 from agent_resolver.schema.errors import ResolverError
 

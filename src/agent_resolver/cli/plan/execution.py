@@ -25,6 +25,7 @@ from agent_resolver.runtime.errors import (
 )
 from agent_resolver.runtime.model import ModelSpec
 from agent_resolver.runtime.plan import ResolvedAgent, ResolvedBackendAgent, ResolvedRunPlan
+from agent_resolver.runtime.plan_digest import plan_digest
 from agent_resolver.runtime.planning import resolve_delegate
 from agent_resolver.runtime.retry import RetryingExecutor
 from agent_resolver.runtime.spec import ContextPolicy
@@ -32,7 +33,7 @@ from agent_resolver.schema.errors import ResolverError
 
 Delegates = dict[str, ResolvedRunPlan | ResolverError]
 
-_HINTS: Final[dict[type[ResolveError], str]] = {
+HINTS: Final[dict[type[ResolveError], str]] = {
     AgentNotFound: "`agent catalog list` lists them",
     ModelNotFound: "describe it in `[models.<name>]` of agent.toml, or make it an alias of a model there",
     ProviderNotFound: "describe it in `[providers.<name>]` of agent.toml",
@@ -55,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
         try:
             plan = runtime.resolve(options.agent, is_dry_run=True)
         except ResolveError as error:
-            error.hint = error.hint or _HINTS.get(type(error), "")
+            error.hint = error.hint or HINTS.get(type(error), "")
             raise
         delegates = _plans_of_delegates(plan)
     if options.json:
@@ -89,12 +90,14 @@ def _plan_document(plan: ResolvedRunPlan, delegates: Delegates) -> dict[str, obj
     return {
         **head,
         "kind": "local",
+        "digest": plan_digest(found),
         "model": _model_document(found.model),
         "pool": [seat.model.id for seat in found.seats] if found.pool else None,
         "retries": _retries_of(found),
         "contextPolicy": _policy_document(policy) if policy else None,
         "plugins": [plugin.id for plugin in found.env.plugins],
         "tools": [{"id": tool.id, "source": tool.source, "origin": tool.origin} for tool in found.tools.values()],
+        "hidden": sorted(found.hidden),
         "unconnected": found.unconnected,
         "absent": found.absent,
         "delegates": [_delegate_document(agent_id, delegate) for agent_id, delegate in delegates.items()],
@@ -189,7 +192,8 @@ def _name_model(model: ModelSpec) -> str:
 def _print_tools(found: ResolvedAgent) -> None:
     out(f"  Tools: {len(found.tools)}")
     for tool in found.tools.values():
-        out(f"    {tool.id} ({tool.source}{f' {tool.origin}' if tool.origin else ''})")
+        hidden = ", hidden: its permission rules deny every call" if tool.id in found.hidden else ""
+        out(f"    {tool.id} ({tool.source}{f' {tool.origin}' if tool.origin else ''}){hidden}")
     for server in found.unconnected:
         out(f"    {server}: its tools are known once it is connected")
     if found.absent:

@@ -105,7 +105,7 @@ def print_status(file: Settled) -> None:
         case Status.UNCHANGED:
             out(f"✓ Wrote {file.path} (unchanged)")
         case Status.SETTLED:
-            out(f"✓ Wrote {file.path}, which had merge conflicts, anew from the agent file and the index")
+            out(f"✓ Wrote {file.path}, which had merge conflicts, again from the agent file and the index")
         case Status.CURRENT:
             out(f"✓ {file.path} is up to date")
         case Status.WOULD_WRITE:

@@ -16,6 +16,7 @@ _EXAMPLES = """\
   agent serve --print-config claude-code           what to write into the client's settings
   agent serve --tools-of agents.md                 and the tools that agents.lock opens
   agent serve --tools-of agents.md --inbox         and the inbox, as tools
+  agent serve --run                                and a tool that runs an agent
   agent serve --strict                             hide agents whose `requires` do not resolve
 """
 
@@ -46,6 +47,12 @@ def add_to(commands: Commands) -> None:
     add_token(parser)
     parser.add_argument(
         "--inbox", action="store_true", help="also serve the inbox as tools, for people who answer the calls of others"
+    )
+    parser.add_argument(
+        "--run",
+        action="store_true",
+        dest="runs",
+        help="also let clients run the agents here, with their models and their tools",
     )
     parser.add_argument("--strict", action="store_true", help="hide agents whose `requires` do not resolve")
     parser.add_argument("--print-config", choices=_CLIENTS, metavar="CLIENT", help=f"one of {', '.join(_CLIENTS)}")

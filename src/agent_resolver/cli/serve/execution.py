@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the settings for a client, or serve until the client goes or somebody interrupts."""
+    """Print the settings for a client, or serve until the client goes or the user interrupts."""
     if options.project:
         os.chdir(folder_of(options.project))
     if options.lock and not options.tools_of:
@@ -71,6 +71,7 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
             has_locked_tools=bool(options.tools_of),
             has_inbox=options.inbox,
             is_strict=options.strict,
+            runs_of=here if options.runs else None,
             token_file=options.token_file,
             on_ready=note_ready,
             on_indexed=warn_of_refused,
@@ -79,7 +80,7 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
 
 
 def _session_of_tools(options: argparse.Namespace) -> "Session":
-    # In this form it is told from one that nobody named, and so must be there.
+    # In this form it differs from the default, and so must be there.
     options.agents = os.path.normpath(options.tools_of) if options.tools_of else AGENT_FILE
     return session_of(options)
 
@@ -112,5 +113,10 @@ def _command_for_client(options: argparse.Namespace, roots: Sequence[str]) -> tu
         token_file=options.token_file,
         page_size=options.page_size,
         settings=options.settings,
-        flags=[f"--{name}" for name in ("inbox", "strict", "trust") if getattr(options, name)],
+        flags=[flag for flag, is_given in _flags_of(options).items() if is_given],
     ).words()
+
+
+def _flags_of(options: argparse.Namespace) -> dict[str, bool]:
+    """The options without a value that a client has to start the server with too."""
+    return {"--inbox": options.inbox, "--run": options.runs, "--strict": options.strict, "--trust": options.trust}

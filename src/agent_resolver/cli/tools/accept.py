@@ -138,7 +138,7 @@ def _refuse_unreviewable(changes: Sequence[Change]) -> None:
             message = f"The definition of {change.id} is larger than {limit}, more than a person can review"
             raise Refusal(message, hint)
         if not definition_diff(change.before, change.after):
-            raise Refusal(f"The change of {change.id} cannot be shown, so nobody can review it", hint)
+            raise Refusal(f"The change of {change.id} cannot be shown, so no one can review it", hint)
 
 
 def _is_agreed(options: argparse.Namespace, count: int) -> bool:

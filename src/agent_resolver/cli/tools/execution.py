@@ -142,7 +142,7 @@ def with_tools(
 
 
 def end_on_sigterm() -> None:
-    """Whoever ends us ends the servers that we started: they have sessions of their own, and hear of nothing."""
+    """A signal that ends us ends the servers that we started: they have sessions of their own, and hear of nothing."""
     task = asyncio.current_task()
     with suppress(NotImplementedError):  # Windows has no such signal.
         if task is not None:
@@ -164,7 +164,7 @@ def _has_status(options: argparse.Namespace) -> bool:
 
 
 def _hint_at_similar(tools: OpenTools, tool_id: str) -> str:
-    """A hint at the tool that somebody may have meant."""
+    """A hint at the tool that the user may have meant."""
     return suggestion(tool_id, [descriptor.id for descriptor in tools.registry.list()])
 
 

@@ -36,7 +36,7 @@ _OPTIONS_WITH_WORD: Final = frozenset({"--project", "--page-size", "--root"})
 # Not `--inbox`, by which a model could approve calls, and not `--token-file`, which may name any file.
 _OPTIONS_ALONE: Final = frozenset({"--strict"})
 _INDEX: Final = "mcp.index.json"
-"""The index that `agent serve` reads unless it is told another."""
+"""The index that `agent serve` reads unless another is named."""
 _WORD_TO_SHOW: Final = re.compile(r"(?:[A-Za-z]:)?[\w./\\~+-]{1,200}(?=\s|$)")
 _HOST_TO_SHOW: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)(?:[^/?#]*@)?([\w.:\[\]-]+)")
 

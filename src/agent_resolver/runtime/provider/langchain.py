@@ -1,7 +1,7 @@
 """Any provider that LangChain knows: `init_chat_model`, or a chat model that a program made itself."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -64,7 +64,7 @@ class LangChainExecutor:
             raise failure_in(self._name, error, secrets=self._secrets) from error
         return read_answer(self._name, _require_message(message))
 
-    async def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[Piece]:
         """The answer in pieces; one that follows a schema comes whole.
 
         Raises:

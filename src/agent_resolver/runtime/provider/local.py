@@ -8,7 +8,7 @@ enough to be there for a first run, and too small to be relied on.
 import asyncio
 import os
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from importlib import import_module
 from importlib.util import find_spec
 from threading import Lock
@@ -83,7 +83,7 @@ class LocalExecutor:
         answer = await client.complete(self._prepared(request))
         return as_called(answer, _new_call_id()) if request.tools else answer
 
-    async def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[Piece]:
         """The answer in pieces; a call comes whole.
 
         Raises:

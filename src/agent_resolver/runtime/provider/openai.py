@@ -104,7 +104,7 @@ class OpenAiExecutor:
             raise self._failure("provider", "the answer is not a chat completion")
         return answer_of(self._name, completion)
 
-    async def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[Piece]:
         """The answer in pieces.
 
         Raises:

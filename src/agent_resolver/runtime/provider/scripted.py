@@ -1,6 +1,6 @@
 """A model that says what a script says: for tests, demonstrations and dry runs, without any network."""
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Any, Final, Literal
 
 import msgspec
@@ -43,7 +43,7 @@ class ScriptedExecutor:
             raise InferenceFailure("stream_interrupted", "the script breaks off here")
         return last
 
-    async def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[Piece]:
         """The next answer of the script, cut into pieces.
 
         Raises:

@@ -190,7 +190,7 @@ def _kept_or_undone(connection: sqlite3.Connection, end: str, *undo: str) -> Ite
 
 
 class Database:
-    """A connection to the state file. Not for several threads at once: whoever shares it brings the lock."""
+    """A connection to the state file. Not for several threads at once: threads that share it bring the lock."""
 
     def __init__(self, path: str, key: bytes | None = None) -> None:
         """Open the state file, making it and its folder, and bring it to the newest schema.
@@ -200,7 +200,7 @@ class Database:
             key: What seals the trail of a new file.
 
         Raises:
-            UnreadableFile: It is no state file, is damaged, or comes from a newer version.
+            UnreadableFile: It is not a state file, is damaged, or comes from a newer version.
         """
         self.path = path
         self._identity: tuple[int, int] | None = None
@@ -386,7 +386,7 @@ class Database:
 
 
 def _make_folder(folder: str) -> None:
-    """Make the state folder, out of version control; nobody but its owner may enter a folder of our own name."""
+    """Make the state folder, out of version control; only its owner may enter a folder of our own name."""
     if os.path.isdir(folder):
         if os.path.basename(folder) == _FOLDER:
             tighten(folder, 0o700)
@@ -397,7 +397,7 @@ def _make_folder(folder: str) -> None:
 
 
 def _make_private(path: str) -> None:
-    """Let nobody but its owner read the state file, nor what SQLite keeps beside it; make it if it is not there.
+    """Let only its owner read the state file, nor what SQLite keeps beside it; make it if it is not there.
 
     A file that is there is not opened: closing it would drop the locks of another connection of this process.
     """

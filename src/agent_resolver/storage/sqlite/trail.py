@@ -81,7 +81,7 @@ def append_records(  # noqa: PLR0913 - what a trail is, and what is added to it
 
 
 def _trusted_seal(connection: Connection, path: str, key: bytes | None, last: TrailEnd | None) -> Seal:
-    """The seal of a trail that other processes may have added to, and that nobody has edited."""
+    """The seal of a trail that other processes may have added to, and that was not edited."""
     seal = read_seal(connection)
     if seal is None or not is_sealed(seal, key):
         raise EditedTrail(path)
@@ -106,7 +106,7 @@ def seal_first(connection: Connection, key: bytes | None, *, is_new: bool) -> No
 
     Raises:
         DatabaseError: An older version kept it, and there is a key. Without that seal nothing shows that the trail is
-            whole, and whoever can edit the file could take the version back to get it sealed.
+            whole, and anyone who can edit the file could take the version back to get it sealed.
     """
     seal = read_seal(connection)
     if seal is None or seal.seal:

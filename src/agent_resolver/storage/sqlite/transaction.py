@@ -94,7 +94,7 @@ class SqliteTransaction(SqliteSnapshot):
         return prune_records(self.connection, self._path, through, self._key)
 
     def wake(self, topic: str, key: str) -> None:
-        """Leave a row for whoever waits, in any process."""
+        """Leave a row for those that wait, in any process."""
         newest = self.connection.execute("INSERT INTO wake (topic, key) VALUES (?, ?)", in_utf8((topic, key))).lastrowid
         self.connection.execute("DELETE FROM wake WHERE position <= ?", ((newest or 0) - MOST_WAKES,))
         self.to_wake.add(topic)

@@ -1,0 +1,101 @@
+"""`agent run`: let an agent do something, and watch it."""
+
+import argparse
+import math
+from importlib import import_module
+
+from agent_resolver.cli.catalog import add_root
+from agent_resolver.cli.errors import Usage
+from agent_resolver.cli.option import (
+    Commands,
+    add_command,
+    add_index,
+    add_json,
+    add_project,
+    add_token,
+    add_trust,
+    output_path,
+)
+
+_EXAMPLES = """\
+  agent run reviewer "Review the last change"
+  agent run "Review the last change"               where the project has one agent
+  git diff | agent run reviewer -                  the prompt from stdin
+  agent run reviewer "Tidy up" --max-rounds 4 --max-cost 0.05
+  agent run reviewer "Tidy up" --json | jq -c 'select(.type == "tool.done")'
+  agent run reviewer "Tidy up" --save-state run.json
+  agent run --resume run.json                      go on, once what it waits for was answered
+
+exit codes:
+  0    the agent came to its end
+  1    it did not: a budget was used up, a rule blocked it, it waits for a person, the model failed
+  2    usage, or a file that is missing
+  130  interrupted
+"""
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the command."""
+    parser = add_command(commands, "run", "run an agent with a prompt, and show what it does", _EXAMPLES)
+    parser.add_argument(
+        "agent", metavar="AGENT", nargs="?", help="the name of an agent, or its address (default: the only one)"
+    )
+    parser.add_argument("prompt", metavar="PROMPT", nargs="?", help="what it shall do, or - to read it from stdin")
+    parser.add_argument("--model", metavar="NAME", help="a model in place of the one that the agent names")
+    _add_budget(parser)
+    parser.add_argument(
+        "--no-input", action="store_true", help="ask nothing at the terminal: a run that has to wait ends suspended"
+    )
+    parser.add_argument(
+        "--save-state", metavar="FILE", type=output_path, help="keep the run in this file, to go on with --resume"
+    )
+    parser.add_argument("--resume", metavar="FILE", help="go on with the run in this file, and keep it there")
+    parser.add_argument("--with-changes", action="store_true", help="go on although the agent changed since")
+    parser.add_argument(
+        "--timeout", type=_positive, default=60.0, metavar="SECONDS", help="how long a server may take (default: 60)"
+    )
+    parser.add_argument("-v", "--verbose", action="store_true", help="show what launched servers log")
+    add_root(parser)
+    add_index(parser)
+    add_project(parser)
+    add_token(parser)
+    add_trust(parser)
+    add_json(parser)
+    parser.set_defaults(run=_import_and_run)
+
+
+def _add_budget(parser: argparse.ArgumentParser) -> None:
+    """The limits of one run; each only narrows what the agent's own budget allows."""
+    counts = (("--max-rounds", "answers of the model"), ("--max-tokens", "tokens, of questions and answers"))
+    for option, what in counts:
+        parser.add_argument(option, metavar="N", type=_count, help=f"end the run after so many {what}")
+    amounts = (
+        ("--max-cost", "USD", "US dollars"),
+        ("--max-seconds", "SECONDS", "seconds, without the time that it waits for people"),
+    )
+    for option, metavar, what in amounts:
+        parser.add_argument(option, metavar=metavar, type=_positive, help=f"end the run after so many {what}")
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"`{text}` is not a whole number above 0")
+    return int(text)
+
+
+def _positive(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not (number > 0 and math.isfinite(number)):
+        raise argparse.ArgumentTypeError(f"`{text}` is not a number above 0")
+    return number
+
+
+def _import_and_run(options: argparse.Namespace) -> int:
+    if options.prompt is None and options.agent is None and options.resume is None:
+        raise Usage("Say what the agent shall do", 'such as `agent run reviewer "Review the last change"`')
+    options.json_lines = options.json
+    code: int = import_module("agent_resolver.cli.run.execution").run(options)
+    return code

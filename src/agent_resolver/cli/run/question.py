@@ -1,0 +1,109 @@
+"""Asks the person at the terminal what a run waits for, through the one inbox."""
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from agent_resolver.cli.output import err
+from agent_resolver.registry.errors import AnswerRefused
+from agent_resolver.registry.inbox import MAX_WORDS, Inbox
+from agent_resolver.registry.tool import CallContext
+from agent_resolver.schema.pending import PendingAction
+
+if TYPE_CHECKING:
+    from agent_resolver.core.approval import Verdict
+
+
+def is_at_terminal() -> bool:
+    """True if a person can be asked, and can answer."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+async def ask_person(inbox: Inbox, action_id: str, context: CallContext) -> bool:
+    """Show what a run waits for and take the answer; True if the run can go on.
+
+    Whoever answers does so as the caller of the command, by the rules of `agent inbox`. A question that is left open
+    stays in the inbox.
+    """
+    try:
+        action = await inbox.show(action_id, context)
+        if not action.is_open:  # Another person answered it meanwhile, or the secret is there.
+            return True
+        _show_action(action, inbox, context)
+        match action.type:
+            case "APPROVAL":
+                return await _decide(inbox, action, context)
+            case "CLARIFICATION":
+                return await _answer(inbox, action, context)
+            case _:
+                return await _wait_until_ready(inbox, action, context)
+    except AnswerRefused as refused:
+        err(f"✗ {refused.refusal.code}: {refused.refusal.message}")
+        err(f"  hint: {refused.refusal.remedy}")
+        return False
+
+
+def _show_action(action: PendingAction, inbox: Inbox, context: CallContext) -> None:
+    err(f"? {action.message}")
+    if arguments := inbox.arguments_of(action, context.caller):
+        err(f"  Arguments: {arguments}")
+    if action.effects:
+        err(f"  Effects: {action.effects}")
+
+
+async def _decide(inbox: Inbox, action: PendingAction, context: CallContext) -> bool:
+    words = _read_line("Let this call happen, once? [y/N] ")
+    if words is None:
+        return False
+    verdict: Verdict = "approved" if words.lower() in {"y", "yes"} else "rejected"
+    await inbox.decide(action.id, verdict, context)
+    return True
+
+
+async def _answer(inbox: Inbox, action: PendingAction, context: CallContext) -> bool:
+    words = _read_line("Answer (empty to leave it open): ")
+    if not words:
+        return False
+    await inbox.answer(action.id, words, context)
+    return True
+
+
+async def _wait_until_ready(inbox: Inbox, action: PendingAction, context: CallContext) -> bool:
+    """Wait for what is answered by being there, such as a secret, which is never typed in here."""
+    while _read_line("Press Enter once it is there, Ctrl-D to leave it: ") is not None:
+        if not (await inbox.show(action.id, context)).is_open:
+            return True
+        err("It is not there yet")
+    return False
+
+
+def _read_line(question: str) -> str | None:
+    """What the person types; None at the end of the input.
+
+    Raises:
+        KeyboardInterrupt: The person interrupts.
+    """
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    with _interrupting_at_once():
+        line = sys.stdin.buffer.readline(MAX_WORDS)
+    if not line:
+        err()
+        return None
+    return line.decode(errors="replace").strip()
+
+
+@contextmanager
+def _interrupting_at_once() -> Iterator[None]:
+    """Let Ctrl-C end a read: the event loop's own handler would wait until the line is there."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,168 @@
+"""Shows a run while it runs: the words of the agent on stdout, all else on stderr; or every event as JSON."""
+
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from agent_resolver.cli.output import err, err_dim, is_out_terminal, out_json_line, out_piece
+from agent_resolver.cli.progress import progress_line
+from agent_resolver.core.shorten import shorten
+from agent_resolver.runtime.event import (
+    AnswerReceived,
+    AnswerRestarted,
+    BudgetNear,
+    HandlerFailed,
+    InferenceFailed,
+    PlanWarned,
+    RoundStarted,
+    RunEnded,
+    RunEvent,
+    RunStarted,
+    TextReceived,
+    ToolEnded,
+    ToolProgressed,
+    ToolStarted,
+)
+
+_MOST_ARGUMENTS: Final = 60
+_MOST_WORDS: Final = 120
+"""How many characters are shown of arguments, and of what a tool says about its end."""
+
+
+class View(Protocol):
+    """Takes the events of a run."""
+
+    @property
+    def streams(self) -> bool:
+        """True to be sent the text of answers as it comes."""
+        ...
+
+    def show(self, event: RunEvent) -> None:
+        """Show an event."""
+        ...
+
+
+class JsonView:
+    """Prints each event as one line of JSON."""
+
+    streams = True
+
+    def show(self, event: RunEvent) -> None:
+        """Print an event."""
+        out_json_line(event)
+
+
+class TextView:
+    """Shows a run to a person.
+
+    On a terminal the text of every answer appears as it comes. Elsewhere a program reads stdout, and wants the result:
+    the last text alone, once it is known to be the last.
+    """
+
+    def __init__(self) -> None:
+        self.streams = is_out_terminal()
+        self._model = ""
+        self._arguments: dict[str, str] = {}
+        """The arguments of the calls that are under way, by call."""
+        self._is_at_margin = True
+        self._has_text = False
+        """True once text of the present answer was shown."""
+        self._has_progress = False
+
+    def show(self, event: RunEvent) -> None:  # noqa: C901, PLR0912 - one case for each kind of event
+        """Show an event."""
+        match event:
+            case RunStarted():
+                self._model = event.model
+            case RoundStarted():
+                self._has_text = False
+                self._show_progress(f"Waiting for {self._model}…")
+            case TextReceived():
+                self._show_text(event.text)
+            case AnswerRestarted():
+                self._has_text = False
+                self._note(f"the answer starts again: {event.reason}")
+            case AnswerReceived():
+                # Not every model streams.
+                self._show_text("" if self._has_text else event.text)
+                self._end_line()
+            case ToolStarted():
+                self._arguments[event.call] = _short_json(event.arguments)
+                self._show_progress(f"Calling {event.tool} {self._arguments[event.call]}…")
+            case ToolProgressed():
+                self._show_progress(_progress_text(event))
+            case ToolEnded():
+                self._note(_tool_line(event, self._arguments.pop(event.call, "")))
+            case PlanWarned():
+                self._warn(f"{event.code}: {event.message}")
+            case InferenceFailed():
+                self._warn(f"the model did not answer: {event.kind}: {event.message}")
+            case BudgetNear():
+                self._warn(_budget_text(event))
+            case HandlerFailed():
+                self._warn(f"plugin {event.plugin} failed in {event.handler}: {event.message}")
+            case RunEnded():
+                self._end_run(event)
+
+    def _show_text(self, text: str) -> None:
+        if not (text and self.streams):
+            return
+        self._wipe_progress()
+        out_piece(text)
+        self._has_text = True
+        self._is_at_margin = text.endswith("\n")
+
+    def _end_line(self) -> None:
+        """Leave the line of the text, so that nothing else is written into it."""
+        self._wipe_progress()
+        if not self._is_at_margin:
+            out_piece("\n")
+            self._is_at_margin = True
+
+    def _show_progress(self, line: str) -> None:
+        """Say what goes on, in a line that is wiped before anything else is written."""
+        self._end_line()
+        progress_line(line)
+        self._has_progress = True
+
+    def _wipe_progress(self) -> None:
+        if self._has_progress:
+            progress_line("")
+            self._has_progress = False
+
+    def _note(self, line: str) -> None:
+        self._end_line()
+        err_dim(f"  {line}")
+
+    def _warn(self, message: str) -> None:
+        self._end_line()
+        err(f"warning: {message}")
+
+    def _end_run(self, event: RunEnded) -> None:
+        self._end_line()
+        is_over = event.status == "done"
+        if is_over and event.text and not self.streams:
+            out_piece(event.text if event.text.endswith("\n") else f"{event.text}\n")
+
+
+def _short_json(value: Any) -> str:  # noqa: ANN401 - a JSON value
+    return shorten(msgspec.json.encode(value).decode(), _MOST_ARGUMENTS)
+
+
+def _progress_text(event: ToolProgressed) -> str:
+    of_total = "" if event.total is None else f" of {event.total:g}"
+    words = f": {event.message}" if event.message else ""
+    return f"Calling {event.tool}: {event.done:g}{of_total}{words}"
+
+
+def _tool_line(event: ToolEnded, arguments: str) -> str:
+    # What is done needs no words; why a call was not made is said.
+    reasons = [part for part in (event.code, event.message) if part and event.outcome != "done"]
+    ended = shorten(": ".join([event.outcome, *reasons]), _MOST_WORDS)
+    called = f"{event.tool} {arguments}" if arguments else event.tool
+    return f"· {called} → {ended}"
+
+
+def _budget_text(event: BudgetNear) -> str:
+    what = f"calls of {event.tool}" if event.tool else event.kind
+    return f"{event.used:g} of {event.limit:g} {what} are used"

@@ -1,0 +1,222 @@
+"""Runs of a project's agents: each is made of what is on the disk when it starts, and closes all that it opened."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import cached_property
+from typing import Final
+
+from msgspec import Struct
+
+from agent_resolver.catalog.catalog import Catalog
+from agent_resolver.project.plan import CatalogAgents, agents_of, runtime_builder
+from agent_resolver.project.provider import ProviderExecutor
+from agent_resolver.project.session import Session
+from agent_resolver.project.tools import OpenTools, inbox_of, open_tools
+from agent_resolver.registry.inbox import Inbox
+from agent_resolver.runtime.agent_runtime import AgentRuntime
+from agent_resolver.runtime.errors import RunRefused
+from agent_resolver.runtime.event import RunEnded, RunStarted, Sink
+from agent_resolver.runtime.plan import ResolvedAgent, ResolvedRunPlan
+from agent_resolver.runtime.registry_set import HeldLock, ServerTools
+from agent_resolver.runtime.run import RunRequest, RunResult
+from agent_resolver.runtime.run_tools import OpenedTools
+from agent_resolver.schema.audit import AuditKind, Record
+from agent_resolver.schema.caller import Caller
+from agent_resolver.storage.trail import append_record
+
+
+class ToolUse(Struct, frozen=True, kw_only=True):
+    """How the tools of a run are used."""
+
+    seconds: float = 60.0
+    """How long a call of a locked server may take."""
+    verbose: bool = False
+    """True to show what launched servers log."""
+
+
+_USUAL: Final = ToolUse()
+_NO_MODELS: Final[Mapping[str, str]] = {}
+
+
+class ProjectRunTools:
+    """Opens for a run what the lock of its agent allows, and nothing else."""
+
+    def __init__(self, session: Session, agents: CatalogAgents, caller: Caller, use: ToolUse) -> None:
+        self._session = session
+        self._agents = agents
+        self._caller = caller
+        self._use = use
+
+    @asynccontextmanager
+    async def open(self, plan: ResolvedRunPlan, run: str) -> AsyncIterator[OpenedTools]:
+        """The tools of an agent: those of the project's own code, and those of its own locked servers.
+
+        The lock is verified in full again, against the agent file and the index as they are now.
+
+        Raises:
+            LockRefused: The lock does not hold; nothing is connected.
+            UntrustedFolder: The project would start commands or load code, and no person trusts it.
+            RunRefused: A server that the agent requires is not there.
+        """
+        spec = plan.execution.spec
+        use = self._use
+        definition = self._agents.definition(plan.agent_id) if spec.requires_lock else None
+        if definition is None:
+            opening = open_tools(
+                self._session,
+                caller=self._caller,
+                is_governed=False,
+                forbid=plan.execution.limits.forbid,
+                run=run,
+                seconds=use.seconds,
+                verbose=use.verbose,
+            )
+            async with opening as opened:
+                yield OpenedTools(registry=opened.registry, lock=None)
+            return
+        with self._session.for_agent(definition.file) as governed:
+            opening = open_tools(governed, caller=self._caller, run=run, seconds=use.seconds, verbose=use.verbose)
+            async with opening as opened:
+                _require_servers(spec.id, opened)
+                yield OpenedTools(registry=opened.registry, lock=_held_lock(governed, opened))
+
+
+def _require_servers(agent_id: str, opened: OpenTools) -> None:
+    """Refuse a run whose agent would miss what it requires: a model would make up what it cannot look up."""
+    problems = sorted(opened.servers.problems.items())
+    if problems:
+        server, problem = problems[0]
+        raise RunRefused(f"agent {agent_id} requires {server}, which is not there: {problem}", "run `agent doctor`")
+
+
+def _held_lock(session: Session, opened: OpenTools) -> HeldLock:
+    """The lock that was verified, with what its servers say of their tools now."""
+    names = {f"{entry.server_id}@{entry.version}" for entry in session.lockfile.servers}
+    servers = tuple(_server_tools(name, opened) for name in sorted(names))
+    return HeldLock(path=session.lock_path, servers=servers, digest=session.lock_digest)
+
+
+def _server_tools(name: str, opened: OpenTools) -> ServerTools:
+    source = f"server {name}"
+    offered = [descriptor for descriptor in opened.registry.list() if descriptor.source == source]
+    refused = [tool for tool in opened.registry.refused() if tool.source == source]
+    return ServerTools(
+        server=name,
+        tools={descriptor.id: descriptor for descriptor in offered},
+        scopes={descriptor.id: descriptor.scopes for descriptor in offered},
+        refused={tool.id: tool.why for tool in refused},
+    )
+
+
+class StoredRunTrail:
+    """Records runs in the state of the project, which is made with the first record: a plan alone keeps nothing."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def note(self, event: RunStarted | RunEnded, caller: Caller) -> None:
+        """Keep that a run starts, goes on or ended."""
+        vouched = {"issuer": caller.issuer} if caller.issuer else {}
+        who: dict[str, object] = {"caller": caller.id, **vouched}
+        if isinstance(event, RunStarted):
+            record = Record(event.run, AuditKind.RUN_STARTED, {**who, **_start_body(event)})
+        else:
+            record = Record(event.run, AuditKind.RUN_ENDED, {**who, **_end_body(event)})
+        await append_record(self._session.store, record)
+
+
+def _start_body(event: RunStarted) -> dict[str, object]:
+    lock = {"lock": event.lock} if event.lock else {}
+    resumed = {"resumed": True} if event.is_resumed else {}
+    return {
+        "trace": event.trace_id,
+        "agent": event.agent,
+        "plan": event.plan,
+        **lock,
+        "model": event.model,
+        **resumed,
+    }
+
+
+def _end_body(event: RunEnded) -> dict[str, object]:
+    """How a run ended, without its words: they may hold what a tool or a model said."""
+    code = {"code": event.termination.code} if event.termination.code else {}
+    waits = {"pending": event.pending} if event.pending else {}
+    usage = event.usage
+    return {
+        "reason": event.termination.reason,
+        **code,
+        **waits,
+        "rounds": event.round,
+        "tokens": {"input": usage.input_tokens, "output": usage.output_tokens, "cached": usage.cached_input_tokens},
+        "cost": event.cost,
+    }
+
+
+class ProjectRuns:
+    """Runs the agents of a project. Each run is planned again, from the agent files, locks and index of that moment."""
+
+    def __init__(self, session: Session, runtime: AgentRuntime) -> None:
+        self._session = session
+        self.runtime = runtime
+
+    @cached_property
+    def inbox(self) -> Inbox:
+        """What waits for a person in the project."""
+        return inbox_of(self._session)
+
+    async def run(self, request: RunRequest, sink: Sink | None = None) -> RunResult:
+        """Run an agent, as `AgentRuntime.run` does.
+
+        Raises:
+            ResolveError: The agent has no plan.
+            RunRefused: The request cannot be run, or nothing here can run it.
+            LockRefused: The agent's lock does not hold; nothing is connected.
+            UntrustedFolder: The project would start commands or load code, and no person trusts it.
+            MissingExtra: A package that its model needs is not installed.
+            UnusableProvider: The settings, the key or the script of its model are not right.
+        """
+        await self._open_executors(self.runtime.resolve(request.agent_id, is_dry_run=True))
+        return await self.runtime.run(request, sink)
+
+    async def _open_executors(self, plan: ResolvedRunPlan) -> None:
+        """Open what answers for the models of an agent, so that what is wrong with it is said before anything starts."""
+        seats = plan.execution.seats if isinstance(plan.execution, ResolvedAgent) else ()
+        for seat in seats:
+            executor = plan.snapshot.providers[seat.model.provider_id].executor
+            if isinstance(executor, ProviderExecutor):
+                # Some take seconds to import what they need.
+                await asyncio.to_thread(executor.open)
+
+
+@asynccontextmanager
+async def open_runs(
+    session: Session,
+    catalog: Catalog,
+    *,
+    caller: Caller,
+    use: ToolUse = _USUAL,
+    models: Mapping[str, str] = _NO_MODELS,
+) -> AsyncIterator[ProjectRuns]:
+    """Let agents of a project run; what answers for models is opened when it is first asked, and closed at the end.
+
+    Args:
+        session: The project.
+        catalog: Where its agent files are.
+        caller: Who calls tools, where a request to run does not say so.
+        use: How tools are used.
+        models: Models in place of those that agents name, by agent.
+
+    Raises:
+        UntrustedFolder: The project has code of its own, and no person trusts it.
+        BuildError: The settings name something twice, or a model that is not one.
+    """
+    agents = agents_of(session, catalog, models)
+    builder = runtime_builder(session, catalog, agents).with_caller(caller)
+    builder.with_run_tools(ProjectRunTools(session, agents, caller, use)).with_run_trail(StoredRunTrail(session))
+    runtime = builder.build_unchecked()
+    try:
+        yield ProjectRuns(session, runtime)
+    finally:
+        await runtime.close()

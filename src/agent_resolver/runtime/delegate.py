@@ -1,0 +1,42 @@
+"""An agent as a tool of another agent."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from msgspec import Struct
+
+from agent_resolver.registry.errors import ToolFailure, WaitsFor
+from agent_resolver.registry.tool import CallContext
+from agent_resolver.runtime.run import RunResult
+from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.schema.outcome import FailureCode
+
+_ENDS_WELL: Final = {"natural_end", "behavior_requested"}
+
+StartDelegate = Callable[[str, str, CallContext], Awaitable[RunResult]]
+"""Runs an agent by its id with a prompt, under the limits and the budget of the run that calls it."""
+
+
+class DelegateTool(Struct, frozen=True):
+    """Runs another agent, and gives back its last text."""
+
+    descriptor: Descriptor
+    agent_id: str
+    start: StartDelegate
+
+    async def invoke(self, arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401 - a JSON value
+        """Run the agent with the prompt.
+
+        Raises:
+            ToolFailure: The agent did not come to its natural end.
+            WaitsFor: It waits for a person, and so does this call.
+        """
+        result = await self.start(self.agent_id, arguments["prompt"], context)
+        end = result.termination
+        if end.reason in _ENDS_WELL:
+            return result.text
+        if result.pending is not None:
+            raise WaitsFor(result.pending)
+        words = f": {end.message}" if end.message else ""
+        remedy = "ask for something else, or go on without it"
+        raise ToolFailure(FailureCode.TOOL_ERROR, f"agent {self.agent_id} ended as {end.reason}{words}", remedy)

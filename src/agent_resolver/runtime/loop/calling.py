@@ -1,0 +1,301 @@
+"""Makes the calls that an answer of the model asks for, one after the other."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct, structs
+
+from agent_resolver.core.wire_name import from_wire_name
+from agent_resolver.registry.tool import CallContext
+from agent_resolver.runtime.errors import StateFailure
+from agent_resolver.runtime.event import ToolEnded, ToolProgressed, ToolStarted
+from agent_resolver.runtime.hook import Block, End, PlannedCall, SetResult, Suspend
+from agent_resolver.runtime.loop.emitter import SinkFailed
+from agent_resolver.runtime.loop.live_run import LiveRun
+from agent_resolver.runtime.loop.phase import run_phase
+from agent_resolver.runtime.loop.spending import check_calls
+from agent_resolver.runtime.message import ToolCall, tool_message
+from agent_resolver.runtime.run import RunState, Termination
+from agent_resolver.schema.frozen import freeze
+from agent_resolver.schema.outcome import Done, Failed, FailureCode, Outcome, Pending
+
+MAX_RESULT: Final = 400_000
+"""How many characters of a result the model is shown."""
+_INTERRUPTED: Final = "This call was not made: the run ended or went on without it."
+_UNKNOWN: Final = (
+    "The run was interrupted while this call was on its way: it may have been done. Look before you repeat it."
+)
+
+CallEnding = Literal["done", "failed", "pending", "blocked", "set", "interrupted"]
+
+
+class BadCall(Struct, frozen=True):
+    """A call whose arguments do not fit, as the model wrote them."""
+
+    tool: str
+    arguments: dict[str, Any]
+    """As far as they could be read."""
+    faults: tuple[str, ...]
+
+
+async def make_calls(run: LiveRun) -> Termination | None:
+    """Make the open calls of the run, one after the other; the end of the run, where one of them ends it.
+
+    A call that waits for a person stays open, and so do those after it: when the run goes on, they are made.
+    """
+    while run.state.open_calls:
+        if end := cancelled(run) or await _make_call(run, run.state.open_calls[0]):
+            return end
+    return None
+
+
+def cancelled(run: LiveRun) -> Termination | None:
+    """The end of a run that was cancelled while code of others caught the exception that should have ended it."""
+    return Termination(reason="cancelled", message="The run was cancelled") if run.is_cancelled else None
+
+
+def close_calls(state: RunState) -> None:
+    """Answer each open call with a note, so that the conversation has a result for every call it asked for."""
+    for call in state.open_calls:
+        state.messages.append(tool_message(call.id, _INTERRUPTED))
+    state.open_calls = []
+    state.delegate = None
+    state.is_judged = True
+
+
+async def _make_call(run: LiveRun, asked: ToolCall) -> Termination | None:
+    """Take one call to its end.
+
+    1. Arguments that are not a JSON object are given back to the model.
+    2. The gate: hooks may block the call, which ends the run, give its result, or have a person approve it.
+    3. The budget must have room for it.
+    4. The tool is called.
+    """
+    tool_id = _tool_id_of(run, asked.name)
+    arguments = _arguments_of(asked)
+    if isinstance(arguments, tuple):
+        return await _give_back(run, asked, BadCall(tool_id, {}, arguments))
+    # Hooks are shown a copy that cannot be changed: what they judge is what the tool is given.
+    call = PlannedCall(asked.id, tool_id, freeze(arguments))
+    gated = await run_phase(run, "tool_gate", call=call)
+    if isinstance(gated.gate, Block):
+        return await _block(run, call, gated.gate)
+    if isinstance(gated.gate, SetResult):
+        await _set_result(run, call, gated.gate)
+        return ended(gated.end)
+    if gated.end:
+        return ended(gated.end)
+    reason = gated.gate.reason if isinstance(gated.gate, Suspend) else ""
+    return await check_calls(run, tool_id) or await _execute_call(run, call, arguments, reason)
+
+
+async def _execute_call(run: LiveRun, call: PlannedCall, arguments: dict[str, Any], reason: str) -> Termination | None:
+    """Call the tool.
+
+    1. The registry calls it: there is no other way to a tool.
+    2. A call that waits for a person suspends the run.
+    3. Arguments that do not fit the schema are given back to the model.
+    4. Every other outcome is for the model to read.
+    """
+    before = await run_phase(run, "before_tool_execute", call=call)
+    if before.end:
+        return ended(before.end)
+    outcome = await _call_tool(run, call, arguments, reason)
+    if isinstance(outcome, Pending):
+        return await _suspend(run, call.id, call.tool, outcome)
+    if isinstance(outcome, Failed) and _is_about_arguments(outcome):
+        return await _give_back(run, run.state.open_calls[0], BadCall(call.tool, arguments, outcome.details))
+    run.state.repairs.pop(call.tool, None)
+    _answer_call(run, _text_of(outcome))
+    after = await run_phase(run, "after_tool_execute", call=call, outcome=outcome)
+    return ended(after.end)
+
+
+def ended(end: End | None) -> Termination | None:
+    """The end of a run that a hook asked for."""
+    return Termination(reason=end.reason, code=end.code, message=end.message) if end else None
+
+
+# The call -------------------------------------------------------------------------------------------------------------
+
+
+def _tool_id_of(run: LiveRun, name: str) -> str:
+    """The id of the tool that the model means. A name of no tool of the plan is no tool of the run either."""
+    known = run.tool_ids.get(name)
+    return known if known is not None else from_wire_name(name, run.agent.tools) or name
+
+
+def _arguments_of(asked: ToolCall) -> dict[str, Any] | tuple[str, ...]:
+    """The arguments that the model wrote, or what is wrong with them. They are never completed by a guess."""
+    try:
+        arguments = msgspec.json.decode(asked.arguments) if asked.arguments.strip() else {}
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        return (f"arguments: not JSON: {error}",)
+    return arguments if isinstance(arguments, dict) else ("arguments: not a JSON object",)
+
+
+async def _call_tool(run: LiveRun, call: PlannedCall, arguments: dict[str, Any], reason: str) -> Outcome:
+    if run.emitter.is_heard:
+        shown = run.secret_fields_of(call.tool).mask(arguments)
+        await run.emitter.send(ToolStarted, run.round, call=call.id, tool=call.tool, arguments=shown)
+    counts = run.state.calls
+    counts[call.tool] = counts.get(call.tool, 0) + 1
+    try:
+        outcome = await run.registry.call(call.tool, arguments, _context_of(run, call, reason))
+    except asyncio.CancelledError:
+        _note_interruption(run, call)
+        raise
+    if isinstance(outcome, Pending):
+        # It was not made yet: once it is approved, it is made and counted.
+        counts[call.tool] -= 1
+    elif isinstance(outcome, Failed):
+        # What is wrong with arguments is said once, when the call is given back.
+        if not _is_about_arguments(outcome):
+            await _send_end(run, call.id, call.tool, "failed", outcome.code.value, outcome.message)
+    else:
+        await _send_end(run, call.id, call.tool, "done")
+    return outcome
+
+
+def _note_interruption(run: LiveRun, call: PlannedCall) -> None:
+    """Let a run that goes on later not make the call again, which goes on by itself.
+
+    A registry with a ledger knows the call by its key, and tells what it came to. Without one nobody knows, and the
+    model is told so.
+    """
+    if run.registry.is_recorded:
+        run.state.calls[call.tool] -= 1
+    else:
+        _answer_call(run, _UNKNOWN)
+
+
+def _context_of(run: LiveRun, call: PlannedCall, reason: str) -> CallContext:
+    changes: dict[str, Any] = {}
+    if run.registry.is_recorded:
+        # Under one key a call is done once, also if the run is interrupted and goes on. The trace is part of it, since
+        # another run may be given the same id.
+        position = len(run.state.open_calls)
+        changes["key"] = f"{run.id}/{run.state.trace_id}/{run.round}/{position}/{call.id}"
+    if reason:
+        changes["approval_reason"] = reason
+    if run.emitter.is_heard:
+        changes["progress"] = _progress_of(run, call)
+    return structs.replace(run.context, **changes) if changes else run.context
+
+
+def _progress_of(run: LiveRun, call: PlannedCall) -> Callable[..., Awaitable[None]]:
+    asked = run.state.open_calls[0]
+
+    async def send(done: float, total: float | None = None, message: str | None = None) -> None:
+        open_calls = run.state.open_calls
+        if not open_calls or open_calls[0] is not asked:
+            return  # The call has ended, and something of its tool still runs.
+        # The tool is not to blame for a sink that fails: the loop finds out at its next event.
+        with suppress(SinkFailed):
+            await run.emitter.send(
+                ToolProgressed, run.round, call=call.id, tool=call.tool, done=done, total=total, message=message
+            )
+
+    return send
+
+
+async def _send_end(  # noqa: PLR0913, PLR0917 - the fields of one event
+    run: LiveRun, call_id: str, tool_id: str, outcome: CallEnding, code: str = "", message: str = ""
+) -> None:
+    await run.emitter.send(
+        ToolEnded, run.round, call=call_id, tool=tool_id, outcome=outcome, code=code, message=message
+    )
+
+
+def _answer_call(run: LiveRun, text: str) -> None:
+    """Give the model the result of the first open call, which is then no longer open."""
+    call = run.state.open_calls.pop(0)
+    run.state.messages.append(tool_message(call.id, text))
+
+
+# Calls that do not end with a result ----------------------------------------------------------------------------------
+
+
+async def _block(run: LiveRun, call: PlannedCall, gate: Block) -> Termination:
+    """The call is not made, which is recorded, and the run ends."""
+    await run.registry.deny(call.tool, gate.reason, run.context)
+    await _send_end(run, call.id, call.tool, "blocked", "blocked", gate.reason)
+    _answer_call(run, gate.reason)
+    return Termination(reason="blocked", code="blocked", message=gate.reason)
+
+
+async def _set_result(run: LiveRun, call: PlannedCall, gate: SetResult) -> None:
+    """The call is not made: a hook gives its result."""
+    try:
+        text = _text_of_result(gate.result)
+        text.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        message = f"A hook gave {call.tool} a result that is not a JSON value"
+        raise StateFailure("hook_failed", message) from error
+    await _send_end(run, call.id, call.tool, "set")
+    _answer_call(run, text)
+
+
+async def _suspend(run: LiveRun, call_id: str, tool_id: str, pending: Pending) -> Termination:
+    run.pending = pending
+    await _send_end(run, call_id, tool_id, "pending", pending.code, pending.message)
+    return Termination(reason="suspended", code=pending.code, message=pending.message)
+
+
+def _is_about_arguments(outcome: Failed) -> bool:
+    """True if the arguments break the schema: a key that is refused has the same code, and no details."""
+    return outcome.code is FailureCode.INPUT_VALIDATION_FAILED and bool(outcome.details)
+
+
+async def _give_back(run: LiveRun, asked: ToolCall, bad: BadCall) -> Termination | None:
+    """Let the model mend a call whose arguments do not fit, once; then ask a person, and never guess."""
+    faults = "; ".join(bad.faults)
+    if _may_repair(run, bad.tool):
+        message = f"The arguments do not follow the schema: {faults}. Make the call again with arguments that do."
+        await _send_end(run, asked.id, bad.tool, "failed", FailureCode.INPUT_VALIDATION_FAILED.value, faults)
+        _answer_call(run, _bounded(message))
+        return None
+    question = f"The model cannot fill in the arguments of {bad.tool}: {faults}. What should it do?"
+    words = await run.registry.clarify(bad.tool, bad.arguments, question, run.context)
+    if isinstance(words, Pending):
+        return await _suspend(run, asked.id, bad.tool, words)
+    run.state.repairs.pop(bad.tool, None)
+    text = _text_of(words) if isinstance(words, Failed) else f"A person was asked about this call, and says: {words}"
+    await _send_end(run, asked.id, bad.tool, "failed", FailureCode.INPUT_VALIDATION_FAILED.value, faults)
+    _answer_call(run, text)
+    return None
+
+
+def _may_repair(run: LiveRun, tool_id: str) -> bool:
+    """True if the model was not yet told that its last call of the tool does not fit; then it counts as told.
+
+    Calls of one answer count as one: the model has seen what is wrong with none of them.
+    """
+    told_in = run.state.repairs.setdefault(tool_id, run.round)
+    # No person is asked about a tool that is denied whatever its arguments are.
+    return told_in == run.round or tool_id in run.agent.hidden
+
+
+# What the model reads -------------------------------------------------------------------------------------------------
+
+
+def _text_of(outcome: Done | Failed) -> str:
+    if isinstance(outcome, Done):
+        return _text_of_result(outcome.result)
+    document = {"error": outcome.code.value, "message": outcome.message}
+    if outcome.details:
+        document["details"] = "; ".join(outcome.details)
+    return _bounded(msgspec.json.encode(document).decode())
+
+
+def _text_of_result(result: Any) -> str:  # noqa: ANN401 - a JSON value
+    return _bounded(result if isinstance(result, str) else msgspec.json.encode(result).decode())
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= MAX_RESULT:
+        return text
+    return f"{text[:MAX_RESULT]}\n[{len(text) - MAX_RESULT:,} further characters are not shown]"

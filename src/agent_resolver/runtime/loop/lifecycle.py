@@ -1,0 +1,332 @@
+"""Starts a run, closes in reverse order what it opened, and says how it ended."""
+
+import asyncio
+import inspect
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, Protocol
+
+from msgspec import Struct, structs
+
+from agent_resolver.registry.call import place_of
+from agent_resolver.registry.registry import ToolRegistry
+from agent_resolver.registry.tool import CallContext
+from agent_resolver.runtime.errors import StateFailure
+from agent_resolver.runtime.event import HandlerFailed, PlanWarned, RunEnded, RunStarted, Sink
+from agent_resolver.runtime.loop.calling import cancelled, close_calls, ended
+from agent_resolver.runtime.loop.emitter import Emitter, SinkFailed
+from agent_resolver.runtime.loop.foreign_code import is_being_cancelled, settle
+from agent_resolver.runtime.loop.live_run import LiveRun
+from agent_resolver.runtime.loop.phase import run_phase
+from agent_resolver.runtime.loop.rounds import run_rounds
+from agent_resolver.runtime.loop.sound_answer import RequestRefused
+from agent_resolver.runtime.patience import Patience
+from agent_resolver.runtime.plan import ResolvedAgent
+from agent_resolver.runtime.plugin import ActivePlugin
+from agent_resolver.runtime.run import RunRequest, RunResult, RunState, Termination, is_resumable
+from agent_resolver.runtime.run_trail import RunTrail
+from agent_resolver.runtime.state_key import KeyValues
+from agent_resolver.schema.foreign_error import describe_exception
+from agent_resolver.telemetry.ending import ReasoningEnd
+
+_TASK_CANCELLED: Final = Termination(reason="cancelled", message="The task of the run was cancelled")
+
+
+class Start(Struct, frozen=True, kw_only=True):
+    """What a run starts from, once all of it is known to be sound."""
+
+    agent: ResolvedAgent
+    request: RunRequest
+    state: RunState
+    registry: ToolRegistry
+    context: CallContext
+    sink: Sink | None = None
+    trail: RunTrail | None = None
+    patience: Patience = Patience()
+    clock: Callable[[], float] = time.monotonic
+
+
+class Cancellable(Protocol):
+    """A run that can be ended from outside."""
+
+    def cancel(self) -> None:
+        """End it as cancelled."""
+        ...
+
+
+class PluginState:
+    """The state of a run as one plugin sees it when it starts or ends its part."""
+
+    def __init__(self, plugin: str, values: KeyValues) -> None:
+        self._plugin = plugin
+        self._values = values
+
+    def get(self, key: str) -> Any:  # noqa: ANN401 - a JSON value
+        """The value of a key; None for one that is not registered."""
+        return self._values.current.get(key)
+
+    def update(self, key: str, value: Any) -> None:  # noqa: ANN401 - a JSON value
+        """Update a key by its rule.
+
+        Raises:
+            StateFailure: It is not registered, or the value does not fit its rule.
+        """
+        self._values.update(self._plugin, {key: value})
+
+
+class Lifecycle:
+    """One run, from its start to its end."""
+
+    def __init__(self, start: Start) -> None:
+        self._trail = start.trail
+        emitter = Emitter(start.sink, start.state.run, start.patience.sink_seconds)
+        self.run = LiveRun(
+            agent=start.agent,
+            request=start.request,
+            state=start.state,
+            registry=start.registry,
+            context=start.context,
+            emitter=emitter,
+            patience=start.patience,
+            clock=start.clock,
+        )
+        self.delegates: set[Cancellable] = set()
+        """The runs of agents that this one delegates to now."""
+        self._active: list[ActivePlugin] = []
+        """The plugins that started their parts and did not end them yet."""
+        self._scope = asyncio.timeout(None)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._has_started = False
+        self._is_end_recorded = False
+        self._is_end_sent = False
+
+    def cancel(self) -> None:
+        """End the run as cancelled, at the next point where it waits for something; from any thread."""
+        self.run.is_cancelled = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._interrupt)
+
+    def _interrupt(self) -> None:
+        # A run that is about to end has left its scope, or is leaving it.
+        with suppress(RuntimeError):
+            self._scope.reschedule(asyncio.get_running_loop().time())
+
+    async def execute(self) -> RunResult:
+        """Run it. However it ends, its plugins end their parts, and its last event is sent.
+
+        Raises:
+            asyncio.CancelledError: The task that runs it was cancelled.
+        """
+        self._loop = asyncio.get_running_loop()
+        run, telemetry = self.run, self.run.telemetry
+        span = None
+        if telemetry is not None:
+            span = telemetry.begin_run(run.spec.id, run.classification, run.context)
+            # What the run asks and calls belongs below it in the trace.
+            run.context = structs.replace(run.context, parent=telemetry.traceparent(span))
+        termination = _TASK_CANCELLED
+        try:
+            termination = await self._guarded()
+            return await self._close(termination)
+        except asyncio.CancelledError:
+            await self._close_despite_cancellation(termination)
+            raise
+        finally:
+            run.emitter.close()
+            if telemetry is not None:
+                telemetry.end_reasoning(span, _span_end(run, termination))
+
+    async def _guarded(self) -> Termination:
+        """How the run ends: whatever happens in it becomes a termination."""
+        run = self.run
+        try:
+            async with self._scope:
+                if run.budget.max_seconds is not None:
+                    left = max(0.0, run.budget.max_seconds - run.seconds)
+                    self._scope.reschedule(asyncio.get_running_loop().time() + left)
+                return await self._through_phases()
+        except asyncio.CancelledError as error:
+            if is_being_cancelled():
+                raise
+            return _internal_error(error)
+        except SinkFailed as failure:
+            return Termination(reason="cancelled", code=failure.code, message=str(failure))
+        except (StateFailure, RequestRefused) as failure:
+            return Termination(reason="error", code=failure.code, message=str(failure))
+        except TimeoutError as error:
+            return self._at_deadline() if self._scope.expired() else _internal_error(error)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a run ends in a defined state, whatever went wrong
+            return _internal_error(error)
+
+    def _at_deadline(self) -> Termination:
+        if end := cancelled(self.run):
+            return end
+        message = f"The budget of {self.run.budget.max_seconds:g} s is used up"
+        return Termination(reason="stopped", code="budget_seconds", message=message)
+
+    async def _through_phases(self) -> Termination:
+        run = self.run
+        await self._announce()
+        await self._activate()
+        self._has_started = True
+        start = await run_phase(run, "run_start")
+        return ended(start.end) or await run_rounds(run)
+
+    async def _announce(self) -> None:
+        run = self.run
+        if not run.emitter.is_heard and self._trail is None:
+            return
+        agent, state = run.agent, run.state
+        facts = {
+            "agent": agent.spec.id,
+            "plan": state.plan,
+            "lock": run.context.lock,
+            "model": agent.model.id,
+            "trace_id": state.trace_id,
+            "is_resumed": run.request.resume is not None,
+        }
+        await self._record(RunStarted, facts)
+        await run.emitter.send(RunStarted, run.round, **facts)
+        for warning in agent.warnings:
+            await run.emitter.send(
+                PlanWarned, run.round, code=warning.code.value, subject=warning.subject, message=warning.message
+            )
+
+    # Plugins ----------------------------------------------------------------------------------------------------------
+
+    async def _activate(self) -> None:
+        """Let each plugin start its part, in order.
+
+        Raises:
+            StateFailure: One of them failed.
+        """
+        run = self.run
+        patience = run.patience.hook_seconds
+        for active in run.agent.env.plugins:
+            state = PluginState(active.id, run.values)
+            # From here on it is ended as well, also if its start fails halfway.
+            self._active.append(active)
+            try:
+                await _call_if_there(active.plugin, "bind", patience, run.facts)
+                await _call_if_there(active.plugin, "on_activate", patience, run.spec, state)
+            except (Exception, SystemExit) as error:
+                message = f"plugin {active.id} could not start: {describe_exception(error)}"
+                raise StateFailure("plugin_failed", message) from error
+
+    async def _close_despite_cancellation(self, termination: Termination) -> None:
+        """Close the run though its task is being cancelled, maybe more than once while it closes.
+
+        This ends: each time, closing goes on after the step that was interrupted.
+        """
+        while True:
+            try:
+                await self._close(termination)
+            except asyncio.CancelledError:
+                continue
+            return
+
+    async def _close(self, termination: Termination) -> RunResult:
+        """End what was started, in reverse order, and say how the run ended."""
+        run = self.run
+        if self._has_started:
+            self._has_started = False
+            await self._run_end()
+        while self._active:
+            await self._deactivate(self._active.pop())
+        if not is_resumable(termination):
+            close_calls(run.state)
+        result = _result_of(run, termination)
+        await self._send_end(result)
+        return result
+
+    async def _run_end(self) -> None:
+        try:
+            await settle(run_phase(self.run, "run_end"), self.run.patience.closing_seconds)
+        except Exception as error:  # noqa: BLE001 - the plugins end their parts all the same
+            await self._note("", "run_end", error)
+
+    async def _deactivate(self, active: ActivePlugin) -> None:
+        state = PluginState(active.id, self.run.values)
+        try:
+            await _call_if_there(active.plugin, "on_deactivate", self.run.patience.closing_seconds, state)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the other plugins end their parts all the same
+            await self._note(active.id, "on_deactivate", error)
+
+    async def _note(self, plugin: str, handler: str, error: BaseException) -> None:
+        message = describe_exception(error)
+        with suppress(SinkFailed):
+            await self.run.emitter.send(HandlerFailed, self.run.round, plugin=plugin, handler=handler, message=message)
+
+    async def _record(self, kind: type[RunStarted | RunEnded], facts: dict[str, Any]) -> None:
+        """Keep that the run starts or ended; its place among the events that a sink gets does not matter there."""
+        if self._trail is not None:
+            run = self.run
+            await self._trail.note(kind(run=run.id, number=0, round=run.round, **facts), run.context.caller)
+
+    async def _send_end(self, result: RunResult) -> None:
+        end = result.termination
+        facts = {
+            "status": end.status,
+            "termination": end,
+            "text": result.text,
+            "usage": result.usage,
+            "cost": result.cost,
+            "pending": result.pending.id if result.pending else "",
+        }
+        if not self._is_end_recorded:
+            await self._record_end(facts)
+            self._is_end_recorded = True
+        if self._is_end_sent:
+            return
+        self._is_end_sent = True
+        # The run has ended; if its last event is not taken, that changes nothing about how.
+        with suppress(SinkFailed):
+            await self.run.emitter.send(RunEnded, self.run.round, **facts)
+
+    async def _record_end(self, facts: dict[str, Any]) -> None:
+        try:
+            await self._record(RunEnded, facts)
+        except Exception as error:  # noqa: BLE001 - the run has ended, and its caller must know how
+            await self._note("", "run_trail", error)
+
+
+def _span_end(run: LiveRun, termination: Termination) -> ReasoningEnd:
+    usage, is_error = run.state.usage, termination.reason in {"error", "blocked"}
+    return ReasoningEnd(
+        error=(termination.code or termination.reason) if is_error else "",
+        outcome=termination.reason.upper(),
+        usage=(usage.input_tokens, usage.output_tokens, usage.cached_input_tokens),
+    )
+
+
+async def _call_if_there(plugin: object, name: str, patience: float, /, *arguments: object) -> None:
+    """Call a method that a plugin may leave out; it may be plain or asynchronous."""
+    method = getattr(plugin, name, None)
+    if method is None:
+        return
+    returned = method(*arguments)
+    if inspect.isawaitable(returned):
+        await settle(returned, patience)
+
+
+def _internal_error(error: BaseException) -> Termination:
+    """The end of a run in which something broke that should not; its words may hold anything, so they are left out."""
+    return Termination(reason="error", code="internal", message=f"{type(error).__name__}{place_of(error)}")
+
+
+def _result_of(run: LiveRun, termination: Termination) -> RunResult:
+    state = run.save()
+    spoken = (message.text for message in reversed(state.messages) if message.role == "assistant")
+    return RunResult(
+        run=state.run,
+        agent_id=state.agent_id,
+        plan=state.plan,
+        termination=termination,
+        text=next((text for text in spoken if text), ""),
+        rounds=state.round,
+        usage=state.usage,
+        cost=state.cost,
+        pending=run.pending if termination.reason == "suspended" else None,
+        state=state,
+    )

@@ -1,0 +1,183 @@
+"""What a run holds while it runs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+from agent_resolver.core.masking import SecretFields, secret_fields
+from agent_resolver.core.wire_name import to_wire_name
+from agent_resolver.registry.registry import ToolRegistry
+from agent_resolver.registry.tool import CallContext
+from agent_resolver.runtime.budget import RunBudget
+from agent_resolver.runtime.inference import ToolOffer, Usage
+from agent_resolver.runtime.loop.emitter import Emitter
+from agent_resolver.runtime.message import Message, system_message
+from agent_resolver.runtime.patience import Patience
+from agent_resolver.runtime.plan import ResolvedAgent
+from agent_resolver.runtime.run import RunRequest, RunState
+from agent_resolver.runtime.run_telemetry import RunTelemetry
+from agent_resolver.runtime.spec import AgentSpec
+from agent_resolver.runtime.state_key import KeyValues
+from agent_resolver.schema.classification import CLASSIFICATION_OF
+
+if TYPE_CHECKING:
+    from agent_resolver.schema.outcome import Pending
+
+
+class LiveRun:
+    """A run while it runs. Code of plugins is given `facts` in its place."""
+
+    def __init__(  # noqa: PLR0913 - each is one part of a run
+        self,
+        *,
+        agent: ResolvedAgent,
+        request: RunRequest,
+        state: RunState,
+        registry: ToolRegistry,
+        context: CallContext,
+        emitter: Emitter,
+        patience: Patience,
+        clock: Callable[[], float],
+    ) -> None:
+        self.agent = agent
+        self.request = request
+        self.state = state
+        self.registry = registry
+        self.context = context
+        """What every call of the run has in common."""
+        self.emitter = emitter
+        self.patience = patience
+        self.facts = LiveFacts(self)
+        """What plugins may know of the run."""
+        self.telemetry = _run_telemetry(registry)
+        sensitivity = agent.limits.sensitivity
+        self.classification = CLASSIFICATION_OF[sensitivity] if sensitivity else "INTERNAL"
+        """How sensitive the data of the run is, for those who watch it."""
+        self.values = KeyValues(agent.env.key_registrations, state.values)
+        self.budget: RunBudget = agent.spec.budget.narrowed_by(request.budget)
+        self.has_budget = self.budget != RunBudget()
+        self.pending: Pending | None = None
+        """What the run waits for, once it is suspended."""
+        self.is_cancelled = False
+        """True once it was asked to end; code of others may have caught the exception that should have ended it."""
+        self.is_cut_off = False
+        """True if the newest answer ran out of tokens, also after it was continued."""
+        self.budgets_said: set[str] = set()
+        """The budgets that were said to be nearly used up."""
+        self._clock = clock
+        self._seconds_before = state.seconds
+        self._started = clock()
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self.state.run
+
+    @property
+    def spec(self) -> AgentSpec:
+        """The agent that runs."""
+        return self.agent.spec
+
+    @property
+    def round(self) -> int:
+        """The number of the present round, from 1; 0 before the first."""
+        return self.state.round
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has run, without the time that it waited for people."""
+        return self._seconds_before + self._clock() - self._started
+
+    def snapshot(self) -> Mapping[str, Any]:
+        """The values of state keys as they are now."""
+        return MappingProxyType(self.values.snapshot())
+
+    def save(self) -> RunState:
+        """The state of the run, with all that is kept elsewhere while it runs."""
+        self.state.seconds = self.seconds
+        self.state.values = self.values.snapshot()
+        return self.state
+
+    @cached_property
+    def system(self) -> tuple[Message, ...]:
+        """The system prompt as a message; nothing for an agent without one."""
+        prompt = self.agent.spec.system_prompt
+        return (system_message(prompt),) if prompt else ()
+
+    @cached_property
+    def tool_ids(self) -> dict[str, str]:
+        """The id of each tool of the plan by its name on the wire; hidden ones too, so that a call of one is denied."""
+        return {to_wire_name(tool_id): tool_id for tool_id in self.agent.tools}
+
+    @cached_property
+    def offers(self) -> dict[str, ToolOffer]:
+        """The tools that the model is shown, by id. Of a server that is not connected, nothing is known to show."""
+        offers = {}
+        for tool_id, tool in self.agent.tools.items():
+            descriptor = tool.descriptor
+            if descriptor is not None and tool_id not in self.agent.hidden:
+                offers[tool_id] = ToolOffer(to_wire_name(tool_id), descriptor.description, descriptor.input_schema)
+        return offers
+
+    def secret_fields_of(self, tool_id: str) -> SecretFields:
+        """The fields of a tool's arguments that no event shows."""
+        tool = self.agent.tools.get(tool_id)
+        if tool is None or tool.descriptor is None:
+            return SecretFields()
+        return secret_fields(tool.descriptor.input_schema, tool.descriptor.rules.secret_fields)
+
+
+class LiveFacts:
+    """The `RunFacts` of a run: what plugins may know of it, and nothing that they could change or call."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: LiveRun) -> None:
+        self._run = run
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self._run.state.run
+
+    @property
+    def spec(self) -> AgentSpec:
+        """The agent that runs."""
+        return self._run.agent.spec
+
+    @property
+    def round(self) -> int:
+        """The number of the present round, from 1; 0 before the first."""
+        return self._run.state.round
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The conversation so far, without the system prompt."""
+        return tuple(self._run.state.messages)
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of the run so far."""
+        return self._run.state.usage
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has run, without the time that it waited for people."""
+        return self._run.seconds
+
+    @property
+    def recent_texts(self) -> Sequence[str]:
+        """The texts of the newest answers, the newest last."""
+        return tuple(self._run.state.recent_texts)
+
+    @property
+    def consecutive_errors(self) -> int:
+        """How many inferences in a row have failed."""
+        return self._run.state.consecutive_errors
+
+
+def _run_telemetry(registry: ToolRegistry) -> RunTelemetry | None:
+    """What watches the run: whatever watches the calls, if it knows of runs."""
+    telemetry: object = registry.telemetry
+    return cast("RunTelemetry", telemetry) if hasattr(telemetry, "begin_run") else None

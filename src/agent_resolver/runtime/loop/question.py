@@ -1,0 +1,282 @@
+"""Asks the model: builds the request, lets plugins change it, and counts what the answer costs."""
+
+import asyncio
+from typing import Final
+
+from msgspec import structs
+
+from agent_resolver.registry.call import place_of
+from agent_resolver.runtime.errors import StateFailure
+from agent_resolver.runtime.event import AnswerReceived, AnswerRestarted, TextReceived
+from agent_resolver.runtime.executor import InferenceFailure, close_stream
+from agent_resolver.runtime.hook import PhaseContext
+from agent_resolver.runtime.inference import ChatAnswer, ChatRequest, InferenceOverride, Restarted, TextDelta, ToolOffer
+from agent_resolver.runtime.loop.emitter import SinkFailed
+from agent_resolver.runtime.loop.foreign_code import is_being_cancelled
+from agent_resolver.runtime.loop.live_run import LiveRun
+from agent_resolver.runtime.loop.sound_answer import RequestRefused, require_length, sound_answer
+from agent_resolver.runtime.loop_action import LOOP_ACTIONS, NextQuestion, next_question
+from agent_resolver.runtime.message import Message, assistant_message, user_message
+from agent_resolver.runtime.model import Modalities, Modality, ModelSpec
+from agent_resolver.runtime.plugin import TaggedTransform
+from agent_resolver.schema.foreign_error import describe_exception
+from agent_resolver.telemetry.ending import ReasoningEnd
+
+CONTINUE: Final = "Continue exactly where you stopped."
+
+
+async def ask_model(run: LiveRun) -> ChatAnswer:
+    """The answer to the conversation so far.
+
+    An answer that broke off because it ran out of tokens is continued, as often as the spec allows. The calls of one
+    that broke off are left out: the last of them is cut off, and to make it would be a guess.
+
+    Raises:
+        InferenceFailure: The model did not answer.
+        RequestRefused: The model may not be shown the conversation, or its answer not be used.
+        StateFailure: A transform of a plugin failed.
+    """
+    asked = next_question(run.values.current)
+    try:
+        answer = await _ask_once(run, asked)
+        if answer.finish == "length":
+            answer = await _continued(run, asked, answer)
+    finally:
+        if asked is not None:
+            # What hooks asked for counts for one question alone, also if there was no answer.
+            run.values.reset([action.key for action in LOOP_ACTIONS])
+    run.is_cut_off = answer.finish == "length"
+    return structs.replace(answer, calls=()) if run.is_cut_off and answer.calls else answer
+
+
+async def _continued(run: LiveRun, asked: NextQuestion | None, answer: ChatAnswer) -> ChatAnswer:
+    """The answer with what the model says when it is asked to go on; the conversation keeps the whole of it alone."""
+    messages = run.state.messages
+    count = len(messages)
+    text = answer.text
+    media = answer.media
+    try:
+        for _ in range(run.spec.max_continuation_retries):
+            if answer.finish != "length":
+                break
+            messages += [assistant_message(answer.text), user_message(CONTINUE)]
+            answer = await _ask_once(run, asked)
+            text += answer.text
+            media += answer.media
+            require_length("text", len(text))
+    finally:
+        del messages[count:]
+    return structs.replace(answer, text=text, media=media)
+
+
+async def _ask_once(run: LiveRun, asked: NextQuestion | None) -> ChatAnswer:
+    request = _transformed(run, _request_of(run, asked))
+    guard = run.agent.modality_guard
+    if guard is not None:
+        _require_input(guard, request.messages)
+    answer = sound_answer(await _watched_answer(run, request))
+    if guard is not None and answer.media:
+        _require_output(guard, answer)
+    cost = _count_usage(run, answer)
+    await run.emitter.send(
+        AnswerReceived,
+        run.round,
+        model=answer.model_id or answer.model,
+        text=answer.text,
+        finish=answer.finish,
+        usage=answer.usage,
+        cost=cost,
+    )
+    return answer
+
+
+# The request ----------------------------------------------------------------------------------------------------------
+
+
+def _request_of(run: LiveRun, asked: NextQuestion | None) -> ChatRequest:
+    agent = run.agent
+    override = run.request.override
+    before: tuple[Message, ...] = ()
+    after: tuple[Message, ...] = ()
+    if asked is not None:
+        before, after = asked.before, asked.after
+        override = _merged(override, asked.override)
+    policy = agent.context_policy
+    limit = override.max_output_tokens or (policy.max_output_tokens if policy else None)
+    return ChatRequest(
+        model=agent.seats[0].model.upstream_model,
+        messages=(*run.system, *before, *run.state.messages, *after),
+        tools=_offered_tools(run, asked),
+        temperature=override.temperature,
+        max_output_tokens=limit,
+        reasoning_effort=override.reasoning_effort or agent.spec.reasoning_effort,
+        cache_prompt=policy is not None and policy.enable_prompt_cache,
+    )
+
+
+def _merged(usual: InferenceOverride, asked: InferenceOverride) -> InferenceOverride:
+    """The settings of the run, with those that hooks asked for in their place."""
+    named = {name: getattr(asked, name) for name in asked.__struct_fields__}
+    return structs.replace(usual, **{name: value for name, value in named.items() if value is not None})
+
+
+def _offered_tools(run: LiveRun, asked: NextQuestion | None) -> tuple[ToolOffer, ...]:
+    offers = run.offers
+    if asked is None or not (asked.excluded or asked.only is not None):
+        return tuple(offers.values())
+    only = asked.only if asked.only is not None else offers.keys()
+    return tuple(offer for tool_id, offer in offers.items() if tool_id in only and tool_id not in asked.excluded)
+
+
+def _transformed(run: LiveRun, request: ChatRequest) -> ChatRequest:
+    """The request as the transforms of plugins leave it. None of them may offer other tools or ask another model."""
+    transforms = run.agent.env.request_transforms
+    if not transforms:
+        return request
+    context = PhaseContext(phase="before_inference", run=run.facts, state=run.snapshot())
+    changed = request
+    for transform in transforms:
+        changed = _apply(transform, changed, context)
+    if changed.model == request.model and changed.tools is request.tools:
+        return changed
+    # A transform may leave tools out. What the model is shown of a tool is what the plan says of it.
+    kept = {offer.name for offer in changed.tools}
+    tools = tuple(offer for offer in request.tools if offer.name in kept)
+    return structs.replace(changed, model=request.model, tools=tools)
+
+
+def _apply(transform: TaggedTransform, request: ChatRequest, context: PhaseContext) -> ChatRequest:
+    try:
+        changed: object = transform.call(request, context)
+    except (Exception, SystemExit) as error:
+        message = f"plugin {transform.plugin}: a request transform failed: {describe_exception(error)}"
+        raise StateFailure("transform_failed", message) from error
+    if not isinstance(changed, ChatRequest):
+        message = f"plugin {transform.plugin}: a request transform returned a `{type(changed).__name__}`"
+        raise StateFailure("transform_failed", message)
+    return changed
+
+
+# The answer -----------------------------------------------------------------------------------------------------------
+
+
+async def _watched_answer(run: LiveRun, request: ChatRequest) -> ChatAnswer:
+    """The answer of the model, with a span of its own if the run is watched."""
+    telemetry = run.telemetry
+    if telemetry is None:
+        return await _answer_to(run, request)
+    model = run.agent.seats[0].model
+    span = telemetry.begin_chat(model.upstream_model, model.provider_id, run.classification, run.context)
+    ending = ReasoningEnd(error="cancelled")
+    try:
+        answer = await _answer_to(run, request)
+        ending = _ending_of(answer)
+    except InferenceFailure as failure:
+        ending = ReasoningEnd(error=failure.kind)
+        raise
+    finally:
+        telemetry.end_reasoning(span, ending)
+    return answer
+
+
+def _ending_of(answer: ChatAnswer) -> ReasoningEnd:
+    usage = answer.usage
+    counted = None if usage is None else (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens)
+    return ReasoningEnd(model=answer.model or answer.model_id, finish=answer.finish, usage=counted)
+
+
+async def _answer_to(run: LiveRun, request: ChatRequest) -> ChatAnswer:
+    """The answer of the model, whose text is sent as it comes where the run streams.
+
+    Raises:
+        InferenceFailure: There is none, whatever the executor raised.
+    """
+    try:
+        if run.request.streams and run.emitter.is_heard:
+            return await _streamed(run, request)
+        answer: object = await run.agent.executor.complete(request)
+    except (InferenceFailure, SinkFailed, RequestRefused):
+        raise
+    except asyncio.CancelledError as error:
+        if is_being_cancelled():
+            raise
+        raise InferenceFailure("cancelled", "The executor was cancelled from within") from error
+    except (Exception, SystemExit) as error:
+        # The words of a foreign exception may hold a key: its kind and its place are enough to find it.
+        message = f"The executor failed: {type(error).__name__}{place_of(error)}"
+        raise InferenceFailure("provider", message) from error
+    if not isinstance(answer, ChatAnswer):
+        raise InferenceFailure("provider", f"The executor gave a `{type(answer).__name__}`, not an answer")
+    return answer
+
+
+async def _streamed(run: LiveRun, request: ChatRequest) -> ChatAnswer:
+    attempt, length = 1, 0
+    pieces = run.agent.executor.stream(request)
+    try:
+        async for piece in pieces:
+            if isinstance(piece, TextDelta):
+                length += len(piece.text)
+                require_length("text", length)
+                await run.emitter.send(TextReceived, run.round, attempt=attempt, text=piece.text)
+            elif isinstance(piece, Restarted):
+                attempt, length = piece.attempt, 0
+                await run.emitter.send(AnswerRestarted, run.round, attempt=attempt, reason=piece.reason)
+            elif isinstance(piece, ChatAnswer):
+                return piece
+    finally:
+        await close_stream(pieces)
+    raise InferenceFailure("stream_interrupted", "The stream ended before the answer was whole")
+
+
+def _count_usage(run: LiveRun, answer: ChatAnswer) -> float | None:
+    """Add what an answer used to what the run used; what it cost, where its price is known.
+
+    Raises:
+        RequestRefused: The run has a budget that cannot be watched, because the provider does not say what it used.
+    """
+    state, budget, usage = run.state, run.budget, answer.usage
+    if usage is not None and min(usage.input_tokens, usage.output_tokens) < 0:
+        # Counted, it would give back what the run has used.
+        usage = None
+    cost = None
+    if usage is not None:
+        state.usage += usage
+        cost = _model_of(run, answer).cost(usage.input_tokens, usage.output_tokens)
+    elif budget.max_tokens is not None:
+        raise RequestRefused(
+            "usage_unknown", "The provider does not say how many tokens it used, and they have a budget"
+        )
+    if cost is None and budget.max_cost is not None:
+        raise RequestRefused("cost_unknown", "The price of the answer is not known, and the cost has a budget")
+    state.cost = None if cost is None or state.cost is None else state.cost + cost
+    return cost
+
+
+def _model_of(run: LiveRun, answer: ChatAnswer) -> ModelSpec:
+    """The model that answered: of a pool, its members have prices of their own."""
+    models = (seat.model for seat in run.agent.seats)
+    return next((model for model in models if model.id == answer.model_id), run.agent.model)
+
+
+# Modalities -----------------------------------------------------------------------------------------------------------
+
+
+def _require_input(guard: Modalities, messages: tuple[Message, ...]) -> None:
+    if not guard.input:
+        return
+    for message in messages:
+        for block in message.content:
+            if block.modality not in guard.input:
+                raise _not_supported("takes", block.modality, guard.input)
+
+
+def _require_output(guard: Modalities, answer: ChatAnswer) -> None:
+    for block in answer.media:
+        if guard.output and block.modality not in guard.output:
+            raise _not_supported("gives", block.modality, guard.output)
+
+
+def _not_supported(verb: str, modality: Modality, known: tuple[Modality, ...]) -> RequestRefused:
+    message = f"The model {verb} {', '.join(known)}, and not {modality}"
+    return RequestRefused("modality_not_supported", message)

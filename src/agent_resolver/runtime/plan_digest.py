@@ -1,0 +1,52 @@
+"""The digest that identifies a plan: whatever a run of it is made of, and nothing of when or where it was made."""
+
+from typing import Any, Final
+
+from msgspec import structs
+
+from agent_resolver.runtime.plan import PlannedTool, ResolvedAgent
+from agent_resolver.runtime.tool_contract import value_digest
+
+_FORM: Final = "plan-1"
+"""Part of every digest: raised when the parts change, so that no digest of then is taken for one of now."""
+
+
+def plan_digest(agent: ResolvedAgent) -> str:
+    """The digest over prompt, models, tools with their definitions, permissions, sections, limits, budget and lock.
+
+    It is the same in every process, and in every snapshot that gives the same plan. Two plugins of one id are not told
+    apart by their code; what they register as tools is.
+    """
+    parts = {
+        "form": _FORM,
+        # Where a spec came from decides nothing, and its path differs between machines.
+        "spec": structs.replace(agent.spec, registry=None),
+        "limits": agent.limits,
+        "model": agent.model,
+        "pool": agent.pool,
+        "seats": [seat.model for seat in agent.seats],
+        "modality_guard": agent.modality_guard,
+        "context_policy": agent.context_policy,
+        "permissions": agent.permissions,
+        "lock": agent.lock.digest if agent.lock else None,
+        "unconnected": agent.unconnected,
+        "tools": _tool_parts(agent),
+    }
+    return value_digest(parts)
+
+
+def _tool_parts(agent: ResolvedAgent) -> list[Any]:
+    """The tools by id, each with the digest of its definition and where it comes from."""
+    servers = agent.lock.servers if agent.lock else ()
+    of_servers = {tool_id: known for server in servers for tool_id, known in server.definitions.items()}
+    tools = sorted(agent.tools.values(), key=lambda tool: tool.id)
+    return [(tool.id, tool.source, tool.origin, tool.scopes, _definition(tool, of_servers)) for tool in tools]
+
+
+def _definition(tool: PlannedTool, of_servers: dict[str, str]) -> str | None:
+    """The digest of a tool's definition; None for a tool of a server that is not connected yet."""
+    if tool.offered is not None:
+        return tool.offered.definition
+    if tool.source == "server":
+        return of_servers.get(tool.id)
+    return None if tool.descriptor is None else value_digest(tool.descriptor)

@@ -1,0 +1,276 @@
+"""Starts runs: checks the request, opens the tools of the agent, and hands both to the loop."""
+
+import re
+import secrets as randomness
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Final
+
+import msgspec
+from msgspec import Struct, structs
+
+from agent_resolver.registry.errors import ToolFailure
+from agent_resolver.registry.tool import CallContext, Tool
+from agent_resolver.runtime.backend import require_backend
+from agent_resolver.runtime.backend_run import BackendRun
+from agent_resolver.runtime.delegate import DelegateTool
+from agent_resolver.runtime.errors import ResolveError, RunRefused
+from agent_resolver.runtime.event import Sink
+from agent_resolver.runtime.inference import Usage
+from agent_resolver.runtime.loop.calling import close_calls
+from agent_resolver.runtime.loop.lifecycle import Lifecycle, Start
+from agent_resolver.runtime.loop.spending import remaining_budget
+from agent_resolver.runtime.message import user_message
+from agent_resolver.runtime.patience import Patience
+from agent_resolver.runtime.plan import ResolvedAgent, ResolvedBackendAgent, ResolvedRunPlan
+from agent_resolver.runtime.plan_digest import plan_digest
+from agent_resolver.runtime.planning import resolve, resolve_delegate
+from agent_resolver.runtime.registry_set import HeldLock, LayeredMapping
+from agent_resolver.runtime.run import RunRequest, RunResult, RunState
+from agent_resolver.runtime.run_tools import RunTools
+from agent_resolver.runtime.run_trail import RunTrail
+from agent_resolver.runtime.tool_contract import tool_under_id
+from agent_resolver.schema.caller import Caller
+from agent_resolver.schema.outcome import FailureCode
+
+MAX_DEPTH: Final = 8
+"""How deep agents may delegate to each other."""
+MAX_RUN_ID: Final = 64
+_TRACE_ID: Final = re.compile("[0-9a-f]{32}")
+_PATIENCE: Final = Patience()
+
+
+class Runs:
+    """Starts runs, and knows those that run."""
+
+    def __init__(
+        self, tools: RunTools, caller: Caller, trail: RunTrail | None = None, patience: Patience = _PATIENCE
+    ) -> None:
+        self._tools = tools
+        self._caller = caller
+        self._trail = trail
+        self._patience = patience
+        self._running: dict[str, Lifecycle | BackendRun] = {}
+
+    def cancel(self, run_id: str) -> bool:
+        """End a run as cancelled; False if no run of this id runs here."""
+        run = self._running.get(run_id)
+        if run is None:
+            return False
+        run.cancel()
+        return True
+
+    async def start(self, plan: ResolvedRunPlan, request: RunRequest, sink: Sink | None) -> RunResult:
+        """Run an agent to its end.
+
+        Raises:
+            RunRefused: The request cannot be run, or nothing here can run it.
+            ResolveError: The agent has no plan once its servers are connected.
+        """
+        return await self._start(plan, request, sink, None)
+
+    async def _start(
+        self, plan: ResolvedRunPlan, request: RunRequest, sink: Sink | None, caller: "_Delegating | None"
+    ) -> RunResult:
+        run_id = _checked_id(request)
+        if isinstance(plan.execution, ResolvedBackendAgent):
+            return await self._run_elsewhere(plan.execution, structs.replace(request, run_id=run_id), sink, caller)
+        async with self._tools.open(plan, run_id) as opened:
+            live = plan if opened.lock is None else _with_lock(plan, opened.lock)
+            agent = _require_local(live)
+            state = _state_of(agent, request, run_id)
+            own = list(self._own_tools(live, agent, run_id, caller.depth if caller else 0))
+            registry = opened.registry.for_run(agent.tools.keys(), own)
+            lifecycle = Lifecycle(
+                Start(
+                    agent=agent,
+                    request=request,
+                    state=state,
+                    registry=registry,
+                    context=self._context_of(agent, request, state),
+                    sink=sink,
+                    trail=self._trail,
+                    patience=self._patience,
+                )
+            )
+            with self._registered(run_id, lifecycle, caller):
+                try:
+                    return await lifecycle.execute()
+                finally:
+                    # Calls go on when their caller no longer waits for them; agents that are called so do not.
+                    for delegate in lifecycle.delegates:
+                        delegate.cancel()
+                    registry.end_run()
+
+    @contextmanager
+    def _registered(self, run_id: str, run: Lifecycle | BackendRun, caller: "_Delegating | None") -> Iterator[None]:
+        """Know the run while it runs, and let the run that delegates to it know it as well."""
+        if run_id in self._running:
+            raise RunRefused(f"run {run_id} is running already", "wait for it, or cancel it")
+        self._running[run_id] = run
+        delegates = caller.lifecycle.delegates if caller else set()
+        delegates.add(run)
+        try:
+            yield
+        finally:
+            del self._running[run_id]
+            delegates.discard(run)
+
+    async def _run_elsewhere(
+        self, agent: ResolvedBackendAgent, request: RunRequest, sink: Sink | None, caller: "_Delegating | None"
+    ) -> RunResult:
+        backend = require_backend(agent, request)
+        run = BackendRun(backend, agent, request, self._patience)
+        with self._registered(request.run_id, run, caller):
+            return await run.execute(sink, is_delegate=caller is not None)
+
+    def _context_of(self, agent: ResolvedAgent, request: RunRequest, state: RunState) -> CallContext:
+        return CallContext(
+            run=state.run,
+            trace_id=state.trace_id,
+            caller=request.caller or self._caller,
+            connection=request.connection,
+            agent=agent.spec.id,
+            lock=agent.lock.digest if agent.lock else "",
+            parent=request.parent,
+        )
+
+    # Tools that a run has of its own ----------------------------------------------------------------------------------
+
+    def _own_tools(self, plan: ResolvedRunPlan, agent: ResolvedAgent, run_id: str, depth: int) -> Iterator[Tool]:
+        """The tools of plugins, and one for each agent that this one delegates to."""
+        for tool in agent.tools.values():
+            if tool.source == "plugin" and tool.tool is not None and tool.descriptor is not None:
+                yield tool_under_id(tool.tool, tool.descriptor)
+            elif tool.source == "delegate" and tool.descriptor is not None:
+                start = partial(self._start_delegate, plan, run_id, depth + 1)
+                yield DelegateTool(tool.descriptor, tool.origin, start)
+
+    async def _start_delegate(  # noqa: PLR0913, PLR0917 - the first three are bound when the tool is made
+        self, plan: ResolvedRunPlan, run_id: str, depth: int, agent_id: str, prompt: str, context: CallContext
+    ) -> RunResult:
+        """Run an agent that another delegates to: under the caller's limits, with what is left of its budget.
+
+        An agent that waited for a person goes on from there.
+
+        Raises:
+            ToolFailure: It cannot run.
+        """
+        if depth >= MAX_DEPTH:
+            message = f"Agents delegate to each other at most {MAX_DEPTH} deep"
+            raise ToolFailure(FailureCode.TOOL_ERROR, message, "do it without another agent")
+        lifecycle = self._running.get(run_id)
+        if not isinstance(lifecycle, Lifecycle):
+            raise ToolFailure(FailureCode.TOOL_ERROR, "The run that delegates has ended", "start another run")
+        run = lifecycle.run
+        waiting = run.state.delegate
+        resumed = waiting if waiting and waiting.agent_id == agent_id else None
+        request = RunRequest(
+            agent_id=agent_id,
+            messages=() if resumed else (user_message(prompt),),
+            caller=context.caller,
+            trace_id=context.trace_id,
+            parent=context.parent,
+            connection=context.connection,
+            budget=remaining_budget(run),
+            resume=resumed,
+            with_changes=run.request.with_changes,
+        )
+        try:
+            delegate_plan = resolve_delegate(plan, agent_id)
+            result = await self._start(delegate_plan, request, None, _Delegating(lifecycle, depth))
+        except (ResolveError, RunRefused) as error:
+            raise ToolFailure(FailureCode.TOOL_ERROR, str(error), error.hint) from error
+        _count_delegate(run.state, result)
+        return result
+
+
+class _Delegating(Struct, frozen=True):
+    """A run that delegates, and how deep the agent is that it delegates to."""
+
+    lifecycle: Lifecycle
+    depth: int
+
+
+def _count_delegate(state: RunState, result: RunResult) -> None:
+    """Add what a delegate used to what its caller used, and keep its state if it waits for a person.
+
+    What it used is then no longer in its own state: it would be counted again once it goes on.
+    """
+    state.usage += result.usage
+    state.cost = None if state.cost is None or result.cost is None else state.cost + result.cost
+    for tool_id, count in result.state.calls.items():
+        state.calls[tool_id] = state.calls.get(tool_id, 0) + count
+    state.delegate = None
+    if result.pending is not None:
+        state.delegate = structs.replace(result.state, usage=Usage(), cost=0.0, calls={}, seconds=0.0)
+
+
+def _checked_id(request: RunRequest) -> str:
+    """The id of the run.
+
+    Raises:
+        RunRefused: The request cannot be run.
+    """
+    resumed = request.resume
+    if resumed is not None and resumed.agent_id != request.agent_id:
+        raise RunRefused(f"the run to go on with is one of agent {resumed.agent_id}, not {request.agent_id}")
+    has_words = any(message.content for message in request.messages)
+    if resumed is None and not has_words:
+        raise RunRefused("there is nothing to run: the request has no message", "give a prompt")
+    trace_id = resumed.trace_id if resumed else request.trace_id
+    if trace_id and not _TRACE_ID.fullmatch(trace_id):
+        raise RunRefused("the trace id is not 32 hexadecimal digits", "leave it out, or give that of the caller")
+    run_id = resumed.run if resumed else request.run_id or randomness.token_hex(16)
+    if not run_id.isprintable() or not 0 < len(run_id) <= MAX_RUN_ID:
+        raise RunRefused(f"the id of a run has 1 to {MAX_RUN_ID} printable characters", "leave it out")
+    return run_id
+
+
+def _with_lock(plan: ResolvedRunPlan, lock: HeldLock) -> ResolvedRunPlan:
+    """The plan made again with what the connected servers say of their tools."""
+    registries = plan.snapshot
+    locks = LayeredMapping(({plan.agent_id: lock}, registries.locks))
+    return resolve(structs.replace(registries, locks=locks), plan.agent_id, plan.callers)
+
+
+def _require_local(plan: ResolvedRunPlan) -> ResolvedAgent:
+    if isinstance(plan.execution, ResolvedBackendAgent):
+        raise RunRefused(f"agent {plan.agent_id} became a remote agent while its run started", "start it again")
+    return plan.execution
+
+
+def _state_of(agent: ResolvedAgent, request: RunRequest, run_id: str) -> RunState:
+    """The state that a run starts from: a new one, or that of a run that goes on.
+
+    Raises:
+        RunRefused: The agent changed since, or its cost has a budget and no price.
+    """
+    budget = agent.spec.budget.narrowed_by(request.budget)
+    unpriced = [seat.model.id for seat in agent.seats if seat.model.cost(0, 0) is None]
+    if budget.max_cost is not None and unpriced:
+        hint = f"give it prices: `[models.{unpriced[0]}]` in agent.toml, or leave out the budget"
+        raise RunRefused(f"the cost has a budget, and the price of model {unpriced[0]} is not known", hint)
+    digest = plan_digest(agent)
+    state = request.resume
+    if state is None:
+        return RunState(
+            run=run_id,
+            trace_id=request.trace_id or randomness.token_hex(16),
+            agent_id=request.agent_id,
+            plan=digest,
+            messages=list(request.messages),
+        )
+    if state.plan != digest and not request.with_changes:
+        raise RunRefused(
+            f"agent {request.agent_id} changed since run {state.run} began", "say that it shall go on all the same"
+        )
+    # The state that the caller holds stays as it is: a run that fails can be resumed from there again.
+    copied = msgspec.convert(msgspec.to_builtins(state), RunState)
+    copied.plan = digest
+    if request.messages:
+        # What the user says takes the place of the calls that were open.
+        close_calls(copied)
+        copied.messages += request.messages
+    return copied

@@ -1,0 +1,435 @@
+"""`agent run`: what it prints, what it keeps, and how it ends."""
+
+import io
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from agent_resolver.runtime import RunEnded, RunEvent, RunStarted
+from tests.cli.conftest import Snapshot, kinds
+from tests.cli.scripted_model import AGENT, NOTES, asking, saying, write_notes, write_script
+from tests.conftest import Run
+from tests.process import eventually
+
+
+@pytest.fixture
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of one agent with tools of its own code, as the current folder; a person trusts it."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("AGENT_TOKEN", raising=False)
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    sys.modules.pop(NOTES, None)
+    write_notes(folder)
+    return folder
+
+
+@pytest.fixture
+def trusted(notes: Path, run: Run) -> Path:
+    """The same, trusted."""
+    assert run("trust-folder").code == 0
+    return notes
+
+
+def events_of(stdout: str) -> list[RunEvent]:
+    """The events in the output; each line must be one."""
+    return [msgspec.json.decode(line, type=RunEvent) for line in stdout.splitlines()]
+
+
+# What it prints -------------------------------------------------------------------------------------------------------
+
+
+def test_run_prints_the_answer_and_says_the_rest_on_stderr(trusted: Path, run: Run, snapshot: Snapshot) -> None:
+    write_script(trusted, asking("notes__read", "I look.", name="welcome", pin="1234"), saying("It says hello."))
+
+    snapshot(run("run", "keeper", "What does it say?"))
+
+
+def test_every_line_of_json_is_an_event_and_the_last_says_the_end(trusted: Path, run: Run) -> None:
+    write_script(trusted, asking("notes__read", name="welcome"), saying("It says hello."))
+
+    ran = run("run", "keeper", "What does it say?", "--json")
+
+    events = events_of(ran.stdout)
+    assert (ran.code, ran.stderr) == (0, "")
+    assert [event.number for event in events] == list(range(1, len(events) + 1))
+    assert isinstance(events[0], RunStarted)
+    assert isinstance(events[-1], RunEnded)
+    assert events[-1].text == "It says hello."
+    assert events[-1].usage.total_tokens == 37
+
+
+def test_no_secret_field_is_in_an_event_or_on_the_terminal(trusted: Path, run: Run) -> None:
+    write_script(trusted, asking("notes__read", name="welcome", pin="canary-4711"), saying("Done."))
+
+    as_json, plain = run("run", "Read it", "--json"), run("run", "Read it")
+
+    assert "canary-4711" not in as_json.stdout + plain.stdout + plain.stderr
+    assert '"pin"' in as_json.stdout
+
+
+def test_an_answer_is_data_as_it_is_where_a_program_reads_it(trusted: Path, run: Run) -> None:
+    write_script(trusted, saying("a\tb\n\x1b[31mred"))
+
+    assert run("run", "Paint").stdout == "a\tb\n\x1b[31mred\n"
+    assert "\x1b" not in run("run", "Paint", "--json").stdout
+
+
+def test_the_prompt_may_come_from_stdin(trusted: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_script(trusted, saying("Yes."))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("Grüß dich".encode())))
+
+    assert run("run", "keeper", "-").stdout == "Yes.\n"
+
+
+# What is wrong with the question --------------------------------------------------------------------------------------
+
+
+def test_an_agent_that_is_not_there_is_named_with_the_nearest(trusted: Path, run: Run) -> None:
+    ran = run("run", "keepr", "Hello")
+
+    assert (ran.code, ran.stderr) == (1, "error: agent not found: keepr\nhint: did you mean `keeper`?\n")
+
+
+def test_an_error_before_the_run_is_one_line_of_json(trusted: Path, run: Run) -> None:
+    ran = run("run", "keepr", "Hello", "--json")
+
+    (line,) = ran.stdout.splitlines()
+    assert json.loads(line)["error"]["code"] == "AGENT_NOT_FOUND"
+
+
+WRONG = {
+    "nothing at all": ((), "Say what the agent shall do"),
+    "an agent without a prompt": (("keeper",), "Say what keeper shall do"),
+    "an empty prompt": (("keeper", " "), "The prompt is empty"),
+    "a budget of nothing": (("keeper", "Hello", "--max-rounds", "0"), "`0` is not a whole number above 0"),
+    "a cost that is no number": (("keeper", "Hello", "--max-cost", "nan"), "`nan` is not a number above 0"),
+    "a state that is not there": (("--resume", "run.json"), "`run.json` does not exist"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_question_that_cannot_be_asked_ends_with_usage(trusted: Path, run: Run, case: str) -> None:
+    command, message = WRONG[case]
+
+    ran = run("run", *command)
+
+    assert ran.code == 2
+    assert message in ran.stderr
+
+
+def test_the_agent_must_be_named_where_there_are_several(trusted: Path, run: Run) -> None:
+    (trusted / "agents").mkdir()
+    (trusted / "agents" / "other.md").write_text("---\nname: other\ndescription: Another\n---\n")
+
+    ran = run("run", "Hello")
+
+    assert ran.code == 2
+    assert "Say which agent: the project has 2 agents" in ran.stderr
+
+
+def test_a_folder_without_agents_says_so(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    ran = run("run", "keeper", "Hello")
+
+    assert ran.code == 2
+    assert "There are no agent files" in ran.stderr
+
+
+def test_code_of_a_project_that_no_person_trusts_does_not_run(notes: Path, run: Run) -> None:
+    write_script(notes, saying("Hello."))
+
+    ran = run("run", "keeper", "Hello")
+
+    assert ran.code == 1
+    assert "trust" in ran.stderr
+    assert "Hello." not in ran.stdout
+
+
+# How it ends ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_model_that_does_not_answer_ends_the_run_with_its_kind(trusted: Path, run: Run) -> None:
+    write_script(trusted, {"failure": {"kind": "unauthorized", "message": "the key is not valid"}})
+
+    ran = run("run", "Hello")
+
+    assert ran.code == 1
+    assert "✗ keeper: error (unauthorized): the key is not valid\n" in ran.stderr
+
+
+def test_a_budget_that_is_used_up_ends_the_run_and_it_can_go_on(trusted: Path, run: Run) -> None:
+    write_script(trusted, asking("notes__read", name="welcome"), saying("It says hello."))
+
+    stopped = run("run", "What does it say?", "--max-rounds", "1", "--save-state", "run.json")
+    write_script(trusted, saying("It says hello."))
+    resumed = run("run", "--resume", "run.json")
+
+    assert stopped.code == 1
+    assert "budget_rounds" in stopped.stderr
+    assert stopped.stderr.endswith("hint: `agent run --resume run.json`\n")
+    assert (resumed.code, resumed.stdout) == (0, "It says hello.\n")
+
+
+def test_a_budget_that_is_nearly_used_up_is_a_warning(trusted: Path, run: Run) -> None:
+    write_script(trusted, *(asking("notes__read", name=str(number)) for number in range(4)), saying("Done."))
+
+    assert "warning: 4 of 5 rounds are used\n" in run("run", "Read", "--max-rounds", "5").stderr
+
+
+def test_a_run_is_recorded_in_one_chain_with_its_calls(trusted: Path, run: Run) -> None:
+    write_script(trusted, asking("notes__read", name="welcome"), saying("Done."))
+
+    assert run("run", "Read").code == 0
+
+    records = json.loads(run("audit", "show", "--json").stdout)
+    assert [record["kind"] for record in records] == ["run.started", "call.started", "call.done", "run.ended"]
+    assert len({record["run"] for record in records}) == 1
+    assert [record["sequence"] for record in records] == [1, 2, 3, 4]
+    assert records[0]["body"]["model"] == "default"
+    assert records[3]["body"]["reason"] == "natural_end"
+    assert records[3]["body"]["tokens"] == {"input": 30, "output": 7, "cached": 0}
+
+
+def test_the_model_may_be_chosen_for_one_run(trusted: Path, run: Run) -> None:
+    with (trusted / "agent.toml").open("a") as config:
+        config.write('\n[models.other]\nprovider = "script"\n')
+    write_script(trusted, saying("Hello."))
+
+    started = events_of(run("run", "Hello", "--model", "other", "--json").stdout)[0]
+
+    assert isinstance(started, RunStarted)
+    assert started.model == "other"
+    assert "hint: describe it" in run("run", "Hello", "--model", "zz9").stderr
+
+
+# What waits for a person ----------------------------------------------------------------------------------------------
+
+
+def waiting_id(run: Run) -> str:
+    """The id of the one thing that waits."""
+    (action,) = json.loads(run("inbox", "list", "--json").stdout)
+    return str(action["id"])
+
+
+def test_without_a_terminal_a_run_that_has_to_wait_ends_suspended(trusted: Path, run: Run) -> None:
+    write_script(trusted, asking("notes__write", name="welcome", pin="1234"))
+
+    ran = run("run", "Write it", "--save-state", "run.json")
+
+    action_id = waiting_id(run)
+    assert (ran.code, ran.stdout) == (1, "")
+    assert f"  Waiting for APPROVAL {action_id}, until " in ran.stderr
+    assert f"hint: `agent inbox approve {action_id}`, or `reject`; then `agent run --resume run.json`\n" in ran.stderr
+    assert (trusted / "run.json").stat().st_mode & 0o777 == 0o600
+    assert kinds(trusted)[-3:] == ["action.asked", "call.pending", "run.ended"]
+
+
+@pytest.mark.parametrize(("verdict", "outcome"), [("approve", "done"), ("reject", "failed: APPROVAL_REJECTED")])
+def test_a_run_goes_on_once_a_person_has_answered(trusted: Path, run: Run, verdict: str, outcome: str) -> None:
+    write_script(trusted, asking("notes__write", name="welcome"))
+    assert run("run", "Write it", "--save-state", "run.json").code == 1
+    still = run("run", "--resume", "run.json")
+    assert run("inbox", verdict, waiting_id(run)).code == 0
+    write_script(trusted, saying("All right."))
+
+    ran = run("run", "--resume", "run.json")
+
+    assert still.code == 1
+    assert (ran.code, ran.stdout) == (0, "All right.\n")
+    assert f'· notes.write {{"name":"welcome"}} → {outcome}' in ran.stderr
+    assert run("audit", "verify").code == 0
+
+
+def test_a_run_that_has_ended_goes_on_with_the_next_prompt(trusted: Path, run: Run) -> None:
+    write_script(trusted, saying("First."))
+    assert run("run", "One", "--save-state", "run.json").code == 0
+    write_script(trusted, saying("Second."))
+
+    without, with_prompt = run("run", "--resume", "run.json"), run("run", "--resume", "run.json", "Two")
+
+    assert without.code == 2
+    assert "The run in `run.json` has ended" in without.stderr
+    assert (with_prompt.code, with_prompt.stdout) == (0, "Second.\n")
+
+
+def test_a_file_that_is_not_the_state_of_a_run_is_refused(trusted: Path, run: Run) -> None:
+    (trusted / "run.json").write_text('{"run": 7}')
+
+    ran = run("run", "--resume", "run.json")
+
+    assert ran.code == 1
+    assert "error: `run.json` is not the state of a run" in ran.stderr
+
+
+def test_a_run_does_not_go_on_under_another_plan_unless_that_is_meant(trusted: Path, run: Run) -> None:
+    write_script(trusted, asking("notes__write", name="welcome"))
+    assert run("run", "Write it", "--save-state", "run.json").code == 1
+    (trusted / "agents.md").write_text(AGENT.replace("You keep notes.", "You burn notes."))
+
+    refused = run("run", "--resume", "run.json")
+    write_script(trusted, saying("Done."))
+    meant = run("run", "--resume", "run.json", "Go on", "--with-changes")
+
+    assert refused.code == 1
+    assert "changed since" in refused.stderr
+    assert meant.code == 0
+
+
+# At a terminal --------------------------------------------------------------------------------------------------------
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """What a command showed at a terminal, and how it ended."""
+
+    text: str
+    code: int
+
+
+def at_terminal(*command: str, typed: bytes = b"", interrupted_at: bytes | None = None) -> Shown:
+    """Run a command whose input and output are one terminal; it may be interrupted once it shows a text."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agent_resolver", *command],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm"},
+    )
+    os.close(theirs)
+    os.write(ours, typed)
+    shown = b""
+    # A terminal whose other side is gone is an error to read from, not an end.
+    with suppress(OSError):
+        while piece := os.read(ours, 65536):
+            shown += piece
+            if interrupted_at is not None and interrupted_at in shown:
+                os.kill(process.pid, signal.SIGINT)
+                interrupted_at = None
+    os.close(ours)
+    return Shown(shown.decode(), process.wait(30))
+
+
+@pytest.mark.slow
+def test_text_streams_to_a_terminal_without_what_would_steer_it(trusted: Path) -> None:
+    write_script(trusted, asking("notes__read", "I look.", name="\x1b[2J"), saying("one\n\x1b[31mtwo\ttabs"))
+
+    shown = at_terminal("run", "Read it")
+
+    assert shown.code == 0
+    assert "I look.\r\n" in shown.text
+    assert "one\r\n\\x1b[31mtwo" in shown.text
+    assert "\x1b[31m" not in shown.text.replace("\x1b[31m✗", "")
+    assert "\x1b[2J" not in shown.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("typed", "outcome"), [(b"y\n", "→ done"), (b"n\n", "→ failed: APPROVAL_REJECTED")])
+def test_a_person_at_the_terminal_answers_and_the_run_goes_on(trusted: Path, typed: bytes, outcome: str) -> None:
+    write_script(trusted, asking("notes__write", name="welcome", pin="canary-4711"), saying("All right."))
+
+    shown = at_terminal("run", "Write it", typed=typed)
+
+    assert shown.code == 0
+    assert "asks to call notes.write (INTERNAL)" in shown.text
+    assert '"name":"welcome"' in shown.text
+    assert "canary-4711" not in shown.text
+    assert outcome in shown.text
+    assert "All right.\r\n" in shown.text
+    answered = "action.approved" if typed == b"y\n" else "action.rejected"
+    assert answered in kinds(trusted)
+
+
+@pytest.mark.slow
+def test_a_question_of_a_tool_is_answered_in_words_at_the_terminal(trusted: Path) -> None:
+    write_script(trusted, asking("notes__file", name="welcome"), saying("Filed."))
+
+    shown = at_terminal("run", "File it", typed=b"the left one\n")
+
+    assert shown.code == 0
+    assert "Into which drawer?" in shown.text
+    assert "action.answered" in kinds(trusted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [("--no-input",), ("--json",)])
+def test_no_person_is_asked_where_the_command_says_so(trusted: Path, options: tuple[str, ...]) -> None:
+    write_script(trusted, asking("notes__write", name="welcome"))
+
+    shown = at_terminal("run", "Write it", *options, typed=b"y\n")
+
+    assert shown.code == 1
+    assert "[y/N]" not in shown.text
+    assert "action.approved" not in kinds(trusted)
+
+
+@pytest.mark.slow
+def test_the_end_of_input_leaves_the_question_open(trusted: Path, run: Run) -> None:
+    write_script(trusted, asking("notes__write", name="welcome"))
+
+    shown = at_terminal("run", "Write it", typed=b"\x04")
+
+    assert shown.code == 1
+    assert waiting_id(run) in shown.text
+
+
+@pytest.mark.slow
+def test_ctrl_c_at_a_question_ends_the_command(trusted: Path, run: Run) -> None:
+    write_script(trusted, asking("notes__write", name="welcome"))
+
+    shown = at_terminal("run", "Write it", interrupted_at=b"[y/N]")
+
+    assert shown.code == 130
+    assert waiting_id(run)
+
+
+# Interrupted ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_cancels_the_run_and_its_last_event_says_so(
+    trusted: Path, run: Run, sign: signal.Signals, code: int
+) -> None:
+    write_script(trusted, asking("notes__hang", name="welcome"))
+    line = [sys.executable, "-m", "agent_resolver", "run", "Hang", "--json"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as command:
+        assert eventually((trusted / "hanging").exists, 30.0)
+        os.kill(command.pid, sign)
+        stdout, _ = command.communicate(timeout=30)
+
+    last = events_of(stdout)[-1]
+    assert command.returncode == code
+    assert isinstance(last, RunEnded)
+    assert last.termination.reason == "cancelled"
+    assert "run.ended" in kinds(trusted)
+    assert run("audit", "verify").code == 0
+
+
+def test_a_long_prompt_is_refused_before_anything_runs(
+    trusted: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"x" * (4 * 1024 * 1024 + 1))))
+
+    ran = run("run", "keeper", "-")
+
+    assert ran.code == 2
+    assert "The prompt is longer than 4,194,304 bytes" in ran.stderr
+
+
+def test_help_names_every_way_to_end(run: Run) -> None:
+    ran = run("run", "--help")
+
+    assert ran.code == 0
+    assert "130  interrupted" in ran.stdout
