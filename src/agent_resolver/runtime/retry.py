@@ -55,8 +55,9 @@ class RetryingExecutor:
         retries, restarts = 0, 0
         while True:
             has_pieces = False
+            pieces = self._read_pieces(request)
             try:
-                async for piece in self._read_pieces(request):
+                async for piece in pieces:
                     has_pieces = True
                     yield piece
             except InferenceFailure as failure:
@@ -67,6 +68,8 @@ class RetryingExecutor:
                 reason = str(failure)
             else:
                 return
+            finally:
+                await close_stream(pieces)
             if has_pieces:
                 restarts += 1
                 yield Restarted(restarts + 1, reason)

@@ -99,7 +99,7 @@ def _kind_of_status(status: int | None) -> FailureKind:
     return _KIND_OF_STATUS.get(status, "invalid_request" if is_of_client else "provider")
 
 
-class _Said(Struct, frozen=True):
+class _SaidError(Struct, frozen=True):
     """The object `error` of a body, as OpenAI, Anthropic, Google and llama.cpp write it."""
 
     message: Any = ""
@@ -109,7 +109,7 @@ class _Said(Struct, frozen=True):
 
 
 class _Body(Struct, frozen=True):
-    error: _Said | str | None = None
+    error: _SaidError | str | None = None
     message: Any = ""
     detail: Any = ""
 

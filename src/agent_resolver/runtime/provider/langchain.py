@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from typing import Any, Final
 
 import msgspec
@@ -77,10 +78,11 @@ class LangChainExecutor:
         reader = ChunkReader()
         try:
             chunks = self._with_tools(self._model_for(request), request).astream(write_messages(request.messages))
-            async for chunk in chunks:
-                if isinstance(chunk, AIMessageChunk):
-                    for piece in reader.add(chunk):
-                        yield piece
+            async with aclosing(chunks):
+                async for chunk in chunks:
+                    if isinstance(chunk, AIMessageChunk):
+                        for piece in reader.add(chunk):
+                            yield piece
         except Exception as error:
             raise failure_in(self._name, error, secrets=self._secrets, has_pieces=bool(reader.chunks)) from error
         if not reader.chunks:

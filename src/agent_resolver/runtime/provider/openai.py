@@ -6,7 +6,7 @@ A redirect is refused, since the key would follow it.
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from time import monotonic
 from typing import Any, Final
 
@@ -112,8 +112,11 @@ class OpenAiExecutor:
         """
         body = request_body(request, is_stream=True, limit_name=self._limit_name)
         gathered = GatheredAnswer(self._name)
-        async with self._answering(body, _EVENTS) as (response, key):
-            async for event in _read_events(response, self._idle_seconds):
+        async with (
+            self._answering(body, _EVENTS) as (response, key),
+            aclosing(_read_events(response, self._idle_seconds)) as events,
+        ):
+            async for event in events:
                 self._refuse_error(event, key)
                 completion = read_completion(event)
                 if completion is None:
@@ -244,7 +247,7 @@ async def _read_error_body(response: httpx2.Response) -> bytes:
     return content
 
 
-async def _read_events(response: httpx2.Response, idle_seconds: float) -> AsyncIterator[bytes]:
+async def _read_events(response: httpx2.Response, idle_seconds: float) -> AsyncGenerator[bytes, None]:
     """The data of each event up to the last, which says `[DONE]`.
 
     Lines end in LF or CRLF, and no provider spreads the data of one event over several lines. Other lines keep the

@@ -123,7 +123,7 @@ class _Call(Struct, frozen=True):
     function: _Function = _Function()
 
 
-class _Said(Struct, frozen=True):
+class _SaidMessage(Struct, frozen=True):
     """A message of an answer, or the next piece of it."""
 
     content: str | None = None
@@ -132,8 +132,8 @@ class _Said(Struct, frozen=True):
 
 
 class _Choice(Struct, frozen=True):
-    message: _Said = _Said()
-    delta: _Said = _Said()
+    message: _SaidMessage = _SaidMessage()
+    delta: _SaidMessage = _SaidMessage()
     finish_reason: str | None = None
 
 
