@@ -393,6 +393,21 @@ def test_two_servers_of_one_name_are_a_conflict(folder: Path, configure: Write, 
     assert contents(folder) == before
 
 
+def test_the_overlay_never_vouches_for_another_command(folder: Path, configure: Write, run: Run) -> None:
+    """The overlay says that `one` is signed; the configuration then starts another command under that name."""
+    configure(one=raw())
+    assert run("index", "import", ".mcp.json").code == 0
+    (folder / "mcp.overlay.yaml").write_text("servers: {one: {trust: {signed: true}}}\n")
+    configure(one=raw("deaf"))
+    before = contents(folder)
+
+    refused = run("adopt", "--trust")
+
+    assert refused.code == 1
+    assert "give one of the two another name" in refused.stderr
+    assert contents(folder) == before
+
+
 def test_a_secret_among_arguments_is_refused_without_showing_it(folder: Path, configure: Write, run: Run) -> None:
     configure(one=raw("--token", "sk-canary-0123456789abcdef"))
 

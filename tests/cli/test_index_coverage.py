@@ -72,3 +72,14 @@ def test_every_line_that_is_suggested_lets_the_requirement_resolve(folder: Path,
 
 def test_an_agent_file_that_is_named_must_be_there(folder: Path, run: Run) -> None:
     assert run("index", "coverage", "-a", "absent.md").code == 2
+
+
+def test_versions_of_one_server_need_one_line(folder: Path, run: Run) -> None:
+    servers = [{**BARE, "id": "bare", "version": f"1.0.{number}"} for number in range(3)]
+    (folder / "mcp.index.json").write_text(json.dumps(servers))
+    (folder / "agents.md").write_text(AGENT)
+
+    ran = run("index", "coverage")
+
+    assert ran.stdout.count('servers: {"bare":') == 1
+    assert "more: --all" not in ran.stdout

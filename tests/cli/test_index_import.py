@@ -1,6 +1,10 @@
 """`agent index import`: catalogues and client configurations into an index."""
 
+import fcntl
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -338,3 +342,82 @@ def test_no_link_leads_the_index_out_of_the_project(
     assert contents(tmp_path / "outside") == {}
     named = str(tmp_path / "outside" / "named.json")
     assert run("index", "import", ".mcp.json", "-o", named).code == 0
+
+
+def write_config(folder: Path, package: str) -> None:
+    servers = {"files": {"command": "npx", "args": ["-y", package]}}
+    (folder / "one.json").write_text(json.dumps({"mcpServers": servers}))
+
+
+def test_the_overlay_never_vouches_for_a_package_that_an_import_brings(folder: Path, run: Run) -> None:
+    """The overlay says that `files` is signed; the configuration then starts another package under that name."""
+    write_config(folder, "@acme/files")
+    assert run("index", "import", "one.json").code == 0
+    (folder / "mcp.overlay.yaml").write_text("servers: {files: {trust: {signed: true}}}\n")
+    write_config(folder, "@evil/files")
+
+    ran = run("index", "import", "one.json")
+
+    assert "conflict: files@unversioned: `reach` is `npx -y @acme/files` (the index)" in ran.stdout
+    assert index(folder)["files"]["launch"]["args"] == ["-y", "@acme/files"]
+
+
+def test_another_server_under_an_id_of_the_overlay_is_a_warning(folder: Path, run: Run) -> None:
+    write_config(folder, "@acme/files@1.0.0")
+    assert run("index", "import", "one.json").code == 0
+    (folder / "mcp.overlay.yaml").write_text("servers: {fi*: {trust: {signed: true}}}\n")
+    write_config(folder, "@evil/files@0.0.1")
+
+    ran = run("index", "import", "one.json")
+    again = run("index", "import", "one.json", "--json")
+
+    assert (
+        "warning: files: `files@0.0.1` is `npm:@evil/files`, and `files@1.0.0` is `npm:@acme/files`: "
+        "facts that the overlay states of `files` hold for both"
+    ) in ran.stderr
+    assert json.loads(again.stdout)["warnings"] == []
+
+
+def test_an_overlay_with_faults_stops_an_import(folder: Path, run: Run) -> None:
+    (folder / "mcp.overlay.yaml").write_text("serverz: {}\n")
+
+    ran = run("index", "import", ".mcp.json")
+
+    assert ran.code == 1
+    assert "mcp.overlay.yaml:1:1" in ran.stderr
+    assert not (folder / "mcp.index.json").exists()
+
+
+@pytest.mark.slow
+def test_an_import_waits_for_another_command_that_changes_the_index(folder: Path) -> None:
+    """Two imports at the same moment would each write an index without the servers of the other."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        command = [sys.executable, "-m", "agent_resolver", "index", "import", ".mcp.json"]
+        process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(3)
+        meanwhile = {"id": "meanwhile", "endpoint": "https://meanwhile.example", "categories": []}
+        (folder / "mcp.index.json").write_text(json.dumps([meanwhile]))
+    finally:
+        os.close(descriptor)
+
+    assert process.wait(30) == 0
+    assert {"meanwhile", "mail"} <= index(folder).keys()
+    assert sorted(path.name for path in folder.iterdir()) == [".mcp.json", "mcp.index.json", "page.json"]
+
+
+def test_large_and_single_numbers_are_written_as_people_write_them(folder: Path, run: Run) -> None:
+    servers = {f"s{number}": {"command": "npx", "args": ["-y", f"p{number}"]} for number in range(1_200)}
+    (folder / "many.json").write_text(json.dumps({"mcpServers": servers}))
+    write_config(folder, "@acme/files")
+    assert run("index", "import", "one.json", "many.json").stdout.startswith(
+        "1,201 servers read: 1,201 of client-config\n"
+    )
+    write_config(folder, "@acme/other")
+
+    ran = run("index", "import", "one.json")
+
+    assert "✓ mcp.index.json written: 1,201 servers, 0 new, 1 changed fact, 0 conflicts\n" in ran.stdout
+    assert "1,201 of 1,201 servers, the first 50 shown" in run("index", "list").stdout

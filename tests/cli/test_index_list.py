@@ -101,9 +101,23 @@ def test_a_name_of_the_source_shows_the_server(folder: Path, run: Run) -> None:
     assert run("index", "show", "@acme/issues").stdout.startswith("acme-issues@unversioned\n")
 
 
+def test_a_filter_that_fits_nothing_says_which_word_was_meant(folder: Path, run: Run) -> None:
+    assert "`issues`" in run("index", "list", "--category", "isues").stderr
+    assert "there are: hand-written, mcpm, official-registry" in run("index", "list", "--source", "official").stderr
+    assert run("index", "list", "--category", "files", "--source", "mcpm").stderr == ""
+
+
 def test_a_secret_of_a_hand_written_command_is_not_shown(folder: Path, run: Run) -> None:
     for options in ((), ("--json",)):
         assert "hunter2" not in run("index", "show", "acme-issues", *options).stdout
+
+
+def test_a_secret_of_a_hand_written_address_is_not_shown(folder: Path, run: Run) -> None:
+    entry = {"id": "mail", "endpoint": "https://mail.example/mcp?api_key=hunter2", "categories": ["mail"]}
+    (folder / "mcp.index.json").write_text(json.dumps([entry]))
+
+    for options in ((), ("--json",)):
+        assert "hunter2" not in run("index", "show", "mail", *options).stdout
 
 
 def test_an_unknown_server_gets_the_nearest_name(folder: Path, run: Run) -> None:

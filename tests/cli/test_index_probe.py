@@ -323,3 +323,58 @@ def test_no_link_leads_pins_out_of_the_project(place: Callable[..., Path], run: 
 
     assert (refused.code, "a link leads out of the project" in refused.stderr) == (1, True), str(refused)
     assert victim.read_bytes() == before
+
+
+def test_a_number_that_json_cannot_write_is_no_null(place: Callable[..., Path], run: Run) -> None:
+    """The digest of `1e999` would be that of null."""
+    schema: dict[str, Any] = {"type": "object", "properties": {"most": {"default": None}}}
+    project = place(bare("raw"))
+    define(project, echo={"inputSchema": schema})
+    assert run("index", "probe", "raw").code == 0
+    schema["properties"]["most"]["default"] = float("inf")
+    define(project, echo={"inputSchema": schema})
+
+    ran = run("index", "probe", "raw")
+
+    assert ran.code == 1
+    assert "`echo` is left out: its definition cannot be written as JSON" in ran.stderr
+    assert "removed: echo" in ran.stderr
+
+
+def test_names_that_only_unicode_tells_apart_are_left_out(place: Callable[..., Path], run: Run) -> None:
+    project = place(bare("raw", "name=caf\u00e9", "name=cafe\u0301", "name=\uff25cho"))
+
+    ran = run("index", "probe", "raw")
+
+    assert ran.stderr.count("is left out: it is listed more than once") == 2
+    assert not {"caf\u00e9", "cafe\u0301"} & entries(project)["raw"]["tools"].keys()
+
+
+@pytest.mark.parametrize("command", [("index", "probe", "raw"), ("tools", "list"), ("doctor",)])
+def test_a_server_that_quotes_its_token_in_an_error_does_not_show_it(
+    write: Callable[..., Path], run: Run, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("LEAKED_TOKEN", "hunter2-is-secret")
+    write(server("raw", "leaks", env=["LEAKED_TOKEN"]))
+    assert run("trust-folder").code == 0
+
+    ran = run(*command)
+
+    assert "The token [redacted] is not known" in ran.stdout + ran.stderr
+    assert "hunter2" not in ran.stdout + ran.stderr
+
+
+def test_a_definition_that_holds_a_given_secret_is_not_kept(
+    place: Callable[..., Path], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIVEN_TOKEN", "hunter2-is-secret")
+    monkeypatch.setenv("LEVEL", "debug")
+    project = place(bare("raw", env=["GIVEN_TOKEN", "LEVEL"]))
+    define(project, echo={"description": "Uses hunter2-is-secret"}, logs={"description": "Writes debug logs"})
+
+    ran = run("index", "probe", "raw")
+
+    assert "`echo` is left out: its definition holds a secret that the server was given" in ran.stderr
+    assert "logs" in entries(project)["raw"]["tools"]
+    kept = (project / name for name in ("mcp.index.json", "mcp.tools.json"))
+    assert not any("hunter2" in file.read_text() for file in kept)

@@ -1,18 +1,21 @@
 """`agent index sync`: sources are fetched whole or not at all, and kept with their digests."""
 
 import json
+import os
+import re
 import subprocess
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from agent_resolver.exchange import MAX_PAGES, is_source_name, source_name
 from tests.cli.conftest import contents, edit
 from tests.conftest import Run
-from tests.exchange.registry_server import RegistryServer, listed, registry_server
+from tests.exchange.registry_server import OFFICIAL, RegistryServer, listed, registry_server
 
 
 @pytest.fixture
@@ -73,12 +76,87 @@ def test_the_next_sync_asks_only_for_what_changed(here: Path, run: Run, registry
 
     ran = run("index", "sync", registry.url, "--name", "reg", "--json")
 
-    assert "updated_since=2026-01-01T00%3A00%3A00Z" in registry.asked[-1]
+    assert "updated_since=2025-12-31T23%3A00%3A00Z" in registry.asked[-1]
     (document,) = json.loads(ran.stdout)["sources"]
-    assert (document["fetched"], document["updated"]) == (2, newer)
+    assert document["updated"] == newer
     kept = stored(here, "reg")
     assert names(kept) == [f"org/{name}@1.0.0" for name in "abcdef"]
     assert kept[0]["changed"] is True
+
+
+def test_a_change_behind_the_page_that_is_read_is_not_lost(here: Path, run: Run, registry: RegistryServer) -> None:
+    """A server changes after its page was read, and one on a later page changes after that."""
+    registry.servers = [listed("org/a"), listed("org/b"), listed("org/c")]
+
+    def change() -> None:
+        first = {**listed("org/a", updated="2026-01-05T00:00:00Z"), "changed": True}
+        registry.servers = [first, listed("org/b"), listed("org/c", updated="2026-01-05T00:10:00Z")]
+
+    registry.after_page = change
+    assert run("index", "sync", registry.url, "--name", "reg").code == 0
+    assert "changed" not in stored(here, "reg")[0]
+    assert json.loads((here / "mcp.sources" / "reg.sync").read_bytes())["updated"] == "2026-01-05T00:10:00Z"
+
+    assert run("index", "sync", registry.url, "--name", "reg").code == 0
+    assert stored(here, "reg")[0]["changed"] is True
+
+
+@pytest.mark.parametrize("updated", ["2999-01-01T00:00:00Z", "9999-99-99T99:99:99Z"])
+def test_a_change_in_the_future_hides_no_other(here: Path, run: Run, registry: RegistryServer, updated: str) -> None:
+    registry.servers = [listed("org/a", updated=updated)]
+    assert run("index", "sync", registry.url, "--name", "reg").code == 0
+    today = json.loads((here / "mcp.sources" / "reg.sync").read_bytes())["updated"]
+    registry.servers.append(listed("org/b", updated=today))
+
+    assert run("index", "sync", registry.url, "--name", "reg").code == 0
+    assert names(stored(here, "reg")) == ["org/a@1.0.0", "org/b@1.0.0"]
+
+
+def test_a_server_that_was_withdrawn_is_fetched_and_marked(here: Path, run: Run, registry: RegistryServer) -> None:
+    """A registry lists what it has withdrawn only if it is asked to."""
+    package = {"registryType": "npm", "identifier": "acme-tool", "version": "1.0.0"}
+    entry = listed("org/tool")
+    entry["server"]["packages"] = [package]
+    registry.servers = [entry]
+    assert run("index", "sync", registry.url, "--name", "reg").code == 0
+    assert run("index", "import", "mcp.sources").code == 0
+
+    entry["_meta"][OFFICIAL]["status"] = "deleted"
+    assert run("index", "sync", registry.url, "--name", "reg", "--full").code == 0
+    assert run("index", "import", "mcp.sources").code == 0
+
+    (found,) = json.loads((here / "mcp.index.json").read_bytes())
+    assert found["status"] == "deleted"
+
+
+def nested(depth: int) -> dict[str, Any]:
+    return {"a": nested(depth - 1)} if depth else {}
+
+
+@pytest.mark.parametrize("extra", [nested(100), nested(62), {"words": "x" * 2_000_000}, {"list": [[]] * 200_000}])
+def test_one_server_that_cannot_be_imported_takes_no_other_with_it(
+    here: Path, run: Run, registry: RegistryServer, monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any]
+) -> None:
+    """A publisher gives a server of a public registry a description that no reader takes."""
+    monkeypatch.setattr("agent_resolver.exchange.sync.MAX_FETCHED_BYTES", 10_000_000)
+    registry.servers = [listed(f"org/{name}") for name in "ab"]
+    for each in registry.servers:
+        each["server"]["packages"] = [{"registryType": "npm", "identifier": "w", "version": "1.0.0"}]
+    registry.servers[0]["server"]["more"] = extra
+
+    ran = run("index", "sync", registry.url, "--name", "reg")
+
+    assert ran.code == 0
+    assert "warning: 1 server left out, too large or nested too deeply: org/a@1.0.0\n" in ran.stderr
+    assert run("index", "import", "mcp.sources", "--strict").code == 0
+    assert [entry["id"] for entry in json.loads((here / "mcp.index.json").read_bytes())] == ["org-b"]
+
+
+def test_the_query_of_an_address_narrows_what_is_fetched(here: Path, run: Run, registry: RegistryServer) -> None:
+    registry.servers = [listed("org/a"), listed("org/a", "2.0.0"), listed("org/b", "2.0.0")]
+
+    assert run("index", "sync", f"{registry.url}/v0/servers?version=2.0.0", "--name", "reg").code == 0
+    assert names(stored(here, "reg")) == ["org/a@2.0.0", "org/b@2.0.0"]
 
 
 def test_a_sync_of_the_same_changes_no_server(here: Path, run: Run, registry: RegistryServer) -> None:
@@ -217,10 +295,58 @@ def test_a_link_that_leads_out_of_the_project_is_not_written_through(
 def test_two_sources_do_not_share_a_name(here: Path, run: Run, registry: RegistryServer) -> None:
     assert run("index", "sync", registry.url, "--name", "reg").code == 0
 
-    ran = run("index", "sync", f"{registry.url}/v0/servers", "--name", "reg")
+    before = contents(here)
+
+    for more in ([], ["--full"]):
+        ran = run("index", "sync", f"{registry.url}/v0/servers", "--name", "reg", *more)
+
+        assert ran.code == 1
+        assert "keeps another source" in ran.stderr
+        assert contents(here) == before
+
+
+@pytest.mark.parametrize("path", ["servers?api_key=hunter2", "file.yaml?sig=hunter2", "servers#token=hunter2"])
+def test_an_address_with_a_secret_is_neither_kept_nor_shown(
+    here: Path, run: Run, registry: RegistryServer, path: str
+) -> None:
+    ran = run("index", "sync", f"{registry.url}/{path}")
 
     assert ran.code == 1
-    assert "keeps another source" in ran.stderr
+    assert "holds what looks like a secret" in ran.stderr
+    assert "hunter2" not in ran.stdout + ran.stderr
+    assert registry.asked == []
+    assert contents(here) == {}
+
+
+def test_the_signed_address_of_a_redirect_is_neither_kept_nor_shown(
+    here: Path, run: Run, registry: RegistryServer
+) -> None:
+    signed = quote("/file/a.yaml?X-Amz-Signature=hunter2")
+    lost = quote("/gone/a.yaml?X-Amz-Signature=hunter2")
+
+    assert run("index", "sync", f"{registry.url}/to/file.yaml?url={signed}", "--name", "file").code == 0
+    ran = run("index", "sync", f"{registry.url}/to/file.yaml?url={lost}", "--name", "other")
+
+    assert "HTTP 404" in ran.stderr
+    assert "hunter2" not in ran.stdout + ran.stderr
+    fetched = json.loads((here / "mcp.sources" / "file.sync").read_bytes())["fetched"]
+    assert [part["url"] for part in fetched] == [f"{registry.url}/…"]
+
+
+def test_git_calls_the_addresses_that_were_judged(
+    here: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The owner of a name may answer with a public address first, and with a private one when git asks."""
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\nexit 1\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+
+    run("index", "sync", "--git", "https://localhost:8443/catalogue.git", "--allow-private")
+
+    (setting,) = re.findall(r"-c http\.curloptResolve=localhost:8443:(\S+) ", (tmp_path / "asked").read_text())
+    assert set(setting.split(",")) <= {"127.0.0.1", "[::1]"}
 
 
 def test_a_name_never_leads_out_of_the_folder(here: Path, run: Run, registry: RegistryServer) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from threading import Timer
 
 import msgspec
 import pytest
@@ -309,6 +310,9 @@ def at_terminal(*command: str, typed: bytes = b"", interrupted_at: bytes | None 
     )
     os.close(theirs)
     os.write(ours, typed)
+    # A command that waits for ever fails its test, and does not hold up all others.
+    deadline = Timer(60, process.kill)
+    deadline.start()
     shown = b""
     # A terminal whose other side is gone is an error to read from, not an end.
     with suppress(OSError):
@@ -318,6 +322,7 @@ def at_terminal(*command: str, typed: bytes = b"", interrupted_at: bytes | None 
                 os.kill(process.pid, signal.SIGINT)
                 interrupted_at = None
     os.close(ours)
+    deadline.cancel()
     return Shown(shown.decode(), process.wait(30))
 
 

@@ -230,3 +230,20 @@ def test_no_link_leads_what_is_accepted_out_of_the_project(pinned: Path, run: Ru
 
     assert (refused.code, "a link leads out of the project" in refused.stderr) == (1, True), str(refused)
     assert victim.read_bytes() == before
+
+
+def test_a_secret_in_a_changed_definition_is_neither_shown_nor_kept(
+    write: Callable[..., Path], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIVEN_TOKEN", "hunter2-is-secret")
+    project = write(server("raw", env=["GIVEN_TOKEN"]))
+    assert [run(*command).code for command in (("trust-folder",), ("index", "probe", "raw"), ("resolve",))] == [0, 0, 0]
+    change(project, echo={"description": f"{'x' * 95}hunter2-is-secret"})
+
+    listed, accepted = run("tools", "list", "--json"), run("tools", "accept", "raw.echo", "--yes")
+
+    assert "TOOL_CHANGED" in listed.stdout
+    assert "hunter2" not in listed.stdout + accepted.stdout + accepted.stderr
+    assert not any("hunter2" in path.read_text() for path in project.glob("mcp.*"))
+    assert run("resolve").code == 0
+    assert "TOOL_CHANGED" in run("tools", "call", "raw.echo", '{"text": "hello"}').stderr

@@ -136,7 +136,7 @@ def perfect_servers(draw: st.DrawFn) -> Server:
         tool_scopes=draw(st.none() | st.dictionaries(text(), lists(identifiers), max_size=3)),
         tools=draw(st.none() | st.dictionaries(text(), text(), max_size=3)),
         transport=draw(st.sampled_from(("streamable-http", "sse"))),
-        **({"endpoint": launch.endpoint} if launch else {}),
+        **({"endpoint": ""} if launch else {}),
     )
 
 

@@ -341,7 +341,9 @@ def test_only_a_tag_without_a_digest_is_a_weak_pin() -> None:
         ("docker run -i acme/server:1.2", "1.2.3", "docker run -i 'acme/server:1.2@sha256:<digest>'"),
         ("npx acme/server", "1.2.3", "npx 'github:acme/server#<commit>'"),
         ("uvx --from git+https://h/a/b command", "1", "uvx --from 'git+https://h/a/b@<commit>' command"),
-        ("cmd /c npx -y pkg", "1.2.3", "npx -y pkg@1.2.3"),
+        ("cmd /c npx -y pkg", "1.2.3", "cmd /c npx -y pkg@1.2.3"),
+        ("op run -- npx -y pkg", "1.2.3", "op run -- npx -y pkg@1.2.3"),
+        ("env LEVEL=1 uvx pkg", "1.2.3", "env LEVEL=1 uvx pkg==1.2.3"),
         ("npx https://example.com/server.tgz", "1.2.3", ""),
         ("npx --unknown pkg", "1.2.3", ""),
         ("npx -y --package", "1.2.3", ""),
@@ -351,6 +353,10 @@ def test_only_a_tag_without_a_digest_is_a_weak_pin() -> None:
 )
 def test_the_pinned_form_states_the_version_of_the_entry(line: str, version: str, pinned: str) -> None:
     assert pinned_form(launch(line), version) == pinned
+
+
+def test_the_pinned_form_of_a_script_is_its_command_alone() -> None:
+    assert pinned_form(Launch(command="sh", args=("-c", "npx -y pkg")), "1.2.3") == "npx -y pkg@1.2.3"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from msgspec import UNSET, json, structs
 
 from agent_resolver import Server, parse_index, servers_of
 from agent_resolver.core import by_category, in_order
-from agent_resolver.schema import IndexEntry, ServerData, ServerPolicy, ServerTrust
+from agent_resolver.schema import IndexEntry, Launch, ServerData, ServerPolicy, ServerTrust
 from tests.core.strategies import LAW, Case, solvable_cases
 
 
@@ -57,6 +57,17 @@ def test_a_rate_limit_is_known_only_where_the_index_states_it() -> None:
 
 def test_a_server_is_named_by_id_and_version() -> None:
     assert str(server("acme", "1.0.0")) == "acme@1.0.0"
+
+
+def test_the_address_of_a_server_that_is_started_is_the_digest_of_its_launch_record() -> None:
+    launch = Launch(command="acme")
+    called = server("acme", "1.0.0")
+    started = structs.replace(called, endpoint="", launch=launch)
+
+    assert called.address == "https://mcp.example"
+    assert started.address == launch.endpoint
+    assert structs.replace(started, endpoint="https://other.example").address == "https://other.example"
+    assert structs.replace(started, launch=None).address == ""
 
 
 def test_servers_come_by_id_and_then_version_as_text() -> None:

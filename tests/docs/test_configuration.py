@@ -69,7 +69,8 @@ def words(kind: inspect.Type) -> str:
             return "list of " + ", ".join(spelled(item))
         case inspect.VarTupleType():
             return "list of strings"
-    return {inspect.StrType: "string", inspect.IntType: "integer", inspect.FloatType: "number"}[type(kind)]
+    names = {inspect.StrType: "string", inspect.IntType: "integer", inspect.FloatType: "number"}
+    return {**names, inspect.BoolType: "boolean"}[type(kind)]
 
 
 def spelled(kind: inspect.LiteralType) -> list[str]:

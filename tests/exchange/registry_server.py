@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -26,6 +26,8 @@ class RegistryServer(ThreadingHTTPServer):
         self.servers: list[dict[str, Any]] = []
         self.asked: list[str] = []
         self.has_newest = True
+        self.after_page: Callable[[], None] | None = None
+        """Called once, after the first page was sent."""
         self.is_over = threading.Event()
 
     @property
@@ -57,9 +59,16 @@ class _Handler(BaseHTTPRequestHandler):
     def on_v0(self, query: dict[str, str]) -> None:
         since = query.get("updated_since", "")
         found = [each for each in self.server.servers if each["_meta"][OFFICIAL]["updatedAt"] > since]
+        if not since and query.get("include_deleted") != "true":
+            found = [each for each in found if each["_meta"][OFFICIAL].get("status") != "deleted"]
+        if "version" in query:
+            found = [each for each in found if each["server"]["version"] == query["version"]]
         start = int(query.get("cursor", "0"))
         metadata = {"nextCursor": str(start + 2)} if start + 2 < len(found) else {}
         self.page({"servers": found[start : start + 2], "metadata": metadata})
+        if self.server.after_page and query.get("limit") != "1":
+            self.server.after_page()
+            self.server.after_page = None
 
     def on_endless(self, query: dict[str, str]) -> None:
         following = str(int(query.get("cursor", "0")) + 1)

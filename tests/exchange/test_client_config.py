@@ -30,6 +30,12 @@ def test_a_command_becomes_a_launch_record_without_values() -> None:
     assert "ghp_" not in str(result)
 
 
+def test_the_words_of_a_command_line_stay_as_they_are() -> None:
+    entry = only({"mcpServers": {"a": {"command": "x", "args": ["--prefix", "", " a b ", "--last"]}}})
+
+    assert started(entry) == ["x", "--prefix", "", " a b ", "--last"]
+
+
 def test_the_name_that_a_client_has_for_a_server_is_a_category() -> None:
     assert only(config(Postgres={"command": "pg"})).categories == ("database", "postgres")
 
@@ -84,6 +90,47 @@ def test_a_variable_whose_name_holds_a_value_is_refused_without_showing_it() -> 
 
     assert [fault.code for fault in result.faults] == [IssueCode.NAME_REFUSED]
     assert "hunter2" not in str(result)
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        {"command": "x", "env": {"ghp_0123456789abcdef": "1"}},
+        {"url": "https://x.example/mcp", "bearer_token_env_var": "ghp_0123456789abcdef"},
+    ],
+)
+def test_a_key_in_place_of_the_name_of_a_variable_is_refused_without_showing_it(server: dict[str, Any]) -> None:
+    result = imported(config(a=server))
+
+    assert [fault.code for fault in result.faults] == [IssueCode.NAME_REFUSED]
+    assert "ghp_" not in str(result)
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        {"command": "x\u202e"},
+        {"command": "npx", "args": ["-y", "good\u200b@1.0.0"]},
+        {"url": "https://exa\u202emple.example/mcp"},
+        {"url": "https://x.example/mcp\u2066"},
+    ],
+)
+def test_what_a_reviewer_could_not_see_is_refused(server: dict[str, Any]) -> None:
+    result = imported(config(a=server))
+
+    assert [fault.code for fault in result.faults] == [IssueCode.CONTROL_CHARACTER]
+    assert "invisible character U+" in result.faults[0].message
+
+
+def test_invisible_characters_of_a_description_are_left_out() -> None:
+    entry = only(config(a={"command": "x", "description": "Reads\u202e \u200bfiles"}))
+
+    assert entry.description == "Reads files"
+
+
+@pytest.mark.parametrize("url", ["https://x.example:99999/", "https://:80/", "https://x.example:0/"])
+def test_an_address_that_cannot_be_called_is_refused(url: str) -> None:
+    assert [fault.code for fault in imported(config(a={"url": url})).faults] == [IssueCode.ENDPOINT_NOT_URL]
 
 
 def test_settings_that_an_entry_cannot_express_are_named() -> None:

@@ -116,6 +116,13 @@ def test_what_is_not_an_address_is_refused(url: str) -> None:
         ("::ffff:10.0.0.1", False),
         ("::ffff:93.184.216.34", True),
         ("2002:0a00:0001::", False),
+        ("64:ff9b::10.0.0.1", False),
+        ("64:ff9b::93.184.216.34", True),
+        ("64:ff9b:1::10.0.0.1", False),
+        ("::10.0.0.1", False),
+        ("::ffff:0:10.0.0.1", False),
+        ("2001:0:10::1", False),
+        ("fec0::1", False),
     ],
 )
 def test_only_addresses_of_the_internet_are_public(address: str, *, is_so: bool) -> None:

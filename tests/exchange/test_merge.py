@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET, structs
 
-from agent_resolver.exchange import Batch, merge_entries
+from agent_resolver.exchange import Batch, NoteKind, merge_entries
 from agent_resolver.schema import IndexEntry, Launch, ServerData, ServerTrust
 
 LAUNCH = Launch(command="npx", args=("-y", "w"))
@@ -159,3 +159,61 @@ def test_a_mapped_id_is_noted_with_the_name() -> None:
     assert [(note.kind, note.server, note.names) for note in merged.notes] == [
         ("mapped-id", "@scope/pkg", ("scope-pkg",))
     ]
+
+
+def test_facts_of_the_overlay_keep_the_way_that_they_were_written_for() -> None:
+    """A catalogue changes the package behind an id that the overlay calls signed."""
+    before = [entry(id="files", launch=Launch(command="npx", args=("-y", "good@1.0.0")), source="mcpm")]
+    now = entry(id="files", launch=Launch(command="npx", args=("-y", "evil@1.0.0")), source="mcpm")
+
+    kept = merge_entries(before, [Batch("m.json", (now,))], lambda server_id: server_id == "files")
+    replaced = merge_entries(before, [Batch("m.json", (now,))])
+
+    assert kept.entries == tuple(before)
+    assert [conflict.fact for conflict in kept.conflicts] == ["reach"]
+    assert kept.warnings == ()
+    assert replaced.entries == (now,)
+    assert [note.names for note in replaced.notes] == [("npm:evil", "npm:good")]
+
+
+def launched(version: str, *line: str) -> IndexEntry:
+    return entry(id="files", version=version, launch=Launch(command=line[0], args=line[1:]), source="mcpm")
+
+
+@pytest.mark.parametrize(
+    ("line", "is_other"),
+    [
+        (("npx", "-y", "good@0.1.0"), False),
+        (("npx", "-y", "evil@0.1.0"), True),
+        (("docker", "run", "good"), True),
+        (("sh", "-c", "npx -y good@2.0.0"), False),
+        (("good",), True),
+    ],
+)
+def test_a_version_that_is_another_server_is_a_warning_where_the_overlay_vouches(
+    line: tuple[str, ...], *, is_other: bool
+) -> None:
+    before = [launched("1.0.0", "npx", "-y", "good@1.0.0")]
+    batches = [Batch("m.json", (launched("0.1.0", *line),))]
+
+    vouched = merge_entries(before, batches, lambda _: True)
+    unvouched = merge_entries(before, batches)
+
+    assert [note.kind for note in vouched.warnings] == [NoteKind.OTHER_SERVER] * is_other
+    assert [note.kind for note in unvouched.notes] == [NoteKind.OTHER_SERVER] * is_other
+    assert (vouched.notes, unvouched.warnings) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("docker", "run", "docker.io/library/good:1"), ("docker", "run", "good:2")),
+        (("docker", "run", "docker.io/acme/good"), ("docker", "run", "acme/good:2")),
+        (("dnx", "Good@1.0.0", "--yes"), ("dnx", "Good@2.0.0", "--yes")),
+        (("python", "server.py"), ("python", "server.py")),
+    ],
+)
+def test_spellings_of_one_package_are_one_server(one: tuple[str, ...], other: tuple[str, ...]) -> None:
+    merged = merge_entries([launched("1", *one)], [Batch("m.json", (launched("2", *other),))])
+
+    assert merged.notes == ()

@@ -82,6 +82,53 @@ def test_a_required_argument_without_a_value_is_a_place_to_fill_in() -> None:
     assert noted(result, NoteKind.MISSING_VALUE) == [("<directory>", "<tenant>")]
 
 
+def test_a_value_that_is_a_secret_is_a_place_to_fill_in() -> None:
+    secret = {"isSecret": True}
+    arguments = [
+        {"type": "named", "name": "--connect", "value": "hunter2", **secret},
+        {"type": "named", "name": "--door", "isRequired": True, "default": "hunter2", **secret},
+        {"type": "named", "name": "--mode", "value": "x-{word}", "variables": {"word": {"value": "hunter2", **secret}}},
+    ]
+    url = "https://w.example/{word}/mcp"
+    remote = {"type": "sse", "url": url, "variables": {"word": {"default": "hunter2", **secret}}}
+
+    started_so = only({**SERVER, "packages": [{**NPM, "packageArguments": arguments}]})
+    called = only({"name": "a/b", "remotes": [remote]})
+
+    assert " ".join(started(started_so)[3:]) == "--connect <connect> --door <door> --mode x-<word>"
+    assert called.endpoint == "https://w.example/<word>/mcp"
+
+
+@pytest.mark.parametrize(
+    "package",
+    [
+        {**NPM, "registryBaseUrl": "https://registry.acme.example"},
+        {**NPM, "registryBaseUrl": "https://npmjs.org.acme.example"},
+        {**NPM, "identifier": "acme/repository"},
+        {**NPM, "identifier": "../folder"},
+        {**NPM, "identifier": "https://acme.example/package.tgz"},
+        {**NPM, "version": "https://acme.example/package.tgz"},
+        {**NPM, "version": "file:../folder"},
+        {"registryType": "pypi", "identifier": "acme @ https://acme.example/package.whl"},
+        {"registryType": "pypi", "identifier": "./acme"},
+        {"registryType": "nuget", "identifier": "Acme", "registryBaseUrl": "http://10.0.0.1/v3"},
+    ],
+)
+def test_a_package_from_another_place_is_refused(package: dict[str, Any]) -> None:
+    """The command would fetch a package of the same name, or whatever is at that address."""
+    result = imported({**SERVER, "packages": [package]})
+
+    assert [fault.code for fault in result.faults] == [IssueCode.NAME_REFUSED]
+    assert result.entries == ()
+
+
+def test_an_argument_that_looks_like_an_image_is_no_version() -> None:
+    arguments = [{"type": "named", "name": "--listen", "value": "localhost:3000"}]
+    package = {"registryType": "oci", "identifier": "acme/w", "packageArguments": arguments}
+
+    assert only({"name": "a/b", "packages": [package]}).version is UNSET
+
+
 def test_options_of_a_container_are_not_granted() -> None:
     arguments = [
         {"type": "named", "name": "-v", "value": "/:/host"},

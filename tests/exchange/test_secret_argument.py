@@ -1,5 +1,7 @@
 """Secrets among arguments and in addresses."""
 
+from time import process_time
+
 import pytest
 
 from agent_resolver.exchange import has_secret, masked_arguments, secret_arguments
@@ -46,6 +48,26 @@ LONG = "a1b2c3d4e5f6g7h8i9j0k1l2"
         ["{clientSecret:'hunter2secret'}"],
         ["--api-key", "-hunter2secret"],
         ["Accept: x, Authorization: Bearer hunter2secret"],
+        ["--apiToken", "hunter2"],
+        ["--api.key", "hunter2"],
+        ["--pass", "hunter2"],
+        ["--db-pass=hunter2"],
+        ["--jwt", "hunter2"],
+        ["--cookie", "session=hunter2"],
+        ["--header", "Authorization:hunter2"],
+        ["--header", "Token:hunter2"],
+        ["-eTOKEN=hunter2"],
+        ["Bearer hunter2"],
+        ["-u", "me:hunter2"],
+        ["-ume:hunter2"],
+        ["--user=me:hunter2"],
+        ["--auth", "me:hunter2"],
+        ["mysql", "-u", "root", "-phunter2"],
+        ["/usr/bin/mysqldump", "-phunter2"],
+        ["sh", "-c", "mysql -uroot -phunter2 db"],
+        ["sh", "-c", "curl -s -u me:hunter2 https://w.example"],
+        ["SG.hunter2hunter2hunter2.hunter2hunter2hunter2"],
+        ["figd_hunter2hunter2hunter2"],
     ],
 )
 def test_what_looks_like_a_secret_is_found(arguments: list[str]) -> None:
@@ -89,6 +111,19 @@ def test_what_looks_like_a_secret_is_found(arguments: list[str]) -> None:
         ["postgresql://me@db.example/x"],
         ["ssh://git@git.example/x"],
         ["https://<user>@w.example/mcp?key={key}#token=${TOKEN}"],
+        ["--scope", "token:read"],
+        ["acme-secret:1.0"],
+        ["docker", "run", "-u", "node:node", "acme/image"],
+        ["-u", "1000:1000"],
+        ["-u", "me:${PASSWORD}"],
+        ["mysql", "-p", "-p$PASSWORD"],
+        ["sh", "-c", "mysql -p$PASSWORD; curl -u me:$WORD https://w.example"],
+        ["-port", "8080"],
+        ["-python3"],
+        ["-p8080:80"],
+        ["--compass", "north"],
+        ["Bearer ${TOKEN}"],
+        ["-eNAME=value"],
     ],
 )
 def test_other_arguments_are_left_alone(arguments: list[str]) -> None:
@@ -115,3 +150,16 @@ def test_an_address_without_a_secret(address: str) -> None:
 )
 def test_an_address_with_a_secret_or_that_cannot_be_read(address: str) -> None:
     assert has_secret(address)
+
+
+@pytest.mark.parametrize("piece", ["mysql ", "curl -u a ", "${", "{{", 'token\\"', "x-"])
+def test_no_argument_takes_long_to_look_through(piece: str) -> None:
+    """Twice the text takes about twice the time: a source may have megabytes of arguments."""
+    seconds = []
+    for size in (20_000, 80_000):
+        text = piece * (size // len(piece))
+        start = process_time()
+        secret_arguments([text])
+        seconds.append(process_time() - start)
+
+    assert seconds[1] < 10 * max(seconds[0], 0.005)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 import jsonschema_rs
+import msgspec
 import pytest
 
 from agent_resolver.runtime import (
@@ -18,12 +20,16 @@ from agent_resolver.runtime import (
     ChatRequest,
     InferenceFailure,
     LocalExecutor,
+    RunEnded,
+    RunEvent,
     TextDelta,
+    ToolEnded,
     ToolOffer,
     assistant_message,
     tool_message,
     user_message,
 )
+from tests.conftest import Run
 from tests.runtime.pieces import pieces_of
 
 TICKET = ToolOffer(
@@ -172,3 +178,60 @@ def test_a_file_that_holds_no_weights_is_a_clear_failure(tmp_path: Path) -> None
     with pytest.raises(InferenceFailure, match="local: the model does not start") as stopped:
         asyncio.run(executor.complete(ASKED))
     assert stopped.value.kind == "model_not_found"
+
+
+# Runs -----------------------------------------------------------------------------------------------------------------
+
+AGENT = """\
+---
+name: desk
+version: 1.0.0
+requires:
+  mcp:
+    - category: tickets
+      permissions: [open]
+constraints:
+  data: { sensitivity: internal, residency: eu-only }
+---
+You open tickets.
+"""
+SERVER = {
+    "id": "desk",
+    "version": "1.0.0",
+    "launch": {"command": sys.executable, "args": ["-I", str(Path(__file__).parent / "servers" / "tickets.py")]},
+    "categories": ["tickets"],
+    "scopes": ["open"],
+    "toolScopes": {"create_ticket": ["open"]},
+    "data": {"residency": ["eu-only"], "maxSensitivity": "confidential"},
+    "trust": {"signed": True, "publisher": "tests"},
+}
+
+
+def test_an_agent_file_and_its_lock_are_enough_to_run_and_call_the_locked_tool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "agents.md").write_text(AGENT)
+    (project / "mcp.index.json").write_text(json.dumps([SERVER]))
+    monkeypatch.chdir(project)
+    assert run("resolve").code == 0
+    assert run("trust-folder").code == 0
+
+    ran = run("run", "desk", "Create a ticket for team OPS with title 'Login broken'", "--json")
+
+    events = [msgspec.json.decode(line, type=RunEvent) for line in ran.stdout.splitlines()]
+    assert ran.code == 0, ran
+    assert [(event.tool, event.outcome) for event in events if isinstance(event, ToolEnded)] == [
+        ("desk.create_ticket", "done")
+    ]
+    assert json.loads((project / "tickets.jsonl").read_text()) == {"team": "OPS", "title": "Login broken"}
+    ended = events[-1]
+    assert isinstance(ended, RunEnded)
+    assert ended.text
+    assert ended.usage.output_tokens > 0
+    assert ended.cost == 0

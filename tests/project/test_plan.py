@@ -19,6 +19,7 @@ from agent_resolver.runtime import (
     LockMissing,
     LockStale,
     ResolveError,
+    Switch,
     dangling,
     resolve,
 )
@@ -341,7 +342,7 @@ def test_members_of_a_pool_have_weights_and_roles_in_the_settings(folder: Path, 
         'models.spare={provider="local", upstream_model="s"}',
     )
     members = '[{model="spare", role="failover_only", weight=9000}, {model="heavy", weight=9000}]'
-    pool = f'pools.three={{models=["default"], members={members}}}'
+    pool = f'pools.three={{models=["default"], members={members}, switch={{on_quota=false}}}}'
     snapshot = look(flags=(*models, pool))
 
     assert [seat.model.id for seat in planned(snapshot, "pooled").seats] == ["heavy", "default", "spare"]
@@ -350,6 +351,7 @@ def test_members_of_a_pool_have_weights_and_roles_in_the_settings(folder: Path, 
         ("spare", 9000, "failover_only"),
         ("heavy", 9000, "member"),
     ]
+    assert snapshot.pools["three"].switch == Switch(on_quota=False)
 
 
 @pytest.mark.parametrize(

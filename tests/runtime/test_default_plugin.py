@@ -40,7 +40,7 @@ def test_their_ids_are_the_ones_that_no_other_plugin_may_have() -> None:
 
 @pytest.mark.parametrize("plugin", EACH, ids=lambda plugin: plugin.id)
 def test_each_keeps_the_contract_but_for_its_id(plugin: DefaultPlugin) -> None:
-    other = DefaultPlugin("other", plugin.actions, plugin.phases, plugin.transforms, plugin.keys)
+    other = DefaultPlugin("other", plugin.phases, plugin.transforms, plugin.shared)
 
     assert check_plugin(other).id == "other"
 

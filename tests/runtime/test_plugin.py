@@ -131,10 +131,9 @@ def test_every_plan_has_an_env_of_its_own() -> None:
     assert one.tools is not other.tools
     for name in ExecutionEnv.__struct_fields__:
         assert getattr(one.env, name) is not getattr(other.env, name)
-    # What is the same for both is the plugin and the tool that were registered; what plans are made of is not.
+    # What is the same for both is the plugin and the tool that were registered.
     ours, theirs = ([active.plugin for active in plan.env.plugins] for plan in (one, other))
     assert ours[0] is theirs[0]
-    assert {id(plugin) for plugin in ours[1:]}.isdisjoint(map(id, theirs[1:]))
     schemas = [plan.tools["agent_run_agent"].descriptor for plan in (one, other)]
     assert schemas[0] == schemas[1]
     assert schemas[0] is not None

@@ -286,9 +286,9 @@ def test_a_reader_that_leaves_gives_the_probe_back_and_closes_the_stream() -> No
         pieces = pool.stream(REQUEST)
         await anext(pieces)
         await close_stream(pieces)
+        assert closed == ["a-upstream"], "at once, and not with the loop"
 
     asyncio.run(read_one())
-    assert closed == ["a-upstream"]
     assert breakers.of("a").admits()
 
 

@@ -149,6 +149,8 @@ class Stage:
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self.project = stack.enter_context(Project.open(folder, trust=True))
+        self.is_trusted = True
+        """False to take the trust away once the server has started."""
 
     def call(self, caller: Caller, name: str = "keeper", **more: Any) -> Outcome:
         """Run an agent as this caller."""
@@ -156,6 +158,7 @@ class Stage:
         async def work() -> Outcome:
             session, catalog = self.project.session, self.project.catalog
             async with open_runs(session, catalog, caller=local_caller("operator")) as runs:
+                session._trusts = self.is_trusted
                 registry = ToolRegistry()
                 registry.add(RunAgentTool(runs, catalog))
                 context = structs.replace(CallContext.for_caller(caller), **more)
@@ -219,7 +222,7 @@ def test_a_run_that_stops_is_a_failure_for_the_client(stage: Stage, notes: Path)
 
 
 def test_a_project_that_no_person_trusts_is_not_described_to_clients(notes: Path, stage: Stage) -> None:
-    stage.project.session._trusts = False
+    stage.is_trusted = False
 
     outcome = stage.call(ADA)
 

@@ -59,7 +59,7 @@ def _server_document(server: Server) -> dict[str, object]:
     return {
         "id": server.id,
         "version": server.version,
-        "endpoint": server.endpoint,
+        "endpoint": server.address,
         "signed": server.signed,
         "publisher": server.publisher,
         "scopes": server.scopes,

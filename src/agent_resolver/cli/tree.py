@@ -114,7 +114,7 @@ def _forbidden_tools(entry: LockedServer, grant: Grant) -> list[str]:
 def _server_in_index(entry: LockedServer, known: KnownServers) -> Server | None:
     """What the index says of the server, where it is the one that is locked."""
     server = known.get((entry.server_id, entry.version))
-    return server if server and server.endpoint == entry.endpoint else None
+    return server if server and server.address == entry.endpoint else None
 
 
 def _entry_document(entry: LockedServer, world: _World) -> dict[str, object]:

@@ -1,5 +1,6 @@
 """The definition of a tool of a server: what of it is pinned, and what changed against the pins."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,14 +29,20 @@ def definition_of(tool: mcp_types.Tool) -> dict[str, Any]:
 
 def digest_of(tool: mcp_types.Tool) -> str:
     """The digest of the definition of a tool; empty for one that cannot be written down, which no pin fits."""
+    definition = definition_of(tool)
     try:
-        return definition_digest(definition_of(tool))
+        # A number such as `1e999` is infinite, for which JSON has no word: it would be written as null.
+        json.dumps(definition, allow_nan=False)
+        return definition_digest(definition)
     except (ValueError, RecursionError):
         return ""
 
 
 def with_change(
-    refused: Refused | None, kept: Mapping[str, Any] | None, pinned: str | None, tool: mcp_types.Tool | None
+    refused: Refused | None,
+    kept: Mapping[str, Any] | None,
+    pinned: str | None,
+    after: Mapping[str, Any] | None,
 ) -> Refused | None:
     """The refusal of a changed tool, with the old text against the new one.
 
@@ -43,11 +50,10 @@ def with_change(
         refused: Why the tool is refused; any other reason stays as it is.
         kept: The text that is kept of the pinned definition, if there is any.
         pinned: The digest that the lock pins. A text with another digest was edited, and is not shown as the old one.
-        tool: The tool as the server lists it now; None if it does not.
+        after: The tool as the server lists it now; None if it does not.
     """
     if refused is None or refused.code is not AdmissionCode.TOOL_CHANGED:
         return refused
-    after = None if tool is None else definition_of(tool)
     try:
         before = kept if kept is not None and definition_digest(kept) == pinned else None
         return structs.replace(refused, details=definition_diff(before, after, _MOST_LINES))

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from agent_resolver.connection.definition import definition_of, digest_of, with_change
+from agent_resolver.connection.given_secret import given_secrets, redacted_failure, without_secrets
 from agent_resolver.connection.mcp_connection import McpConnection
 from agent_resolver.connection.probe import printable
 from agent_resolver.connection.transport import Credentials, Surroundings, transport_of
@@ -130,10 +131,7 @@ class ServerSource:
     @property
     def secrets(self) -> tuple[Secret, ...]:
         """The secrets that the server was given, in its environment or to authenticate with."""
-        launch, credentials = self.use.entry.launch, self.use.credentials
-        names = (*(launch.env if launch else ()), credentials.token_env, credentials.client_secret_env)
-        environment = self._around.environment
-        return tuple(Secret(name, environment[name]) for name in names if name is not None and name in environment)
+        return given_secrets(self.use.entry, self.use.credentials, self._around.environment)
 
     @property
     def is_there(self) -> bool:
@@ -187,7 +185,8 @@ class ServerSource:
         connection = self.connection
         # A name that is not usable, or is listed twice, is refused whatever is pinned.
         usable = {name: tool for name, tool in connection.tools.items() if is_usable_name(name)}
-        listed = {name: definition_of(tool) for name, tool in usable.items() if digest_of(tool) != pinned.get(name)}
+        changed = {name: tool for name, tool in usable.items() if digest_of(tool) != pinned.get(name)}
+        listed = {name: self._definition_of(tool) for name, tool in changed.items()}
         gone = pinned.keys() - connection.tools.keys() - connection.repeated
         return {**listed, **dict.fromkeys(sorted(gone))}
 
@@ -217,6 +216,8 @@ class ServerSource:
         except (ToolFailure, NeedsAction) as problem:
             reason = {"server": self.use.name, "reason": _code_of(problem)}
             await append_record(self._store, Record(run, AuditKind.SERVER_UNAVAILABLE, reason))
+            if isinstance(problem, ToolFailure):
+                problem = redacted_failure(problem, self.secrets)
             self._note_problem(problem)
             return
         endpoint = {"server": self.use.name, "endpoint": self.use.entry.endpoint}
@@ -277,7 +278,12 @@ class ServerSource:
 
     def _with_change(self, name: str, refused: Refused | None, tool: mcp_types.Tool | None = None) -> Refused | None:
         pinned = (self.use.grant.tools or {}).get(name)
-        return with_change(refused, self.use.definitions.get(name), pinned, tool)
+        after = None if tool is None else self._definition_of(tool)
+        return with_change(refused, self.use.definitions.get(name), pinned, after)
+
+    def _definition_of(self, tool: mcp_types.Tool) -> dict[str, Any]:
+        """The definition to show and to keep. One that quotes a secret has another digest then, and stays shut."""
+        return without_secrets(definition_of(tool), self.secrets)
 
     async def _record_decisions(self, judged: Mapping[str, Refused | None], digests: Mapping[str, str]) -> None:
         """Record once for each list what is open and what is not, however often a server lists the same tools."""

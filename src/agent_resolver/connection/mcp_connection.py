@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Self
+from unicodedata import normalize
 
 import anyio
 import mcp_types
@@ -247,8 +248,10 @@ class McpConnection:
                 raise self._too_long_list(f"{MAX_ANSWER_BYTES:,} bytes")
             cursor = page.next_cursor
             if cursor is None:
-                names = Counter(tool.name for tool in listed)
-                self.repeated = frozenset(name for name, count in names.items() if count > 1)
+                # Names that only Unicode tells apart look the same to the person who reviews them.
+                spellings = Counter(normalize("NFKC", tool.name) for tool in listed)
+                names = (tool.name for tool in listed)
+                self.repeated = frozenset(name for name in names if spellings[normalize("NFKC", name)] > 1)
                 self.tools = {tool.name: tool for tool in listed if tool.name not in self.repeated}
                 return
         raise self._too_long_list(f"{_MAX_PAGES:,} pages")

@@ -1,15 +1,19 @@
 """Asks a server once which tools it has, and ends the connection: nothing is called, nothing is offered."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import mcp_types
 from msgspec import Struct
 
 from agent_resolver.connection.definition import definition_of, digest_of
+from agent_resolver.connection.given_secret import given_secrets, redacted_failure, without_secrets
 from agent_resolver.connection.mcp_connection import McpConnection
 from agent_resolver.connection.transport import Credentials, Surroundings, transport_of
 from agent_resolver.core.tool_definition import definition_parts, exceeded_limit
 from agent_resolver.core.tool_id import MAX_TOOL_NAME, is_usable_name
+from agent_resolver.registry.errors import ToolFailure
+from agent_resolver.registry.secret import Secret
 from agent_resolver.schema.lockfile import LockedServer
 
 
@@ -32,22 +36,28 @@ async def list_tools(entry: LockedServer, credentials: Credentials, around: Surr
     # It asks for no scopes: a server that lists tools only to callers with rights lists none.
     transport = transport_of(entry, frozenset(), credentials, around)
     connection = McpConnection(entry.server_id, transport, connect_seconds=around.connect_seconds)
+    secrets = given_secrets(entry, credentials, around.environment)
     try:
         await connection.start()
-        return _listing_of(connection)
+        return _listing_of(connection, secrets)
+    except ToolFailure as failure:
+        raise redacted_failure(failure, secrets) from None
     finally:
         await connection.close()
 
 
-def _listing_of(connection: McpConnection) -> ToolListing:
+def _listing_of(connection: McpConnection, secrets: Sequence[Secret]) -> ToolListing:
     left_out = {printable(name): "it is listed more than once" for name in sorted(connection.repeated)}
     definitions: dict[str, dict[str, Any]] = {}
     for name, tool in sorted(connection.tools.items()):
         problem = _why_unfit(name, tool)
+        definition = definition_of(tool)
+        if not problem and without_secrets(definition, secrets) != definition:
+            problem = "its definition holds a secret that the server was given, and would be kept with it"
         if problem:
             left_out[printable(name)] = problem
         else:
-            definitions[name] = definition_parts(definition_of(tool))
+            definitions[name] = definition_parts(definition)
     return ToolListing(definitions, left_out)
 
 

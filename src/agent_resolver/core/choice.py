@@ -38,7 +38,7 @@ def selection(choice: Choice) -> Selection | None:
     return Selection(
         server_id=server.id,
         version=server.version,
-        endpoint=server.endpoint,
+        endpoint=server.address,
         scopes=choice.requirement.permissions,
         selection_reason=(
             "Only matching candidate" if choice.is_only else f"Selected by tie-break: {signed}id='{server.id}'"

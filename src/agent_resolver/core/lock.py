@@ -18,13 +18,14 @@ def server_hash(server_id: str, version: str, endpoint: str, scopes: tuple[str, 
 
 def lock_entry(requirement: Requirement, server: Server) -> LockedServer:
     """The entry that pins `server` for `requirement`."""
+    address = server.address
     entry = LockedServer(
         category=requirement.category,
         server_id=server.id,
         version=server.version,
-        endpoint=server.endpoint,
+        endpoint=address,
         scopes=requirement.permissions,
-        hash=server_hash(server.id, server.version, server.endpoint, requirement.permissions),
+        hash=server_hash(server.id, server.version, address, requirement.permissions),
         launch=server.launch or UNSET,
         tool_scopes=_in_order(server.tool_scopes) if server.tool_scopes else UNSET,
         transport=server.transport if server.transport != "streamable-http" else UNSET,

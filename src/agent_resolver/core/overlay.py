@@ -68,15 +68,23 @@ def apply_overlay(servers: Iterable[Server], overlay: Overlay, tree: Node) -> tu
         InvalidOverlay: With every contradiction in it.
     """
     synonyms = _synonyms(overlay)
-    starred = [(pattern, tuple(pattern.split("*"))) for pattern in overlay.servers if "*" in pattern]
+    # A pattern of stars alone fits every id, and need not be held against each.
+    everywhere = tuple([pattern for pattern in overlay.servers if pattern and not pattern.strip("*")])
+    starred = [
+        (pattern, tuple(pattern.split("*")))
+        for pattern in overlay.servers
+        if "*" in pattern and pattern not in everywhere
+    ]
     # Many servers fit the same few patterns, and what these say together is worked out once.
     combined: dict[tuple[str, ...], _LaidFacts] = {}
     result: list[Server] = []
     issues: dict[tuple[str | int, ...], Issue] = {}
     for server in servers:
-        fitting = tuple([pattern for pattern, parts in starred if parts_match(parts, server.id)])
+        fitting = everywhere
+        if starred:
+            fitting += tuple([pattern for pattern, parts in starred if parts_match(parts, server.id)])
         if server.id in overlay.servers:
-            fitting = (server.id, *fitting)
+            fitting += (server.id,)
         if fitting not in combined:
             try:
                 combined[fitting] = _laid_facts(_combine_facts(server.id, fitting, overlay))

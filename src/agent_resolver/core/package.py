@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from agent_resolver.core.package_command import Ecosystem, read_command
+from agent_resolver.core.package_command import Ecosystem, PackageCommand, read_command
 from agent_resolver.schema.index import Launch
 
 PackageKind = Literal["npm", "pypi", "oci", "git", "url"]
@@ -123,7 +123,14 @@ def pinned_form(launch: Launch, version: str) -> str:
         if package.kind == "url":
             return ""
         words[spec.position] = f"{spec.prefix}{_pinned_text(package, version if spec.is_main else '')}"
-    return shlex.join(words)
+    return shlex.join((*_words_before(launch, command), *words))
+
+
+def _words_before(launch: Launch, command: PackageCommand) -> tuple[str, ...]:
+    """The words before a command line that another program runs, as in `op run -- npx …`; none for a script."""
+    whole = (launch.command, *launch.args)
+    start = len(whole) - len(command.words)
+    return whole[:start] if start > 0 and whole[start:] == command.words else ()
 
 
 def package_url(package: Package) -> str | None:

@@ -111,7 +111,7 @@ def _launch_of(name: str, part: Part, notes: list[Note]) -> Launch:
     if word is not None and word not in _LAUNCH_TYPES:
         part.member("type").refuse(IssueCode.CONTRADICTION, f"Has a `command`, and is of the type `{word}`")
     command = part.member("command").required_text()
-    arguments = part.member("args").texts()
+    arguments = part.member("args").words()
     if _is_own(command, arguments):
         message = "starts `agent serve`, which governs the others, and is not imported"
         notes.append(Note(NoteKind.NOT_CARRIED, name, message))

@@ -108,7 +108,7 @@ def _container_of(name: str, part: Part, notes: list[Note]) -> Launch:
     check_package(part.member("image"), image)
     run = part.member("run")
     config = part.member("config")
-    command = (run.member("command") or part.member("command")).texts()
+    command = (run.member("command") or part.member("command")).words()
     volumes = (run.member("volumes") or part.member("volumes")).texts()
     if volumes:
         listed = ", ".join(map(_fill_in, volumes))

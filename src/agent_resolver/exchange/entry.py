@@ -12,7 +12,12 @@ from agent_resolver.exchange.category import categories_of
 from agent_resolver.exchange.imported import Note, NoteKind
 from agent_resolver.exchange.launch_record import is_package_name
 from agent_resolver.exchange.part import Part
-from agent_resolver.exchange.secret_argument import has_secret, references_in, secret_arguments
+from agent_resolver.exchange.secret_argument import (
+    has_secret,
+    is_known_key,
+    references_in,
+    secret_arguments,
+)
 from agent_resolver.exchange.server_id import is_path, mapped_id
 from agent_resolver.schema.index import IndexEntry, Launch
 from agent_resolver.schema.issue import IssueCode
@@ -129,7 +134,7 @@ def variable_from(part: Part) -> str:
 
 def check_variable(part: Part, name: str) -> None:
     """Refuse what cannot be the name of a variable, without showing it: it may hold a value."""
-    if not _VARIABLE.fullmatch(name):
+    if not _VARIABLE.fullmatch(name) or is_known_key(name):
         # Where the name is a key, the path to the part would show it.
         holder = Part(part.value, part.at[:-1], part.faults) if part.at[-1:] == (name,) else part
         holder.refuse(IssueCode.NAME_REFUSED, "Not the name of an environment variable", "give the name alone")
@@ -169,7 +174,7 @@ def note_headers(name: str, headers: Iterable[tuple[str, Part]], notes: list[Not
         if is_bearer and variables:
             note_token(name, variables[0], notes)
             continue
-        named = f", which reads {', '.join(f'`{each}`' for each in variables)}" if variables else ""
+        named = f", which reads {', '.join(f'`{each}`' for each in variables)}," if variables else ""
         is_credential = header.lower() == "authorization"
         advice = "; name the variable of a bearer token as `token_env` in agent.toml" if is_credential else ""
         message = f"the header `{header}`{named} is not carried over{advice}"
@@ -230,6 +235,8 @@ def _check_endpoint(part: Part, endpoint: str) -> None:
 def _is_http(endpoint: str) -> bool:
     try:
         parts = urlsplit(endpoint)
+        has_port = parts.port != 0  # Asking for one that is too large is an error.
     except ValueError:
-        return False
-    return parts.scheme in {"http", "https"} and bool(parts.netloc)
+        # A part to fill in may be the port.
+        return _PLACEHOLDER.search(endpoint) is not None
+    return parts.scheme in {"http", "https"} and bool(parts.hostname) and has_port

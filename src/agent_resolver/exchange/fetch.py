@@ -8,13 +8,14 @@ The rules hold for the address that the operator names and for every address tha
 - no proxy, no compression, no HTML, no body whose end looks like a lost connection.
 """
 
+import re
 import socket
 import ssl
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from time import monotonic
 from typing import Final
 from urllib.parse import SplitResult, urljoin, urlsplit
@@ -23,6 +24,7 @@ from msgspec import Struct
 
 from agent_resolver._version import __version__
 from agent_resolver.core.loopback import is_loopback
+from agent_resolver.exchange.secret_argument import has_secret
 from agent_resolver.schema.errors import ResolverError
 
 MAX_FETCHED_BYTES: Final = 256 * 1024 * 1024
@@ -32,13 +34,16 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _BLOCK: Final = 64 * 1024
 _STEP_SECONDS: Final = 30.0
 _PORTS: Final = {"http": 80, "https": 443}
+_GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
+_TRANSLATION: Final = IPv6Network("64:ff9b::/96")
+_LAST_32_BITS: Final = 0xFFFFFFFF
 
 
 class FetchFailed(ResolverError):
     """A document could not be fetched, or is not to be."""
 
     def __init__(self, url: str, problem: str, hint: str = "") -> None:
-        super().__init__(f"`{url}`: {problem}")
+        super().__init__(f"`{public_form(url)}`: {problem}")
         self.hint = hint
 
 
@@ -211,10 +216,17 @@ def is_public(address: str) -> bool:
     found = ip_address(address.partition("%")[0])
     if isinstance(found, IPv6Address):
         # What is packed into an address of IPv6 is where it leads.
-        inner = found.ipv4_mapped or found.sixtofour
+        inner = found.ipv4_mapped or found.sixtofour or _translated(found)
         if inner is not None:
             return is_public(str(inner))
+        # Python calls what it does not know global: https://www.iana.org/assignments/ipv6-address-space has one block.
+        return found in _GLOBAL_UNICAST and found.is_global
     return found.is_global and not found.is_multicast
+
+
+def _translated(address: IPv6Address) -> IPv4Address | None:
+    """The address that a gateway between the two protocols calls (RFC 6052); None for any other."""
+    return IPv4Address(int(address) & _LAST_32_BITS) if address in _TRANSLATION else None
 
 
 def split_url(url: str) -> SplitResult:
@@ -231,8 +243,20 @@ def split_url(url: str) -> SplitResult:
     if not is_address or any(ord(character) <= ord(" ") for character in url):
         raise FetchFailed(url, "is not an HTTP address")
     if parts.username is not None or parts.password is not None:
-        raise FetchFailed(url.replace(parts.netloc, "…"), "holds a user name or a password, which would be kept")
+        raise FetchFailed(url, "holds a user name or a password, which would be kept")
     return parts
+
+
+def public_form(url: str) -> str:
+    """An address to show and to keep: only its host where the rest holds what looks like a secret.
+
+    A redirect often leads to an address that is signed for a few minutes.
+    """
+    if not has_secret(url):
+        return url
+    scheme, _, rest = url.partition("://")
+    host = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2]
+    return f"{scheme}://{host}/…"
 
 
 _HEADERS: Final = {

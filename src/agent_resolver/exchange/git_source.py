@@ -6,7 +6,7 @@ import socket
 import stat
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Final
 
@@ -52,36 +52,53 @@ def clone_files(repository: str, environment: Mapping[str, str], *, seconds: flo
         FetchFailed: It cannot be cloned, breaks a rule or is too large.
     """
     is_local = os.path.isdir(repository)
-    if not is_local:
-        _require_allowed(repository, allows_private=allows_private)
+    settings = [] if is_local else _host_settings(repository, allows_private=allows_private)
     with tempfile.TemporaryDirectory(prefix="agent-sync-") as folder:
         target = os.path.join(folder, "clone")
         source = os.path.abspath(repository) if is_local else repository
-        _run_clone(source, target, environment, seconds=seconds, protocol="file" if is_local else "https")
+        protocol = "file" if is_local else "https"
+        _run_clone(source, target, environment, seconds=seconds, protocol=protocol, settings=settings)
         return Cloned(_data_files(repository, target), _commit_of(target, environment))
 
 
-def _require_allowed(repository: str, *, allows_private: bool) -> None:
+def _host_settings(repository: str, *, allows_private: bool) -> list[str]:
+    """The setting that has `git` call the addresses that were judged here.
+
+    It would look the host up again, and the owner of its name could answer otherwise the second time.
+    """
     parts = split_url(repository)
     if parts.scheme != "https":
         raise FetchFailed(repository, "is not an `https` address", "use `https`, or a folder of this machine")
+    port = parts.port or 443
     try:
-        found = socket.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM)
+        found = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise FetchFailed(repository, f"cannot be cloned: {error}") from None
-    private = [str(entry[4][0]) for entry in found if not is_public(str(entry[4][0]))]
+    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    private = [address for address in addresses if not is_public(address)]
     if private and not allows_private:
         hint = "`--allow-private` lets the host that you name have a private address"
         raise FetchFailed(repository, f"leads to the private address {private[0]}, which is not called", hint)
+    listed = ",".join(f"[{address}]" if ":" in address else address for address in addresses)
+    is_address = ":" in (parts.hostname or "")
+    return [] if is_address else [f"http.curloptResolve={parts.hostname}:{port}:{listed}"]
 
 
-def _run_clone(source: str, target: str, environment: Mapping[str, str], *, seconds: float, protocol: str) -> None:
+def _run_clone(  # noqa: PLR0913 - what decides about a clone
+    source: str,
+    target: str,
+    environment: Mapping[str, str],
+    *,
+    seconds: float,
+    protocol: str,
+    settings: Sequence[str],
+) -> None:
     """Clone, and end it when its time or its space is used up."""
-    settings = [word for setting in _SETTINGS for word in ("-c", setting)]
+    configured = [word for setting in (*_SETTINGS, *settings) for word in ("-c", setting)]
     options = ["--quiet", "--depth=1", "--single-branch", "--no-tags", "--no-recurse-submodules", "--template="]
     # A plain path would be copied with its links; as an address it is transferred like any other.
     address = f"file://{source}" if protocol == "file" else source
-    line = ["git", *settings, "clone", *options, "--", address, target]
+    line = ["git", *configured, "clone", *options, "--", address, target]
     deadline = monotonic() + seconds
     with tempfile.TemporaryFile() as said:
         try:

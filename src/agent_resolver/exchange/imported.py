@@ -35,6 +35,8 @@ class NoteKind(StrEnum):
     """The id of a server whose name cannot be one."""
     ID_CLASH = "id-clash"
     """The id of a server whose name maps to the same id as another name."""
+    OTHER_SERVER = "other-server"
+    """A version that starts another package, or calls another host, than other versions of its id."""
 
 
 class Note(Struct, frozen=True):

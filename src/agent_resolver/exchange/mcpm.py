@@ -73,7 +73,7 @@ def _reach_of(name: str, part: Part, notes: list[Note]) -> Remote | Launch:
         note_headers(name, way.member("headers").members(), notes)
         transport = endpoint_transport(way.member("transport"))
         return Remote(_fill_in(way.member("url").required_text()), transport)
-    arguments = way.member("args").texts()
+    arguments = way.member("args").words()
     required, optional = _environment_of(part, way, arguments)
     note_environment(name, required, optional, notes)
     return Launch(

@@ -5,17 +5,20 @@
 2. The earlier entry decides. A later one only fills in the facts that the earlier leaves out.
 3. Two values for one fact are a conflict: the earlier stays, and the report names both.
 4. An entry of the index that was imported from the same kind of source is older news: the new values replace it, and
-   the facts that only it has are kept. Where a person or a probe vouched for it, how it is reached stays, and another
-   way is a conflict: what they vouched for is not what another package does.
+   the facts that only it has are kept. Where a person or a probe vouched for it, in the index or in the overlay, how it
+   is reached stays, and another way is a conflict: what they vouched for is not what another package does.
+5. Versions of one id that start different packages are noted. Where the overlay vouches for the id, it is a warning:
+   its facts hold for all of them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Struct, structs
 
 from agent_resolver.exchange.imported import Note, NoteKind
+from agent_resolver.exchange.reached import reached_name
 from agent_resolver.exchange.secret_argument import has_secret, masked_arguments
 from agent_resolver.exchange.server_id import assign_ids, mapped_id
 from agent_resolver.schema.index import UNVERSIONED, IndexEntry, ServerData, ServerTrust
@@ -81,7 +84,9 @@ class Merged(Struct, frozen=True):
     updates: tuple[Update, ...]
     conflicts: tuple[MergeConflict, ...]
     notes: tuple[Note, ...]
-    """A note for each name that is not its id."""
+    """A note for each name that is not its id, and for each id that means different servers."""
+    warnings: tuple[Note, ...] = ()
+    """Such ids of which the overlay states facts, which were written for one of the servers."""
 
 
 class _Held(Struct):
@@ -91,8 +96,22 @@ class _Held(Struct):
     origin: dict[str, str]
 
 
-def merge_entries(existing: Sequence[IndexEntry], batches: Sequence[Batch]) -> Merged:
-    """The index that holds what was there and what is imported."""
+def _vouch_for_none(_server_id: str) -> bool:
+    return False
+
+
+def merge_entries(
+    existing: Sequence[IndexEntry],
+    batches: Sequence[Batch],
+    is_vouched: Callable[[str], bool] = _vouch_for_none,
+) -> Merged:
+    """The index that holds what was there and what is imported.
+
+    Args:
+        existing: The index.
+        batches: What is imported.
+        is_vouched: True for an id of which the overlay states facts that no source does.
+    """
     known = {_name_of(entry): entry.id for entry in existing}
     names = [_name_of(entry) for batch in batches for entry in batch.entries]
     ids = assign_ids(names, known)
@@ -110,7 +129,7 @@ def merge_entries(existing: Sequence[IndexEntry], batches: Sequence[Batch]) -> M
         if old is None:
             result[key] = held.entry
         elif old.source is not UNSET and old.source == held.entry.source:
-            result[key] = _fill(_keep_vouched(old, held, conflicts), old, "", None).entry
+            result[key] = _fill(_keep_vouched(old, held, conflicts, is_vouched), old, "", None).entry
             updates += _updates_between(old, result[key])
         else:
             kept = _Held(old, dict.fromkeys(_stated(old), _HAND))
@@ -118,7 +137,11 @@ def merge_entries(existing: Sequence[IndexEntry], batches: Sequence[Batch]) -> M
     added = tuple(_shown_key(key) for key in sorted(fresh.keys() - before.keys()))
     entries = tuple(result[key] for key in sorted(result))
     ordered = sorted(conflicts, key=lambda conflict: (conflict.server, conflict.fact, conflict.refused_from))
-    return Merged(entries, ids, added, tuple(updates), tuple(dict.fromkeys(ordered)), tuple(_id_notes(ids)))
+    strangers = list(_strangers(existing, [result[key] for key in sorted(fresh)]))
+    doubtful = tuple(note for server_id, note in strangers if is_vouched(server_id))
+    noted = (note for server_id, note in strangers if not is_vouched(server_id))
+    notes = (*_id_notes(ids), *noted)
+    return Merged(entries, ids, added, tuple(updates), tuple(dict.fromkeys(ordered)), notes, doubtful)
 
 
 def _name_of(entry: IndexEntry) -> str:
@@ -147,10 +170,29 @@ def _lay(fresh: dict[tuple[str, str], _Held], entry: IndexEntry, label: str, con
         fresh[key] = _Held(entry, dict.fromkeys(_stated(entry), label))
 
 
-def _keep_vouched(old: IndexEntry, fresh: _Held, conflicts: list[MergeConflict]) -> _Held:
-    """What is imported anew, reached as before if somebody vouched for the server that is reached so."""
+def _strangers(existing: Sequence[IndexEntry], imported: Sequence[IndexEntry]) -> Iterator[tuple[str, Note]]:
+    """A note for each imported entry that is another server than all others of its id, with that id."""
+    known: dict[str, dict[str, str]] = {}
+    for entry in existing:
+        known.setdefault(entry.id, {})[_shown_key(_key(entry))] = reached_name(entry)
+    for entry in imported:
+        shown, reached = _shown_key(_key(entry)), reached_name(entry)
+        others = known.setdefault(entry.id, {})
+        if others and reached not in others.values():
+            other, was = (shown, others[shown]) if shown in others else min(others.items())
+            both = f"`{other}` is `{was}`: facts that the overlay states of `{entry.id}` hold for both"
+            before = f"was `{was}`" if other == shown else both
+            message = f"`{shown}` is `{reached}`, and {before}"
+            yield entry.id, Note(NoteKind.OTHER_SERVER, _name_of(entry), message, (reached, was))
+        others[shown] = reached
+
+
+def _keep_vouched(
+    old: IndexEntry, fresh: _Held, conflicts: list[MergeConflict], is_vouched: Callable[[str], bool]
+) -> _Held:
+    """What is imported again, reached as before if a person or a probe vouched for the server that is reached so."""
     before, now = _stated(old)["reach"], _stated(fresh.entry)["reach"]
-    if before == now or all(getattr(old, key) is UNSET for key in _VOUCHED):
+    if before == now or (all(getattr(old, key) is UNSET for key in _VOUCHED) and not is_vouched(old.id)):
         return fresh
     conflicts.append(
         MergeConflict(
@@ -240,7 +282,7 @@ def _render_value(fact: str, value: Any) -> str:  # noqa: ANN401 - any fact
         return "not known"
     if fact == "reach" and "launch" in value:
         launch = value["launch"]
-        shown = " ".join([launch.command, *masked_arguments(launch.args)])
+        shown = " ".join(masked_arguments([launch.command, *launch.args]))
         return f"`{shown}`"
     if fact == "reach":
         return "`***`" if has_secret(value["endpoint"]) else f"`{value['endpoint']}`"

@@ -23,8 +23,8 @@ from agent_resolver.exchange.entry import (
 )
 from agent_resolver.exchange.imported import Imported, Note, NoteKind, Source
 from agent_resolver.exchange.launch_record import (
+    command_version,
     container_launch,
-    image_version,
     npm_launch,
     nuget_launch,
     pypi_launch,
@@ -40,8 +40,18 @@ _OFFICIAL: Final = "io.modelcontextprotocol.registry/official"
 _PUBLISHER: Final = "io.modelcontextprotocol.registry/publisher-provided"
 _OLD_META: Final = ("io.modelcontextprotocol.registry", "x-io.modelcontextprotocol.registry")
 _VARIABLE: Final = re.compile(r"\{([A-Za-z_][\w.-]*)\}")
+_PLACE: Final = re.compile("<[^<>]+>")
 _LAUNCHERS: Final = {"npm": npm_launch, "pypi": pypi_launch, "nuget": nuget_launch}
 _PROGRAMS: Final = {"npm": "npx", "pypi": "uvx", "nuget": "dnx", "oci": "docker run"}
+_NAMES: Final = {
+    "npm": re.compile(r"(?:@[\w.~-]+/)?[\w~-][\w.~-]*(?:@[\w.+-]+)?", re.ASCII),
+    "pypi": re.compile(r"\w[\w.-]*(?:\[[\w.,-]+\])?(?:==[\w.+!-]+)?", re.ASCII),
+    "nuget": re.compile(r"\w[\w.-]*(?:@[\w.+-]+)?", re.ASCII),
+}
+_USUAL_DOMAINS: Final = {
+    kind: f".{owner}.org" for kind, owner in {"npm": "npmjs", "pypi": "pypi", "nuget": "nuget"}.items()
+}
+_HOST: Final = re.compile(r"(?:https?://)?([^/:]+)", re.IGNORECASE)
 _USUAL: Final = frozenset({"-y", "--yes"})
 """Options that the entry has anyway."""
 _TRANSPORTS: Final[dict[str, Transport]] = {"stdio": "stdio", "streamable-http": "streamable-http", "sse": "sse"}
@@ -179,6 +189,8 @@ def _launch_of(package: Part, name: str, notes: list[Note]) -> Launch:
     identifier = named.required_text()
     check_package(named, identifier)
     version = package.member("version").text()
+    if kind != "oci":
+        _check_place(package, named, identifier)
     after = _arguments(package.member("packageArguments", "package_arguments"))
     before = _arguments(package.member("runtimeArguments", "runtime_arguments"))
     required, optional = _environment_of(package)
@@ -200,6 +212,26 @@ def _launch_of(package: Part, name: str, notes: list[Note]) -> Launch:
     return container_launch(image, required, after, transport=transport)
 
 
+def _check_place(package: Part, named: Part, identifier: str) -> None:
+    """Refuse a package from another place than the usual registry, which is where the command takes it from.
+
+    A package of the same name there may be another one, and `npx` fetches what looks like a path or an address from it.
+    """
+    kind = _kind_of(package)
+    if not _NAMES[kind].fullmatch(identifier):
+        message = f"Not the name of a package of the type {kind}, with or without a version"
+        raise named.refuse_entry(IssueCode.NAME_REFUSED, message, "give the name alone")
+    version = package.member("version")
+    if not re.fullmatch(r"[^\s:/\\@#?]*", version.text() or ""):
+        raise version.refuse_entry(IssueCode.NAME_REFUSED, "Not the version of a package", "name one version")
+    registry = package.member("registryBaseUrl", "registry_base_url")
+    host = _HOST.match(registry.text() or "")
+    if host and not f".{host[1]}".endswith(_USUAL_DOMAINS[kind]):
+        message = "The package is in another registry, and the command would take one of its name from the usual one"
+        hint = "write the entry by hand, with the registry in the settings of the program that starts it"
+        raise registry.refuse_entry(IssueCode.NAME_REFUSED, message, hint)
+
+
 def _image_name(identifier: str, version: str | None, host: str) -> str:
     has_host = "." in identifier.partition("/")[0]
     image = identifier if has_host or not host else f"{host}/{identifier}"
@@ -209,9 +241,7 @@ def _image_name(identifier: str, version: str | None, host: str) -> str:
 
 def _packaged_version(launch: Launch) -> str | None:
     """The version of the image or package, for a server that states none."""
-    if launch.command == "docker":
-        return next((found for arg in launch.args if (found := image_version(arg))), None)
-    return None
+    return command_version(launch.command, launch.args)
 
 
 def _environment_of(package: Part) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -238,25 +268,30 @@ def _arguments(listed: Part) -> tuple[str, ...]:
 
 def _argument(argument: Part) -> Sequence[str]:
     is_required = argument.member("isRequired", "is_required").flag()
+    is_secret = argument.member("isSecret", "is_secret").flag()
     stated = argument.member("value").text()
     hint = argument.member("valueHint", "value_hint").text()
     option = argument.member("name").text()
+    place = f"<{hint or (option or 'value').lstrip('-')}>"
     if stated is not None:
         value = _fill_in(stated, argument.member("variables"))
     elif is_required:
-        value = argument.member("default").text() or f"<{hint or (option or 'value').lstrip('-')}>"
+        value = (None if is_secret else argument.member("default").text()) or place
     else:
         return ()
+    if is_secret and not _PLACE.search(value):
+        value = place
     is_named = argument.member("type").text() == "named"
     return (option, value) if is_named and option else (value,)
 
 
 def _fill_in(text: str, variables: Part) -> str:
-    """The text with `<name>` for each variable in braces, or with its value where the source has one."""
+    """The text with `<name>` for each variable in braces, or with its value where the source has one to share."""
 
     def fill(found: re.Match[str]) -> str:
         variable = variables.member(found[1])
-        known = variable.member("value", "default").text() if isinstance(variable.value, dict) else None
+        is_known = isinstance(variable.value, dict) and not variable.member("isSecret", "is_secret").flag()
+        known = variable.member("value", "default").text() if is_known else None
         return known or f"<{found[1]}>"
 
     return _VARIABLE.sub(fill, text)

@@ -62,7 +62,7 @@ class Part:
         if len(text) > MAX_SOURCE_TEXT:
             self.refuse(IssueCode.LIMIT, f"Text is longer than {MAX_SOURCE_TEXT} characters")
             return None
-        self._refuse_control(text)
+        self._refuse_unprintable(text)
         return text or None
 
     def required_text(self) -> str:
@@ -80,12 +80,19 @@ class Part:
             return None
         text = " ".join(self.value[: 8 * _MAX_DESCRIPTION].split())
         self._refuse_control(text)
+        # What joins emoji is left out as well: no one would notice what else could be hidden with it.
+        text = "".join(sign for sign in text if sign.isprintable())
         return text if len(text) <= _MAX_DESCRIPTION else f"{text[:_MAX_DESCRIPTION].rstrip()}…"
 
     def texts(self) -> tuple[str, ...]:
         """The texts of a list."""
         found = (element.text() for element in self.elements())
         return tuple(text for text in found if text is not None)
+
+    def words(self) -> tuple[str, ...]:
+        """The words of a command line, each as it is: an empty one, or spaces at its ends, may be what is meant."""
+        stated = [element for element in self.elements() if element]
+        return tuple("" if element.text() is None else element.value for element in stated)
 
     def flag(self) -> bool:
         """True if the value is true; an absent one is not."""
@@ -114,6 +121,14 @@ class Part:
             self.refuse(IssueCode.INVALID_TYPE, f"Expected {_KINDS[kind]}, received {received}")
             return False
         return True
+
+    def _refuse_unprintable(self, text: str) -> None:
+        """Refuse what a person who reviews an entry could not see: bytes for a terminal, and marks that turn words."""
+        if text.isprintable():
+            return
+        hidden = next(sign for sign in text if not sign.isprintable())
+        word = "control character" if _CONTROL.match(hidden) else "invisible character"
+        self.refuse(IssueCode.CONTROL_CHARACTER, f"Holds the {word} U+{ord(hidden):04X}", "remove it")
 
     def _refuse_control(self, text: str) -> None:
         found = _CONTROL.search(text)

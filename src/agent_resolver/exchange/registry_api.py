@@ -4,16 +4,20 @@ import re
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import msgspec
 from msgspec import Struct
 
-from agent_resolver.exchange.fetch import Fetched, Fetcher, FetchFailed
+from agent_resolver.exchange.fetch import Fetched, Fetcher, FetchFailed, public_form
 
 MAX_PAGES: Final = 2_000
 """The most pages that one sync may take."""
-_PAGE_SIZE: Final = 100
+_ALWAYS_ASKED: Final = {
+    "limit": "100",
+    # Otherwise a registry leaves out what it has withdrawn, and nothing would say so to an index that has it.
+    "include_deleted": "true",
+}
 _MAX_CURSOR: Final = 4_096
 _PATHS: Final = ("/v0.1/servers", "/v0/servers")
 _OFFICIAL: Final = "io.modelcontextprotocol.registry/official"
@@ -61,18 +65,19 @@ def fetch_registry(fetcher: Fetcher, url: str, updated_since: str = "") -> Regis
 
     Args:
         fetcher: What the pages are fetched with.
-        url: The registry, or its list of servers.
+        url: The registry, or its list of servers; a query such as `?version=latest` narrows it.
         updated_since: Ask only for what changed since this time.
 
     Raises:
         FetchFailed: A page cannot be fetched or is not one, or there is no end to them.
     """
     address, cursor = _list_address(fetcher, url), ""
+    narrowing = dict(parse_qsl(urlsplit(url).query))
     servers: dict[ServerKey, Any] = {}
     parts: list[FetchedPart] = []
     seen: set[str] = set()
     for _ in range(MAX_PAGES):
-        query = {"limit": str(_PAGE_SIZE), "cursor": cursor, "updated_since": updated_since}
+        query = {**narrowing, **_ALWAYS_ASKED, "cursor": cursor, "updated_since": updated_since}
         fetched = fetcher.get(f"{address}?{urlencode({key: value for key, value in query.items() if value})}")
         page = _page_of(fetched)
         parts.append(part_of(fetched))
@@ -90,7 +95,7 @@ def fetch_registry(fetcher: Fetcher, url: str, updated_since: str = "") -> Regis
 def part_of(fetched: Fetched) -> FetchedPart:
     """What is kept about a document that was fetched."""
     content = fetched.content
-    return FetchedPart(fetched.url, f"sha256-{sha256(content).hexdigest()}", len(content))
+    return FetchedPart(public_form(fetched.url), f"sha256-{sha256(content).hexdigest()}", len(content))
 
 
 def server_key(url: str, server: Mapping[str, Any]) -> ServerKey:

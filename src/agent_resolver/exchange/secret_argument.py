@@ -6,12 +6,12 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 _WORDS: Final = (
-    r"token|api[-_]?key|apikey|secret|password|passwd|pwd|passphrase|pat|bearer|credentials?|authorization"
-    r"|access[-_]?key|secret[-_]?key|private[-_]?key"
+    r"token|api[-_.]?key|secret|password|passwd|passcode|pass|pwd|passphrase|pat|bearer|jwt|cookie|credentials?"
+    r"|authorization|access[-_]?key|secret[-_]?key|private[-_]?key"
 )
-_SECRET_NAME: Final = re.compile(rf"(?:.*[-_.])?(?:{_WORDS})", re.IGNORECASE)
-"""The name of an option or variable whose value is a secret."""
 _JOINED_WORDS: Final = r"Token|Secret|Password|Passwd|Passphrase|(?:Api|Account|Access|Secret|Private)Key"
+_SECRET_NAME: Final = re.compile(rf"(?i:(?:.*[-_.])?(?:{_WORDS}))|.*[a-z0-9](?:{_JOINED_WORDS})")
+"""The name of an option or variable whose value is a secret."""
 _WORDED: Final = re.compile(
     rf"(?P<name>(?<![A-Za-z])(?i:{_WORDS})|(?<![A-Z])(?:{_JOINED_WORDS})|(?<![\w-])(?i:key))"
     # A colon alone may be that of an image or a scope: `acme/secret:1.0`, `token:read`.
@@ -31,20 +31,59 @@ _KNOWN_KEY: Final = re.compile(
     r"sk-[A-Za-z0-9_-]{8,}|[sr]k_(?:live|test)_[A-Za-z0-9]{8,}|gh[oprsu]_[A-Za-z0-9]{8,}|github_pat_[A-Za-z0-9_]{8,}"
     r"|glpat-[A-Za-z0-9_-]{8,}|xox[abeprs]-[A-Za-z0-9-]{8,}|A(?:KIA|SIA)[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{20,}"
     r"|npm_[A-Za-z0-9]{20,}|pypi-[A-Za-z0-9_-]{20,}|hf_[A-Za-z0-9]{20,}|lin_api_[A-Za-z0-9]{8,}|ntn_[A-Za-z0-9]{20,}"
-    r"|dop_v1_[0-9a-f]{20,}|tvly-[A-Za-z0-9-]{8,}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}|-----BEGIN )"
+    r"|dop_v1_[0-9a-f]{20,}|tvly-[A-Za-z0-9-]{8,}|SG\.[\w-]{16,}\.[\w-]{16,}|ya29\.[\w-]{16,}|ATATT3[\w=-]{16,}"
+    r"|figd_[\w-]{16,}|sq0[a-z]{3}-[\w-]{16,}|sntrys_\w{16,}|xapp-\d-[\w-]{8,}|gsk_[A-Za-z0-9]{20,}"
+    r"|sbp_[0-9a-f]{20,}|glsa_[A-Za-z0-9]{16,}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}|-----BEGIN )"
 )
-_REFERENCE: Final = re.compile(r"\$\{[^}]*\}|\$[A-Za-z_]\w*|\{\{[^}]*\}\}|\{[A-Za-z_][\w.-]*\}|<[^<>]*>|%[A-Za-z_]\w*%")
+_REFERENCE: Final = re.compile(
+    r"\$\{[^}]{0,200}\}|\$[A-Za-z_]\w*|\{\{[^}]{0,200}\}\}|\{[A-Za-z_][\w.-]*\}|<[^<>]*>|%[A-Za-z_]\w*%"
+)
 _COMMAND_REFERENCE: Final = re.compile(r"\$\([^()]*\)")
 _SCHEME_WORD: Final = re.compile(r"^(?:bearer|basic|token)\b", re.IGNORECASE)
 _HEADER: Final = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9-]*)\s*:\s*(?P<value>.+)")
+_SURE_HEADER: Final = re.compile(r"(?:x-[^:]*|authorization\s*):|[^:]*:\s", re.IGNORECASE)
+"""A header whatever option it follows; others may be a scope or an image: `token:read`, `acme-secret:1.0`."""
+_HEADER_OPTIONS: Final = frozenset({"H", "header", "headers"})
+_BEARER: Final = re.compile(r"(?:bearer|basic)\s+(?P<value>\S.*)", re.IGNORECASE)
+_NAME_AND_PASSWORD: Final = re.compile(r"[\w.@+-]+:(?!\d+$)(?P<value>[^\s:/]+)")
+"""A user and a password; a user and a group of numbers is none."""
+_PASSWORD_PROGRAM: Final = re.compile(r"(?:.*[/\\])?(?:mysql\w*|mariadb[\w-]*|sshpass)(?:\.exe)?")
+"""Programs that take a password directly behind `-p`."""
+_PASSWORD_IN_SCRIPT: Final = re.compile(
+    r"(?<![\w-])(?:mysql|mysqldump|mysqladmin|mariadb|sshpass)\s(?:[^|;&]{0,200}\s)?-p(?P<value>[^\s$<]\S*)"
+    r"|(?<![\w-])(?:curl|wget|http)\s(?:[^|;&]{0,200}\s)?(?:-u|--user)[\s=]*[\"']?[\w.@+-]+:(?P<word>[^\s:/$<]+)"
+)
+_USER_OPTIONS: Final = frozenset({"-u", "--user", "--proxy-user", "--auth", "--basic-auth", "--http-auth"})
+_CONTAINER_COMMANDS: Final = frozenset({"run", "exec", "create"})
 _RANDOM_SEGMENT: Final = re.compile(r"(?=.*[0-9])(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9_=-]{24,}")
 """A part of the path of an address that no person would choose, which some services use as a password."""
+_SIGNATURE_NAME: Final = re.compile(r"(?:.*[-_.])?(?:sig|signature|auth)", re.IGNORECASE)
+"""The name of a part of a query that is a secret in an address, and something else as an option."""
 _RANDOM: Final = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_+/=.-]{20,}")
 
 
 def secret_arguments(arguments: Sequence[str]) -> list[int]:
     """The positions of the arguments that hold what looks like a secret."""
-    return [position for position, name, value in _named_values(arguments) if _is_secret(name, value)]
+    named = {position for position, name, value in _named_values(arguments) if _is_secret(name, value)}
+    return sorted(named.union(_nameless_passwords(arguments)))
+
+
+def _nameless_passwords(arguments: Sequence[str]) -> Iterator[int]:
+    """The positions of passwords that no name goes with: `-pWORD` of `mysql`, `-u NAME:WORD` of `curl`."""
+    takes_password = in_container = False
+    before = ""
+    for position, argument in enumerate(arguments):
+        if takes_password and re.fullmatch("-p.+", argument) and _is_literal(argument[2:]):
+            yield position
+        joined = re.fullmatch("(?:-u|--user=|--proxy-user=)(.+:.+)", argument)
+        user = joined[1] if joined else argument
+        found = _NAME_AND_PASSWORD.fullmatch(user)
+        # Behind `docker run`, it is a user and a group.
+        if found and (joined or before in _USER_OPTIONS) and not in_container and _is_literal(found["value"]):
+            yield position
+        takes_password = takes_password or _PASSWORD_PROGRAM.fullmatch(argument) is not None
+        in_container = in_container or argument in _CONTAINER_COMMANDS
+        before = argument
 
 
 def masked_arguments(arguments: Sequence[str]) -> list[str]:
@@ -70,8 +109,18 @@ def has_secret(address: str) -> bool:
     pairs = (pair.partition("=") for pair in re.split("[&;]", unquote(f"{parts.query}&{parts.fragment}")))
     if any(_RANDOM_SEGMENT.fullmatch(segment) for segment in parts.path.split("/")):
         return True
-    has_pair = any(_is_secret(name, value) for name, _, value in pairs)
+    has_pair = any(_is_secret(name, value) or _is_signature(name, value) for name, _, value in pairs)
     return has_pair or _KNOWN_KEY.search(address) is not None
+
+
+def _is_signature(name: str, value: str) -> bool:
+    """True for a part of a query that lets whoever has the address in."""
+    return _SIGNATURE_NAME.fullmatch(name) is not None and _is_literal(value)
+
+
+def is_known_key(word: str) -> bool:
+    """True if a word begins as the keys of a known service do, such as one that was put in place of a name."""
+    return _KNOWN_KEY.match(word) is not None
 
 
 def references_in(text: str) -> tuple[str, ...]:
@@ -87,6 +136,8 @@ def _named_values(arguments: Sequence[str]) -> Iterator[tuple[int, str, str]]:
             yield position, option, argument
         option = ""
         name, equals, value = argument.partition("=")
+        # `-eNAME=value` of docker: the letter is not part of the name.
+        name = re.sub("^-e(?=[A-Z])", "", name)
         if equals and re.fullmatch(r"-{0,2}[A-Za-z_][\w.-]*", name):
             yield position, name.lstrip("-"), value
         elif argument.startswith("-") and not equals:
@@ -113,16 +164,22 @@ def _has_worded(text: str) -> bool:
 def _is_secret(name: str, value: str) -> bool:
     if _KNOWN_KEY.search(value) or (not name and "://" in value and has_secret(value)):
         return True
-    if not name and _has_worded(value):
+    if not name and (_has_worded(value) or _PASSWORD_IN_SCRIPT.search(value) or _is_bearer(value)):
         return True
     if _FILE_NAME.fullmatch(name) and _PATH.fullmatch(value):
         return False
     if _SECRET_NAME.fullmatch(name):
         return _is_literal(value)
-    header = _HEADER.fullmatch(value)
+    is_header = name in _HEADER_OPTIONS or _SURE_HEADER.match(value)
+    header = _HEADER.fullmatch(value) if is_header else None
     if header and _SECRET_NAME.fullmatch(header["name"].removeprefix("x-").removeprefix("X-")):
         return _is_literal(header["value"])
     return bool(name) and _DOUBTFUL_NAME.fullmatch(name) is not None and _RANDOM.fullmatch(value) is not None
+
+
+def _is_bearer(value: str) -> bool:
+    bearer = _BEARER.fullmatch(value)
+    return bearer is not None and _is_literal(bearer["value"])
 
 
 def _is_literal(value: str) -> bool:

@@ -13,8 +13,10 @@ from msgspec import Struct
 
 from agent_resolver.exchange.registry_api import FetchedPart, ServerKey, server_key
 from agent_resolver.schema.errors import ResolverError
+from agent_resolver.schema.limit import MAX_DEPTH, MAX_SOURCE_BYTES
 from agent_resolver.schema.lockfile import to_json
 from agent_resolver.storage.errors import FileError, UnreadableFile
+from agent_resolver.storage.exclusive import exclusively_in_folder
 from agent_resolver.storage.file import Batch, read_bounded
 
 SOURCES_NAME: Final = "mcp.sources"
@@ -22,6 +24,10 @@ SOURCES_NAME: Final = "mcp.sources"
 _MAX_MANIFEST_BYTES: Final = 16 * 1024 * 1024
 _MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 _SERVERS_IN_A_FILE: Final = 1_000
+_BYTES_IN_A_FILE: Final = MAX_SOURCE_BYTES // 2
+_MAX_SERVER_BYTES: Final = 1024 * 1024
+_TOO_DEEP: Final = b"\n" + b"  " * (MAX_DEPTH - 4)
+"""The beginning of a line of JSON that is nested as deep as a file may be, with room for what is around a server."""
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9.-]+")
 _MAX_NAME: Final = 80
 
@@ -118,8 +124,12 @@ class StoredSource:
     def store(self, manifest: SourceManifest, files: Mapping[str, bytes]) -> list[str]:
         """Replace what is kept by these files; the paths of those that changed.
 
-        The manifest is written last, so that files which do not fit to it are noticed.
+        The manifest is written last, so that files which do not fit to it are noticed. Two syncs take turns.
         """
+        with exclusively_in_folder(self._manifest_path):
+            return self._replace(manifest, files)
+
+    def _replace(self, manifest: SourceManifest, files: Mapping[str, bytes]) -> list[str]:
         known = self._known_files()
         manifest = msgspec.structs.replace(manifest, files={name: _digest(files[name]) for name in sorted(files)})
         _refuse_link(self._manifest_path, f"{self._real_folder}.sync")
@@ -171,11 +181,33 @@ def _remove_unchanged(path: str, digest: str) -> None:
             os.unlink(path)
 
 
-def registry_files(servers: Mapping[ServerKey, Any]) -> dict[str, bytes]:
+class RegistryFiles(Struct, frozen=True):
+    """The servers of a registry as files."""
+
+    files: dict[str, bytes]
+    left_out: tuple[str, ...]
+    """The names of servers that no import could read: they would take all others of their file with them."""
+
+
+def registry_files(servers: Mapping[ServerKey, Any]) -> RegistryFiles:
     """The files that keep the servers of a registry, by name and version, in the shape of a page of its API."""
-    ordered = [servers[key] for key in sorted(servers)]
-    pages = [ordered[start : start + _SERVERS_IN_A_FILE] for start in range(0, len(ordered), _SERVERS_IN_A_FILE)]
-    return {f"servers-{number:04}.json": to_json({"servers": page}) for number, page in enumerate(pages or [[]], 1)}
+    pages: list[list[Any]] = [[]]
+    left_out: list[str] = []
+    size = 0
+    for key in sorted(servers):
+        written = to_json(servers[key])
+        # In the file, each line is two levels further in.
+        length = len(written) + 4 * written.count(b"\n")
+        if length > _MAX_SERVER_BYTES or _TOO_DEEP in written:
+            left_out.append("@".join(filter(None, key)))
+            continue
+        if len(pages[-1]) >= _SERVERS_IN_A_FILE or (pages[-1] and size + length > _BYTES_IN_A_FILE):
+            pages.append([])
+            size = 0
+        pages[-1].append(servers[key])
+        size += length
+    files = {f"servers-{number:04}.json": to_json({"servers": page}) for number, page in enumerate(pages, 1)}
+    return RegistryFiles(files, tuple(left_out))
 
 
 def _digest(content: bytes) -> str:

@@ -102,7 +102,7 @@ def _container_of(name: str, image: str, part: Part, notes: list[Note]) -> Launc
     return container_launch(
         image,
         tuple(required),
-        part.member("args").texts(),
+        part.member("args").words(),
         port=_port_of(part.member("target_port")),
         transport=_transport_of(part.member("transport")),
     )

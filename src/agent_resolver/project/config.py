@@ -80,12 +80,21 @@ class PoolMember(Struct, frozen=True, kw_only=True):
     role: Literal["member", "failover_only"] = "member"
 
 
+class PoolSwitch(Struct, frozen=True, kw_only=True):
+    """When another member takes over, besides failures that pass."""
+
+    on_circuit_open: bool = True
+    on_quota: bool = True
+    on_permanent: bool = True
+
+
 class Pool(Struct, frozen=True, kw_only=True):
     """Models that stand in for each other."""
 
     models: Texts = ()
     """Members of weight 1."""
     members: tuple[PoolMember, ...] = ()
+    switch: PoolSwitch = PoolSwitch()
 
 
 class Provider(Struct, frozen=True, kw_only=True):

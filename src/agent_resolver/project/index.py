@@ -1,6 +1,7 @@
 """The servers to choose from: an index file, and the overlay beside it."""
 
 import os
+from collections.abc import Callable
 
 from agent_resolver.core.server import servers_of
 from agent_resolver.schema.errors import InvalidOverlay
@@ -26,6 +27,28 @@ def read_overlay_bytes(index_path: str, users: frozenset[int] = frozenset()) -> 
     if not os.path.lexists(path):
         return None
     return read_bounded(path, MAX_OVERLAY_BYTES, users)
+
+
+def overlay_vouching(index_path: str) -> Callable[[str], bool]:
+    """Tells the ids of which the overlay of an index states what no source does: all facts but categories.
+
+    Raises:
+        InvalidOverlay: With every error in the overlay; also when an id is asked for that it contradicts itself about.
+        FileError: It cannot be read.
+    """
+    raw = read_overlay_bytes(index_path)
+    if raw is None:
+        return lambda _server_id: False
+    from agent_resolver.core.overlay import stated_facts
+    from agent_resolver.schema.overlay import parse_overlay
+
+    try:
+        overlay = parse_overlay(raw).overlay
+    except InvalidOverlay as error:
+        error.source = overlay_path(index_path)
+        raise
+    assert overlay is not None  # noqa: S101 - `parse_overlay` raises otherwise
+    return lambda server_id: any(path[0] != "categories" for path in stated_facts(server_id, overlay))
 
 
 def overlaid_servers(index: Index, overlay: bytes | None, index_path: str) -> tuple[Server, ...]:

@@ -29,7 +29,7 @@ from agent_resolver.runtime.builder import AgentRuntimeBuilder
 from agent_resolver.runtime.errors import InvalidSpec
 from agent_resolver.runtime.file_spec import spec_of
 from agent_resolver.runtime.known_model import known_models
-from agent_resolver.runtime.model import DataFacts, Modalities, ModelPool, ModelSpec, PoolMember
+from agent_resolver.runtime.model import DataFacts, Modalities, ModelPool, ModelSpec, PoolMember, Switch
 from agent_resolver.runtime.registry_set import (
     HeldLock,
     Lock,
@@ -185,7 +185,9 @@ def _model_spec(name: str, model: Model) -> ModelSpec:
 def _model_pool(name: str, pool: Pool) -> ModelPool:
     plain = [PoolMember(model_id=model) for model in pool.models]
     others = [PoolMember(model_id=each.model, weight=each.weight, role=each.role) for each in pool.members]
-    return ModelPool(id=name, members=(*plain, *others))
+    wanted = pool.switch
+    switch = Switch(on_circuit_open=wanted.on_circuit_open, on_quota=wanted.on_quota, on_permanent=wanted.on_permanent)
+    return ModelPool(id=name, members=(*plain, *others), switch=switch)
 
 
 def _remote_spec(name: str, remote: Remote) -> AgentSpec:

@@ -121,7 +121,7 @@ def _reachable(server: Server) -> LockedServer:
         category="",
         server_id=server.id,
         version=server.version,
-        endpoint=server.endpoint,
+        endpoint=server.address,
         scopes=(),
         hash="",
         launch=server.launch or UNSET,

@@ -181,7 +181,7 @@ class ProjectRuns:
         return await self.runtime.run(request, sink)
 
     async def _open_executors(self, plan: ResolvedRunPlan) -> None:
-        """Open what answers for the models of an agent, so that what is wrong with it is said before anything starts."""
+        """Open what answers for the models of an agent: what is wrong with it is said before anything starts."""
         seats = plan.execution.seats if isinstance(plan.execution, ResolvedAgent) else ()
         for seat in seats:
             executor = plan.snapshot.providers[seat.model.provider_id].executor

@@ -5,7 +5,6 @@ import secrets as randomness
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from copy import copy
 from math import ceil
 from typing import Final, Self, TypeVar
 
@@ -92,7 +91,8 @@ class Pipeline:
 
     def sharing(self, offer: Offer) -> Self:
         """A pipeline for other tools, with the same ports, ledger, rate limits and questions."""
-        shared = copy(self)
+        shared = object.__new__(type(self))
+        shared.__dict__.update(self.__dict__)
         shared.offer = offer
         return shared
 

@@ -1,17 +1,19 @@
 """The plugins that every agent has, and those that come with its context policy."""
 
-from typing import Annotated, Any, Final, Literal
+from functools import lru_cache
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
 from agent_resolver.core.permission_verdict import Behavior
-from agent_resolver.runtime.hook import Command, Handler, Hook, Phase, PhaseContext, ScheduledAction, Transform
+from agent_resolver.runtime.hook import Command, Hook, Phase, PhaseContext, ScheduledAction, Transform
 from agent_resolver.runtime.inference import ChatRequest
 from agent_resolver.runtime.loop_action import ADD_CONTEXT_MESSAGE, LOOP_ACTIONS
-from agent_resolver.runtime.plugin import Registrar
+from agent_resolver.runtime.plugin import Registrar, SharedParts, TaggedHandler
 from agent_resolver.runtime.spec import ContextPolicy, StopCondition
-from agent_resolver.runtime.state_key import MergeRule
+from agent_resolver.runtime.state_key import KeyRegistration
 from agent_resolver.runtime.stop_rule import StopRules
+from agent_resolver.schema.frozen import freeze
 
 LOOP_ACTION_HANDLERS: Final = "loop_action_handlers"
 MAX_ROUNDS: Final = "max_rounds"
@@ -135,31 +137,39 @@ class DefaultPlugin(Struct, frozen=True):
     """A plugin of the runtime's own: its hooks are data that can be called, as those of any other plugin."""
 
     id: str
-    actions: tuple[tuple[str, Handler], ...] = ()
     phases: tuple[tuple[Phase, Hook], ...] = ()
     transforms: tuple[Transform, ...] = ()
-    keys: tuple[tuple[str, MergeRule, Any], ...] = ()
-    """State keys, each with its rule and its default."""
+    shared: SharedParts | None = None
+    """Handlers of actions and state keys, which are the same in every plan."""
 
     def register(self, registrar: Registrar) -> None:
         """Declare the handlers."""
-        for name, rule, default in self.keys:
-            registrar.key(name, merge=rule, default=default)
-        for action, handler in self.actions:
-            registrar.scheduled_action(action, handler)
+        if self.shared is not None:
+            registrar.share(self.shared)
         for phase, hook in self.phases:
             registrar.phase_hook(phase, hook)
         for transform in self.transforms:
             registrar.request_transform(transform)
 
 
+def _loop_parts() -> SharedParts:
+    handlers = {action.name: TaggedHandler(LOOP_ACTION_HANDLERS, action) for action in LOOP_ACTIONS}
+    keys = [
+        KeyRegistration(plugin=LOOP_ACTION_HANDLERS, key=action.key, merge=action.merge, default=freeze(action.default))
+        for action in LOOP_ACTIONS
+    ]
+    return SharedParts(handlers, tuple(keys))
+
+
+_LOOP_PARTS: Final = _loop_parts()
+
+
 def loop_action_handlers() -> DefaultPlugin:
     """Lets hooks change the next question to the model."""
-    handlers = tuple((action.name, action) for action in LOOP_ACTIONS)
-    keys = tuple((action.key, action.merge, action.default) for action in LOOP_ACTIONS)
-    return DefaultPlugin(LOOP_ACTION_HANDLERS, actions=handlers, keys=keys)
+    return DefaultPlugin(LOOP_ACTION_HANDLERS, shared=_LOOP_PARTS)
 
 
+@lru_cache(64)
 def max_rounds(limit: int) -> DefaultPlugin:
     """Ends a run after so many rounds."""
     condition = StopCondition(type="max_rounds", value=limit)

@@ -19,6 +19,7 @@ from agent_resolver.schema.foreign_error import describe_exception
 from agent_resolver.schema.frozen import freeze_fields
 
 PHASES: Final[tuple[Phase, ...]] = get_args(Phase)
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class ConfigSchema(Struct, frozen=True):
@@ -103,6 +104,13 @@ class ExecutionEnv(Struct, frozen=True, kw_only=True):
     """In the order in which they start."""
 
 
+class SharedParts(Struct, frozen=True):
+    """Handlers and keys that are the same in every plan: they are made once, and no run holds copies of them."""
+
+    actions: Mapping[str, TaggedHandler]
+    keys: tuple[KeyRegistration, ...]
+
+
 class Registrar:
     """Takes what one plugin after the other registers."""
 
@@ -119,6 +127,17 @@ class Registrar:
         self._clashes: dict[str, str] = {}
         """The first plugin that offers a tool whose id another plugin has, by that id."""
         self._plugins: dict[str, Plugin] = {}
+        self._shared = SharedParts({}, ())
+
+    def share(self, parts: SharedParts) -> None:
+        """Take handlers of actions and state keys as they are."""
+        for name in parts.actions:
+            self._once(self._actions, name, "action handler")
+        for key in parts.keys:
+            self._once(self._keys, key.key, "state key")
+        self._actions.update(parts.actions)
+        self._keys.update({key.key: key for key in parts.keys})
+        self._shared = parts
 
     def phase_hook(self, phase: Phase, hook: Hook) -> None:
         """Call `hook` in this phase of every round, with the context of the phase."""
@@ -218,13 +237,17 @@ class Registrar:
             tool_id = min(self._clashes)
             first, second = f"plugin {self._tools[tool_id].plugin}", f"plugin {self._clashes[tool_id]}"
             raise ToolIdConflict(tool_id, first, second, f"rename one of them: {first} has it, and {second} has it")
+        # Most plans add nothing to what all share, and thousands of runs may wait at once.
+        shared = self._shared
+        actions = shared.actions if len(self._actions) == len(shared.actions) else self._actions
+        keys = shared.keys if len(self._keys) == len(shared.keys) else tuple(self._keys.values())
         return ExecutionEnv(
             phase_hooks=MappingProxyType({phase: tuple(hooks) for phase, hooks in self._hooks.items() if hooks}),
-            scheduled_action_handlers=MappingProxyType(dict(self._actions)),
-            effect_handlers=MappingProxyType(dict(self._effects)),
+            scheduled_action_handlers=MappingProxyType(actions),
+            effect_handlers=MappingProxyType(self._effects) if self._effects else _NOTHING,
             request_transforms=tuple(self._transforms),
-            key_registrations=tuple(self._keys.values()),
-            tools=MappingProxyType(dict(self._tools)),
+            key_registrations=keys,
+            tools=MappingProxyType(self._tools) if self._tools else _NOTHING,
             plugins=tuple(ActivePlugin(plugin_id, plugin) for plugin_id, plugin in self._plugins.items()),
         )
 

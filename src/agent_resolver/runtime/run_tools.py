@@ -1,7 +1,7 @@
 """Where the tools of a run come from."""
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from msgspec import Struct
@@ -29,7 +29,7 @@ class RunTools(Protocol):
         ...
 
 
-class SnapshotTools:
+class SnapshotTools(AbstractAsyncContextManager[OpenedTools]):
     """The tools that a program added to its runtime. They need no lock, and nothing has to be connected."""
 
     def __init__(self, ports: Ports, tools: Mapping[str, OfferedTool]) -> None:
@@ -37,7 +37,12 @@ class SnapshotTools:
         for offered in tools.values():
             self._registry.add(tool_under_id(offered.tool, offered.descriptor))
 
-    @asynccontextmanager
-    async def open(self, plan: ResolvedRunPlan, run: str) -> AsyncIterator[OpenedTools]:  # noqa: ARG002 - the port
+    def open(self, plan: ResolvedRunPlan, run: str) -> AbstractAsyncContextManager[OpenedTools]:  # noqa: ARG002 - the port
         """The same tools for every run."""
-        yield OpenedTools(registry=self._registry)
+        return self
+
+    async def __aenter__(self) -> OpenedTools:
+        return OpenedTools(registry=self._registry)
+
+    async def __aexit__(self, *_: object) -> None:
+        """Nothing was opened for one run alone."""

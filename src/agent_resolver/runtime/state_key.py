@@ -38,31 +38,36 @@ class KeyRegistration(Struct, frozen=True, kw_only=True):
 class KeyValues:
     """The values of a run's keys. They are frozen: a hook that changes what it was given would go round the rules."""
 
-    def __init__(self, registrations: Iterable[KeyRegistration], known: Mapping[str, Any] = {}) -> None:
-        """Values as they are `known` from an earlier part of the run, else as registered."""
-        self._registrations = {each.key: each for each in registrations}
-        self._defaults = {key: freeze(each.default) for key, each in self._registrations.items()}
-        self._values = {key: freeze(known.get(key, default)) for key, default in self._defaults.items()}
-        self._view = MappingProxyType(self._values)
+    __slots__ = ("_registrations", "_values")
 
-    def snapshot(self) -> dict[str, Any]:
-        """The values of now; later updates do not change it."""
-        return dict(self._values)
+    def __init__(self, registrations: tuple[KeyRegistration, ...], known: Mapping[str, Any] = {}) -> None:
+        """Values as they are `known` from an earlier part of the run, else as registered."""
+        self._registrations = registrations
+        self._values: Mapping[str, Any] = MappingProxyType(
+            {each.key: freeze(known.get(each.key, each.default)) for each in registrations}
+        )
 
     @property
     def current(self) -> Mapping[str, Any]:
-        """The values as they are at each look."""
-        return self._view
+        """The values of now; later updates do not change what is given here."""
+        return self._values
 
     def reset(self, keys: Iterable[str]) -> None:
         """Give keys their defaults again."""
-        for key in keys:
-            self._values[key] = self._defaults[key]
+        self._replace({key: freeze(self._registrations[self._place_of(key)].default) for key in keys})
+
+    def _replace(self, changes: Mapping[str, Any]) -> None:
+        # A new mapping: hooks may still look at the one before.
+        self._values = MappingProxyType({**self._values, **changes})
+
+    def _place_of(self, key: str) -> int:
+        """The place of a key among the registrations, which are few; -1 for one that is not registered."""
+        return next((place for place, each in enumerate(self._registrations) if each.key == key), -1)
 
     def is_exclusive(self, key: str) -> bool:
         """True if two hooks of one phase may not both update the key."""
-        found = self._registrations.get(key)
-        return found is not None and found.merge == "exclusive"
+        place = self._place_of(key)
+        return place >= 0 and self._registrations[place].merge == "exclusive"
 
     def update(self, plugin: str, updates: Mapping[str, Any]) -> None:
         """Merge what a plugin says into the values, each by the rule of its key.
@@ -71,12 +76,12 @@ class KeyValues:
             StateFailure: A key is not registered, or an update does not fit its rule.
         """
         for key, update in updates.items():
-            registration = self._registrations.get(key)
-            if registration is None:
+            place = self._place_of(key)
+            if place < 0:
                 raise StateFailure(
                     "UNKNOWN_KEY", f"plugin {plugin} updates the state key {key!r}, which is not registered"
                 )
-            self._values[key] = _merged(registration, self._values[key], update)
+            self._replace({key: _merged(self._registrations[place], self._values[key], update)})
 
 
 def _merged(registration: KeyRegistration, value: Any, update: Any) -> Any:  # noqa: ANN401 - JSON values

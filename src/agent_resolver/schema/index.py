@@ -107,6 +107,7 @@ class Server(Struct, frozen=True, gc=False):
     id: str
     version: str
     endpoint: str
+    """Empty for a server that is started: `address` has what a lock says in its place."""
     categories: tuple[str, ...]
     scopes: tuple[str, ...] | None
     residency: tuple[Residency, ...] | None = None
@@ -123,6 +124,11 @@ class Server(Struct, frozen=True, gc=False):
     """The digest of the definition of each tool; None if they were never looked at."""
     drafted: tuple[str, ...] = ()
     """The tools whose scopes no person has confirmed."""
+
+    @property
+    def address(self) -> str:
+        """The endpoint, or what stands for it; worked out when it is asked for, since few servers are chosen."""
+        return self.endpoint or (self.launch.endpoint if self.launch else "")
 
     def __str__(self) -> str:
         return f"{self.id}@{self.version}"
@@ -144,7 +150,7 @@ def server_of(entry: IndexEntry) -> Server:
     return Server(
         entry.id,
         entry.version or UNVERSIONED,
-        entry.endpoint or entry.launch.endpoint,  # type: ignore[union-attr]  # an entry has one of the two
+        entry.endpoint or "",
         entry.categories,
         scopes,
         residency,

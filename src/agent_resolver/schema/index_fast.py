@@ -161,10 +161,11 @@ def _has_keys_of(raw: bytes, content: object, left_out: int = 0) -> bool:
 
 
 def _is_as_written(raw: bytes, entries: Index) -> bool:
-    """True if the file is what this package writes for these entries, to the byte."""
+    """True if the file is what this package writes for these entries, but for white space."""
     # One entry tells whether it is worth while to write them all.
     opening = msgspec.json.format(msgspec.json.encode(entries[:1]), indent=2).removesuffix(b"\n]")
-    return raw.startswith(opening) and raw == msgspec.json.format(msgspec.json.encode(entries), indent=2) + b"\n"
+    # The shorter of the two texts is made: without white space.
+    return raw.startswith(opening) and msgspec.json.format(raw, indent=-1) == msgspec.json.encode(entries)
 
 
 class _WrittenLaunch(Struct, gc=False):

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from agent_resolver.storage.errors import UnwritableFile
@@ -36,3 +36,20 @@ def exclusively(path: str) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def exclusively_in_folder(path: str) -> Iterator[None]:
+    """The same for a file of a project, where no other file should be left: the lock is on its folder.
+
+    A folder that is not there, or whose disk has no such locks, is not locked.
+    """
+    if fcntl is None:
+        yield
+        return
+    with ExitStack() as stack:
+        with suppress(OSError):
+            descriptor = os.open(os.path.dirname(path) or os.curdir, os.O_RDONLY | os.O_CLOEXEC)
+            stack.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield

@@ -316,15 +316,21 @@ def define_tools(changes: dict[str, Message | None]) -> None:
         calls.setdefault(name, echo_again)
 
 
+def introduce(version: str) -> Message:
+    """The answer to the first request."""
+    if "leaks" in STARTS:
+        return {"error": {"code": -32000, "message": f"The token {os.environ['LEAKED_TOKEN']} is not known"}}
+    capabilities = {"tools": {"listChanged": True}}
+    info = {"name": "raw", "version": "1.0.0"}
+    return {"result": {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info}}
+
+
 def answer(request: Message) -> Message:
     """The result of a request, or its error under `error`."""
     parameters = request.get("params") or {}
     match request["method"]:
         case "initialize":
-            capabilities = {"tools": {"listChanged": True}}
-            info = {"name": "raw", "version": "1.0.0"}
-            version = parameters["protocolVersion"]
-            return {"result": {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info}}
+            return introduce(parameters["protocolVersion"])
         case "tools/list":
             return {"result": page(parameters.get("cursor"))}
         case "tools/call" if parameters["name"] == "server-error":

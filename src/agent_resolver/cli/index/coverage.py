@@ -91,10 +91,10 @@ def _coverage_document(coverage: Coverage, failed: Sequence[Unresolved], agent_p
 
 
 def _print_counts(coverage: Coverage) -> None:
-    out(f"{coverage.usable} of {counted(coverage.total, 'server')} have every fact")
+    out(f"{coverage.usable:,} of {counted(coverage.total, 'server')} have every fact")
     for fact, count in coverage.lacking.items():
         if count:
-            out(f"  {fact:<{_WIDTH}} not known of {count}")
+            out(f"  {fact:<{_WIDTH}} not known of {count:,}")
 
 
 def _print_failed(path: str, failed: Sequence[Unresolved], *, everything: bool) -> None:
@@ -110,11 +110,13 @@ def _print_failed(path: str, failed: Sequence[Unresolved], *, everything: bool) 
             err(f"hint: `agent why {category}` says what speaks against each server; `agent index search {category}`")
             continue
         out(f"✗ {category}: resolves with one of these lines in {OVERLAY_NAME}, if it is so:")
-        kept = each.remedies if everything else each.remedies[:_MOST_SERVERS]
-        for remedy in kept:
-            out(f"    {overlay_line(remedy.server.id, remedy.facts)}")
-        if len(kept) < len(each.remedies):
-            out(f"    … and {len(each.remedies) - len(kept)} more: --all shows each")
+        # Versions of one server need the same line.
+        lines = list(dict.fromkeys(overlay_line(remedy.server.id, remedy.facts) for remedy in each.remedies))
+        kept = lines if everything else lines[:_MOST_SERVERS]
+        for line in kept:
+            out(f"    {line}")
+        if len(kept) < len(lines):
+            out(f"    … and {len(lines) - len(kept)} more: --all shows each")
 
 
 def _print_categories(categories: Sequence[CategoryCoverage], *, everything: bool) -> None:

@@ -26,6 +26,7 @@ _TITLES: Final = {
     NoteKind.NOT_CARRIED: "have settings that are not carried over",
     NoteKind.MAPPED_ID: "have a name that cannot be an id, and got one",
     NoteKind.ID_CLASH: "have a name that maps to the id of another, and got a suffix",
+    NoteKind.OTHER_SERVER: "share an id with a server that is another package",
 }
 _STATUS_WORDS: Final = {
     "written": "written",
@@ -47,6 +48,7 @@ def report_import(options: argparse.Namespace, reading: SourcesReading, merged: 
     _print_lines("conflict", "kept the earlier value", merged.conflicts, everything=options.all)
     _print_lines("update", "changed since the last import", merged.updates, everything=options.all)
     _print_notes(notes, everything=options.all)
+    _err_warnings(merged.warnings, everything=options.all)
     _print_settings(notes, merged, everything=options.all)
     if merged.ids:
         err("hint: `agent index coverage` says which facts to fill in first")
@@ -76,14 +78,21 @@ def _import_document(
         "added": merged.added,
         "updates": merged.updates,
         "conflicts": merged.conflicts,
-        "notes": [{"id": merged.ids.get(note.server), **_note_document(note)} for note in notes],
+        "warnings": [_note_document(note, merged) for note in merged.warnings],
+        "notes": [_note_document(note, merged) for note in notes],
         "settings": {"servers": dict(_token_settings(notes, merged))},
         "faults": faults,
     }
 
 
-def _note_document(note: Note) -> dict[str, object]:
-    return {"kind": note.kind, "server": note.server, "message": note.message, "names": note.names}
+def _note_document(note: Note, merged: Merged) -> dict[str, object]:
+    return {
+        "id": merged.ids.get(note.server),
+        "kind": note.kind,
+        "server": note.server,
+        "message": note.message,
+        "names": note.names,
+    }
 
 
 def _token_settings(notes: Iterable[Note], merged: Merged) -> Iterable[tuple[str, dict[str, str]]]:
@@ -110,18 +119,23 @@ def _print_summary(path: str, reading: SourcesReading, merged: Merged, status: s
     counts = Counter[str]()
     for file in reading.files:
         counts[file.format] += len(file.imported.entries)
-    listed = ", ".join(f"{count} of {name}" for name, count in sorted(counts.items()) if count)
+    listed = ", ".join(f"{count:,} of {name}" for name, count in sorted(counts.items()) if count)
     total = sum(counts.values())
-    out(f"{_count(total, 'server')} read" + (f": {listed}" if listed else ""))
+    out(f"{counted(total, 'server')} read" + (f": {listed}" if listed else ""))
     if reading.passed_over:
-        out(f"{_count(len(reading.passed_over), 'file')} of other formats passed over")
+        out(f"{counted(len(reading.passed_over), 'file')} of other formats passed over")
     sign = "✗" if status == "refused" else "✓"
-    changes = f"{len(merged.added)} new, {len(merged.updates)} changed facts, {len(merged.conflicts)} conflicts"
-    out(f"{sign} {shown(path)} {_STATUS_WORDS[status]}: {_count(len(merged.entries), 'server')}, {changes}")
+    facts, conflicts = counted(len(merged.updates), "changed fact"), counted(len(merged.conflicts), "conflict")
+    changes = f"{len(merged.added):,} new, {facts}, {conflicts}"
+    out(f"{sign} {shown(path)} {_STATUS_WORDS[status]}: {counted(len(merged.entries), 'server')}, {changes}")
 
 
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+def _err_warnings(warnings: Sequence[Note], *, everything: bool) -> None:
+    kept = warnings if everything or len(warnings) <= _MANY else warnings[:_FEW]
+    for note in kept:
+        err(f"warning: {note.server}: {note.message}")
+    if len(kept) < len(warnings):
+        err(f"warning: {len(warnings) - len(kept)} more ids mean another server than before: --all shows each")
 
 
 def _print_lines(word: str, meaning: str, lines: Sequence[object], *, everything: bool) -> None:
@@ -145,7 +159,7 @@ def _print_notes(notes: Sequence[Note], *, everything: bool) -> None:
                 out(f"  {kind}: {note.server}: {note.message}")
             continue
         named = ", ".join(note.server for note in of_kind[:_FEW])
-        out(f"  {kind}: {len(of_kind)} {_TITLES[kind]} ({named}, …)")
+        out(f"  {kind}: {len(of_kind):,} {_TITLES[kind]} ({named}, …)")
     if not everything and any(count > _FEW for count in Counter(note.kind for note in notes).values()):
         out("  --all shows each note")
 

@@ -9,17 +9,20 @@ from agent_resolver.cli.errors import InvalidFile, InvalidFiles, Refusal
 from agent_resolver.cli.input import INDEX, INDEX_LABEL, read_index_bytes
 from agent_resolver.cli.option import Commands, add_command, add_json, output_path
 from agent_resolver.core.count import counted
-from agent_resolver.schema.errors import InvalidIndex
-from agent_resolver.schema.index import UNVERSIONED, Index, IndexEntry
+from agent_resolver.schema.errors import InvalidIndex, InvalidOverlay
+from agent_resolver.schema.index import OVERLAY_NAME, UNVERSIONED, Index, IndexEntry
 from agent_resolver.schema.index_reader import is_object, parse_index, read_index
 from agent_resolver.schema.issue import IssueCode
 from agent_resolver.schema.lockfile import to_json
 from agent_resolver.storage.errors import UnreadableFile
+from agent_resolver.storage.exclusive import exclusively_in_folder
 from agent_resolver.storage.file import write_atomic
 from agent_resolver.storage.ownership import believed_users, refuse_link_away, require_own
 
 if TYPE_CHECKING:
-    from agent_resolver.exchange.merge import Merged
+    from collections.abc import Sequence
+
+    from agent_resolver.exchange.merge import Batch, Merged
     from agent_resolver.exchange.source_file import SourcesReading
 
 FORMAT_NAMES: Final = ("client-config", "codex", "docker-catalogue", "mcpm", "official-registry", "toolhive", "vscode")
@@ -59,18 +62,18 @@ def add_to(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Read the sources, merge them into the index, and report; exit 1 if nothing could be imported."""
     from agent_resolver.cli.index.import_report import report_import
-    from agent_resolver.exchange.merge import Batch, merge_entries
+    from agent_resolver.exchange.merge import Batch
     from agent_resolver.exchange.source_file import read_sources
 
     reading = read_sources(options.sources, options.format)
-    raw = _read_existing(options.output)
-    existing = _parse_existing(raw, options.output)
     batches = [Batch(file.path, file.imported.entries) for file in reading.files]
-    merged = merge_entries(existing, batches)
-    is_no = not merged.ids or (options.strict and _has_faults(reading))
-    status = "refused"
-    if not is_no:
-        status = _write_index(options, raw, existing, merged)
+    # Two imports at the same moment would each write an index without the servers of the other.
+    with exclusively_in_folder(options.output):
+        raw = _read_existing(options.output)
+        existing = _parse_existing(raw, options.output)
+        merged = _merge(existing, batches, options.output)
+        is_no = not merged.ids or (options.strict and _has_faults(reading))
+        status = "refused" if is_no else _write_index(options, raw, existing, merged)
     report_import(options, reading, merged, status)
     return 1 if is_no else 0
 
@@ -95,6 +98,16 @@ def _parse_existing(raw: bytes | None, path: str) -> Index:
         return parse_index(raw)
     except InvalidIndex as error:
         raise InvalidFiles([InvalidFile(INDEX_LABEL, path, error.issues)]) from None
+
+
+def _merge(existing: Index, batches: "Sequence[Batch]", path: str) -> "Merged":
+    from agent_resolver.exchange.merge import merge_entries
+    from agent_resolver.project.index import overlay_path, overlay_vouching
+
+    try:
+        return merge_entries(existing, batches, overlay_vouching(path))
+    except InvalidOverlay as error:
+        raise InvalidFiles([InvalidFile(OVERLAY_NAME, overlay_path(path), error.issues)]) from None
 
 
 def _write_index(options: argparse.Namespace, raw: bytes | None, existing: Index, merged: "Merged") -> str:

@@ -9,6 +9,7 @@ from agent_resolver.cli.input import INDEX
 from agent_resolver.cli.option import Commands, add_command, add_index, add_json
 from agent_resolver.cli.output import err, out, out_json
 from agent_resolver.core.count import counted
+from agent_resolver.schema.walker import suggestion
 
 MISSING: Final = {
     "categories": "categories",
@@ -52,12 +53,25 @@ def run(options: argparse.Namespace) -> int:
     kept = found if options.all else found[:MOST_SHOWN]
     print_listed(kept)
     out(
-        f"{len(found)} of {counted(len(listed), 'server')}"
+        f"{len(found):,} of {counted(len(listed), 'server')}"
         + (f", the first {len(kept)} shown" if len(kept) < len(found) else "")
     )
     if len(kept) < len(found):
         err(f"hint: `--all` shows every one; by category: {_largest_categories(found)}")
+    if not found:
+        _err_unknown_words(listed, options)
     return 0
+
+
+def _err_unknown_words(listed: list[Listed], options: argparse.Namespace) -> None:
+    """Say which word no server has, and which one may have been meant."""
+    categories = sorted({category for each in listed for category in each.server.categories})
+    sources = sorted({each.source for each in listed})
+    if options.category is not None and options.category not in categories:
+        meant = suggestion(options.category, categories) or "`agent index search` finds servers by other words"
+        err(f"hint: no server offers the category `{options.category}`; {meant}")
+    if options.source is not None and options.source not in sources:
+        err(f"hint: no server is of the source `{options.source}`; there are: {', '.join(sources)}")
 
 
 def _is_asked_for(listed: Listed, options: argparse.Namespace) -> bool:

@@ -17,6 +17,7 @@ from agent_resolver.project.probe import Pinned, Probed, pin_tools, probe_server
 from agent_resolver.schema.index import OVERLAY_NAME
 from agent_resolver.schema.limit import MAX_INDEX_BYTES
 from agent_resolver.schema.walker import suggestion
+from agent_resolver.storage.exclusive import exclusively_in_folder
 from agent_resolver.storage.file import read_bounded
 
 if TYPE_CHECKING:
@@ -74,9 +75,12 @@ async def _probe(session: "Session", positions: Sequence[int], options: argparse
 
 def _write(session: "Session", pinned: Pinned) -> list[str]:
     # Servers may take minutes to answer: what a person wrote meanwhile must not be lost.
-    if read_bounded(session.index_path, MAX_INDEX_BYTES) != session.index_content:
-        raise Refusal(f"`{session.index_path}` has changed meanwhile", "run the command again")
-    return write_pins(session.index_path, pinned.index, pinned.definitions, project=session.root, users=session.users)
+    with exclusively_in_folder(session.index_path):
+        if read_bounded(session.index_path, MAX_INDEX_BYTES) != session.index_content:
+            raise Refusal(f"`{session.index_path}` has changed meanwhile", "run the command again")
+        return write_pins(
+            session.index_path, pinned.index, pinned.definitions, project=session.root, users=session.users
+        )
 
 
 def _is_settled(options: argparse.Namespace) -> Callable[[Probed], bool]:

@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
         if each.entry.description:
             out(f"    {each.server.id}: {each.entry.description}")
     out(
-        f"{len(found)} of {counted(len(listed), 'server')}"
+        f"{len(found):,} of {counted(len(listed), 'server')}"
         + (f", the best {len(kept)} shown" if len(kept) < len(found) else "")
     )
     if not found:

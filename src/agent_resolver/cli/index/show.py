@@ -15,7 +15,7 @@ from agent_resolver.cli.input import INDEX
 from agent_resolver.cli.option import Commands, add_command, add_index, add_json
 from agent_resolver.cli.output import out, out_json
 from agent_resolver.core.index_coverage import unknown_facts
-from agent_resolver.exchange.secret_argument import masked_arguments
+from agent_resolver.exchange.secret_argument import has_secret, masked_arguments
 from agent_resolver.schema.index import OVERLAY_NAME
 
 _EXAMPLES = """\
@@ -92,9 +92,11 @@ def _as_in_index(path: str, found: Sequence[Listed]) -> Iterator[tuple[Listed, F
 def _facts_of(listed: Listed, places: FactPlaces) -> Iterator[ShownFact]:
     entry, server = listed.entry, listed.server
     stated: dict[str, Any] = msgspec.to_builtins(entry)
+    # A hand-written entry may have a secret among its arguments, or in its address.
     if entry.launch:
-        # A hand-written entry may have a secret among its arguments.
-        stated["launch"]["args"] = masked_arguments(entry.launch.args)
+        stated["launch"]["args"] = masked_arguments([entry.launch.command, *entry.launch.args])[1:]
+    if entry.endpoint and has_secret(entry.endpoint):
+        stated["endpoint"] = "***"
     for key in _ENTRY_KEYS:
         if key in stated:
             yield ShownFact(key, stated[key], places.in_index(server, (key,)))

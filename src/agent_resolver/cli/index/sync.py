@@ -23,6 +23,7 @@ _EXAMPLES = """\
 What was fetched is kept in mcp.sources/ beside the index: `agent index import mcp.sources` needs no network.
 """
 _GIT = "git+"
+_FEW = 3
 
 
 def add_to(commands: Commands) -> None:
@@ -126,6 +127,9 @@ def _print_synced(synced: "Synced", folder: str) -> None:
     count = counted(synced.count, what)
     change = f"{counted(len(synced.changed), 'file')} written" if synced.changed else "unchanged"
     out(f"✓ {safe(synced.manifest.url)}: {count} fetched, {change}")
+    if synced.left_out:
+        named = ", ".join(map(safe, synced.left_out[:_FEW])) + (", …" if len(synced.left_out) > _FEW else "")
+        err(f"warning: {counted(len(synced.left_out), 'server')} left out, too large or nested too deeply: {named}")
     out(f"  agent index import {safe(folder)}")
 
 
@@ -138,6 +142,7 @@ def _document(
         "kind": synced.manifest.kind if synced else None,
         "fetched": synced.count if synced else 0,
         "files": synced.changed if synced else [],
+        "leftOut": synced.left_out if synced else (),
         "updated": (synced.manifest.updated or None) if synced else None,
         "commit": (synced.manifest.commit or None) if synced else None,
         "error": None if error is None else str(error),

@@ -1,10 +1,8 @@
 """Asks the person at the terminal what a run waits for, through the one inbox."""
 
-import signal
+import asyncio
+import os
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from agent_resolver.cli.output import err
@@ -55,7 +53,7 @@ def _show_action(action: PendingAction, inbox: Inbox, context: CallContext) -> N
 
 
 async def _decide(inbox: Inbox, action: PendingAction, context: CallContext) -> bool:
-    words = _read_line("Let this call happen, once? [y/N] ")
+    words = await _read_line("Let this call happen, once? [y/N] ")
     if words is None:
         return False
     verdict: Verdict = "approved" if words.lower() in {"y", "yes"} else "rejected"
@@ -64,7 +62,7 @@ async def _decide(inbox: Inbox, action: PendingAction, context: CallContext) -> 
 
 
 async def _answer(inbox: Inbox, action: PendingAction, context: CallContext) -> bool:
-    words = _read_line("Answer (empty to leave it open): ")
+    words = await _read_line("Answer (empty to leave it open): ")
     if not words:
         return False
     await inbox.answer(action.id, words, context)
@@ -73,37 +71,30 @@ async def _answer(inbox: Inbox, action: PendingAction, context: CallContext) -> 
 
 async def _wait_until_ready(inbox: Inbox, action: PendingAction, context: CallContext) -> bool:
     """Wait for what is answered by being there, such as a secret, which is never typed in here."""
-    while _read_line("Press Enter once it is there, Ctrl-D to leave it: ") is not None:
+    while await _read_line("Press Enter once it is there, Ctrl-D to leave it: ") is not None:
         if not (await inbox.show(action.id, context)).is_open:
             return True
         err("It is not there yet")
     return False
 
 
-def _read_line(question: str) -> str | None:
+async def _read_line(question: str) -> str | None:
     """What the person types; None at the end of the input.
 
-    Raises:
-        KeyboardInterrupt: The person interrupts.
+    The event loop waits for it, so that Ctrl-C cancels this like everything else.
     """
     sys.stderr.write(question)
     sys.stderr.flush()
-    with _interrupting_at_once():
-        line = sys.stdin.buffer.readline(MAX_WORDS)
+    is_typed = asyncio.Event()
+    loop, terminal = asyncio.get_running_loop(), sys.stdin.fileno()
+    loop.add_reader(terminal, is_typed.set)
+    try:
+        await is_typed.wait()
+    finally:
+        loop.remove_reader(terminal)
+    # A terminal hands over one line at a time.
+    line = os.read(terminal, MAX_WORDS)
     if not line:
         err()
         return None
     return line.decode(errors="replace").strip()
-
-
-@contextmanager
-def _interrupting_at_once() -> Iterator[None]:
-    """Let Ctrl-C end a read: the event loop's own handler would wait until the line is there."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -22,6 +22,7 @@ from agent_resolver.project.definition import confirmed_tools, read_definitions,
 from agent_resolver.schema.audit import AuditKind, Record
 from agent_resolver.schema.index_edit import entry_documents, with_entries
 from agent_resolver.schema.limit import MAX_INDEX_BYTES
+from agent_resolver.storage.exclusive import exclusively_in_folder
 from agent_resolver.storage.file import read_bounded
 from agent_resolver.storage.trail import append_record
 
@@ -81,7 +82,8 @@ def run_accept(options: argparse.Namespace) -> int:
         _refuse_unreviewable(changes)
         is_agreed = bool(changes) and _is_agreed(options, len(changes))
         # What is written is what was shown, whatever the server says by now.
-        written = _write_changes(session, changes) if is_agreed else []
+        with exclusively_in_folder(session.index_path):
+            written = _write_changes(session, changes) if is_agreed else []
         if is_agreed:
             await append_record(session.store, Record(tools.context.run, AuditKind.TOOLS_ACCEPTED, _record(changes)))
         _report(options, changes, written, is_agreed=is_agreed)

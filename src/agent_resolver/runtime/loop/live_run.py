@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from agent_resolver.core.masking import SecretFields, secret_fields
@@ -91,12 +90,12 @@ class LiveRun:
 
     def snapshot(self) -> Mapping[str, Any]:
         """The values of state keys as they are now."""
-        return MappingProxyType(self.values.snapshot())
+        return self.values.current
 
     def save(self) -> RunState:
         """The state of the run, with all that is kept elsewhere while it runs."""
         self.state.seconds = self.seconds
-        self.state.values = self.values.snapshot()
+        self.state.values = dict(self.values.current)
         return self.state
 
     @cached_property
