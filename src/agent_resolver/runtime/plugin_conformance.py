@@ -170,7 +170,7 @@ def _context_of(phase: Phase, env: ExecutionEnv, sections: Mapping[str, Any]) ->
     return PhaseContext(
         phase=phase,
         run=SampleFacts(spec=spec),
-        state=KeyValues(env.key_registrations).snapshot(),
+        state=KeyValues(env.key_registrations).current,
         answer=_ANSWER if phase == "after_inference" else None,
         call=PlannedCall("call_1", "search", {"query": "a"}) if phase in _OF_CALLS else None,
         outcome=Done(trace_id=_TRACE, result="Nothing.") if phase == "after_tool_execute" else None,
