@@ -52,6 +52,8 @@ class Step(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What becomes of the action that the last step waits for, before this one: `approved`, `rejected`, or words."""
     changes: dict[str, Any] = {}
     """How the agent changes before this step."""
+    changes_of: dict[str, dict[str, Any]] = {}
+    """How other agents change, by their ids."""
     agent: str = "agent"
     budget: RunBudget = RunBudget()
     override: InferenceOverride = InferenceOverride()
@@ -77,6 +79,9 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     agent: dict[str, Any] = {}
     others: list[dict[str, Any]] = []
     model: dict[str, Any] = {}
+    """How the model `m` differs from the smallest that works."""
+    models: list[dict[str, Any]] = []
+    """Other models, by the same script."""
     tools: list[ToolCase] = []
     plugins: list[PluginCase] = []
     script: list[AnswerCase] = []
@@ -116,8 +121,9 @@ class Stage:
     def _built(self) -> AgentRuntime:
         scenario, clock = self.scenario, FixedClock()
         store = self.store if scenario.is_recorded else None
-        spec = msgspec.convert({"id": "m", "provider_id": "p", "upstream_model": "u", **scenario.model}, ModelSpec)
-        builder = AgentRuntimeBuilder().with_model(spec).with_provider("p", self.model).with_caller(LIN)
+        builder = AgentRuntimeBuilder().with_provider("p", self.model).with_caller(LIN)
+        for model in ({"id": "m", **scenario.model}, *scenario.models):
+            builder.with_model(msgspec.convert({"provider_id": "p", "upstream_model": "u", **model}, ModelSpec))
         builder.with_ports(Ports(store=store, clock=clock)).with_patience(scenario.patience)
         for tool in scenario.tools:
             builder.with_tool(tool.id, ScriptedTool(tool, self.log))
@@ -138,6 +144,8 @@ class Stage:
             await self._decide(step.decides)
         if step.changes:
             self.runtime.replace(spec_of({"id": "agent", **self.scenario.agent, **step.changes}))
+        for agent_id, changes in step.changes_of.items():
+            self.runtime.replace(spec_of({"id": agent_id, **changes}))
         try:
             self.result = await self._run(step)
         except ResolverError as error:

@@ -186,7 +186,11 @@ class Lifecycle:
             "trace_id": state.trace_id,
             "is_resumed": run.request.resume is not None,
         }
-        await self._record(RunStarted, facts)
+        try:
+            await self._record(RunStarted, facts)
+        except Exception as error:
+            message = f"The run cannot be recorded, and so it does not start: {type(error).__name__}"
+            raise StateFailure("trail_unavailable", message) from error
         await run.emitter.send(RunStarted, run.round, **facts)
         for warning in agent.warnings:
             await run.emitter.send(
