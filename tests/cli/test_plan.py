@@ -167,6 +167,12 @@ def test_a_plan_shows_the_tools_that_are_hidden_and_has_a_digest(project: Path, 
 
     assert "    crm.find (server crm@1.0.0), hidden: its permission rules deny every call\n" in shown
     assert shown.count("hidden") == 1
+    assert "  Permissions: ask what no rule is about\n    deny crm.find\n    deny crm.*(x *)\n" in shown
+    assert before["permissions"] is None
+    assert document["permissions"] == {
+        "defaultBehavior": "ask",
+        "rules": [{"tool": tool, "behavior": "deny", "scope": "project"} for tool in ("crm.find", "crm.*(x *)")],
+    }
     assert (before["hidden"], document["hidden"]) == ([], ["crm.find"])
     assert document["digest"].startswith("sha256-")
     assert document["digest"] != before["digest"]

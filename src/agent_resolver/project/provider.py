@@ -118,6 +118,7 @@ class ProviderExecutor:
             # Some adapters take seconds to import.
             return await asyncio.to_thread(self.open)
         except MissingExtra as error:
+            # Another member of a pool may have what it needs.
             raise InferenceFailure("model_not_found", f"{self._name}: {error}; {error.hint}") from error
         except ResolverError as error:
             raise InferenceFailure("unauthorized", f"{self._name}: {error}") from error
@@ -127,8 +128,10 @@ def _open_provider(session: Session, name: str) -> LlmExecutor:
     provider = session.config.providers.get(name)
     if provider is None:
         return _open_known(session, name)
+    # The author of the project chose both the secret and where it is sent. What an operator sets is their own.
     if any(session.is_set_by_file(f"providers.{name}.{key}") for key in _DECIDED_BY_FILE):
         session.require_trust("its settings send data and secrets of this machine to providers")
+    # For every adapter: LangChain takes any address.
     if provider.base_url and address(provider.base_url) is None:
         raise UnusableProvider(name, "`base_url` must be `https`, or `http` on this machine")
     return _ADAPTERS[provider.adapter](session, name, provider)
@@ -157,6 +160,7 @@ def _open_openai(session: Session, name: str, provider: Provider) -> LlmExecutor
     with needing_extra("models"):
         from agent_resolver.runtime.provider.openai import OPENAI_URL, OpenAiExecutor
 
+    # A server of one's own gets no key that was not meant for it.
     usual = known_models().providers["openai"].api_key_env
     variable = provider.api_key_env or ("" if provider.base_url else usual)
     if variable:

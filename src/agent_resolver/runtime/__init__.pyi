@@ -158,6 +158,7 @@ from agent_resolver.runtime.plugin import (
     TaggedHook as TaggedHook,
     TaggedTransform as TaggedTransform,
 )
+from agent_resolver.runtime.plugin_conformance import PLUGIN_CHECKS as PLUGIN_CHECKS, MakePlugin as MakePlugin
 from agent_resolver.runtime.plugin_contract import check_plugin as check_plugin
 from agent_resolver.runtime.provider.langchain import LangChainExecutor as LangChainExecutor
 from agent_resolver.runtime.provider.local import LocalExecutor as LocalExecutor

@@ -52,6 +52,7 @@ class RetryingExecutor:
         An attempt that fails before its first piece is tried again like a whole answer, without a word. One that
         breaks off later starts again `max_stream_retries` times at most, and the reader is sent `Restarted` first.
         """
+        # Two counts: a stream that always breaks off late must not use up what is meant for a busy provider.
         retries, restarts = 0, 0
         while True:
             has_pieces = False
@@ -89,6 +90,7 @@ class RetryingExecutor:
         seconds = self.config.stream_idle_timeout_secs
         pieces = self.inner.stream(request)
         is_whole = False
+        # An end without the answer is a fault of the executor within, and looks to the reader like a broken stream.
         try:
             while (piece := await _next_piece(pieces, seconds)) is not None:
                 is_whole = isinstance(piece, ChatAnswer)
@@ -118,6 +120,7 @@ async def _next_piece(pieces: AsyncIterator[Piece], seconds: float) -> Piece | N
         async with patience:
             return await anext(pieces, None)
     except TimeoutError:
+        # The executor within may have timeouts of its own.
         if not patience.expired():
             raise
         raise InferenceFailure("stream_interrupted", f"no piece of the answer came for {seconds:g} s") from None

@@ -81,7 +81,7 @@ class Runs:
             agent = _require_local(live)
             state = _state_of(agent, request, run_id)
             own = list(self._own_tools(live, agent, run_id, caller.depth if caller else 0))
-            registry = opened.registry.for_run(agent.tools.keys(), own)
+            registry = opened.registry.for_run(agent.tools, own)
             lifecycle = Lifecycle(
                 Start(
                     agent=agent,

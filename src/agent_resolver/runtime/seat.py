@@ -76,6 +76,7 @@ class PooledExecutor(Struct, frozen=True):
         for seat in self._admitted(tried):
             pieces = seat.stream(request)
             try:
+                # The breaker may have given this request its probe, so all of it is watched.
                 with self.breakers.of(seat.model.id).watching():
                     if has_pieces:
                         attempt += 1
@@ -122,6 +123,7 @@ class _Tried:
             InferenceFailure: The pool does not switch on that.
         """
         switch = self._pool.switch
+        # A rate limit may pass as well, but whether to leave for it is a decision of its own.
         is_quota = failure.kind == "rate_limited"
         is_wanted = switch.on_quota if is_quota else failure.may_pass or switch.on_permanent
         if not (failure.is_of_model and is_wanted):
@@ -144,6 +146,7 @@ class _Tried:
         told = "; ".join(self._said)
         if not self._failures:
             return InferenceFailure("all_unavailable", f"no member of pool {self._pool.id} may be asked now: {told}")
+        # The pool is worth another try as soon as one of them is.
         waits = [failure.retry_after_ms for failure in self._failures if failure.retry_after_ms is not None]
         message = f"no member of pool {self._pool.id} answered: {told}"
         return InferenceFailure("pool_exhausted", message, min(waits, default=None))

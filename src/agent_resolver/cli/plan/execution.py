@@ -24,6 +24,7 @@ from agent_resolver.runtime.errors import (
     ResolveError,
 )
 from agent_resolver.runtime.model import ModelSpec
+from agent_resolver.runtime.permission import Permissions
 from agent_resolver.runtime.plan import ResolvedAgent, ResolvedBackendAgent, ResolvedRunPlan
 from agent_resolver.runtime.plan_digest import plan_digest
 from agent_resolver.runtime.planning import resolve_delegate
@@ -98,6 +99,7 @@ def _plan_document(plan: ResolvedRunPlan, delegates: Delegates) -> dict[str, obj
         "plugins": [plugin.id for plugin in found.env.plugins],
         "tools": [{"id": tool.id, "source": tool.source, "origin": tool.origin} for tool in found.tools.values()],
         "hidden": sorted(found.hidden),
+        "permissions": _permissions_document(found.permissions) if found.permissions else None,
         "unconnected": found.unconnected,
         "absent": found.absent,
         "delegates": [_delegate_document(agent_id, delegate) for agent_id, delegate in delegates.items()],
@@ -112,6 +114,11 @@ def _delegate_document(agent_id: str, delegate: ResolvedRunPlan | ResolverError)
     if isinstance(found, ResolvedBackendAgent):
         return {"agent": agent_id, "kind": "remote"}
     return {"agent": agent_id, "kind": "local", "tools": list(found.tools), "absent": found.absent}
+
+
+def _permissions_document(permissions: Permissions) -> dict[str, object]:
+    rules = [{"tool": rule.text, "behavior": rule.behavior, "scope": rule.scope} for rule in permissions.rules]
+    return {"defaultBehavior": permissions.default_behavior, "rules": rules}
 
 
 def _model_document(model: ModelSpec) -> dict[str, Any]:
@@ -163,6 +170,10 @@ def _print_plan(plan: ResolvedRunPlan, delegates: Delegates) -> None:
         out(f"  Retries: {retries}")
     out(f"  Plugins: {', '.join([plugin.id for plugin in found.env.plugins])}")
     _print_tools(found)
+    if found.permissions:
+        out(f"  Permissions: {found.permissions.default_behavior} what no rule is about")
+        for rule in found.permissions.rules:
+            out(f"    {rule.behavior} {rule.text}")
     if delegates:
         out(f"  Delegates: {len(delegates)}")
     for agent_id, delegate in delegates.items():

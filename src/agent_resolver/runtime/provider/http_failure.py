@@ -82,10 +82,12 @@ class ProviderError(Struct, frozen=True, kw_only=True):
     @property
     def kind(self) -> FailureKind:
         """The kind of the failure."""
+        # OpenAI gives 400 for half of these, and some servers give 500 for all of them: a code says more.
         for code in self.codes:
             if kind := _KIND_OF_CODE.get(code.lower()):
                 return kind
         by_status = _kind_of_status(self.status)
+        # A server that is broken may speak of tokens as well; a request that was refused is what counts.
         is_of_request = by_status in {"invalid_request", "context_overflow"} or self.status is None
         if is_of_request and _TOO_LONG.search(self.message[:_LONGEST_MESSAGE]):
             return "context_overflow"
@@ -121,6 +123,7 @@ def read_error(content: bytes | str, status: int | None = None) -> ProviderError
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return None
     error = body.error
+    # Servers built with FastAPI, and Mistral, have no object `error`.
     if error is None:
         said = body.message or body.detail
         return ProviderError(status=status, message=str(said)) if said else None
@@ -156,6 +159,7 @@ def clean_words(text: str, secrets: Iterable[str] = ()) -> str:
 
 def retry_after_of(headers: Mapping[str, str], now: float | None = None) -> int | None:
     """The milliseconds after which a provider wants to be asked again: from seconds, or from a date."""
+    # OpenAI and Azure send both, and this one is not rounded.
     if (exact := _number(headers.get("retry-after-ms"))) is not None:
         return _bounded_wait(exact)
     said = headers.get("retry-after")
@@ -180,4 +184,5 @@ def _number(text: str | None) -> float | None:
 
 
 def _bounded_wait(milliseconds: float) -> int:
+    # A date may have passed on the way, and a clock may be wrong by years.
     return int(min(max(milliseconds, 0), _LONGEST_WAIT_MS))

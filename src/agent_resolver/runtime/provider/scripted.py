@@ -24,6 +24,7 @@ class ScriptedExecutor:
     """Answers from a script, one step for each request; a function alone answers every request."""
 
     def __init__(self, script: Iterable[Step] | Callable[[ChatRequest], Said]) -> None:
+        # Runs that share an executor would take steps from each other; a function has no steps.
         self._every = script if callable(script) else None
         self._steps = iter(()) if callable(script) else iter(script)
         self.requests: list[ChatRequest] = []
@@ -36,6 +37,7 @@ class ScriptedExecutor:
             InferenceFailure: The script says so, or it has come to its end.
         """
         said = self._next(request)
+        # Of an answer that was written in pieces, the whole is the last.
         last = said[-1] if isinstance(said, tuple) and said else said
         if isinstance(last, InferenceFailure):
             raise last
@@ -109,6 +111,7 @@ def read_script(content: bytes) -> list[ChatAnswer | InferenceFailure]:
         ValueError: It is not such a list.
     """
     try:
+        # JSON is YAML, and the parser has limits for both.
         document = plain(parse_yaml(decode(content)))
         written = msgspec.convert(document, list[_WrittenStep])
     except Unreadable as stop:

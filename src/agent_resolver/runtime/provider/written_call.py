@@ -30,11 +30,13 @@ def as_written(request: ChatRequest, *, calls_on: bool = True) -> ChatRequest:
     With `calls_on` false, the model must answer once it has seen a result: the smallest ones repeat a call for ever.
     """
     described = "\n".join([_INTRODUCTION, *map(_describe_tool, request.tools)])
+    # A result names its call by id alone, and a model without ids remembers the tool by its name.
     names: dict[str, str] = {}
     messages: list[Message] = []
     for message in request.messages:
         names |= {call.id: call.name for call in message.calls}
         messages += _write_message(message, names)
+    # The tools stay in the words of the instruction: without them, the calls above would make no sense.
     may_call = calls_on or request.messages[-1].role != "tool"
     return structs.replace(
         request,
@@ -62,6 +64,7 @@ def _write_message(message: Message, names: dict[str, str]) -> list[Message]:
         return [user_message(f"Result of {names.get(message.call_id, 'the tool')}: {message.text}")]
     if not message.calls:
         return [message]
+    # The model sees what it wrote itself, in the form in which it wrote it.
     spoken = [Message("assistant", (TextBlock(message.text),))] if message.text else []
     return [*spoken, *(Message("assistant", (TextBlock(_write_call(call)),)) for call in message.calls)]
 
@@ -73,6 +76,7 @@ def _write_call(call: ToolCall) -> str:
 def _schema_of(request: ChatRequest, tools: tuple[ToolOffer, ...]) -> Document:
     answer = request.response_schema if request.response_schema is not None else {"type": "string"}
     choices = [_object_schema({"tool": {"const": tool.name}, "arguments": tool.schema}) for tool in tools]
+    # Words come last: the grammar tries its choices in order, and all of them stay open to the model.
     choices.append(_object_schema({"answer": answer}))
     return {"anyOf": [_moved_references(choice, f"#/anyOf/{place}") for place, choice in enumerate(choices)]}
 
@@ -98,6 +102,7 @@ def _with_prefix(schema: Any, prefix: str) -> Any:  # noqa: ANN401 - a part of a
         return [_with_prefix(item, prefix) for item in schema]
     if not isinstance(schema, dict):
         return schema
+    # Also within `$defs`: definitions may refer to each other.
     moved = {key: _with_prefix(value, prefix) for key, value in schema.items()}
     reference = schema.get("$ref")
     if isinstance(reference, str) and reference.startswith("#"):
@@ -110,6 +115,7 @@ def as_called(answer: ChatAnswer, call_id: str) -> ChatAnswer:
     try:
         written = msgspec.json.decode(answer.text)
     except (msgspec.MsgspecError, RecursionError):
+        # It ran out of tokens in the middle: half a sentence is of use, and half a call is not.
         return structs.replace(answer, text=spoken_so_far(answer.text) or answer.text)
     match written:
         case {"tool": str(name), "arguments": arguments}:
@@ -130,6 +136,7 @@ def spoken_so_far(written: str) -> str:
     rest = written[start.end() :]
     closed = _STRING.match(rest)
     text = closed[0] if closed else ""
+    # An escape may be cut in two, and so may the two escapes of one character outside of the first plane.
     text = _BEFORE_PAIR.sub("", _UNFINISHED_ESCAPE.sub("", text))
     try:
         return str(msgspec.json.decode(f'"{text}"'))
