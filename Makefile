@@ -200,7 +200,7 @@ build/lock/.base: requirements/lock.txt
 
 # Versions and hashes come from the public registry alone, whatever other places this machine's pip is told of.
 lock: build/lock/.base ## Pin requirements/*.in again (UPGRADE=1: to the newest of everything)
-	@for name in base build tools dev integration local lock; do \
+	@for name in base build tools dev frameworks integration local lock; do \
 	  echo "Pinning requirements/$$name.txt ..."; \
 	  env -u PIP_INDEX_URL -u PIP_EXTRA_INDEX_URL -u PIP_FIND_LINKS -u PIP_NO_INDEX PIP_CONFIG_FILE=/dev/null \
 	    build/lock/bin/pip-compile --quiet --no-config --generate-hashes --allow-unsafe --strip-extras --no-header \

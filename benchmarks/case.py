@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import statistics
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,11 +11,12 @@ from typing import Final
 
 from benchmarks.generate import DIGESTS, digest, generate
 from benchmarks.generate_agents import catalog as generate_catalog, workspace as generate_workspace
-from benchmarks.install import CACHE, ROOT, Installation, output_of, program, size_of
+from benchmarks.install import CACHE, ROOT, Installation, install_frameworks, output_of, program, size_of
 from benchmarks.measure import BenchmarkError, Command, Sample, Series, clean, environment, interleave, run_once
 from benchmarks.same import check_explanations, check_locks
 
 MEGABYTE: Final = 1_000_000
+FRAMEWORKS: Final = ("agno", "langgraph", "pydantic_ai")
 LOCK: Final = "agents.lock"
 EXPLANATION: Final = "agents.resolution.json"
 
@@ -205,6 +207,45 @@ def plan(bench: Bench) -> list[Result]:
     taken = json.loads(output_of(line))
     goals = {"1000": 2.0, "10000": 20.0}
     return [_alone(f"plan, {int(size):,} tools", taken[size] * 1e3, "ms", goal) for size, goal in goals.items()]
+
+
+def run(bench: Bench) -> list[Result]:
+    """Ten rounds of an agent with one call each, beside the same in other frameworks; nothing is kept in any."""
+    folder, samples = ROOT / "benchmarks" / "run_loop", str(bench.rounds(101, 31))
+    frameworks = install_frameworks()
+    lines = {
+        "ours": [str(bench.tools()), str(folder / "ours.py"), samples],
+        **{name: [str(frameworks), str(folder / f"with_{name}.py"), samples] for name in FRAMEWORKS},
+    }
+    rounds = [_in_turn(lines, number) for number in range(bench.rounds(5, 3))]
+    medians = {name: _medians([each[name] for each in rounds]) for name in lines}
+    ours = medians["ours"]
+    others = {name: figures["round"] for name, figures in medians.items() if name != "ours"}
+    quickest = min(others, key=lambda name: others[name])
+    note = ", ".join(f"{name} {seconds * 1e6:,.0f}" for name, seconds in others.items())
+    waiting = ", ".join(f"{name} {medians[name]['waiting'] / 1e3:.0f}" for name in others)
+    return [
+        _alone("run, a round", ours["round"] * 1e6, "µs", 250.0, note),
+        _ratio(f"run, a round / {quickest}", ours["round"], others[quickest], 1.0),
+        _ratio("run, streamed / whole", ours["streamed"], ours["round"], 1.3),
+        _ratio("run, 1,000 at once / one", ours["at once"], ours["round"], 1.1),
+        _alone("run, waiting in a tool", ours["waiting"] / 1e3, "kB", 15.0, waiting),
+        _alone("run, import", ours["import"] * 1e3, "ms", 250.0),
+    ]
+
+
+def _in_turn(lines: Mapping[str, Sequence[str]], number: int) -> dict[str, dict[str, float]]:
+    """The figures of each framework, one after the other; odd rounds go backwards."""
+    names = list(lines) if number % 2 == 0 else list(lines)[::-1]
+    return {name: json.loads(output_of(lines[name])) for name in names}
+
+
+def _medians(samples: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {name: statistics.median(sample[name] for sample in samples) for name in samples[0]}
+
+
+def _ratio(name: str, ours: float, other: float, goal: float) -> Result:
+    return Result(name=name, ours=ours * 1e6, other=other * 1e6, unit="µs", value=ours / other, goal=goal)
 
 
 def linear(bench: Bench) -> list[Result]:
@@ -414,6 +455,7 @@ CASES: Final[Mapping[str, Callable[[Bench], list[Result]]]] = {
     "audited": audited,
     "manifest": manifest,
     "plan": plan,
+    "run": run,
     "linear": linear,
     "failing": failing,
     "imported": imported,

@@ -68,6 +68,19 @@ def install_tools() -> Path:
     return python
 
 
+def install_frameworks() -> Path:
+    """The interpreter of an environment under `.bench/` that has the agent frameworks ours is measured beside."""
+    venv = CACHE / "frameworks"
+    python = venv / ("Scripts" if os.name == "nt" else "bin") / "python"
+    pins = ROOT / "requirements" / "frameworks.txt"
+    if not _is_fresh(venv, [pins]):
+        shutil.rmtree(venv, ignore_errors=True)
+        _run([sys.executable, "-m", "venv", str(venv)])
+        _run([str(python), "-m", "pip", "install", "--quiet", "--compile", "--require-hashes", "-r", str(pins)])
+        _mark_fresh(venv, [pins])
+    return python
+
+
 def install_peer() -> Path:
     """The peer's entry file, in a copy under `.bench/` with its dependencies from the lockfile."""
     copy = CACHE / "peer"

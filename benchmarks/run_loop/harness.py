@@ -35,11 +35,14 @@ class Tool:
     def __init__(self) -> None:
         self.calls = 0
         self.waits: asyncio.Event | None = None
+        self.all_wait = asyncio.Event()
 
     async def __call__(self) -> str:
         """Do nothing, or wait."""
         self.calls += 1
         if self.waits is not None:
+            if self.calls == AT_ONCE:
+                self.all_wait.set()
             await self.waits.wait()
         return "ok"
 
@@ -101,8 +104,7 @@ async def _bytes_of_waiting_runs(tool: Tool, run: Run) -> float:
     tool.waits, before = asyncio.Event(), _resident_bytes()
     tool.calls = 0
     tasks = [asyncio.ensure_future(run()) for _ in range(AT_ONCE)]
-    while tool.calls < AT_ONCE:
-        await asyncio.sleep(0.01)
+    await tool.all_wait.wait()
     gc.collect()
     taken = (_resident_bytes() - before) / AT_ONCE
     tool.waits.set()

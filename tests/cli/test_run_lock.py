@@ -101,7 +101,9 @@ def test_a_tool_that_rules_deny_is_hidden_and_a_call_of_it_is_blocked(locked: Pa
 
     assert ran.code == 1
     assert endings(ran)[1][:2] == ("raw.environment", "blocked")
+    # It was not made, and that is recorded.
     assert kinds(locked)[-2:] == ["call.failed", "run.ended"]
+    assert kinds(locked).count("call.started") == 1
 
 
 def test_a_lock_that_does_not_hold_stops_the_run_before_anything_starts(locked: Path, run: Run) -> None:

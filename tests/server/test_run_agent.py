@@ -5,11 +5,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client
 from msgspec import structs
 
 from agent_resolver import Project
@@ -19,8 +20,8 @@ from agent_resolver.schema import ANONYMOUS, Caller, Done, Failed, Outcome, loca
 from agent_resolver.server import RunAgentTool
 from tests.cli.conftest import kinds
 from tests.cli.scripted_model import NOTES, asking, saying, write_notes, write_script
-from tests.process import eventually
-from tests.server.conftest import META, Process, Start, environment
+from tests.process import comes_true, eventually
+from tests.server.conftest import META, Process, Start, environment, over_http
 
 ADA = Caller(id="ada", is_verified=True, clearance="INTERNAL", scopes=frozenset({"run:agents"}))
 
@@ -141,6 +142,28 @@ def test_a_client_that_goes_ends_the_run_which_is_recorded(start: Start, notes: 
     assert "run.ended" in kinds(notes)
 
 
+@pytest.mark.slow
+def test_a_client_over_http_that_goes_ends_the_run(notes: Path) -> None:
+    write_script(notes, asking("notes__hang", name="welcome"))
+
+    async def call(url: str) -> None:
+        async with Client(url) as client:
+            await client.call_tool("run_agent", {"agent": "keeper", "prompt": "Hang"})
+
+    async def go_away(url: str) -> None:
+        calling = asyncio.create_task(call(url))
+        await comes_true((notes / "hanging").exists)
+        calling.cancel()
+        with suppress(asyncio.CancelledError):
+            await calling
+        await comes_true(lambda: "run.ended" in kinds(notes))
+
+    with over_http(notes, "--trust", "--run") as address:
+        asyncio.run(go_away(address.url))
+        (ended,) = [record["body"] for record in agent(notes, "audit", "show") if record["kind"] == "run.ended"]
+        assert ended["reason"] == "cancelled"
+
+
 # Rights ---------------------------------------------------------------------------------------------------------------
 
 
@@ -210,6 +233,20 @@ def test_an_agent_that_is_not_there_or_has_no_model_is_said_so(stage: Stage, not
     assert (unknown.code, "nobody" in unknown.message) == ("TOOL_ERROR", True)
     assert isinstance(lost, Failed)
     assert (lost.code, lost.message) == ("NOT_CONFIGURED", "model not found: nowhere")
+
+
+def test_an_agent_that_the_caller_may_not_see_cannot_be_run(stage: Stage, notes: Path) -> None:
+    constraints = "constraints: { data: { sensitivity: confidential, residency: eu-only } }"
+    (notes / "agents").mkdir()
+    (notes / "agents" / "secret.md").write_text(f"---\nname: secret\ndescription: Secret\n{constraints}\n---\n")
+    write_script(notes, saying("The plans are in the safe."))
+
+    hidden, shown = stage.call(ADA, "secret"), stage.call(local_caller("operator"), "secret")
+
+    assert isinstance(hidden, Failed)
+    assert "secret" in hidden.message
+    assert hidden.code == "TOOL_ERROR"
+    assert isinstance(shown, Done)
 
 
 def test_a_run_that_stops_is_a_failure_for_the_client(stage: Stage, notes: Path) -> None:

@@ -14,6 +14,7 @@ same whatever else is served.
 import re
 from base64 import b32encode
 from collections.abc import Iterable
+from functools import lru_cache
 from hashlib import sha256
 from typing import Final
 
@@ -27,6 +28,7 @@ _SEPARATOR: Final = "___"
 _MAX_START: Final = MAX_WIRE_NAME - len(_SEPARATOR) - _DIGEST_LENGTH
 
 
+@lru_cache(8192)
 def to_wire_name(text: str) -> str:
     """The name under which clients and models see the tool or prompt with this id."""
     name = text.replace(".", "__").replace("/", "____")

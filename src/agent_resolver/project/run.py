@@ -61,8 +61,7 @@ class ProjectRunTools:
         """
         spec = plan.execution.spec
         use = self._use
-        definition = self._agents.definition(plan.agent_id) if spec.requires_lock else None
-        if definition is None:
+        if not spec.requires_lock:
             opening = open_tools(
                 self._session,
                 caller=self._caller,
@@ -75,6 +74,9 @@ class ProjectRunTools:
             async with opening as opened:
                 yield OpenedTools(registry=opened.registry, lock=None)
             return
+        definition = self._agents.definition(plan.agent_id)
+        if definition is None:
+            raise RunRefused(f"the file of agent {spec.id} is gone", "put it back, and start the run again")
         with self._session.for_agent(definition.file) as governed:
             opening = open_tools(governed, caller=self._caller, run=run, seconds=use.seconds, verbose=use.verbose)
             async with opening as opened:

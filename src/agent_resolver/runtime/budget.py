@@ -1,6 +1,6 @@
 """The most that a run may use: rounds, tokens, money, time and calls."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct, field
 
@@ -21,6 +21,8 @@ class RunBudget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def narrowed_by(self, other: "RunBudget") -> "RunBudget":
         """The smaller of both, limit by limit."""
+        if other == _UNLIMITED:
+            return self
         tools = self.max_calls.keys() | other.max_calls.keys()
         return RunBudget(
             max_rounds=_smaller(self.max_rounds, other.max_rounds),
@@ -34,3 +36,6 @@ class RunBudget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def _smaller(one: Any, other: Any) -> Any:  # noqa: ANN401 - two numbers of one kind, or None
     known = [value for value in (one, other) if value is not None]
     return min(known) if known else None
+
+
+_UNLIMITED: Final = RunBudget()

@@ -5,6 +5,7 @@ from typing import Final, Literal, Protocol
 
 from agent_resolver.core.shorten import shorten
 from agent_resolver.runtime.inference import ChatAnswer, ChatRequest, Piece
+from agent_resolver.schema.errors import ResolverError
 
 FailureKind = Literal[
     "provider",
@@ -26,7 +27,7 @@ _PASSING: Final = frozenset({"provider", "rate_limited", "overloaded", "timeout"
 _OF_MODEL: Final = _PASSING | {"unauthorized", "model_not_found"}
 
 
-class InferenceFailure(Exception):
+class InferenceFailure(ResolverError):
     """A model did not answer. The message is one bounded line, whatever the provider said."""
 
     def __init__(self, kind: FailureKind, message: str, retry_after_ms: int | None = None) -> None:

@@ -3,7 +3,6 @@
 import re
 import secrets as randomness
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
@@ -61,18 +60,15 @@ class Runs:
         run.cancel()
         return True
 
-    async def start(self, plan: ResolvedRunPlan, request: RunRequest, sink: Sink | None) -> RunResult:
-        """Run an agent to its end.
+    async def start(
+        self, plan: ResolvedRunPlan, request: RunRequest, sink: Sink | None, caller: "_Delegating | None" = None
+    ) -> RunResult:
+        """Run an agent to its end; `caller` is the run that delegates to it, if one does.
 
         Raises:
             RunRefused: The request cannot be run, or nothing here can run it.
             ResolveError: The agent has no plan once its servers are connected.
         """
-        return await self._start(plan, request, sink, None)
-
-    async def _start(
-        self, plan: ResolvedRunPlan, request: RunRequest, sink: Sink | None, caller: "_Delegating | None"
-    ) -> RunResult:
         run_id = _checked_id(request)
         if isinstance(plan.execution, ResolvedBackendAgent):
             return await self._run_elsewhere(plan.execution, structs.replace(request, run_id=run_id), sink, caller)
@@ -94,36 +90,40 @@ class Runs:
                     patience=self._patience,
                 )
             )
-            with self._registered(run_id, lifecycle, caller):
-                try:
-                    return await lifecycle.execute()
-                finally:
-                    # Calls go on when their caller no longer waits for them; agents that are called so do not.
-                    for delegate in lifecycle.delegates:
-                        delegate.cancel()
-                    registry.end_run()
+            self._register(run_id, lifecycle, caller)
+            try:
+                return await lifecycle.execute()
+            finally:
+                self._forget(run_id, lifecycle, caller)
+                # Calls go on when their caller no longer waits for them; agents that are called so do not.
+                for delegate in lifecycle.delegates:
+                    delegate.cancel()
+                registry.end_run()
 
-    @contextmanager
-    def _registered(self, run_id: str, run: Lifecycle | BackendRun, caller: "_Delegating | None") -> Iterator[None]:
-        """Know the run while it runs, and let the run that delegates to it know it as well."""
+    def _register(self, run_id: str, run: Lifecycle | BackendRun, caller: "_Delegating | None") -> None:
+        """Know a run that starts, and let the run that delegates to it know it as well."""
         if run_id in self._running:
             raise RunRefused(f"run {run_id} is running already", "wait for it, or cancel it")
         self._running[run_id] = run
-        delegates = caller.lifecycle.delegates if caller else set()
-        delegates.add(run)
-        try:
-            yield
-        finally:
-            del self._running[run_id]
-            delegates.discard(run)
+        if caller is not None:
+            caller.lifecycle.delegates.append(run)
+
+    def _forget(self, run_id: str, run: Lifecycle | BackendRun, caller: "_Delegating | None") -> None:
+        """Know a run that ended no longer."""
+        del self._running[run_id]
+        if caller is not None:
+            caller.lifecycle.delegates.remove(run)
 
     async def _run_elsewhere(
         self, agent: ResolvedBackendAgent, request: RunRequest, sink: Sink | None, caller: "_Delegating | None"
     ) -> RunResult:
         backend = require_backend(agent, request)
         run = BackendRun(backend, agent, request, self._patience)
-        with self._registered(request.run_id, run, caller):
+        self._register(request.run_id, run, caller)
+        try:
             return await run.execute(sink, is_delegate=caller is not None)
+        finally:
+            self._forget(request.run_id, run, caller)
 
     def _context_of(self, agent: ResolvedAgent, request: RunRequest, state: RunState) -> CallContext:
         return CallContext(
@@ -179,7 +179,7 @@ class Runs:
         )
         try:
             delegate_plan = resolve_delegate(plan, agent_id)
-            result = await self._start(delegate_plan, request, None, _Delegating(lifecycle, depth))
+            result = await self.start(delegate_plan, request, None, _Delegating(lifecycle, depth))
         except (ResolveError, RunRefused) as error:
             raise ToolFailure(FailureCode.TOOL_ERROR, str(error), error.hint) from error
         _count_delegate(run.state, result)

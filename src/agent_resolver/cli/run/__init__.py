@@ -22,7 +22,7 @@ _EXAMPLES = """\
   agent run "Review the last change"               where the project has one agent
   git diff | agent run reviewer -                  the prompt from stdin
   agent run reviewer "Tidy up" --max-rounds 4 --max-cost 0.05
-  agent run reviewer "Tidy up" --json | jq -c 'select(.type == "tool.done")'
+  agent run reviewer "Tidy up" --json              one event a line, for a program
   agent run reviewer "Tidy up" --save-state run.json
   agent run --resume run.json                      go on, once what it waits for was answered
 

@@ -99,7 +99,8 @@ async def _run_and_answer(
         with_changes=options.with_changes,
     )
     while True:
-        result = await runs.run(request, view.show)
+        with view.starting():
+            result = await runs.run(request, view.show)
         if result.pending is None or not can_ask or not await ask_person(runs.inbox, result.pending.id, context):
             return result
         request = structs.replace(request, messages=(), resume=result.state)

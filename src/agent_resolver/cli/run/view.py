@@ -1,5 +1,7 @@
 """Shows a run while it runs: the words of the agent on stdout, all else on stderr; or every event as JSON."""
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -37,6 +39,10 @@ class View(Protocol):
         """True to be sent the text of answers as it comes."""
         ...
 
+    def starting(self) -> AbstractContextManager[None]:
+        """Say that a run starts, which may take a while: servers are connected, and a model may have to be loaded."""
+        ...
+
     def show(self, event: RunEvent) -> None:
         """Show an event."""
         ...
@@ -46,6 +52,10 @@ class JsonView:
     """Prints each event as one line of JSON."""
 
     streams = True
+
+    def starting(self) -> AbstractContextManager[None]:
+        """Say nothing: the first event does."""
+        return nullcontext()
 
     def show(self, event: RunEvent) -> None:
         """Print an event."""
@@ -69,10 +79,20 @@ class TextView:
         """True once text of the present answer was shown."""
         self._has_progress = False
 
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """Say that a run starts, in a line that is gone with the first event, or with an error."""
+        self._show_progress("Starting…")
+        try:
+            yield
+        finally:
+            self._wipe_progress()
+
     def show(self, event: RunEvent) -> None:  # noqa: C901, PLR0912 - one case for each kind of event
         """Show an event."""
         match event:
             case RunStarted():
+                self._wipe_progress()
                 self._model = event.model
             case RoundStarted():
                 self._has_text = False

@@ -91,7 +91,7 @@ class Lifecycle:
             patience=start.patience,
             clock=start.clock,
         )
-        self.delegates: set[Cancellable] = set()
+        self.delegates: list[Cancellable] = []
         """The runs of agents that this one delegates to now."""
         self._active: list[ActivePlugin] = []
         """The plugins that started their parts and did not end them yet."""

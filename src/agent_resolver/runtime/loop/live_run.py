@@ -63,7 +63,7 @@ class LiveRun:
         """True once it was asked to end; code of others may have caught the exception that should have ended it."""
         self.is_cut_off = False
         """True if the newest answer ran out of tokens, also after it was continued."""
-        self.budgets_said: set[str] = set()
+        self.budgets_said: tuple[str, ...] = ()
         """The budgets that were said to be nearly used up."""
         self._clock = clock
         self._seconds_before = state.seconds

@@ -90,7 +90,7 @@ def _spent_by(run: LiveRun) -> Iterator[Spent]:
 async def _say_if_near(run: LiveRun, spent: Spent) -> None:
     if spent.used < NEAR * spent.limit or spent.name in run.budgets_said:
         return
-    run.budgets_said.add(spent.name)
+    run.budgets_said += (spent.name,)
     await run.emitter.send(BudgetNear, run.round, kind=spent.kind, used=spent.used, limit=spent.limit, tool=spent.tool)
 
 
