@@ -108,6 +108,8 @@ class Log:
         self.lines: list[str] = []
         self.made: list[str] = []
         """The calls that tools were given."""
+        self.over: set[int] = set()
+        """The cases of hooks that act once, and did: every plan makes its hooks again."""
         self.hanging = asyncio.Event()
         """Set while something hangs."""
 
@@ -175,6 +177,8 @@ class HookCase(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Only for calls of this tool."""
     round: int = 0
     """Only in this round."""
+    once: bool = False
+    """Only the first time."""
     is_async: bool = False
     raises: str = ""
     exits: bool = False
@@ -198,6 +202,10 @@ class Hook:
         is_other = case.tool and (context.call is None or context.call.tool != case.tool)
         if is_other or (case.round and context.run.round != case.round):
             return None
+        if id(case) in self._log.over:
+            return None
+        if case.once:
+            self._log.over.add(id(case))
         return self._later(context, payload) if case.is_async or case.hangs else self._act(context, payload)
 
     async def _later(self, context: PhaseContext, payload: Any) -> Any:

@@ -125,7 +125,7 @@ class RunFacts(Protocol):
 
     @property
     def recent_texts(self) -> Sequence[str]:
-        """The texts of the newest answers, the newest last."""
+        """The texts of the newest answers since the user said something, the newest last; 64 at most."""
         ...
 
     @property

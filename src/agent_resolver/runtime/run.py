@@ -44,8 +44,6 @@ class RunState(Struct, kw_only=True):
     repairs: dict[str, int] = field(default_factory=dict)
     """The tools whose last call did not fit its schema, each with the round in which the model was told so."""
     consecutive_errors: int = 0
-    recent_texts: list[str] = field(default_factory=list)
-    """The newest answers, for the rule that finds loops."""
     values: dict[str, Any] = field(default_factory=dict)
     """The values of state keys."""
 

@@ -16,6 +16,7 @@ from agent_resolver.runtime.run import RunRequest, RunState
 from agent_resolver.runtime.run_telemetry import RunTelemetry
 from agent_resolver.runtime.spec import AgentSpec
 from agent_resolver.runtime.state_key import KeyValues
+from agent_resolver.runtime.stop_rule import HISTORY
 from agent_resolver.schema.classification import CLASSIFICATION_OF
 
 if TYPE_CHECKING:
@@ -184,8 +185,14 @@ class LiveFacts:
 
     @property
     def recent_texts(self) -> Sequence[str]:
-        """The texts of the newest answers, the newest last."""
-        return tuple(self._run.state.recent_texts)
+        """The texts of the newest answers since the user said something, the newest last; 64 at most."""
+        texts: list[str] = []
+        for message in reversed(self._run.state.messages):
+            if message.role == "user" or len(texts) == HISTORY:
+                break
+            if message.role == "assistant":
+                texts.append(message.text)
+        return tuple(reversed(texts))
 
     @property
     def consecutive_errors(self) -> int:

@@ -10,7 +10,6 @@ from agent_resolver.runtime.loop.phase import run_phase
 from agent_resolver.runtime.loop.question import ask_model
 from agent_resolver.runtime.loop.spending import check_budget
 from agent_resolver.runtime.run import Termination
-from agent_resolver.runtime.stop_rule import HISTORY
 
 
 async def run_rounds(run: LiveRun) -> Termination:
@@ -57,7 +56,6 @@ async def _run_round(run: LiveRun) -> Termination | None:
 def _note_answer(run: LiveRun, answer: ChatAnswer) -> None:
     state = run.state
     state.consecutive_errors = 0
-    state.recent_texts = [*state.recent_texts, answer.text][-HISTORY:]
     state.messages.append(answer_message(answer))
     state.open_calls = list(answer.calls)
     state.is_judged = False
