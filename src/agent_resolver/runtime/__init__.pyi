@@ -12,6 +12,11 @@ from agent_resolver.runtime.conformance import (
     OpenExecutor as OpenExecutor,
     Script as Script,
 )
+from agent_resolver.runtime.context_window import (
+    Preview as Preview,
+    estimate_tokens as estimate_tokens,
+    fit_request as fit_request,
+)
 from agent_resolver.runtime.dangling_reference import (
     Dangling as Dangling,
     DanglingCode as DanglingCode,

@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct
 
 from agent_resolver.core.permission_verdict import Behavior
+from agent_resolver.runtime.context_window import Preview, fit_request
 from agent_resolver.runtime.hook import Command, Hook, Phase, PhaseContext, ScheduledAction, Transform
 from agent_resolver.runtime.inference import ChatRequest
 from agent_resolver.runtime.loop_action import ADD_CONTEXT_MESSAGE, LOOP_ACTIONS
@@ -113,13 +114,13 @@ class KnowledgeCutoff(Struct, frozen=True):
 
 
 class Compaction(Struct, frozen=True):
-    """Sums up what no longer fits."""
+    """The settings for summing up what no longer fits. Nothing is summed up yet: it is left out of the request."""
 
     config: CompactionConfig
     policy: ContextPolicy
 
     def __call__(self, context: PhaseContext) -> None:
-        """Nothing yet: the request is fitted into the policy without a summary."""
+        """Do nothing: `ContextTransform` fits the request into the policy."""
 
 
 class ContextTransform(Struct, frozen=True):
@@ -130,7 +131,13 @@ class ContextTransform(Struct, frozen=True):
 
     def __call__(self, request: ChatRequest, context: PhaseContext) -> ChatRequest:  # noqa: ARG002 - as above
         """The request, with no more of the conversation than the policy allows."""
-        return request
+        artifact = self.config.artifact_compaction
+        preview = Preview(
+            threshold_tokens=artifact.threshold_tokens,
+            max_chars=artifact.preview_max_chars,
+            max_lines=artifact.preview_max_lines,
+        )
+        return fit_request(request, self.policy, preview)
 
 
 class DefaultPlugin(Struct, frozen=True):
