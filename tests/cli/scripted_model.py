@@ -65,6 +65,12 @@ def file(note: Note, context: CallContext) -> Kept:
     return Kept(context.ask("Into which drawer?"))
 
 
+@capability("notes.seal", secrets=["SEAL"], examples=[{"name": "welcome"}])
+def seal(note: Note, context: CallContext) -> Kept:
+    """Seal a note."""
+    return Kept("sealed")
+
+
 @capability("notes.hang", examples=[{"name": "welcome"}])
 async def hang(note: Note) -> Kept:
     """Never end."""

@@ -368,6 +368,38 @@ def test_a_question_of_a_tool_is_answered_in_words_at_the_terminal(trusted: Path
 
 
 @pytest.mark.slow
+def test_a_call_that_a_permission_rule_asks_about_is_shown_with_the_reason(trusted: Path) -> None:
+    permission = "runtime: { sections: { permission: { default_behavior: ask } } }"
+    (trusted / "agents.md").write_text(AGENT.replace("description:", f"{permission}\ndescription:"))
+    write_script(trusted, asking("notes__read", name="welcome"), saying("It says hello."))
+
+    shown = at_terminal("run", "Read it", typed=b"y\n")
+
+    assert shown.code == 0
+    assert "permission" in shown.text
+    assert "Let this call happen, once? [y/N]" in shown.text
+    assert "→ done" in shown.text
+
+
+@pytest.mark.slow
+def test_a_secret_that_is_missing_is_waited_for_and_never_typed_in(trusted: Path, run: Run) -> None:
+    with (trusted / "agent.toml").open("a") as config:
+        config.write('\n[secrets.SEAL]\nfile = "seal.txt"\n')
+    write_script(trusted, asking("notes__seal", name="welcome"))
+
+    shown = at_terminal("run", "Seal it", "--save-state", "run.json", typed=b"canary-4711\n\x04")
+
+    assert shown.code == 1
+    assert "Press Enter once it is there" in shown.text
+    assert "It is not there yet" in shown.text
+    (trusted / "seal.txt").write_text("wax")
+    (trusted / "seal.txt").chmod(0o600)
+    write_script(trusted, saying("Sealed."))
+    assert run("run", "--resume", "run.json").stdout == "Sealed.\n"
+    assert b"canary-4711" not in (trusted / ".agent" / "state.db").read_bytes()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [("--no-input",), ("--json",)])
 def test_no_person_is_asked_where_the_command_says_so(trusted: Path, options: tuple[str, ...]) -> None:
     write_script(trusted, asking("notes__write", name="welcome"))

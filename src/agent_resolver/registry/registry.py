@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from agent_resolver.core.admission import Refused
 from agent_resolver.core.authorization import may_use
-from agent_resolver.core.masking import secret_fields
+from agent_resolver.core.masking import SecretFields, secret_fields
 from agent_resolver.registry.call import Call, Entry
 from agent_resolver.registry.compiled_schema import CompiledSchema, compile_once, compile_schema
 from agent_resolver.registry.errors import ToolIdConflict
@@ -56,6 +56,8 @@ class _RunningCalls:
 
 class ToolRegistry:
     """Holds tools by id, lists them, and calls them through one pipeline."""
+
+    __slots__ = ("__weakref__", "_calls", "_offer", "_pipeline", "on_change")
 
     def __init__(self, ports: Ports | None = None, *, pipeline: type[Pipeline] = Pipeline) -> None:
         """A registry on these ports."""
@@ -192,6 +194,11 @@ class ToolRegistry:
         """The tool with this id, if it may be called."""
         entry = self._offer.find(tool_id)
         return entry.descriptor if entry else None
+
+    def secret_arguments_of(self, tool_id: str) -> SecretFields:
+        """The fields of a tool's arguments that nothing may show; those that are usually secret, of an unknown tool."""
+        entry = self._offer.find(tool_id)
+        return entry.secret_arguments if entry else SecretFields()
 
     async def look_up(self, tool_id: str, run: str) -> Descriptor | None:
         """The tool with this id, if it may be called; its source is looked for where the tool is not there."""

@@ -11,7 +11,7 @@ from agent_resolver.runtime.run import Termination
 BudgetKind = Literal["rounds", "tokens", "cost", "seconds", "calls"]
 
 
-class _Event(Struct, frozen=True, kw_only=True, tag_field="type", rename="camel"):
+class _Event(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", rename="camel"):
     run: str
     number: int
     """From 1, without gaps, in the order in which events happened."""
@@ -19,7 +19,7 @@ class _Event(Struct, frozen=True, kw_only=True, tag_field="type", rename="camel"
     """The round that it belongs to; 0 before the first."""
 
 
-class RunStarted(_Event, frozen=True, kw_only=True, tag="run.started"):
+class RunStarted(_Event, frozen=True, kw_only=True, gc=False, tag="run.started"):
     """The run starts, or goes on."""
 
     agent: str
@@ -32,7 +32,7 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="run.started"):
     is_resumed: bool = False
 
 
-class PlanWarned(_Event, frozen=True, kw_only=True, tag="plan.warning"):
+class PlanWarned(_Event, frozen=True, kw_only=True, gc=False, tag="plan.warning"):
     """Something about the plan is probably not meant like this."""
 
     code: str
@@ -40,25 +40,25 @@ class PlanWarned(_Event, frozen=True, kw_only=True, tag="plan.warning"):
     message: str
 
 
-class RoundStarted(_Event, frozen=True, kw_only=True, tag="round.started"):
+class RoundStarted(_Event, frozen=True, kw_only=True, gc=False, tag="round.started"):
     """A round starts: the model is about to be asked."""
 
 
-class TextReceived(_Event, frozen=True, kw_only=True, tag="text.delta"):
+class TextReceived(_Event, frozen=True, kw_only=True, gc=False, tag="text.delta"):
     """A piece of the answer's text, for runs that stream."""
 
     attempt: int
     text: str
 
 
-class AnswerRestarted(_Event, frozen=True, kw_only=True, tag="answer.restarted"):
+class AnswerRestarted(_Event, frozen=True, kw_only=True, gc=False, tag="answer.restarted"):
     """The answer starts again: what was received of it in this round does not count."""
 
     attempt: int
     reason: str
 
 
-class AnswerReceived(_Event, frozen=True, kw_only=True, tag="answer.done"):
+class AnswerReceived(_Event, frozen=True, kw_only=True, gc=False, tag="answer.done"):
     """The model answered."""
 
     model: str
@@ -68,14 +68,14 @@ class AnswerReceived(_Event, frozen=True, kw_only=True, tag="answer.done"):
     cost: float | None
 
 
-class InferenceFailed(_Event, frozen=True, kw_only=True, tag="answer.failed"):
+class InferenceFailed(_Event, frozen=True, kw_only=True, gc=False, tag="answer.failed"):
     """The model did not answer."""
 
     kind: str
     message: str
 
 
-class ToolStarted(_Event, frozen=True, kw_only=True, tag="tool.started"):
+class ToolStarted(_Event, frozen=True, kw_only=True, gc=False, tag="tool.started"):
     """A call starts."""
 
     call: str
@@ -84,7 +84,7 @@ class ToolStarted(_Event, frozen=True, kw_only=True, tag="tool.started"):
     """With the tool's secret fields masked."""
 
 
-class ToolProgressed(_Event, frozen=True, kw_only=True, tag="tool.progress"):
+class ToolProgressed(_Event, frozen=True, kw_only=True, gc=False, tag="tool.progress"):
     """How far a call is."""
 
     call: str
@@ -94,7 +94,7 @@ class ToolProgressed(_Event, frozen=True, kw_only=True, tag="tool.progress"):
     message: str | None
 
 
-class ToolEnded(_Event, frozen=True, kw_only=True, tag="tool.done"):
+class ToolEnded(_Event, frozen=True, kw_only=True, gc=False, tag="tool.done"):
     """A call ended, or was not made."""
 
     call: str
@@ -104,7 +104,7 @@ class ToolEnded(_Event, frozen=True, kw_only=True, tag="tool.done"):
     message: str = ""
 
 
-class BudgetNear(_Event, frozen=True, kw_only=True, tag="budget.near"):
+class BudgetNear(_Event, frozen=True, kw_only=True, gc=False, tag="budget.near"):
     """Four fifths of a budget are used; said once for each budget."""
 
     kind: BudgetKind
@@ -113,7 +113,7 @@ class BudgetNear(_Event, frozen=True, kw_only=True, tag="budget.near"):
     tool: str = ""
 
 
-class HandlerFailed(_Event, frozen=True, kw_only=True, tag="handler.failed"):
+class HandlerFailed(_Event, frozen=True, kw_only=True, gc=False, tag="handler.failed"):
     """An action or an effect of a plugin failed; it is not tried again, and the run goes on."""
 
     plugin: str
@@ -121,7 +121,7 @@ class HandlerFailed(_Event, frozen=True, kw_only=True, tag="handler.failed"):
     message: str
 
 
-class RunEnded(_Event, frozen=True, kw_only=True, tag="run.ended"):
+class RunEnded(_Event, frozen=True, kw_only=True, gc=False, tag="run.ended"):
     """The run ended, or waits. No event follows."""
 
     status: Literal["waiting", "done"]

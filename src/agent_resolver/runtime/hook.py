@@ -23,7 +23,7 @@ Phase = Literal[
 ]
 
 
-class PlannedCall(Struct, frozen=True):
+class PlannedCall(Struct, frozen=True, gc=False):
     """A call that the model asks for, as the run understood it."""
 
     id: str

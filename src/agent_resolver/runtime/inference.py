@@ -29,7 +29,7 @@ class InferenceOverride(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     reasoning_effort: Effort | Budget | None = None
 
 
-class ChatRequest(Struct, frozen=True, kw_only=True):
+class ChatRequest(Struct, frozen=True, kw_only=True, gc=False):
     """A question to a model."""
 
     model: str
@@ -66,7 +66,7 @@ class Usage(Struct, frozen=True, gc=False):
         return self.input_tokens + self.output_tokens
 
 
-class ChatAnswer(Struct, frozen=True, kw_only=True, tag="answer"):
+class ChatAnswer(Struct, frozen=True, kw_only=True, gc=False, tag="answer"):
     """The whole answer of a model."""
 
     text: str = ""

@@ -44,7 +44,7 @@ class ToolCall(Struct, frozen=True, gc=False):
     """JSON text as the model wrote it, which may be anything."""
 
 
-class Message(Struct, frozen=True):
+class Message(Struct, frozen=True, gc=False):
     """One message."""
 
     role: Role

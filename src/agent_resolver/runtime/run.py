@@ -48,7 +48,7 @@ class RunState(Struct, kw_only=True):
     """The values of state keys."""
 
 
-class Termination(Struct, frozen=True, kw_only=True):
+class Termination(Struct, frozen=True, kw_only=True, gc=False):
     """Why a run ended."""
 
     reason: TerminationReason

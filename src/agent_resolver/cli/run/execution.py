@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     options.agents = AGENT_FILE
     with session_of(options) as session:
         catalog = open_catalog_of(session, options)
-        asked = _asked_for(options, catalog)
+        asked = _asked_for(options, catalog, session.users)
         try:
             return asyncio.run(_run_to_end(session, catalog, asked, options))
         except asyncio.CancelledError:
@@ -109,8 +109,8 @@ async def _run_and_answer(
 # What is asked for ----------------------------------------------------------------------------------------------------
 
 
-def _asked_for(options: argparse.Namespace, catalog: "Catalog") -> Asked:
-    state = _read_state(options.resume) if options.resume else None
+def _asked_for(options: argparse.Namespace, catalog: "Catalog", users: frozenset[int]) -> Asked:
+    state = _read_state(options.resume, users) if options.resume else None
     # A single word is the prompt: the agent may be left out, the prompt may not.
     agent, prompt = (options.agent, options.prompt) if options.prompt is not None else (None, options.agent)
     names = [found.name for found in catalog.search(Query(), None)]
@@ -155,9 +155,10 @@ def _budget_of(options: argparse.Namespace) -> RunBudget:
 # A run that goes on later ---------------------------------------------------------------------------------------------
 
 
-def _read_state(path: str) -> RunState:
+def _read_state(path: str, users: frozenset[int]) -> RunState:
     try:
-        return msgspec.json.decode(read_bounded(path, _MAX_STATE_BYTES), type=RunState)
+        # It says which calls are made next: a file of another user must not.
+        return msgspec.json.decode(read_bounded(path, _MAX_STATE_BYTES, users), type=RunState)
     except msgspec.DecodeError as error:
         raise Refusal(f"`{path}` is not the state of a run: {error}", "`--save-state` writes one") from None
 

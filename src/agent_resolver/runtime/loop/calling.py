@@ -1,7 +1,6 @@
 """Makes the calls that an answer of the model asks for, one after the other."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final, Literal
 
@@ -139,8 +138,7 @@ def _arguments_of(asked: ToolCall) -> dict[str, Any] | tuple[str, ...]:
 
 async def _call_tool(run: LiveRun, call: PlannedCall, arguments: dict[str, Any], reason: str) -> Outcome:
     if run.emitter.is_heard:
-        shown = run.secret_fields_of(call.tool).mask(arguments)
-        await run.emitter.send(ToolStarted, run.round, call=call.id, tool=call.tool, arguments=shown)
+        await _send_start(run, call)
     counts = run.state.calls
     counts[call.tool] = counts.get(call.tool, 0) + 1
     try:
@@ -158,6 +156,11 @@ async def _call_tool(run: LiveRun, call: PlannedCall, arguments: dict[str, Any],
     else:
         await _send_end(run, call.id, call.tool, "done")
     return outcome
+
+
+async def _send_start(run: LiveRun, call: PlannedCall) -> None:
+    shown = run.registry.secret_arguments_of(call.tool).mask(call.arguments)
+    await run.emitter.send(ToolStarted, run.round, call=call.id, tool=call.tool, arguments=shown)
 
 
 def _note_interruption(run: LiveRun, call: PlannedCall) -> None:
@@ -182,24 +185,27 @@ def _context_of(run: LiveRun, call: PlannedCall, reason: str) -> CallContext:
     if reason:
         changes["approval_reason"] = reason
     if run.emitter.is_heard:
-        changes["progress"] = _progress_of(run, call)
+        changes["progress"] = CallProgress(run, call, run.state.open_calls[0])
     return structs.replace(run.context, **changes) if changes else run.context
 
 
-def _progress_of(run: LiveRun, call: PlannedCall) -> Callable[..., Awaitable[None]]:
-    asked = run.state.open_calls[0]
+class CallProgress(Struct, frozen=True):
+    """Sends how far a call is, while it is open."""
 
-    async def send(done: float, total: float | None = None, message: str | None = None) -> None:
-        open_calls = run.state.open_calls
-        if not open_calls or open_calls[0] is not asked:
+    run: LiveRun
+    call: PlannedCall
+    asked: ToolCall
+
+    async def __call__(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """Send it."""
+        run, call, open_calls = self.run, self.call, self.run.state.open_calls
+        if not open_calls or open_calls[0] is not self.asked:
             return  # The call has ended, and something of its tool still runs.
         # The tool is not to blame for a sink that fails: the loop finds out at its next event.
         with suppress(SinkFailed):
             await run.emitter.send(
                 ToolProgressed, run.round, call=call.id, tool=call.tool, done=done, total=total, message=message
             )
-
-    return send
 
 
 async def _send_end(  # noqa: PLR0913, PLR0917 - the fields of one event

@@ -78,6 +78,18 @@ class PluginState:
 class Lifecycle:
     """One run, from its start to its end."""
 
+    __slots__ = (
+        "_active",
+        "_has_started",
+        "_is_end_recorded",
+        "_is_end_sent",
+        "_loop",
+        "_scope",
+        "_trail",
+        "delegates",
+        "run",
+    )
+
     def __init__(self, start: Start) -> None:
         self._trail = start.trail
         emitter = Emitter(start.sink, start.state.run, start.patience.sink_seconds)

@@ -1,10 +1,8 @@
 """What a run holds while it runs."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from agent_resolver.core.masking import SecretFields, secret_fields
 from agent_resolver.core.wire_name import to_wire_name
 from agent_resolver.registry.registry import ToolRegistry
 from agent_resolver.registry.tool import CallContext
@@ -27,6 +25,33 @@ if TYPE_CHECKING:
 
 class LiveRun:
     """A run while it runs. Code of plugins is given `facts` in its place."""
+
+    __slots__ = (
+        "_clock",
+        "_seconds_before",
+        "_started",
+        "agent",
+        "budget",
+        "budgets_said",
+        "classification",
+        "context",
+        "emitter",
+        "facts",
+        "has_budget",
+        "is_cancelled",
+        "is_cut_off",
+        "offers",
+        "patience",
+        "pending",
+        "registry",
+        "request",
+        "state",
+        "system",
+        "telemetry",
+        "tool_ids",
+        "values",
+    )
+    """Thousands of runs may wait at once, so that what each holds counts."""
 
     def __init__(  # noqa: PLR0913 - each is one part of a run
         self,
@@ -65,6 +90,11 @@ class LiveRun:
         """True if the newest answer ran out of tokens, also after it was continued."""
         self.budgets_said: tuple[str, ...] = ()
         """The budgets that were said to be nearly used up."""
+        self.system = _system_messages(agent.spec.system_prompt)
+        self.offers = _offers_of(agent)
+        """The tools that the model is shown, by id."""
+        self.tool_ids = {to_wire_name(tool_id): tool_id for tool_id in agent.tools}
+        """The id of each tool of the plan by its name on the wire; hidden ones too, so that a call of one is denied."""
         self._clock = clock
         self._seconds_before = state.seconds
         self._started = clock()
@@ -99,33 +129,20 @@ class LiveRun:
         self.state.values = dict(self.values.current)
         return self.state
 
-    @cached_property
-    def system(self) -> tuple[Message, ...]:
-        """The system prompt as a message; nothing for an agent without one."""
-        prompt = self.agent.spec.system_prompt
-        return (system_message(prompt),) if prompt else ()
 
-    @cached_property
-    def tool_ids(self) -> dict[str, str]:
-        """The id of each tool of the plan by its name on the wire; hidden ones too, so that a call of one is denied."""
-        return {to_wire_name(tool_id): tool_id for tool_id in self.agent.tools}
+def _system_messages(prompt: str) -> tuple[Message, ...]:
+    """The system prompt as a message; nothing for an agent without one."""
+    return (system_message(prompt),) if prompt else ()
 
-    @cached_property
-    def offers(self) -> dict[str, ToolOffer]:
-        """The tools that the model is shown, by id. Of a server that is not connected, nothing is known to show."""
-        offers = {}
-        for tool_id, tool in self.agent.tools.items():
-            descriptor = tool.descriptor
-            if descriptor is not None and tool_id not in self.agent.hidden:
-                offers[tool_id] = ToolOffer(to_wire_name(tool_id), descriptor.description, descriptor.input_schema)
-        return offers
 
-    def secret_fields_of(self, tool_id: str) -> SecretFields:
-        """The fields of a tool's arguments that no event shows."""
-        tool = self.agent.tools.get(tool_id)
-        if tool is None or tool.descriptor is None:
-            return SecretFields()
-        return secret_fields(tool.descriptor.input_schema, tool.descriptor.rules.secret_fields)
+def _offers_of(agent: ResolvedAgent) -> dict[str, ToolOffer]:
+    """The tools that the model is shown, by id. Of a server that is not connected, nothing is known to show."""
+    offers = {}
+    for tool_id, tool in agent.tools.items():
+        descriptor = tool.descriptor
+        if descriptor is not None and tool_id not in agent.hidden:
+            offers[tool_id] = ToolOffer(to_wire_name(tool_id), descriptor.description, descriptor.input_schema)
+    return offers
 
 
 class LiveFacts:
