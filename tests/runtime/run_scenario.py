@@ -278,6 +278,7 @@ def steps_of(scenario: Scenario) -> list[Step]:
 
 
 async def outcomes(scenario: Scenario) -> list[dict[str, Any]]:
-    """What each step comes to."""
+    """What each step comes to; a run that never ends fails its case instead of all of them."""
     stage = Stage(scenario)
-    return [await stage.play(step) for step in steps_of(scenario)]
+    async with asyncio.timeout(30):
+        return [await stage.play(step) for step in steps_of(scenario)]

@@ -28,7 +28,7 @@ class BackendRun:
         self._is_cancelled = False
 
     def cancel(self) -> None:
-        """End the run as cancelled, from any thread; its backend is told to."""
+        """End the run as cancelled, from any thread; its backend is asked to abort it."""
         self._is_cancelled = True
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._interrupt)

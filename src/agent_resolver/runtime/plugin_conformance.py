@@ -1,4 +1,4 @@
-"""Checks that every plugin passes, whoever wrote it.
+"""Checks that every plugin should pass.
 
 A check is given a function that makes the plugin, and raises `AssertionError` with what it missed:
 

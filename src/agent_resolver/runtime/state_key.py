@@ -92,7 +92,7 @@ def _merged(registration: KeyRegistration, value: Any, update: Any) -> Any:  # n
     """
     rule = registration.merge
     try:
-        # A copy: whoever gave the update may change it afterwards.
+        # A copy: the hook that gave the update may change it afterwards.
         checked = freeze(msgspec.json.decode(msgspec.json.encode(update)))
     except (TypeError, ValueError, RecursionError) as error:
         message = f"an update of the state key {registration.key!r} is not a JSON value"

@@ -122,7 +122,7 @@ def ended(end: End | None) -> Termination | None:
 
 
 def _tool_id_of(run: LiveRun, name: str) -> str:
-    """The id of the tool that the model means. A name of no tool of the plan is no tool of the run either."""
+    """The id of the tool that the model means; a name that no tool of the plan has leads to none of the run."""
     known = run.tool_ids.get(name)
     return known if known is not None else from_wire_name(name, run.agent.tools) or name
 
@@ -166,8 +166,8 @@ async def _send_start(run: LiveRun, call: PlannedCall) -> None:
 def _note_interruption(run: LiveRun, call: PlannedCall) -> None:
     """Let a run that goes on later not make the call again, which goes on by itself.
 
-    A registry with a ledger knows the call by its key, and tells what it came to. Without one nobody knows, and the
-    model is told so.
+    A registry with a ledger knows the call by its key, and returns what it came to. Without one the outcome stays
+    unknown, and the model reads so.
     """
     if run.registry.is_recorded:
         run.state.calls[call.tool] -= 1
