@@ -4,13 +4,13 @@ import asyncio
 import gc
 import threading
 import tracemalloc
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
 
-from agent_resolver.registry import CallContext, Ports
+from agent_resolver.registry import CallContext, Ports, ToolRegistry
 from agent_resolver.runtime import (
     AgentRuntime,
     AgentRuntimeBuilder,
@@ -20,11 +20,13 @@ from agent_resolver.runtime import (
     Command,
     InferenceFailure,
     ModelSpec,
+    OpenedTools,
     Phase,
     PhaseContext,
     Piece,
     Plugin,
     Registrar,
+    ResolvedRunPlan,
     RunEvent,
     RunFacts,
     RunRefused,
@@ -365,6 +367,46 @@ def test_a_run_can_be_cancelled_from_another_thread() -> None:
     thread.join()
 
     assert (result.termination.reason, cancelled) == ("cancelled", [True])
+    assert not runtime.cancel("r")
+
+
+class SlowTools:
+    """Tools that are opened once they may be."""
+
+    def __init__(self) -> None:
+        self.opening, self.release = asyncio.Event(), asyncio.Event()
+
+    @asynccontextmanager
+    async def open(self, plan: ResolvedRunPlan, run: str) -> AsyncIterator[OpenedTools]:  # noqa: ARG002 - the port
+        self.opening.set()
+        await self.release.wait()
+        yield OpenedTools(registry=ToolRegistry())
+
+
+def test_a_run_can_be_cancelled_while_its_tools_are_opened() -> None:
+    asked: list[int] = []
+
+    async def answer(count: int, _: str) -> ChatAnswer:
+        asked.append(count)
+        return DONE
+
+    tools = SlowTools()
+    builder = AgentRuntimeBuilder().with_provider("p", Model(answer)).with_run_tools(tools)
+    builder.with_model(ModelSpec(id="m", provider_id="p", upstream_model="u"))
+    runtime = builder.with_agent_spec(AgentSpec(id="agent", model_id="m")).build()
+    request = RunRequest(**as_fields(GO), run_id="r")
+
+    async def cancelled() -> RunResult:
+        running = asyncio.create_task(runtime.run_to_completion(request))
+        await tools.opening.wait()
+        with pytest.raises(RunRefused, match="run r is running already"):
+            await runtime.run_to_completion(request)
+        assert runtime.cancel("r")
+        tools.release.set()
+        return await running
+
+    assert asyncio.run(cancelled()).termination.reason == "cancelled"
+    assert asked == []
     assert not runtime.cancel("r")
 
 

@@ -191,6 +191,7 @@ from agent_resolver.runtime.run import (
     RunState as RunState,
     Termination as Termination,
 )
+from agent_resolver.runtime.run_tools import OpenedTools as OpenedTools, RunTools as RunTools
 from agent_resolver.runtime.run_trail import RunTrail as RunTrail
 from agent_resolver.runtime.seat import PooledExecutor as PooledExecutor, Seat as Seat
 from agent_resolver.runtime.spec import (

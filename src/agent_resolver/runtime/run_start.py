@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from agent_resolver.registry.errors import ToolFailure
+from agent_resolver.registry.registry import ToolRegistry
 from agent_resolver.registry.tool import CallContext, Tool
 from agent_resolver.runtime.backend import require_backend
 from agent_resolver.runtime.backend_run import BackendRun
@@ -18,7 +19,7 @@ from agent_resolver.runtime.errors import ResolveError, RunRefused
 from agent_resolver.runtime.event import Sink
 from agent_resolver.runtime.inference import Usage
 from agent_resolver.runtime.loop.calling import close_calls
-from agent_resolver.runtime.loop.lifecycle import Lifecycle, Start
+from agent_resolver.runtime.loop.lifecycle import Cancellable, Lifecycle, Start
 from agent_resolver.runtime.loop.spending import remaining_budget
 from agent_resolver.runtime.message import user_message
 from agent_resolver.runtime.patience import Patience
@@ -50,7 +51,7 @@ class Runs:
         self._caller = caller
         self._trail = trail
         self._patience = patience
-        self._running: dict[str, Lifecycle | BackendRun] = {}
+        self._running: dict[str, Cancellable] = {}
 
     def cancel(self, run_id: str) -> bool:
         """End a run as cancelled; False if no run of this id runs here."""
@@ -72,35 +73,33 @@ class Runs:
         run_id = _checked_id(request)
         if isinstance(plan.execution, ResolvedBackendAgent):
             return await self._run_elsewhere(plan.execution, structs.replace(request, run_id=run_id), sink, caller)
-        async with self._tools.open(plan, run_id) as opened:
-            live = plan if opened.lock is None else _with_lock(plan, opened.lock)
-            agent = _require_local(live)
-            state = _state_of(agent, request, run_id)
-            own = list(self._own_tools(live, agent, run_id, caller.depth if caller else 0))
-            registry = opened.registry.for_run(agent.tools, own)
-            lifecycle = Lifecycle(
-                Start(
+        opening = _Opening()
+        self._register(run_id, opening, caller)
+        try:
+            async with self._tools.open(plan, run_id) as opened:
+                live = plan if opened.lock is None else _with_lock(plan, opened.lock)
+                agent = _require_local(live)
+                state = _state_of(agent, request, run_id)
+                own = list(self._own_tools(live, agent, run_id, caller.depth if caller else 0))
+                start = Start(
                     agent=agent,
                     request=request,
                     state=state,
-                    registry=registry,
+                    registry=opened.registry.for_run(agent.tools, own),
                     context=self._context_of(agent, request, state),
                     sink=sink,
                     trail=self._trail,
                     patience=self._patience,
                 )
-            )
-            self._register(run_id, lifecycle, caller)
-            try:
-                return await lifecycle.execute()
-            finally:
-                self._forget(run_id, lifecycle, caller)
-                # Calls go on when their caller no longer waits for them; agents that are called so do not.
-                for delegate in lifecycle.delegates:
-                    delegate.cancel()
-                registry.end_run()
+                lifecycle = Lifecycle(start)
+                self._replace(run_id, lifecycle, caller)
+                if opening.is_cancelled:
+                    lifecycle.cancel()
+                return await _execute(lifecycle, start.registry)
+        finally:
+            self._forget(run_id, caller)
 
-    def _register(self, run_id: str, run: Lifecycle | BackendRun, caller: "_Delegating | None") -> None:
+    def _register(self, run_id: str, run: Cancellable, caller: "_Delegating | None") -> None:
         """Know a run that starts, and let the run that delegates to it know it as well."""
         if run_id in self._running:
             raise RunRefused(f"run {run_id} is running already", "wait for it, or cancel it")
@@ -108,9 +107,16 @@ class Runs:
         if caller is not None:
             caller.lifecycle.delegates.append(run)
 
-    def _forget(self, run_id: str, run: Lifecycle | BackendRun, caller: "_Delegating | None") -> None:
+    def _replace(self, run_id: str, run: Cancellable, caller: "_Delegating | None") -> None:
+        """Know a run by what it is now."""
+        if caller is not None:
+            delegates = caller.lifecycle.delegates
+            delegates[delegates.index(self._running[run_id])] = run
+        self._running[run_id] = run
+
+    def _forget(self, run_id: str, caller: "_Delegating | None") -> None:
         """Know a run that ended no longer."""
-        del self._running[run_id]
+        run = self._running.pop(run_id)
         if caller is not None:
             caller.lifecycle.delegates.remove(run)
 
@@ -123,7 +129,7 @@ class Runs:
         try:
             return await run.execute(sink, is_delegate=caller is not None)
         finally:
-            self._forget(request.run_id, run, caller)
+            self._forget(request.run_id, caller)
 
     def _context_of(self, agent: ResolvedAgent, request: RunRequest, state: RunState) -> CallContext:
         return CallContext(
@@ -184,6 +190,28 @@ class Runs:
             raise ToolFailure(FailureCode.TOOL_ERROR, str(error), error.hint) from error
         _count_delegate(run.state, result)
         return result
+
+
+class _Opening:
+    """A run whose tools are being opened: cancelled now, it ends as soon as they are there."""
+
+    def __init__(self) -> None:
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        """End it before its model is asked."""
+        self.is_cancelled = True
+
+
+async def _execute(lifecycle: Lifecycle, registry: ToolRegistry) -> RunResult:
+    """Run it; after its end nothing that it started can call tools."""
+    try:
+        return await lifecycle.execute()
+    finally:
+        # Calls go on when their caller no longer waits for them; agents that are called so do not.
+        for delegate in lifecycle.delegates:
+            delegate.cancel()
+        registry.end_run()
 
 
 class _Delegating(Struct, frozen=True):
