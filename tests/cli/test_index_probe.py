@@ -145,7 +145,7 @@ def test_a_hostile_server_is_bounded_and_takes_no_other_with_it(
         {**far("older", f"{http}/none"), "transport": "sse"},
     )
 
-    ran = run("index", "probe", "--all", "--timeout", "4", "--json")
+    ran = run("index", "probe", "--all", "--timeout", "15", "--json")
 
     document = json.loads(ran.stdout)
     found = {item["id"]: item for item in document["servers"]}

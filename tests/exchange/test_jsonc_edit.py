@@ -83,6 +83,12 @@ def test_members_are_removed_and_the_others_stay(
     assert without_json_members(edited, "mcpServers", names) == edited
 
 
+def test_blanks_between_two_members_that_go_are_removed_once() -> None:
+    text = '{"mcpServers": {\n  "a": 1, "b": 2,  "c": 3 // why\n}}'
+
+    assert without_json_members(text, "mcpServers", {"b", "c"}) == '{"mcpServers": {\n  "a": 1  // why\n}}'
+
+
 def is_within(text: str, edited: str) -> bool:
     """Whether the edit only put characters in: what was there is there in its order."""
     rest = iter(edited)

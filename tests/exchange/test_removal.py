@@ -59,7 +59,7 @@ def test_what_is_beside_a_removed_entry_stays_to_the_letter(names: list[str], ex
     [
         ('{"mcpServers": {"a": 1, "b": 2}}', ["a"], '{"mcpServers": {"b": 2}}'),
         ('{"mcpServers": {"a": 1, "b": 2}}', ["b"], '{"mcpServers": {"a": 1}}'),
-        ('{"mcpServers": { "a": 1, "b": 2 }}', ["a", "b"], '{"mcpServers": { }}'),
+        ('{"mcpServers": { "a": 1, "b": 2 }}', ["a", "b"], '{"mcpServers": {  }}'),
         ('{"mcpServers": {\n  "a": 1,\n  "b": 2\n}}', ["b"], '{"mcpServers": {\n  "a": 1\n}}'),
         ('{"mcpServers": {\r\n\t"a": 1,\r\n\t"b": 2,\r\n}}', ["a"], '{"mcpServers": {\r\n\t"b": 2,\r\n}}'),
         ('{"mcpServers": {"a": 1, "a": 2, "b": 3}}', ["a"], '{"mcpServers": {"b": 3}}'),

@@ -151,7 +151,17 @@ def _cuts(text: str, members: Members, names: Collection[str]) -> list[tuple[int
         cuts.append(_with_blanks(text, member.start, end))
         if comma is None and last_comma is not None:
             cuts.append((last_comma, last_comma + 1))
-    return sorted(cuts)
+    return _apart(sorted(cuts))
+
+
+def _apart(cuts: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The ranges without what they share: blanks between two members may belong to both."""
+    apart: list[tuple[int, int]] = []
+    done = 0
+    for start, end in cuts:
+        apart.append((max(start, done), max(end, done)))
+        done = max(end, done)
+    return apart
 
 
 def _with_blanks(text: str, start: int, end: int) -> tuple[int, int]:
