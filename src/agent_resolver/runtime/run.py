@@ -39,6 +39,10 @@ class RunState(Struct, kw_only=True):
     """Calls of the last answer that were not made yet, the first of which may wait for a person."""
     delegate: "RunState | None" = None
     """The state of the agent that the first open call delegates to, if that agent waits for a person."""
+    delegate_rounds: int = 0
+    """The rounds of agents that it delegated to."""
+    rounds_counted: int = 0
+    """The rounds that the run which delegates to it has counted as its own, when it last waited for a person."""
     is_judged: bool = True
     """False while the phase `after_inference` of the newest answer has not come to its end: stop rules are in it."""
     repairs: dict[str, int] = field(default_factory=dict)

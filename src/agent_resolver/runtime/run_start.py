@@ -95,6 +95,9 @@ class Runs:
                 return await lifecycle.execute()
             finally:
                 self._forget(run_id, lifecycle, caller)
+                if caller is not None:
+                    # Also if it was cut off, for instance because its call took too long.
+                    _count_delegate(caller.lifecycle.run.state, state)
                 # Calls go on when their caller no longer waits for them; agents that are called so do not.
                 for delegate in lifecycle.delegates:
                     delegate.cancel()
@@ -121,9 +124,14 @@ class Runs:
         run = BackendRun(backend, agent, request, self._patience)
         self._register(request.run_id, run, caller)
         try:
-            return await run.execute(sink, is_delegate=caller is not None)
+            result = await run.execute(sink, is_delegate=caller is not None)
         finally:
             self._forget(request.run_id, run, caller)
+        if caller is not None:
+            # What a backend says of its result counts, whatever it put into the state.
+            used = structs.replace(result.state, usage=result.usage, cost=result.cost)
+            _count_delegate(caller.lifecycle.run.state, used)
+        return result
 
     def _context_of(self, agent: ResolvedAgent, request: RunRequest, state: RunState) -> CallContext:
         return CallContext(
@@ -166,6 +174,10 @@ class Runs:
         run = lifecycle.run
         waiting = run.state.delegate
         resumed = waiting if waiting and waiting.agent_id == agent_id else None
+        budget = remaining_budget(run)
+        # One that waited first makes the call that a person approved, which asks no model.
+        if resumed is None and 0 in (budget.max_rounds, budget.max_tokens, budget.max_cost, budget.max_seconds):
+            raise ToolFailure(FailureCode.TOOL_ERROR, "The budget of the run is used up", "do it without another agent")
         request = RunRequest(
             agent_id=agent_id,
             messages=() if resumed else (user_message(prompt),),
@@ -173,7 +185,7 @@ class Runs:
             trace_id=context.trace_id,
             parent=context.parent,
             connection=context.connection,
-            budget=remaining_budget(run),
+            budget=budget,
             resume=resumed,
             with_changes=run.request.with_changes,
         )
@@ -182,7 +194,7 @@ class Runs:
             result = await self.start(delegate_plan, request, None, _Delegating(lifecycle, depth))
         except (ResolveError, RunRefused) as error:
             raise ToolFailure(FailureCode.TOOL_ERROR, str(error), error.hint) from error
-        _count_delegate(run.state, result)
+        run.state.delegate = _counted_state(result.state) if result.pending is not None else None
         return result
 
 
@@ -193,18 +205,20 @@ class _Delegating(Struct, frozen=True):
     depth: int
 
 
-def _count_delegate(state: RunState, result: RunResult) -> None:
-    """Add what a delegate used to what its caller used, and keep its state if it waits for a person.
-
-    What it used is then no longer in its own state: it would be counted again once it goes on.
-    """
-    state.usage += result.usage
-    state.cost = None if state.cost is None or result.cost is None else state.cost + result.cost
-    for tool_id, count in result.state.calls.items():
+def _count_delegate(state: RunState, made: RunState) -> None:
+    """Add what a delegate used to what its caller used."""
+    state.usage += made.usage
+    state.cost = None if state.cost is None or made.cost is None else state.cost + made.cost
+    state.delegate_rounds += made.round + made.delegate_rounds - made.rounds_counted
+    for tool_id, count in made.calls.items():
         state.calls[tool_id] = state.calls.get(tool_id, 0) + count
-    state.delegate = None
-    if result.pending is not None:
-        state.delegate = structs.replace(result.state, usage=Usage(), cost=0.0, calls={}, seconds=0.0)
+
+
+def _counted_state(made: RunState) -> RunState:
+    """The state of a delegate that waits for a person, without what its caller has counted: it would count twice."""
+    return structs.replace(
+        made, usage=Usage(), cost=0.0, calls={}, seconds=0.0, delegate_rounds=0, rounds_counted=made.round
+    )
 
 
 def _checked_id(request: RunRequest) -> str:

@@ -23,6 +23,7 @@ from agent_resolver.schema.outcome import Done, Failed, FailureCode, Outcome, Pe
 
 MAX_RESULT: Final = 400_000
 """How many characters of a result the model is shown."""
+_NO_REASON: Final = "a plugin asks before this call"
 _INTERRUPTED: Final = "This call was not made: the run ended or went on without it."
 _UNKNOWN: Final = (
     "The run was interrupted while this call was on its way: it may have been done. Look before you repeat it."
@@ -87,7 +88,8 @@ async def _make_call(run: LiveRun, asked: ToolCall) -> Termination | None:
         return ended(gated.end)
     if gated.end:
         return ended(gated.end)
-    reason = gated.gate.reason if isinstance(gated.gate, Suspend) else ""
+    # A plugin that gives no reason asks all the same: without words the call would pass.
+    reason = gated.gate.reason or _NO_REASON if isinstance(gated.gate, Suspend) else ""
     return await check_calls(run, tool_id) or await _execute_call(run, call, arguments, reason)
 
 
