@@ -532,3 +532,14 @@ def test_a_plugin_that_suspends_without_a_reason_still_asks_a_person() -> None:
     result = run(runtime_of(answering(SEARCH, DONE), tool, suspend))
 
     assert (result.termination.reason, tool.given) == ("suspended", [])
+
+
+@pytest.mark.parametrize("counts", [(-1, 1), (1, 1, -5), (float("nan"), 1), (True, 1), (10**400, 1), (1, None)])
+def test_tokens_that_cannot_be_counted_end_a_run_that_has_a_budget(counts: tuple[Any, ...]) -> None:
+    events: list[RunEvent] = []
+    runtime = runtime_of(answering(ChatAnswer(text="Hi", usage=Usage(*counts))))
+    request = RunRequest(**as_fields(GO), budget=RunBudget(max_tokens=100))
+    result = asyncio.run(runtime.run(request, events.append))
+
+    assert (result.termination.code, result.usage) == ("usage_unknown", Usage())
+    assert run(runtime).usage == Usage()

@@ -221,6 +221,22 @@ def _counted_state(made: RunState) -> RunState:
     )
 
 
+def _copied_state(state: RunState) -> RunState:
+    """The state of a run that goes on; that of its caller stays as it is, so that it can be resumed from there again.
+
+    Raises:
+        RunRefused: No run leaves such a state.
+    """
+    try:
+        copied = msgspec.convert(msgspec.to_builtins(state), RunState)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise RunRefused(f"the state of run {state.run} is not one that a run leaves: {error}") from error
+    has_answer = bool(copied.messages) and copied.messages[-1].role == "assistant"
+    if not (copied.is_judged or has_answer):
+        raise RunRefused(f"the state of run {state.run} is not one that a run leaves: its last answer is missing")
+    return copied
+
+
 def _checked_id(request: RunRequest) -> str:
     """The id of the run.
 
@@ -234,7 +250,8 @@ def _checked_id(request: RunRequest) -> str:
     if resumed is None and not has_words:
         raise RunRefused("there is nothing to run: the request has no message", "give a prompt")
     trace_id = resumed.trace_id if resumed else request.trace_id
-    if trace_id and not _TRACE_ID.fullmatch(trace_id):
+    # A run that goes on has a trace: approvals hold for it.
+    if (trace_id or resumed) and not _TRACE_ID.fullmatch(trace_id):
         raise RunRefused("the trace id is not 32 hexadecimal digits", "leave it out, or give that of the caller")
     run_id = resumed.run if resumed else request.run_id or randomness.token_hex(16)
     if not run_id.isprintable() or not 0 < len(run_id) <= MAX_RUN_ID:
@@ -280,8 +297,7 @@ def _state_of(agent: ResolvedAgent, request: RunRequest, run_id: str) -> RunStat
         raise RunRefused(
             f"agent {request.agent_id} changed since run {state.run} began", "say that it shall go on all the same"
         )
-    # The state that the caller holds stays as it is: a run that fails can be resumed from there again.
-    copied = msgspec.convert(msgspec.to_builtins(state), RunState)
+    copied = _copied_state(state)
     copied.plan = digest
     if request.messages:
         # What the user says takes the place of the calls that were open.
