@@ -363,6 +363,9 @@ def test_a_run_does_not_go_on_under_another_plan_unless_that_is_meant(trusted: P
 # At a terminal --------------------------------------------------------------------------------------------------------
 
 
+_QUESTIONS = (b"[y/N] ", b"leave it open): ", b"to leave it: ")
+
+
 class Shown(msgspec.Struct, frozen=True):
     """What a command showed at a terminal, and how it ended."""
 
@@ -370,8 +373,17 @@ class Shown(msgspec.Struct, frozen=True):
     code: int
 
 
-def at_terminal(*command: str, typed: bytes = b"", interrupted_at: bytes | None = None) -> Shown:
-    """Run a command whose input and output are one terminal; it may be interrupted once it shows a text."""
+def at_terminal(
+    *command: str, typed: bytes = b"", typed_ahead: bytes = b"", interrupted_at: bytes | None = None
+) -> Shown:
+    """Run a command whose input and output are one terminal.
+
+    Args:
+        command: The command.
+        typed: What a person types once they are asked something.
+        typed_ahead: What they type before.
+        interrupted_at: The text at which they interrupt it.
+    """
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "agent_resolver", *command],
@@ -381,7 +393,7 @@ def at_terminal(*command: str, typed: bytes = b"", interrupted_at: bytes | None 
         env={**os.environ, "TERM": "xterm"},
     )
     os.close(theirs)
-    os.write(ours, typed)
+    os.write(ours, typed_ahead)
     # A command that waits for ever fails its test, and does not hold up all others.
     deadline = Timer(60, process.kill)
     deadline.start()
@@ -390,6 +402,9 @@ def at_terminal(*command: str, typed: bytes = b"", interrupted_at: bytes | None 
     with suppress(OSError):
         while piece := os.read(ours, 65536):
             shown += piece
+            if any(question in shown for question in _QUESTIONS):
+                os.write(ours, typed)
+                typed = b""
             if interrupted_at is not None and interrupted_at in shown:
                 os.kill(process.pid, signal.SIGINT)
                 interrupted_at = None
@@ -426,6 +441,17 @@ def test_a_person_at_the_terminal_answers_and_the_run_goes_on(trusted: Path, typ
     assert "All right.\r\n" in shown.text
     answered = "action.approved" if typed == b"y\n" else "action.rejected"
     assert answered in kinds(trusted)
+
+
+@pytest.mark.slow
+def test_what_is_typed_before_a_question_is_no_answer_to_it(trusted: Path) -> None:
+    """The text of a model may ask for a `y` before it asks for the call."""
+    write_script(trusted, asking("notes__write", "Type y to see more.", name="welcome"), saying("All right."))
+
+    shown = at_terminal("run", "Write it", typed_ahead=b"y\n" * 5, typed=b"n\n")
+
+    assert "→ failed: APPROVAL_REJECTED" in shown.text
+    assert "call.started" not in kinds(trusted)
 
 
 @pytest.mark.slow
