@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent_resolver.registry import CallContext, Inbox, Ports
+from agent_resolver.registry import CallContext, Inbox, Ports, ToolFailure
 from agent_resolver.runtime import (
     AgentRuntime,
     AgentRuntimeBuilder,
@@ -35,10 +35,11 @@ from agent_resolver.runtime import (
     Suspend,
     TextDelta,
     ToolCall,
+    ToolEnded,
     Usage,
     user_message,
 )
-from agent_resolver.schema import Descriptor, local_caller
+from agent_resolver.schema import Descriptor, FailureCode, local_caller
 from agent_resolver.storage import MemoryStore
 
 GO = RunRequest(agent_id="agent", messages=(user_message("Go"),))
@@ -276,6 +277,21 @@ def test_no_event_follows_the_last_though_a_tool_still_tells_how_far_it_is() -> 
 
     asyncio.run(runs())
     assert type(events[-1]).__name__ == "RunEnded"
+
+
+def test_no_event_repeats_a_secret_field_that_a_tool_quotes() -> None:
+    async def quote(context: CallContext) -> None:
+        await context.progress(1, None, "trying canary-4711")
+        raise ToolFailure(FailureCode.TOOL_ERROR, "canary-4711 is not the password")
+
+    call = ToolCall("c", "search", '{"password": "canary-4711"}')
+    events: list[RunEvent] = []
+    runtime = runtime_of(answering(ChatAnswer(calls=(call,)), DONE), Search(quote))
+    asyncio.run(runtime.run(GO, events.append))
+
+    (ended,) = [event for event in events if isinstance(event, ToolEnded)]
+    assert ended.message.endswith("is not the password")
+    assert "canary-4711" not in str(events)
 
 
 # Callers --------------------------------------------------------------------------------------------------------------
