@@ -231,6 +231,9 @@ def _copied_state(state: RunState) -> RunState:
         copied = msgspec.convert(msgspec.to_builtins(state), RunState)
     except (msgspec.ValidationError, RecursionError) as error:
         raise RunRefused(f"the state of run {state.run} is not one that a run leaves: {error}") from error
+    # Approvals hold for a trace, so that every run here has one.
+    if not copied.trace_id:
+        raise RunRefused(f"the state of run {state.run} is not one that a run leaves: its trace is missing")
     has_answer = bool(copied.messages) and copied.messages[-1].role == "assistant"
     if not (copied.is_judged or has_answer):
         raise RunRefused(f"the state of run {state.run} is not one that a run leaves: its last answer is missing")
@@ -250,8 +253,7 @@ def _checked_id(request: RunRequest) -> str:
     if resumed is None and not has_words:
         raise RunRefused("there is nothing to run: the request has no message", "give a prompt")
     trace_id = resumed.trace_id if resumed else request.trace_id
-    # A run that goes on has a trace: approvals hold for it.
-    if (trace_id or resumed) and not _TRACE_ID.fullmatch(trace_id):
+    if trace_id and not _TRACE_ID.fullmatch(trace_id):
         raise RunRefused("the trace id is not 32 hexadecimal digits", "leave it out, or give that of the caller")
     run_id = resumed.run if resumed else request.run_id or randomness.token_hex(16)
     if not run_id.isprintable() or not 0 < len(run_id) <= MAX_RUN_ID:
