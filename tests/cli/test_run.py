@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import signal
+import stat
 import subprocess
 import sys
 from contextlib import suppress
@@ -265,13 +266,84 @@ def test_a_run_that_has_ended_goes_on_with_the_next_prompt(trusted: Path, run: R
     assert (with_prompt.code, with_prompt.stdout) == (0, "Second.\n")
 
 
-def test_a_file_that_is_not_the_state_of_a_run_is_refused(trusted: Path, run: Run) -> None:
-    (trusted / "run.json").write_text('{"run": 7}')
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"run": 7}',
+        b'{"run": "\xff"}',
+        b'{"run":"r","trace_id":"","agent_id":"keeper","plan":"p","delegate":' * 5_000 + b"null" + b"}" * 5_000,
+        b'{"run":"r","trace_id":"","agent_id":"keeper","plan":"p","values":{"k":' + b"[" * 5_000 + b"]" * 5_000 + b"}}",
+    ],
+    ids=["another type", "not UTF-8", "nested delegates", "nested values"],
+)
+def test_a_file_that_is_not_the_state_of_a_run_is_refused(trusted: Path, run: Run, content: bytes) -> None:
+    (trusted / "run.json").write_bytes(content)
 
     ran = run("run", "--resume", "run.json")
 
     assert ran.code == 1
     assert "error: `run.json` is not the state of a run" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("round", -1),
+        ("cost", -5.0),
+        ("seconds", -1e300),
+        ("calls", {"notes.write": -100}),
+        ("usage", {"input_tokens": -100_000, "output_tokens": 0}),
+        ("trace_id", ""),
+        ("trace_id", "F" * 32),
+    ],
+)
+def test_an_edited_state_gives_back_no_budget_and_has_a_trace(
+    trusted: Path, run: Run, field: str, value: object
+) -> None:
+    write_script(trusted, asking("notes__write", name="welcome"))
+    assert run("run", "Write it", "--save-state", "run.json").code == 1
+    state = json.loads((trusted / "run.json").read_text())
+    (trusted / "run.json").write_text(json.dumps({**state, field: value}))
+
+    ran = run("run", "--resume", "run.json")
+
+    assert ran.code == 1
+    assert ran.stderr.startswith("error: ")
+
+
+def test_a_state_without_the_answer_that_was_to_be_judged_is_refused(trusted: Path, run: Run) -> None:
+    write_script(trusted, asking("notes__write", name="welcome"))
+    assert run("run", "Write it", "--save-state", "run.json").code == 1
+    state = json.loads((trusted / "run.json").read_text())
+    (trusted / "run.json").write_text(json.dumps({**state, "is_judged": False, "messages": []}))
+
+    assert "is not one that a run leaves" in run("run", "--resume", "run.json").stderr
+
+
+@pytest.mark.parametrize("change", [{}, {"round": 7}, {"run": "another"}], ids=["as it was", "a round", "an id"])
+def test_a_state_that_is_resumed_twice_makes_an_approved_call_once(
+    trusted: Path, run: Run, change: dict[str, object]
+) -> None:
+    write_script(trusted, asking("notes__write", name="welcome"))
+    assert run("run", "Write it", "--save-state", "run.json").code == 1
+    state = json.loads((trusted / "run.json").read_text())
+    (trusted / "copy.json").write_text(json.dumps({**state, **change}))
+    assert run("inbox", "approve", waiting_id(run)).code == 0
+    write_script(trusted, saying("Done."))
+
+    assert run("run", "--resume", "run.json").code == 0
+    run("run", "--resume", "copy.json")
+
+    assert kinds(trusted).count("call.started") == 1
+
+
+def test_a_state_is_its_owners_alone_also_where_a_file_was(trusted: Path, run: Run) -> None:
+    write_script(trusted, saying("Done."))
+    (trusted / "run.json").write_text("{}")
+    (trusted / "run.json").chmod(0o644)
+
+    assert run("run", "Go", "--save-state", "run.json").code == 0
+    assert stat.S_IMODE((trusted / "run.json").stat().st_mode) == 0o600
 
 
 def test_a_run_does_not_go_on_under_another_plan_unless_that_is_meant(trusted: Path, run: Run) -> None:
@@ -291,6 +363,9 @@ def test_a_run_does_not_go_on_under_another_plan_unless_that_is_meant(trusted: P
 # At a terminal --------------------------------------------------------------------------------------------------------
 
 
+_QUESTIONS = (b"[y/N] ", b"leave it open): ", b"to leave it: ")
+
+
 class Shown(msgspec.Struct, frozen=True):
     """What a command showed at a terminal, and how it ended."""
 
@@ -298,8 +373,17 @@ class Shown(msgspec.Struct, frozen=True):
     code: int
 
 
-def at_terminal(*command: str, typed: bytes = b"", interrupted_at: bytes | None = None) -> Shown:
-    """Run a command whose input and output are one terminal; it may be interrupted once it shows a text."""
+def at_terminal(
+    *command: str, typed: bytes = b"", typed_ahead: bytes = b"", interrupted_at: bytes | None = None
+) -> Shown:
+    """Run a command whose input and output are one terminal.
+
+    Args:
+        command: The command.
+        typed: What a person types once they are asked something.
+        typed_ahead: What they type before.
+        interrupted_at: The text at which they interrupt it.
+    """
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "agent_resolver", *command],
@@ -309,7 +393,7 @@ def at_terminal(*command: str, typed: bytes = b"", interrupted_at: bytes | None 
         env={**os.environ, "TERM": "xterm"},
     )
     os.close(theirs)
-    os.write(ours, typed)
+    os.write(ours, typed_ahead)
     # A command that waits for ever fails its test, and does not hold up all others.
     deadline = Timer(60, process.kill)
     deadline.start()
@@ -318,6 +402,9 @@ def at_terminal(*command: str, typed: bytes = b"", interrupted_at: bytes | None 
     with suppress(OSError):
         while piece := os.read(ours, 65536):
             shown += piece
+            if any(question in shown for question in _QUESTIONS):
+                os.write(ours, typed)
+                typed = b""
             if interrupted_at is not None and interrupted_at in shown:
                 os.kill(process.pid, signal.SIGINT)
                 interrupted_at = None
@@ -354,6 +441,17 @@ def test_a_person_at_the_terminal_answers_and_the_run_goes_on(trusted: Path, typ
     assert "All right.\r\n" in shown.text
     answered = "action.approved" if typed == b"y\n" else "action.rejected"
     assert answered in kinds(trusted)
+
+
+@pytest.mark.slow
+def test_what_is_typed_before_a_question_is_no_answer_to_it(trusted: Path) -> None:
+    """The text of a model may ask for a `y` before it asks for the call."""
+    write_script(trusted, asking("notes__write", "Type y to see more.", name="welcome"), saying("All right."))
+
+    shown = at_terminal("run", "Write it", typed_ahead=b"y\n" * 5, typed=b"n\n")
+
+    assert "→ failed: APPROVAL_REJECTED" in shown.text
+    assert "call.started" not in kinds(trusted)
 
 
 @pytest.mark.slow

@@ -238,6 +238,18 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b": still there\n\n")
             self.wfile.flush()
 
+    def mode_slow_error(self, _: Document) -> None:
+        """Takes for ever to say what went wrong, and is never silent."""
+        self.begin(JSON_TYPE, 500, connection="close")
+        self.close_connection = True
+        while not self.model.is_over.wait(0.01):
+            self.wfile.write(b" ")
+            self.wfile.flush()
+
+    def mode_empty_usage(self, _: Document) -> None:
+        said = {**completion(ChatAnswer(text="Hello")), "usage": {"prompt_tokens": None}}
+        self.reply(json.dumps(said).encode())
+
     def mode_filtered(self, body: Document) -> None:
         if body.get("stream"):
             self.stream(iter([event({"content": "Hel"}), event({}, "content_filter")]))

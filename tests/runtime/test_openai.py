@@ -327,6 +327,18 @@ def test_a_server_that_says_nothing_runs_out_of_time(server: LoopbackModel) -> N
     assert broke(alive, idle_seconds=0.1) == ([], *interrupted)
 
 
+def test_a_server_that_takes_for_ever_to_say_its_error_runs_out_of_time(server: LoopbackModel) -> None:
+    slow = server.fails("slow-error")
+    expected = ("timeout", "acme: no answer within 0.3 s")
+
+    assert failed(slow, answer_seconds=0.3) == expected
+    assert broke(slow, answer_seconds=0.3) == ([], *expected)
+
+
+def test_usage_without_numbers_is_not_known_and_not_nothing(server: LoopbackModel) -> None:
+    assert answered(server.fails("empty-usage")).usage is None
+
+
 def test_a_server_that_is_not_there_is_a_failure_that_may_pass() -> None:
     kind, message = failed("http://127.0.0.1:9/v1")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent_resolver.registry import CallContext, Ports, ToolRegistry
+from agent_resolver.registry import CallContext, Inbox, Ports, ToolFailure, ToolRegistry
 from agent_resolver.runtime import (
     AgentRuntime,
     AgentRuntimeBuilder,
@@ -27,18 +27,21 @@ from agent_resolver.runtime import (
     Plugin,
     Registrar,
     ResolvedRunPlan,
+    RunBudget,
     RunEvent,
     RunFacts,
     RunRefused,
     RunRequest,
     RunResult,
     StopCondition,
+    Suspend,
     TextDelta,
     ToolCall,
+    ToolEnded,
     Usage,
     user_message,
 )
-from agent_resolver.schema import Descriptor
+from agent_resolver.schema import Descriptor, FailureCode, local_caller
 from agent_resolver.storage import MemoryStore
 
 GO = RunRequest(agent_id="agent", messages=(user_message("Go"),))
@@ -278,6 +281,21 @@ def test_no_event_follows_the_last_though_a_tool_still_tells_how_far_it_is() -> 
     assert type(events[-1]).__name__ == "RunEnded"
 
 
+def test_no_event_repeats_a_secret_field_that_a_tool_quotes() -> None:
+    async def quote(context: CallContext) -> None:
+        await context.progress(1, None, "trying canary-4711")
+        raise ToolFailure(FailureCode.TOOL_ERROR, "canary-4711 is not the password")
+
+    call = ToolCall("c", "search", '{"password": "canary-4711"}')
+    events: list[RunEvent] = []
+    runtime = runtime_of(answering(ChatAnswer(calls=(call,)), DONE), Search(quote))
+    asyncio.run(runtime.run(GO, events.append))
+
+    (ended,) = [event for event in events if isinstance(event, ToolEnded)]
+    assert ended.message.endswith("is not the password")
+    assert "canary-4711" not in str(events)
+
+
 # Callers --------------------------------------------------------------------------------------------------------------
 
 
@@ -478,3 +496,108 @@ def test_memory_does_not_grow_with_the_number_of_runs() -> None:
         return after - before
 
     assert asyncio.run(runs()) < 50_000
+
+
+# Budgets --------------------------------------------------------------------------------------------------------------
+
+
+def delegating(count: int) -> ChatAnswer:
+    """An answer of 20 tokens that asks for so many delegates."""
+    calls = [ToolCall(f"c{number}", "agent_run_agent", '{"prompt": "help"}') for number in range(count)]
+    return ChatAnswer(calls=tuple(calls), usage=Usage(10, 10))
+
+
+@pytest.mark.parametrize(
+    ("budget", "most"),
+    [
+        (RunBudget(max_tokens=20), 1),
+        (RunBudget(max_tokens=60), 3),
+        (RunBudget(max_rounds=1), 1),
+        (RunBudget(max_rounds=4), 4),
+        (RunBudget(max_cost=0.00002), 1),
+    ],
+)
+def test_delegates_cannot_ask_models_beyond_the_budget_of_their_run(budget: RunBudget, most: int) -> None:
+    """Each of many delegates that asks its model once more delegates as often itself, eight levels deep."""
+    asked = 0
+
+    async def answer(_: int, __: str) -> ChatAnswer:
+        nonlocal asked
+        asked += 1
+        return delegating(5) if asked < 100 else DONE
+
+    builder = AgentRuntimeBuilder().with_provider("p", Model(answer))
+    builder.with_model(ModelSpec(id="m", provider_id="p", upstream_model="u", input_price=1, output_price=1))
+    runtime = builder.with_agent_spec(AgentSpec(id="agent", model_id="m", delegates=("agent",))).build()
+    result = run(runtime, RunRequest(**as_fields(GO), budget=budget))
+
+    assert result.termination.code.startswith("budget_")
+    assert asked == most
+
+
+def test_what_a_delegate_used_counts_though_it_was_cancelled() -> None:
+    async def answer(count: int, first: str) -> ChatAnswer:
+        if first == "Go":
+            return delegating(1)
+        if count:
+            runtime.cancel("r")
+            await asyncio.Event().wait()
+        return ChatAnswer(calls=SEARCH.calls, usage=Usage(100, 100))
+
+    runtime = runtime_of(Model(answer), delegates=("agent",))
+
+    async def cancelled() -> RunResult:
+        result = await runtime.run_to_completion(RunRequest(**as_fields(GO), run_id="r"))
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        if others:
+            await asyncio.wait(others, timeout=10)
+        return result
+
+    result = asyncio.run(cancelled())
+    assert result.termination.reason == "cancelled"
+    assert result.state.usage.total_tokens == 220
+
+
+@pytest.mark.parametrize(("limit", "end"), [(3, ("budget_rounds", 1, 2)), (4, ("", 2, 2))])
+def test_rounds_of_a_delegate_that_waits_are_counted_once(limit: int, end: tuple[str, int, int]) -> None:
+    def suspend(context: PhaseContext) -> Command | None:
+        assert context.call is not None
+        return Command(gate=Suspend("why not")) if context.call.tool == "search" else None
+
+    async def answer(count: int, first: str) -> ChatAnswer:
+        if count:
+            return DONE
+        return delegating(1) if first == "Go" else SEARCH
+
+    ports = Ports(store=MemoryStore())
+    runtime = runtime_of(Model(answer), None, Hooked("tool_gate", suspend), ports, delegates=("agent",))
+    inbox = Inbox(ports.store or MemoryStore(), ports.secrets, ports.clock)
+    waiting = run(runtime, RunRequest(**as_fields(GO), budget=RunBudget(max_rounds=4)))
+    assert waiting.pending is not None
+    asyncio.run(inbox.decide(waiting.pending.id, "approved", CallContext.for_caller(local_caller("program"))))
+
+    result = run(runtime, RunRequest(agent_id="agent", resume=waiting.state, budget=RunBudget(max_rounds=limit)))
+
+    assert (result.termination.code, result.rounds, result.state.delegate_rounds) == end
+
+
+# Approvals ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_plugin_that_suspends_without_a_reason_still_asks_a_person() -> None:
+    tool = Search()
+    suspend = Hooked("tool_gate", lambda _: Command(gate=Suspend("")))
+    result = run(runtime_of(answering(SEARCH, DONE), tool, suspend))
+
+    assert (result.termination.reason, tool.given) == ("suspended", [])
+
+
+@pytest.mark.parametrize("counts", [(-1, 1), (1, 1, -5), (float("nan"), 1), (True, 1), (10**400, 1), (1, None)])
+def test_tokens_that_cannot_be_counted_end_a_run_that_has_a_budget(counts: tuple[Any, ...]) -> None:
+    events: list[RunEvent] = []
+    runtime = runtime_of(answering(ChatAnswer(text="Hi", usage=Usage(*counts))))
+    request = RunRequest(**as_fields(GO), budget=RunBudget(max_tokens=100))
+    result = asyncio.run(runtime.run(request, events.append))
+
+    assert (result.termination.code, result.usage) == ("usage_unknown", Usage())
+    assert run(runtime).usage == Usage()

@@ -16,7 +16,7 @@ from msgspec import structs
 from agent_resolver import Project
 from agent_resolver.project import open_runs
 from agent_resolver.registry import CallContext, ToolRegistry
-from agent_resolver.schema import ANONYMOUS, Caller, Done, Failed, Outcome, local_caller
+from agent_resolver.schema import ANONYMOUS, Caller, Done, Failed, Outcome, Pending, local_caller
 from agent_resolver.server import RunAgentTool
 from tests.cli.conftest import kinds
 from tests.cli.scripted_model import NOTES, asking, saying, write_notes, write_script
@@ -247,6 +247,33 @@ def test_an_agent_that_the_caller_may_not_see_cannot_be_run(stage: Stage, notes:
     assert "secret" in hidden.message
     assert hidden.code == "TOOL_ERROR"
     assert isinstance(shown, Done)
+
+
+@pytest.mark.slow
+def test_a_caller_whose_runs_wait_does_not_make_others_start_again(stage: Stage, notes: Path) -> None:
+    """A run that starts again makes calls again that it had made."""
+    write_script(notes, *[asking("notes__write", name="welcome")] * 200)
+    bob = structs.replace(ADA, id="bob")
+    session, catalog = stage.project.session, stage.project.catalog
+
+    async def work() -> None:
+        async with open_runs(session, catalog, caller=local_caller("operator")) as runs:
+            registry = ToolRegistry()
+            registry.add(RunAgentTool(runs, catalog))
+
+            async def call(caller: Caller, trace: int) -> None:
+                context = structs.replace(CallContext.for_caller(caller), trace_id=f"{trace:032x}")
+                outcome = await registry.call("run_agent", {"agent": "keeper", "prompt": "Do it"}, context)
+                assert isinstance(outcome, Pending)
+
+            await call(ADA, 1)
+            for trace in range(2, 102):
+                await call(bob, trace)
+            await call(ADA, 1)
+
+    asyncio.run(work())
+    started = [record["body"] for record in agent(notes, "audit", "show") if record["kind"] == "run.started"]
+    assert [body.get("resumed") for body in started if body["caller"] == "ada"] == [None, True]
 
 
 def test_a_run_that_stops_is_a_failure_for_the_client(stage: Stage, notes: Path) -> None:

@@ -1,14 +1,15 @@
 """One question to a model and its answer, whole or in pieces."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from agent_resolver.runtime.message import MediaBlock, Message, TextBlock, ToolCall
 from agent_resolver.runtime.spec import Budget, Effort
 
 Finish = Literal["stop", "tool_calls", "length"]
 """Why a model stopped: it was done, it wants calls made, or it ran out of tokens."""
+_Tokens = Annotated[int, Meta(ge=0)]
 
 
 class ToolOffer(Struct, frozen=True, gc=False):
@@ -48,9 +49,9 @@ class ChatRequest(Struct, frozen=True, kw_only=True, gc=False):
 class Usage(Struct, frozen=True, gc=False):
     """The tokens that a provider counted."""
 
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_input_tokens: int = 0
+    input_tokens: _Tokens = 0
+    output_tokens: _Tokens = 0
+    cached_input_tokens: _Tokens = 0
     """The part of the input that the provider had kept."""
 
     def __add__(self, other: "Usage") -> "Usage":

@@ -1,8 +1,8 @@
 """What a run starts from, what it keeps while it runs, and how it ends."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.inference import InferenceOverride, Usage
@@ -14,6 +14,9 @@ TerminationReason = Literal[
     "natural_end", "behavior_requested", "stopped", "cancelled", "blocked", "suspended", "error"
 ]
 RunStatus = Literal["created", "running", "waiting", "done"]
+_Count = Annotated[int, Meta(ge=0)]
+"""A state comes back from a file: less than nothing would give back what a budget has counted."""
+_Amount = Annotated[float, Meta(ge=0)]
 
 
 class RunState(Struct, kw_only=True):
@@ -27,23 +30,27 @@ class RunState(Struct, kw_only=True):
     """The digest of the plan that it ran by."""
     messages: list[Message] = field(default_factory=list)
     """The conversation, without the system prompt."""
-    round: int = 0
+    round: _Count = 0
     usage: Usage = Usage()
-    cost: float | None = 0.0
+    cost: _Amount | None = 0.0
     """In US dollars; None once an answer came whose price is not known."""
-    seconds: float = 0.0
+    seconds: _Amount = 0.0
     """How long it has run, without the time that it waited for people."""
-    calls: dict[str, int] = field(default_factory=dict)
+    calls: dict[str, _Count] = field(default_factory=dict)
     """How often each tool was called."""
     open_calls: list[ToolCall] = field(default_factory=list)
     """Calls of the last answer that were not made yet, the first of which may wait for a person."""
     delegate: "RunState | None" = None
     """The state of the agent that the first open call delegates to, if that agent waits for a person."""
+    delegate_rounds: _Count = 0
+    """The rounds of agents that it delegated to."""
+    rounds_counted: _Count = 0
+    """The rounds that the run which delegates to it has counted as its own, when it last waited for a person."""
     is_judged: bool = True
     """False while the phase `after_inference` of the newest answer has not come to its end: stop rules are in it."""
     repairs: dict[str, int] = field(default_factory=dict)
     """The tools whose last call did not fit its schema, each with the round in which the model was told so."""
-    consecutive_errors: int = 0
+    consecutive_errors: _Count = 0
     values: dict[str, Any] = field(default_factory=dict)
     """The values of state keys."""
 

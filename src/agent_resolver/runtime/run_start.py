@@ -95,7 +95,12 @@ class Runs:
                 self._replace(run_id, lifecycle, caller)
                 if opening.is_cancelled:
                     lifecycle.cancel()
-                return await _execute(lifecycle, start.registry)
+                try:
+                    return await _execute(lifecycle, start.registry)
+                finally:
+                    if caller is not None:
+                        # Also if it was cut off, for instance because its call took too long.
+                        _count_delegate(caller.lifecycle.run.state, start.state)
         finally:
             self._forget(run_id, caller)
 
@@ -127,9 +132,14 @@ class Runs:
         run = BackendRun(backend, agent, request, self._patience)
         self._register(request.run_id, run, caller)
         try:
-            return await run.execute(sink, is_delegate=caller is not None)
+            result = await run.execute(sink, is_delegate=caller is not None)
         finally:
             self._forget(request.run_id, caller)
+        if caller is not None:
+            # What a backend says of its result counts, whatever it put into the state.
+            used = structs.replace(result.state, usage=result.usage, cost=result.cost)
+            _count_delegate(caller.lifecycle.run.state, used)
+        return result
 
     def _context_of(self, agent: ResolvedAgent, request: RunRequest, state: RunState) -> CallContext:
         return CallContext(
@@ -172,6 +182,10 @@ class Runs:
         run = lifecycle.run
         waiting = run.state.delegate
         resumed = waiting if waiting and waiting.agent_id == agent_id else None
+        budget = remaining_budget(run)
+        # One that waited first makes the call that a person approved, which asks no model.
+        if resumed is None and 0 in (budget.max_rounds, budget.max_tokens, budget.max_cost, budget.max_seconds):
+            raise ToolFailure(FailureCode.TOOL_ERROR, "The budget of the run is used up", "do it without another agent")
         request = RunRequest(
             agent_id=agent_id,
             messages=() if resumed else (user_message(prompt),),
@@ -179,7 +193,7 @@ class Runs:
             trace_id=context.trace_id,
             parent=context.parent,
             connection=context.connection,
-            budget=remaining_budget(run),
+            budget=budget,
             resume=resumed,
             with_changes=run.request.with_changes,
         )
@@ -188,7 +202,7 @@ class Runs:
             result = await self.start(delegate_plan, request, None, _Delegating(lifecycle, depth))
         except (ResolveError, RunRefused) as error:
             raise ToolFailure(FailureCode.TOOL_ERROR, str(error), error.hint) from error
-        _count_delegate(run.state, result)
+        run.state.delegate = _counted_state(result.state) if result.pending is not None else None
         return result
 
 
@@ -221,18 +235,39 @@ class _Delegating(Struct, frozen=True):
     depth: int
 
 
-def _count_delegate(state: RunState, result: RunResult) -> None:
-    """Add what a delegate used to what its caller used, and keep its state if it waits for a person.
-
-    What it used is then no longer in its own state: it would be counted again once it goes on.
-    """
-    state.usage += result.usage
-    state.cost = None if state.cost is None or result.cost is None else state.cost + result.cost
-    for tool_id, count in result.state.calls.items():
+def _count_delegate(state: RunState, made: RunState) -> None:
+    """Add what a delegate used to what its caller used."""
+    state.usage += made.usage
+    state.cost = None if state.cost is None or made.cost is None else state.cost + made.cost
+    state.delegate_rounds += made.round + made.delegate_rounds - made.rounds_counted
+    for tool_id, count in made.calls.items():
         state.calls[tool_id] = state.calls.get(tool_id, 0) + count
-    state.delegate = None
-    if result.pending is not None:
-        state.delegate = structs.replace(result.state, usage=Usage(), cost=0.0, calls={}, seconds=0.0)
+
+
+def _counted_state(made: RunState) -> RunState:
+    """The state of a delegate that waits for a person, without what its caller has counted: it would count twice."""
+    return structs.replace(
+        made, usage=Usage(), cost=0.0, calls={}, seconds=0.0, delegate_rounds=0, rounds_counted=made.round
+    )
+
+
+def _copied_state(state: RunState) -> RunState:
+    """The state of a run that goes on; that of its caller stays as it is, so that it can be resumed from there again.
+
+    Raises:
+        RunRefused: No run leaves such a state.
+    """
+    try:
+        copied = msgspec.convert(msgspec.to_builtins(state), RunState)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise RunRefused(f"the state of run {state.run} is not one that a run leaves: {error}") from error
+    # Approvals hold for a trace, so that every run here has one.
+    if not copied.trace_id:
+        raise RunRefused(f"the state of run {state.run} is not one that a run leaves: its trace is missing")
+    has_answer = bool(copied.messages) and copied.messages[-1].role == "assistant"
+    if not (copied.is_judged or has_answer):
+        raise RunRefused(f"the state of run {state.run} is not one that a run leaves: its last answer is missing")
+    return copied
 
 
 def _checked_id(request: RunRequest) -> str:
@@ -294,8 +329,7 @@ def _state_of(agent: ResolvedAgent, request: RunRequest, run_id: str) -> RunStat
         raise RunRefused(
             f"agent {request.agent_id} changed since run {state.run} began", "say that it shall go on all the same"
         )
-    # The state that the caller holds stays as it is: a run that fails can be resumed from there again.
-    copied = msgspec.convert(msgspec.to_builtins(state), RunState)
+    copied = _copied_state(state)
     copied.plan = digest
     if request.messages:
         # What the user says takes the place of the calls that were open.

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections import OrderedDict
 from typing import Any, Final
 
 from msgspec import to_builtins
@@ -29,7 +28,7 @@ SCOPE: Final = "run:agents"
 """What a caller that an issuer vouches for must hold; whoever sits at this machine holds every scope."""
 _log = logging.getLogger(__name__)
 _MOST_WAITING: Final = 100
-"""How many runs that wait for a person are kept, the newest ones."""
+"""How many runs that wait for a person are kept."""
 _MOST_SECONDS: Final = 3600.0
 _MAX_PROMPT: Final = 1_000_000
 _ENDS_WELL: Final = {"natural_end", "behavior_requested"}
@@ -61,8 +60,8 @@ class RunAgentTool:
         self._runs = runs
         self._catalog = catalog
         self._is_strict = is_strict
-        self._waiting: OrderedDict[str, RunState] = OrderedDict()
-        """The runs that wait for a person, by the call that started each."""
+        self._waiting: dict[tuple[str, str], RunState] = {}
+        """The runs that wait for a person, by the caller and the call that started each, the oldest first."""
         self.descriptor = Descriptor(
             id="run_agent",
             description="Run an agent with a prompt, and return what it says in the end. "
@@ -82,7 +81,7 @@ class RunAgentTool:
             ToolFailure: There is no such agent, it cannot run, or it did not come to its natural end.
             WaitsFor: A call of the run waits for a person.
         """
-        key = digest([context.caller.id, context.trace_id, arguments])
+        key = (context.caller.id, digest([context.trace_id, arguments]))
         agent_id = self._agent_id(arguments["agent"], context.caller)
         resumed = self._waiting.pop(key, None)
         request = RunRequest(
@@ -110,10 +109,13 @@ class RunAgentTool:
             raise ToolFailure(FailureCode.TOOL_ERROR, str(error), remedy) from None
         return agent_id_of(found.uri)
 
-    def _keep(self, key: str, state: RunState) -> None:
+    def _keep(self, key: tuple[str, str], state: RunState) -> None:
+        """Keep a run that waits. If there are too many, the caller with the most gives up the oldest of theirs."""
         self._waiting[key] = state
         if len(self._waiting) > _MOST_WAITING:
-            self._waiting.popitem(last=False)
+            callers = [caller for caller, _ in self._waiting]
+            greediest = max(callers, key=callers.count)
+            del self._waiting[next(each for each in self._waiting if each[0] == greediest)]
 
     async def _run_until_given_up(self, request: RunRequest, context: CallContext) -> RunResult:
         """Run, and end the run once the client no longer waits. Calls that had started are recorded all the same."""

@@ -21,6 +21,7 @@ _KINDS: Final = {
 _BLOCK: Final = 1024 * 1024
 _MANY: Final = 16
 _FLUSHES_AT_ONCE: Final = 8
+_OWNER_ALONE: Final = 0o700
 _TICK_NS: Final = 50_000_000
 """Longer than a tick of any clock by which a file system times changes, in nanoseconds."""
 Stamp = tuple[int, ...]
@@ -115,25 +116,30 @@ class Batch:
         """Of each target what to call it, and the temporary file that holds its content."""
         self._folders: dict[str, str] = {}
 
-    def write(self, path: str, content: Iterable[bytes], new_mode: int = 0o666) -> bool:
+    def write(self, path: str, content: Iterable[bytes], new_mode: int = 0o666, *, is_private: bool = False) -> bool:
         """Write one file; whether that will change anything. Of two writes to one file the later counts.
 
-        A file that is there keeps its mode; one that is not gets `new_mode`, less what the user's mask takes away.
+        A file that is there keeps its mode; one that is not gets `new_mode`, less what the user's mask takes away. One
+        that is private can be read and written by its owner alone, also where others could read what was there.
         """
         with _in_our_words(path):
             target = self._target(path)
-            mode = _mode_of_target(path, target)
+            found = _mode_of_target(path, target)
+            most = _OWNER_ALONE if is_private else ~0
+            mode = found & most if found is not None else None
+            # What others can read already is written again, so that they no longer can.
+            may_stay = found is not None and mode == found
             self._forget(target)
             # Content that is at hand is compared before a temporary file is made; the rest, which may be long, after.
-            if mode is not None and isinstance(content, list) and same_content(target, content):
+            if may_stay and isinstance(content, list) and same_content(target, content):
                 return False
             # Never wider than in the end: what is private must not be readable while it is written.
-            file = create_beside(target, new_mode if mode is None else mode)
+            file = create_beside(target, new_mode & most if mode is None else mode)
             try:
                 with file:
                     for piece in content:
                         _write_piece(file, piece)
-                    is_same = mode is not None and _has_same_bytes(file, target)
+                    is_same = may_stay and _has_same_bytes(file, target)
                 if mode is not None and not is_same:
                     os.chmod(file.name, mode)
             except BaseException:

@@ -159,7 +159,7 @@ def _read_state(path: str, users: frozenset[int]) -> RunState:
     try:
         # It says which calls are made next: a file of another user must not.
         return msgspec.json.decode(read_bounded(path, _MAX_STATE_BYTES, users), type=RunState)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refusal(f"`{path}` is not the state of a run: {error}", "`--save-state` writes one") from None
 
 
@@ -178,7 +178,7 @@ def _save_state(result: RunResult, options: argparse.Namespace) -> None:
     if path := _place_of_state(options):
         with Batch() as batch:
             # It holds the whole conversation, with what tools returned: only its owner may read it.
-            batch.write(path, [msgspec.json.encode(result.state)], new_mode=0o600)
+            batch.write(path, [msgspec.json.encode(result.state)], is_private=True)
 
 
 # How it ended ---------------------------------------------------------------------------------------------------------

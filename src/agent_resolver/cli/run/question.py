@@ -53,12 +53,22 @@ def _show_action(action: PendingAction, inbox: Inbox, context: CallContext) -> N
 
 
 async def _decide(inbox: Inbox, action: PendingAction, context: CallContext) -> bool:
+    _forget_typed()
     words = await _read_line("Let this call happen, once? [y/N] ")
     if words is None:
         return False
     verdict: Verdict = "approved" if words.lower() in {"y", "yes"} else "rejected"
     await inbox.decide(action.id, verdict, context)
     return True
+
+
+def _forget_typed() -> None:
+    """Drop what was typed before the question was seen: the text of a model may have asked for a `y`."""
+    try:
+        import termios
+    except ImportError:  # Windows has none.
+        return
+    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 async def _answer(inbox: Inbox, action: PendingAction, context: CallContext) -> bool:

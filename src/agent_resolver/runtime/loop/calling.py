@@ -1,6 +1,7 @@
 """Makes the calls that an answer of the model asks for, one after the other."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal
 
@@ -8,6 +9,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from agent_resolver.core.wire_name import from_wire_name
+from agent_resolver.registry.secret import Secret, redacted
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.runtime.errors import StateFailure
 from agent_resolver.runtime.event import ToolEnded, ToolProgressed, ToolStarted
@@ -23,6 +25,7 @@ from agent_resolver.schema.outcome import Done, Failed, FailureCode, Outcome, Pe
 
 MAX_RESULT: Final = 400_000
 """How many characters of a result the model is shown."""
+_NO_REASON: Final = "a plugin asks before this call"
 _INTERRUPTED: Final = "This call was not made: the run ended or went on without it."
 _UNKNOWN: Final = (
     "The run was interrupted while this call was on its way: it may have been done. Look before you repeat it."
@@ -87,7 +90,8 @@ async def _make_call(run: LiveRun, asked: ToolCall) -> Termination | None:
         return ended(gated.end)
     if gated.end:
         return ended(gated.end)
-    reason = gated.gate.reason if isinstance(gated.gate, Suspend) else ""
+    # A plugin that gives no reason asks all the same: without words the call would pass.
+    reason = gated.gate.reason or _NO_REASON if isinstance(gated.gate, Suspend) else ""
     return await check_calls(run, tool_id) or await _execute_call(run, call, arguments, reason)
 
 
@@ -152,10 +156,18 @@ async def _call_tool(run: LiveRun, call: PlannedCall, arguments: dict[str, Any],
     elif isinstance(outcome, Failed):
         # What is wrong with arguments is said once, when the call is given back.
         if not _is_about_arguments(outcome):
-            await _send_end(run, call.id, call.tool, "failed", outcome.code.value, outcome.message)
+            words = _without_secret_fields(run, call.tool, arguments, outcome.message)
+            await _send_end(run, call.id, call.tool, "failed", outcome.code.value, words)
     else:
         await _send_end(run, call.id, call.tool, "done")
     return outcome
+
+
+def _without_secret_fields(run: LiveRun, tool_id: str, arguments: Mapping[str, Any], words: str) -> str:
+    """What is said of a call, without what stands in secret fields of its arguments: a tool may repeat it."""
+    values = run.registry.secret_arguments_of(tool_id).values_in(arguments)
+    (told,) = redacted([words], tuple(Secret("", value) for value in values))
+    return str(told)
 
 
 async def _send_start(run: LiveRun, call: PlannedCall) -> None:
@@ -201,10 +213,11 @@ class CallProgress(Struct, frozen=True):
         run, call, open_calls = self.run, self.call, self.run.state.open_calls
         if not open_calls or open_calls[0] is not self.asked:
             return  # The call has ended, and something of its tool still runs.
+        told = _without_secret_fields(run, call.tool, call.arguments, message) if message else message
         # The tool is not to blame for a sink that fails: the loop finds out at its next event.
         with suppress(SinkFailed):
             await run.emitter.send(
-                ToolProgressed, run.round, call=call.id, tool=call.tool, done=done, total=total, message=message
+                ToolProgressed, run.round, call=call.id, tool=call.tool, done=done, total=total, message=told
             )
 
 
@@ -259,9 +272,10 @@ def _is_about_arguments(outcome: Failed) -> bool:
 async def _give_back(run: LiveRun, asked: ToolCall, bad: BadCall) -> Termination | None:
     """Let the model mend a call whose arguments do not fit, once; then ask a person, and never guess."""
     faults = "; ".join(bad.faults)
+    told = _without_secret_fields(run, bad.tool, bad.arguments, faults)
     if _may_repair(run, bad.tool):
         message = f"The arguments do not follow the schema: {faults}. Make the call again with arguments that do."
-        await _send_end(run, asked.id, bad.tool, "failed", FailureCode.INPUT_VALIDATION_FAILED.value, faults)
+        await _send_end(run, asked.id, bad.tool, "failed", FailureCode.INPUT_VALIDATION_FAILED.value, told)
         _answer_call(run, _bounded(message))
         return None
     question = f"The model cannot fill in the arguments of {bad.tool}: {faults}. What should it do?"
@@ -270,7 +284,7 @@ async def _give_back(run: LiveRun, asked: ToolCall, bad: BadCall) -> Termination
         return await _suspend(run, asked.id, bad.tool, words)
     run.state.repairs.pop(bad.tool, None)
     text = _text_of(words) if isinstance(words, Failed) else f"A person was asked about this call, and says: {words}"
-    await _send_end(run, asked.id, bad.tool, "failed", FailureCode.INPUT_VALIDATION_FAILED.value, faults)
+    await _send_end(run, asked.id, bad.tool, "failed", FailureCode.INPUT_VALIDATION_FAILED.value, told)
     _answer_call(run, text)
     return None
 

@@ -236,9 +236,6 @@ def _count_usage(run: LiveRun, answer: ChatAnswer) -> float | None:
         RequestRefused: The run has a budget that cannot be watched, because the provider does not say what it used.
     """
     state, budget, usage = run.state, run.budget, answer.usage
-    if usage is not None and min(usage.input_tokens, usage.output_tokens) < 0:
-        # Counted, it would give back what the run has used.
-        usage = None
     cost = None
     if usage is not None:
         state.usage += usage

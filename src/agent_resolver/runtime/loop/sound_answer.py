@@ -6,7 +6,7 @@ from msgspec import structs
 
 from agent_resolver.core.count import counted
 from agent_resolver.registry.content import without_surrogates
-from agent_resolver.runtime.inference import ChatAnswer
+from agent_resolver.runtime.inference import ChatAnswer, Usage
 from agent_resolver.runtime.message import ToolCall
 
 MAX_CALLS: Final = 128
@@ -15,6 +15,7 @@ MAX_TEXT: Final = 2_000_000
 """How many characters the text of one answer may have; the arguments of each call as well."""
 _MAX_ID: Final = 64
 _MAX_NAME: Final = 256
+_MOST_TOKENS: Final = 1_000_000_000
 
 
 class RequestRefused(Exception):
@@ -48,9 +49,21 @@ def sound_answer(answer: ChatAnswer) -> ChatAnswer:
         raise RequestRefused("answer_too_large", message)
     calls = _sound_calls(answer.calls) if answer.calls else ()
     text = _writable(answer.text)
-    if text is answer.text and calls == answer.calls:
+    usage = _sound_usage(answer.usage)
+    if text is answer.text and calls == answer.calls and usage is answer.usage:
         return answer
-    return structs.replace(answer, text=text, calls=calls)
+    return structs.replace(answer, text=text, calls=calls, usage=usage)
+
+
+def _sound_usage(usage: Usage | None) -> Usage | None:
+    """What the answer used, if budgets can count it: a number below nothing would give back what the run has used."""
+    if usage is None:
+        return None
+    for count in (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens):
+        # True is an integer to Python, and nothing compares with `nan`.
+        if type(count) is not int or not 0 <= count <= _MOST_TOKENS:
+            return None
+    return usage
 
 
 def _sound_calls(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:

@@ -59,13 +59,16 @@ async def check_calls(run: LiveRun, tool_id: str) -> Termination | None:
 
 
 def remaining_budget(run: LiveRun) -> RunBudget:
-    """What is left of a run's budget, for an agent that it delegates to; what is used up leaves the least there is."""
+    """What is left of a run's budget, for an agent that it delegates to.
+
+    What is used up leaves nothing: with the least there is, each of many delegates could ask its model once more.
+    """
     budget, state = run.budget, run.state
     return RunBudget(
-        max_rounds=None if budget.max_rounds is None else max(1, budget.max_rounds - state.round),
-        max_tokens=None if budget.max_tokens is None else max(1, budget.max_tokens - state.usage.total_tokens),
-        max_cost=None if budget.max_cost is None else max(1e-9, budget.max_cost - (state.cost or 0.0)),
-        max_seconds=None if budget.max_seconds is None else max(1e-3, budget.max_seconds - run.seconds),
+        max_rounds=None if budget.max_rounds is None else max(0, budget.max_rounds - _rounds_of(state)),
+        max_tokens=None if budget.max_tokens is None else max(0, budget.max_tokens - state.usage.total_tokens),
+        max_cost=None if budget.max_cost is None else max(0.0, budget.max_cost - (state.cost or 0.0)),
+        max_seconds=None if budget.max_seconds is None else max(0.0, budget.max_seconds - run.seconds),
         max_calls={tool: max(0, limit - _calls_of(state, tool)) for tool, limit in budget.max_calls.items()},
     )
 
@@ -75,10 +78,15 @@ def _calls_of(state: RunState, tool_id: str) -> int:
     return sum(counts.values()) if tool_id == EVERY_TOOL else counts.get(tool_id, 0)
 
 
+def _rounds_of(state: RunState) -> int:
+    """How often a model was asked, those of delegates included."""
+    return state.round + state.delegate_rounds - state.rounds_counted
+
+
 def _spent_by(run: LiveRun) -> Iterator[Spent]:
     budget, state = run.budget, run.state
     if budget.max_rounds is not None:
-        yield Spent("rounds", state.round, budget.max_rounds)
+        yield Spent("rounds", _rounds_of(state), budget.max_rounds)
     if budget.max_tokens is not None:
         yield Spent("tokens", state.usage.total_tokens, budget.max_tokens)
     if budget.max_cost is not None:

@@ -147,9 +147,12 @@ class OpenAiExecutor:
         with self._in_our_words(key):
             client = self._open_client()
             request = client.build_request("POST", self._url, content=content, headers=headers)
-            response = await client.send(request, stream=True)
+            # A server that sends a byte of its headers or of an error now and then passes the limits of the client.
+            async with asyncio.timeout(self._answer_seconds):
+                response = await client.send(request, stream=True)
             try:
-                await self._check_response(response, kind, key)
+                async with asyncio.timeout(self._answer_seconds):
+                    await self._check_response(response, kind, key)
                 yield response, key
             finally:
                 await response.aclose()
@@ -211,6 +214,8 @@ class OpenAiExecutor:
             yield
         except httpx2.ConnectTimeout:
             raise self._failure("timeout", f"no connection within {_CONNECT_SECONDS:g} s") from None
+        except TimeoutError:
+            raise self._failure("timeout", f"no answer within {self._answer_seconds:g} s") from None
         except httpx2.TimeoutException:
             raise self._failure("timeout", f"nothing came for {self._idle_seconds:g} s") from None
         # Before the general case: a body that broke off may be asked for again.

@@ -289,7 +289,8 @@ class _GatheredCall:
 
 
 def _usage_of(usage: _Usage | None) -> Usage | None:
-    if usage is None:
+    # An object without numbers says nothing either: counted as none, it would hide an answer from every budget.
+    if usage is None or (usage.prompt_tokens is None and usage.completion_tokens is None):
         return None
     details = usage.prompt_tokens_details
     cached = details.cached_tokens if details else None
