@@ -102,6 +102,19 @@ def test_an_agent_that_is_not_there_is_named_with_the_nearest(trusted: Path, run
     assert (ran.code, ran.stderr) == (1, "error: agent not found: keepr\nhint: did you mean `keeper`?\n")
 
 
+def test_every_key_of_json_events_is_camel_case(trusted: Path, run: Run) -> None:
+    """Also the keys inside of an event, such as those of `usage`; arguments are the tool's own."""
+    write_script(trusted, asking("notes__read", name="welcome"), saying("Done."))
+
+    events = [json.loads(line) for line in run("run", "Read it", "--json").stdout.splitlines()]
+    inner = [
+        value for event in events for key, value in event.items() if isinstance(value, dict) and key != "arguments"
+    ]
+
+    assert events[-1]["usage"] == {"inputTokens": 30, "outputTokens": 7, "cachedInputTokens": 0}
+    assert [key for values in [*events, *inner] for key in values if "_" in key] == []
+
+
 def test_an_error_before_the_run_is_one_line_of_json(trusted: Path, run: Run) -> None:
     ran = run("run", "keepr", "Hello", "--json")
 
