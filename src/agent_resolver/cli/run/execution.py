@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import gc
+import shlex
 import signal
 import sys
 from typing import TYPE_CHECKING, Final
@@ -207,9 +208,11 @@ def _hint_at_going_on(result: RunResult, options: argparse.Namespace) -> str:
     """How to answer what a run waits for, and to go on with it."""
     if not result.is_resumable:
         return ""
-    go_on = "run it again with `--save-state FILE`: without that file it cannot go on"
-    if path := _place_of_state(options):
-        go_on = f"`agent run --resume {path}`"
+    path = _place_of_state(options)
+    if path is None:
+        # An answer would come too late: this run is gone, and another one asks again.
+        return "this run was not kept; with `--save-state FILE` it could go on later"
+    go_on = f"`agent run --resume {shlex.quote(path)}`"
     if result.pending is None:
         return go_on
     commands = {
