@@ -124,6 +124,15 @@ def test_a_run_that_goes_on_with_another_model_is_refused_with_the_way_out(trust
     assert "`--with-changes`" in refused.stderr
 
 
+def test_an_answer_that_ran_out_of_tokens_is_a_warning(trusted: Path, run: Run) -> None:
+    write_script(trusted, *[{**saying("And so"), "finish": "length"}] * 4)
+
+    ran = run("run", "Tell me all")
+
+    assert ran.code == 0
+    assert "warning: The last answer ran out of tokens\n" in ran.stderr
+
+
 def test_every_key_of_json_events_is_camel_case(trusted: Path, run: Run) -> None:
     """Also the keys inside of an event, such as those of `usage`; arguments are the tool's own."""
     write_script(trusted, asking("notes__read", name="welcome"), saying("Done."))

@@ -191,6 +191,8 @@ def _report_end(result: RunResult, options: argparse.Namespace) -> None:
     cost = "cost unknown" if result.cost is None else f"${result.cost:.4f}"
     used = f"{counted(result.rounds, 'round')}, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out, {cost}"
     if termination.reason in _ENDS_WELL:
+        if termination.code == "length":  # The text looks whole, and is not.
+            err(f"warning: {termination.message}")
         err(f"✓ {result.agent_id}: {used}")
         return
     code = f" ({termination.code})" if termination.code else ""
