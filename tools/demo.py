@@ -1,6 +1,7 @@
 """Shows the product on its examples, in a copy under `build/demo`: each command, what it prints, how it ends.
 
-1. `examples/governed-agent`: the lock governs calls to a real MCP server, and the audit trail proves it.
+1. `examples/governed-agent`: the lock governs calls to a real MCP server, and an agent that runs; the audit trail
+   proves it.
 2. `examples/hello-agent`: an agent file and an index become a lock and an explanation, as JSON on request.
 """
 
@@ -15,6 +16,23 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 WELCOME = '{"name": "welcome"}'
+SCRIPTED_MODEL = {
+    "agent.toml": """\
+[models.default]
+provider = "script"
+data = { residency = ["any"], maxSensitivity = "internal" }
+
+[providers.script]
+adapter = "scripted"
+script = "script.yaml"
+""",
+    "script.yaml": """\
+- calls: [{ name: notes__delete_note, arguments: { name: welcome } }]
+- calls: [{ name: notes__read_note, arguments: { name: welcome } }]
+- text: I could not delete the note. It says that the lock governs the run.
+""",
+}
+"""A model that says what a file says, so that the demonstration is the same everywhere."""
 
 
 class Demo:
@@ -90,6 +108,11 @@ def show_governed_calls(demo: Demo) -> None:
     lock.write_text(whole.replace("write:notes", "write:Notes", 1), encoding="utf-8")
     demo.show(example, "agent", "tools", "call", "notes.read_note", WELCOME, expected=1)
     lock.write_text(whole, encoding="utf-8")
+
+    say("A run obeys it too: this model is scripted to delete the note, as if a text had misled it")
+    for name, content in SCRIPTED_MODEL.items():
+        (demo.path(example) / name).write_text(content, encoding="utf-8")
+    demo.show(example, "agent", "run", "What does the note welcome say?")
 
     say("Every decision left a record, and the record is whole")
     demo.show(example, "agent", "audit", "show", "--last", "6")

@@ -79,6 +79,7 @@ upstream_model = "small-1"
 
 [providers.local]
 adapter = "scripted"
+script = "script.yaml"
 """
 
 
@@ -89,6 +90,7 @@ def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (project / "agents").mkdir(parents=True)
     (project / "agents" / "helper.md").write_text("---\nname: helper\nmodel: default\n---\n")
     (project / "agent.toml").write_text(PLANNED)
+    (project / "script.yaml").write_text("- text: Hello.\n")
     monkeypatch.chdir(project)
     return project
 
@@ -98,10 +100,11 @@ def test_a_project_that_only_plans_needs_no_agent_file_index_or_lock(planned: Pa
 
     assert (ran.code, ran.stderr) == (0, "")
     assert ran.stdout.splitlines()[2:] == [
-        f"✓ settings: {planned}/agent.toml, 3 values set",
+        f"✓ settings: {planned}/agent.toml, 4 values set",
         "✓ agent file: not needed: there is no `./agents.md`, and nothing that asks for one",
         f"✓ state: {planned}/.agent/state.db, nothing recorded yet",
         "✓ references: every model, provider, plugin and delegate is there",
+        "✓ provider local: adapter `scripted`, ready to be asked",
     ]
 
 
@@ -304,5 +307,29 @@ def test_without_the_extra_whatever_needs_it_says_how_to_install_it(planned: Pat
     done = script(WITHOUT_EXTRA, "doctor", "--json", "--trust")
     wrong = failing(Ran(("doctor",), done.returncode, done.stdout, done.stderr))
 
-    assert list(wrong) == ["extra `tools`", "capabilities", "references"]
+    assert list(wrong) == ["extra `tools`", "capabilities", "references", "models"]
     assert {hint for _, hint in wrong.values()} == {"pip install 'agent-resolver[tools]'"}
+
+
+def test_an_agent_file_alone_needs_no_index_and_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    """It runs on the local model, or doctor says how to get one."""
+    (tmp_path / "agents.md").write_text("---\nname: helper\n---\nYou help.\n")
+    monkeypatch.chdir(tmp_path)
+    for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+
+    ran = run("doctor")
+
+    assert ran.code == 0
+    assert "✓ models: none is set up" in ran.stdout
+
+
+def test_a_provider_without_its_key_is_named_with_the_variable(planned: Path, run: Run) -> None:
+    keyed = '[providers.far]\nadapter = "openai"\napi_key_env = "FAR_KEY"\n'
+    (planned / "agent.toml").write_text(PLANNED + keyed)
+
+    wrong = failing(run("doctor", "--json", "--trust"))
+
+    assert wrong["provider far"][1] == "set FAR_KEY to the key"

@@ -103,6 +103,50 @@ def test_an_agent_that_is_not_there_is_named_with_the_nearest(trusted: Path, run
     assert (ran.code, ran.stderr) == (1, "error: agent not found: keepr\nhint: did you mean `keeper`?\n")
 
 
+def test_a_run_that_was_not_kept_gets_no_command_that_would_not_help(trusted: Path, run: Run) -> None:
+    """An approval of a run that is gone is of no use: another run asks again."""
+    write_script(trusted, asking("notes__write", name="welcome"))
+
+    ran = run("run", "Write it")
+
+    assert ran.code == 1
+    assert "agent inbox approve" not in ran.stderr
+    assert ran.stderr.endswith("hint: this run was not kept; with `--save-state FILE` it could go on later\n")
+
+
+def test_a_run_that_goes_on_with_another_model_is_refused_with_the_way_out(trusted: Path, run: Run) -> None:
+    write_script(trusted, asking("notes__read", name="welcome"), saying("It says hello."))
+    assert run("run", "What does it say?", "--max-rounds", "1", "--save-state", "run.json").code == 1
+    other = ("--config", "models.default.upstream_model=other")
+
+    refused, resumed = run("run", "--resume", "run.json", *other), run("run", "--resume", "run.json")
+
+    assert (refused.code, resumed.code) == (1, 0)
+    assert "`--with-changes`" in refused.stderr
+
+
+def test_an_answer_that_ran_out_of_tokens_is_a_warning(trusted: Path, run: Run) -> None:
+    write_script(trusted, *[{**saying("And so"), "finish": "length"}] * 4)
+
+    ran = run("run", "Tell me all")
+
+    assert ran.code == 0
+    assert "warning: The last answer ran out of tokens\n" in ran.stderr
+
+
+def test_every_key_of_json_events_is_camel_case(trusted: Path, run: Run) -> None:
+    """Also the keys inside of an event, such as those of `usage`; arguments are the tool's own."""
+    write_script(trusted, asking("notes__read", name="welcome"), saying("Done."))
+
+    events = [json.loads(line) for line in run("run", "Read it", "--json").stdout.splitlines()]
+    inner = [
+        value for event in events for key, value in event.items() if isinstance(value, dict) and key != "arguments"
+    ]
+
+    assert events[-1]["usage"] == {"inputTokens": 30, "outputTokens": 7, "cachedInputTokens": 0}
+    assert [key for values in [*events, *inner] for key in values if "_" in key] == []
+
+
 def test_an_error_before_the_run_is_one_line_of_json(trusted: Path, run: Run) -> None:
     ran = run("run", "keepr", "Hello", "--json")
 

@@ -33,6 +33,7 @@ def test_the_refusal_is_on_the_first_screen_and_the_files_are_not_printed(tmp_pa
     assert refusal < end
     assert sum(map(rows_of, lines[: end + 1])) <= ROWS
     assert '  "text": "The lock governs the run."' in lines
+    assert any(line.startswith("  · notes.delete_note") and "FORBIDDEN_ACTION" in line for line in lines)
     assert not any("agents.resolution.json" in line and line.startswith("$") for line in lines)
     assert lines[-1] == "`make demo JSON=1` also prints the lock and the explanation"
 

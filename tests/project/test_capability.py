@@ -110,7 +110,10 @@ def test_what_is_no_python_says_where_by_itself(tmp_path: Path, name: str) -> No
 def test_a_module_without_capabilities_may_be_the_wrong_one(tmp_path: Path, name: str) -> None:
     (tmp_path / f"{name}.py").touch()
 
-    assert refusal(tmp_path, name) == f"The module `{name}` has no capabilities"
+    with pytest.raises(UnusableModule, match="has no capabilities") as caught:
+        load_capabilities(project(tmp_path, name))
+
+    assert caught.value.hint == "mark a function in it with `@capability`"
 
 
 def test_an_unsafe_capability_is_told_as_such(tmp_path: Path, name: str) -> None:

@@ -214,7 +214,7 @@ def model_of(session: Session) -> tuple[str, list[str]]:
 
 
 def test_with_nothing_but_an_agent_file_the_model_is_the_local_one_and_that_is_said(session: Opened) -> None:
-    assert model_of(session()) == ("local", ["model `default` is read as `local`"])
+    assert model_of(session()) == ("local", ["no model is named, so `local` answers"])
 
 
 @pytest.mark.parametrize(

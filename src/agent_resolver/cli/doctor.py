@@ -86,6 +86,8 @@ def _run_checks(session: "Session", options: argparse.Namespace) -> Iterator[Che
     yield _check_by_trying("state", lambda: _verify_state(session), "run `agent audit verify`")
     if config.models or config.pools:
         yield from _look_if_installed(tools, "references", lambda: _check_references(session))
+    if config.providers or _is_unlocked(session):
+        yield from _look_if_installed(tools, "models", lambda: _check_providers(session))
     if _lock_holds(session):
         trust = _check_trust(session)
         yield trust
@@ -169,8 +171,13 @@ def _is_governed(session: "Session", options: argparse.Namespace) -> bool:
 def _is_unlocked(session: "Session") -> bool:
     """Whether the agent file asks for no servers, in a project that has something without them."""
     config = _config_or_defaults(session)
+    has_settings = bool(config.tools.modules or config.models or config.pools)
+    # With an agent file alone, an agent runs on the local model.
+    has_agent_alone = session.has_agent and not (
+        os.path.exists(session.index_path) or os.path.exists(session.lock_path)
+    )
     try:
-        return bool(config.tools.modules or config.models or config.pools) and not session.has_requirements
+        return (has_settings or has_agent_alone) and not session.has_requirements
     except ResolverError:
         return False  # Whoever reads it next says why it cannot be read.
 
@@ -189,6 +196,29 @@ def _check_capabilities(session: "Session") -> Check:
     modules = ", ".join(session.config.tools.modules)
     hint = "correct `[tools] modules` in agent.toml"
     return _check_by_trying("capabilities", lambda: f"{len(load_capabilities(session))} in {modules}", hint)
+
+
+def _check_providers(session: "Session") -> Iterator[Check]:
+    """Whether every provider can be asked: its key, its files and its packages are there. Nothing is sent."""
+    from agent_resolver.project.provider import LOCAL, local_model_names, provider_executor
+    from agent_resolver.runtime.spec import DEFAULT_MODEL
+
+    for name, provider in sorted(_config_or_defaults(session).providers.items()):
+        try:
+            provider_executor(session, name).open()
+        except ResolverError as error:
+            yield Check(f"provider {name}", ok=False, finding=str(error), hint=error.hint)
+        else:
+            yield Check(f"provider {name}", ok=True, finding=f"adapter `{provider.adapter}`, ready to be asked")
+    if DEFAULT_MODEL not in local_model_names(session):
+        return
+    try:
+        provider_executor(session, LOCAL).open()
+    except ResolverError as error:
+        # Not every project runs agents.
+        yield Check("models", ok=True, finding=f"none is set up; for the local one, {error}", hint=error.hint)
+    else:
+        yield Check("models", ok=True, finding="none is set up, so the local one answers")
 
 
 def _check_references(session: "Session") -> Iterator[Check]:

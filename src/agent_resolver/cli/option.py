@@ -165,6 +165,6 @@ def add_index(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-i", "--index", metavar="PATH", help=f"path to the server index (default: {INDEX})")
 
 
-def add_json(parser: argparse._ActionsContainer) -> None:
+def add_json(parser: argparse._ActionsContainer, what: str = "print the result as JSON on stdout") -> None:
     """`--json`."""
-    parser.add_argument("--json", action="store_true", help="print the result as JSON on stdout")
+    parser.add_argument("--json", action="store_true", help=what)

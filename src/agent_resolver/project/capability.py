@@ -70,5 +70,5 @@ def _capabilities_in_module(name: str) -> tuple["Capability[..., Any]", ...]:
         raise UnusableModule(name, f"cannot be imported: {type(error).__name__}: {error}{place}") from error
     found = capabilities_of(module)
     if not found:
-        raise UnusableModule(name, "has no capabilities")
+        raise UnusableModule(name, "has no capabilities", "mark a function in it with `@capability`")
     return found

@@ -50,9 +50,9 @@ class UntrustedFolder(ResolverError):
 class UnusableModule(ResolverError):
     """A module that `[tools] modules` names gives no tools."""
 
-    def __init__(self, name: str, why: str) -> None:
+    def __init__(self, name: str, why: str, hint: str = "see `[tools] modules` in agent.toml") -> None:
         super().__init__(f"The module `{name}` {why}")
-        self.hint = "see `[tools] modules` in agent.toml"
+        self.hint = hint
 
 
 class UnusableProvider(ResolverError):

@@ -46,8 +46,8 @@ class ChatRequest(Struct, frozen=True, kw_only=True, gc=False):
     """True to ask the provider to keep the beginning of the prompt for the next question."""
 
 
-class Usage(Struct, frozen=True, gc=False):
-    """The tokens that a provider counted."""
+class Usage(Struct, frozen=True, gc=False, rename="camel"):
+    """The tokens that a provider counted; camelCase in JSON, like the events that hold it."""
 
     input_tokens: _Tokens = 0
     output_tokens: _Tokens = 0

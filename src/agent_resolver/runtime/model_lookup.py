@@ -129,6 +129,8 @@ def _fold_name(name: str) -> str:
 def _mapped_warning(name: str, meaning: _Meaning) -> Iterable[PlanWarning]:
     if not meaning.is_as_written:
         message = f"model `{name}` is read as `{meaning.found.id}`"
+        if name == DEFAULT_MODEL:  # It means that the agent file names none.
+            message = f"no model is named, so `{meaning.found.id}` answers"
         yield PlanWarning(WarningCode.MODEL_NAME_MAPPED, name, message)
 
 

