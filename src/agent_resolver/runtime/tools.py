@@ -25,6 +25,8 @@ from agent_resolver.runtime.spec_reader import pattern_faults
 from agent_resolver.schema.descriptor import Descriptor
 
 DELEGATE_PREFIX: Final = "agent_run_"
+_DELEGATE_SECONDS: Final = 3600.0
+"""How long an agent that another delegates to may work; the budget of its caller usually ends it before."""
 
 
 class ToolSet(Struct, frozen=True, kw_only=True):
@@ -100,7 +102,11 @@ def _delegate_tool(agent_id: str, delegate: AgentSpec) -> PlannedTool:
     if fault := tool_id_fault(tool_id):
         raise UnusableTool(tool_id, fault)
     descriptor = Descriptor(
-        id=tool_id, description=delegate.display, input_schema=_prompt_schema(), source=f"delegate {agent_id}"
+        id=tool_id,
+        description=delegate.display,
+        input_schema=_prompt_schema(),
+        source=f"delegate {agent_id}",
+        timeout_seconds=_DELEGATE_SECONDS,
     )
     return PlannedTool(tool_id, "delegate", agent_id, descriptor)
 
