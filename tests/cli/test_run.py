@@ -336,7 +336,7 @@ def test_a_file_that_is_not_the_state_of_a_run_is_refused(trusted: Path, run: Ru
         ("cost", -5.0),
         ("seconds", -1e300),
         ("calls", {"notes.write": -100}),
-        ("usage", {"input_tokens": -100_000, "output_tokens": 0}),
+        ("usage", {"inputTokens": -100_000, "outputTokens": 0}),
         ("trace_id", ""),
         ("trace_id", "F" * 32),
     ],
