@@ -189,6 +189,7 @@ def test_what_is_no_character_does_not_keep_a_plan_from_its_digest() -> None:
     assert broken[0] != broken[1] == broken[2]
 
 
+@pytest.mark.slow
 def test_the_digest_is_the_same_in_every_process() -> None:
     code = "from tests.runtime.test_plan_digest import CHANGES, plan, plan_digest\n"
     code += "print([plan_digest(plan(**parts)) for parts in CHANGES.values()])"

@@ -181,6 +181,7 @@ json.dump(every_order(), sys.stdout, ensure_ascii=False)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", ["0", "7", "4294967295"])
 def test_no_seed_of_hashes_and_no_order_changes_a_plan(seed: str) -> None:
     line = [sys.executable, "-c", SEEDED]

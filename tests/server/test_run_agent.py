@@ -95,6 +95,7 @@ def test_the_call_and_the_run_are_recorded_under_one_trace(start: Start, notes: 
     assert len({record["body"]["trace"] for record in records if "trace" in record["body"]}) == 1
 
 
+@pytest.mark.slow
 def test_a_run_that_waits_goes_on_when_the_same_call_is_made_again(start: Start, notes: Path) -> None:
     write_script(notes, asking("notes__write", name="welcome"), saying("Written."))
     process = start("--trust", "--run")

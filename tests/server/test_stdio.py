@@ -120,6 +120,7 @@ def test_a_thousand_requests_at_once_are_all_answered(start: Start, agents: Path
     assert {process.receive()["id"] for _ in range(1000)} == set(range(1000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["closed", "interrupted", "terminated"])
 @pytest.mark.parametrize("when", ["idle", "subscribed"])
 def test_it_ends_quickly_and_without_a_word(start: Start, agents: Path, how: str, when: str) -> None:
@@ -231,6 +232,7 @@ def test_the_inbox_is_served_only_where_it_is_asked_for(start: Start) -> None:
     assert process.ask("tools/call", name="inbox_list", arguments={})["error"]["code"] == -32602
 
 
+@pytest.mark.slow
 def test_a_client_cannot_approve_its_own_call_over_any_connection(start: Start, asking: Path) -> None:
     """A model that is talked into it can call every tool that its client offers."""
     first, second = start("--trust", "--inbox"), start("--trust", "--inbox")
