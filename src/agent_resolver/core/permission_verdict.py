@@ -101,13 +101,16 @@ class PermissionJudge:
 
     def denied_tools(self, tool_ids: Iterable[str]) -> frozenset[str]:
         """The tools among these that are denied whatever their arguments are."""
-        return frozenset(tool_id for tool_id in tool_ids if self._is_denied(tool_id))
-
-    def _is_denied(self, tool_id: str) -> bool:
-        rules = self._rules_for(tool_id)
-        if any(rule.is_any and rule.verdict.behavior == "deny" for rule in rules):
-            return True
-        return self._default.behavior == "deny" and all(rule.verdict.behavior == "deny" for rule in rules)
+        shutting = [rule for rule in self._rules if rule.is_any and rule.verdict.behavior == "deny"]
+        if self._default.behavior != "deny":
+            if not shutting:
+                return frozenset()
+            return frozenset(tool_id for tool_id in tool_ids if _is_about_any(shutting, tool_id))
+        # What no rule opens or asks about is denied as well.
+        opening = [rule for rule in self._rules if rule.verdict.behavior != "deny"]
+        return frozenset(
+            tool_id for tool_id in tool_ids if _is_about_any(shutting, tool_id) or not _is_about_any(opening, tool_id)
+        )
 
     def _rules_for(self, tool_id: str) -> "tuple[_CompiledRule, ...]":
         """The rules that may be about calls of a tool, the highest first."""
@@ -117,6 +120,10 @@ class PermissionJudge:
             if len(self._known) < _MAX_KNOWN:
                 self._known[tool_id] = known
         return known
+
+
+def _is_about_any(rules: "Iterable[_CompiledRule]", tool_id: str) -> bool:
+    return any(rule.is_about(tool_id) for rule in rules)
 
 
 class _MainText:
