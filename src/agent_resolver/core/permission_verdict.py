@@ -105,7 +105,7 @@ class PermissionJudge:
         if self._default.behavior != "deny":
             if not shutting:
                 return frozenset()
-            return frozenset(tool_id for tool_id in tool_ids if _is_about_any(shutting, tool_id))
+            return _ids(tool_id for tool_id in tool_ids if _is_about_any(shutting, tool_id))
         # What no rule opens or asks about is denied as well.
         opening = [rule for rule in self._rules if rule.verdict.behavior != "deny"]
         return frozenset(
@@ -120,6 +120,11 @@ class PermissionJudge:
             if len(self._known) < _MAX_KNOWN:
                 self._known[tool_id] = known
         return known
+
+
+def _ids(tool_ids: Iterable[str]) -> frozenset[str]:
+    """The ids as a set. Every empty one is the same, since each waiting run holds one."""
+    return frozenset(tool_ids) or frozenset()
 
 
 def _is_about_any(rules: "Iterable[_CompiledRule]", tool_id: str) -> bool:

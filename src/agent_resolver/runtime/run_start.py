@@ -96,8 +96,9 @@ class Runs:
                 if opening.is_cancelled:
                     lifecycle.cancel()
                 try:
-                    return await _execute(lifecycle, start.registry)
+                    return await lifecycle.execute()
                 finally:
+                    _end_run(lifecycle, start.registry)
                     if caller is not None:
                         # Also if it was cut off, for instance because its call took too long.
                         _count_delegate(caller.lifecycle.run.state, start.state)
@@ -209,6 +210,8 @@ class Runs:
 class _Opening:
     """A run whose tools are being opened: cancelled now, it ends as soon as they are there."""
 
+    __slots__ = ("is_cancelled",)
+
     def __init__(self) -> None:
         self.is_cancelled = False
 
@@ -217,15 +220,14 @@ class _Opening:
         self.is_cancelled = True
 
 
-async def _execute(lifecycle: Lifecycle, registry: ToolRegistry) -> RunResult:
-    """Run it; after its end nothing that it started can call tools."""
-    try:
-        return await lifecycle.execute()
-    finally:
-        # Calls go on when their caller no longer waits for them; agents that are called so do not.
-        for delegate in lifecycle.delegates:
-            delegate.cancel()
-        registry.end_run()
+def _end_run(lifecycle: Lifecycle, registry: ToolRegistry) -> None:
+    """Let nothing that a run started call tools after its end.
+
+    Calls go on when their caller no longer waits for them; agents that are called so do not.
+    """
+    for delegate in lifecycle.delegates:
+        delegate.cancel()
+    registry.end_run()
 
 
 class _Delegating(Struct, frozen=True):

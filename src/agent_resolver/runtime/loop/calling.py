@@ -127,8 +127,7 @@ def ended(end: End | None) -> Termination | None:
 
 def _tool_id_of(run: LiveRun, name: str) -> str:
     """The id of the tool that the model means; a name that no tool of the plan has leads to none of the run."""
-    known = run.tool_ids.get(name)
-    return known if known is not None else from_wire_name(name, run.agent.tools) or name
+    return from_wire_name(name, run.agent.tools) or name
 
 
 def _arguments_of(asked: ToolCall) -> dict[str, Any] | tuple[str, ...]:

@@ -48,7 +48,6 @@ class LiveRun:
         "state",
         "system",
         "telemetry",
-        "tool_ids",
         "values",
     )
     """Thousands of runs may wait at once, so that what each holds counts."""
@@ -93,8 +92,6 @@ class LiveRun:
         self.system = _system_messages(agent.spec.system_prompt)
         self.offers = _offers_of(agent)
         """The tools that the model is shown, by id."""
-        self.tool_ids = {to_wire_name(tool_id): tool_id for tool_id in agent.tools}
-        """The id of each tool of the plan by its name on the wire; hidden ones too, so that a call of one is denied."""
         self._clock = clock
         self._seconds_before = state.seconds
         self._started = clock()
