@@ -280,3 +280,9 @@ def test_the_judge_remembers_no_more_tools_than_it_needs() -> None:
 
     assert len(made._known) <= 1024
     assert is_about_any_arguments(parse_rule("t*"))
+
+
+def test_a_tool_is_judged_the_same_each_time() -> None:
+    made = judge(rule("read", "allow"))
+
+    assert [made.verdict("read", {}).behavior for _ in range(2)] == ["allow", "allow"]

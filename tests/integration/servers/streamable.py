@@ -127,6 +127,8 @@ def main() -> None:
         port = listener.getsockname()[1]
         url = f"http://127.0.0.1:{port}/mcp"
         served = uvicorn.Server(uvicorn.Config(application(options.mode, options.value, url), log_level="error"))
+        # Who reads the port may connect at once, while the server still loads its protocols.
+        listener.listen()
         print(f"PORT {port}", flush=True)  # noqa: T201 - whoever started us reads it
         served.run(sockets=[listener])
 
