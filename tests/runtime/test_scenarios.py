@@ -144,6 +144,7 @@ def test_no_two_cases_are_about_the_same() -> None:
     assert len({repr(load(path)) for path in paths}) == len(paths)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", ["0", "1", "2", "4294967295"])
 def test_the_seed_of_hashes_never_reaches_a_plan(seed: str) -> None:
     """Every scenario at once, in a process of its own."""

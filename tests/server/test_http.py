@@ -160,6 +160,7 @@ def test_what_is_no_request_is_refused(address: Address) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", ["[]", "{", "1", '{"jsonrpc": "1.0"}', '{"jsonrpc": "2.0", "id": 1, "method": 5}'])
 def test_a_body_that_is_no_message_is_refused_without_words_of_a_library(address: Address, body: str) -> None:
     for headers in (MODERN, session_of(address)):
@@ -213,6 +214,7 @@ def test_a_session_lives_until_it_is_deleted(address: Address) -> None:
     assert call(address, "GET", headers=session).status == 404
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "localhost"])
 def test_it_listens_where_it_says(agents: Path, tmp_path: Path, host: str) -> None:
     if host == "[::1]" and not socket.has_ipv6:

@@ -45,6 +45,7 @@ def call(process: Process, prompt: str = "Do it", **meta: Any) -> Any:
     return process.ask("tools/call", name="run_agent", arguments=arguments, meta=meta)["result"]
 
 
+@pytest.mark.slow
 def test_nothing_can_be_run_unless_the_operator_says_so(start: Start, notes: Path) -> None:
     process = start("--trust")
 
@@ -77,6 +78,7 @@ def test_a_client_runs_an_agent_and_sees_how_far_it_is(start: Start, notes: Path
     assert [params["progress"] for params in messages] == sorted({params["progress"] for params in messages})
 
 
+@pytest.mark.slow
 def test_the_call_and_the_run_are_recorded_under_one_trace(start: Start, notes: Path) -> None:
     write_script(notes, asking("notes__read", name="welcome"), saying("It says hello."))
     process = start("--trust", "--run")

@@ -278,6 +278,7 @@ def test_the_tools_of_a_lock_stand_beside_the_twins(governed: Path, start: Start
     assert process.end()[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, None])
 def test_the_servers_of_a_lock_end_with_it(governed: Path, start: Start, how: signal.Signals | None) -> None:
     process = start("--root", "agents", "--tools-of", "agents.md", "--trust")
@@ -350,6 +351,7 @@ def entry_of(client: str, text: str) -> dict[str, Any]:
     return json.loads(text)["servers" if client == "vscode" else "mcpServers"]["agent-resolver"]  # type: ignore[no-any-return]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client", CLIENTS)
 def test_what_a_client_is_told_to_start_answers_wherever_it_is_started(
     start: Start, agents: Path, tmp_path: Path, client: str
@@ -427,6 +429,7 @@ def test_every_agent_of_others_is_served(start: Start) -> None:
 # Which agent file governs ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_elsewhere", [False, True])
 def test_what_the_project_s_agent_file_forbids_is_closed_without_tools_of_too(
     start: Start,

@@ -290,6 +290,7 @@ def test_what_a_tool_prints_or_reads_stays_off_the_wire(start: Start, tmp_path: 
         assert errors.count(f"{words}\n") >= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     [
@@ -402,6 +403,7 @@ def test_a_message_that_is_too_long_is_refused_and_the_next_is_answered(start: S
     assert process.end()[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"])
 def test_a_stream_that_is_not_there_is_an_empty_one(agents: Path, tmp_path: Path, closed: str) -> None:
     (tmp_path / "request").write_bytes(LIST)
