@@ -69,6 +69,7 @@ from agent_resolver.runtime.event import (
     HandlerFailed as HandlerFailed,
     InferenceFailed as InferenceFailed,
     PlanWarned as PlanWarned,
+    RoundRestarted as RoundRestarted,
     RoundStarted as RoundStarted,
     RunEnded as RunEnded,
     RunEvent as RunEvent,

@@ -44,6 +44,10 @@ class RoundStarted(_Event, frozen=True, kw_only=True, gc=False, tag="round.start
     """A round starts: the model is about to be asked."""
 
 
+class RoundRestarted(_Event, frozen=True, kw_only=True, gc=False, tag="round.restarted"):
+    """A run that was interrupted asks its model again: text received since the last whole answer does not count."""
+
+
 class TextReceived(_Event, frozen=True, kw_only=True, gc=False, tag="text.delta"):
     """A piece of the answer's text, for runs that stream."""
 
@@ -137,6 +141,7 @@ RunEvent = (
     RunStarted
     | PlanWarned
     | RoundStarted
+    | RoundRestarted
     | TextReceived
     | AnswerRestarted
     | AnswerReceived

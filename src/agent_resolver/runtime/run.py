@@ -46,6 +46,14 @@ class RunState(Struct, kw_only=True):
     """The rounds of agents that it delegated to."""
     rounds_counted: _Count = 0
     """The rounds that the run which delegates to it has counted as its own, when it last waited for a person."""
+    is_asked: bool = False
+    """True while a question to the model has no answer: a run that goes on asks it again, in the same round."""
+    pieces: list[Message] = field(default_factory=list)
+    """The beginning of an answer that ran out of tokens, as long as the model is asked to go on with it."""
+    uncertain: _Count = 0
+    """The questions that may have been answered, and so have cost something, though no answer came here."""
+    is_cut_off: bool = False
+    """True if the newest answer ran out of tokens, also after it was continued."""
     is_judged: bool = True
     """False while the phase `after_inference` of the newest answer has not come to its end: stop rules are in it."""
     repairs: dict[str, int] = field(default_factory=dict)

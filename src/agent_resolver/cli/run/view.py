@@ -16,6 +16,7 @@ from agent_resolver.runtime.event import (
     HandlerFailed,
     InferenceFailed,
     PlanWarned,
+    RoundRestarted,
     RoundStarted,
     RunEnded,
     RunEvent,
@@ -97,6 +98,9 @@ class TextView:
             case RoundStarted():
                 self._has_text = False
                 self._show_progress(f"Waiting for {self._model}…")
+            case RoundRestarted():
+                self._has_text = False
+                self._note("the answer starts again: the run was interrupted")
             case TextReceived():
                 self._show_text(event.text)
             case AnswerRestarted():

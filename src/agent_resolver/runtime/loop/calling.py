@@ -66,6 +66,8 @@ def close_calls(state: RunState) -> None:
     state.open_calls = []
     state.delegate = None
     state.is_judged = True
+    state.is_asked = False
+    state.pieces = []
 
 
 async def _make_call(run: LiveRun, asked: ToolCall) -> Termination | None:

@@ -39,7 +39,6 @@ class LiveRun:
         "facts",
         "has_budget",
         "is_cancelled",
-        "is_cut_off",
         "offers",
         "patience",
         "pending",
@@ -85,8 +84,6 @@ class LiveRun:
         """What the run waits for, once it is suspended."""
         self.is_cancelled = False
         """True once it was asked to end; code of others may have caught the exception that should have ended it."""
-        self.is_cut_off = False
-        """True if the newest answer ran out of tokens, also after it was continued."""
         self.budgets_said: tuple[str, ...] = ()
         """The budgets that were said to be nearly used up."""
         self.system = _system_messages(agent.spec.system_prompt)

@@ -1,6 +1,7 @@
 """Asks the model: builds the request, lets plugins change it, and counts what the answer costs."""
 
 import asyncio
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from msgspec import structs
@@ -10,13 +11,21 @@ from agent_resolver.runtime.errors import StateFailure
 from agent_resolver.runtime.event import AnswerReceived, AnswerRestarted, TextReceived
 from agent_resolver.runtime.executor import InferenceFailure, close_stream
 from agent_resolver.runtime.hook import PhaseContext
-from agent_resolver.runtime.inference import ChatAnswer, ChatRequest, InferenceOverride, Restarted, TextDelta, ToolOffer
+from agent_resolver.runtime.inference import (
+    ChatAnswer,
+    ChatRequest,
+    InferenceOverride,
+    Restarted,
+    TextDelta,
+    ToolOffer,
+    answer_message,
+)
 from agent_resolver.runtime.loop.emitter import SinkFailed
 from agent_resolver.runtime.loop.foreign_code import is_being_cancelled
 from agent_resolver.runtime.loop.live_run import LiveRun
 from agent_resolver.runtime.loop.sound_answer import RequestRefused, require_length, sound_answer
 from agent_resolver.runtime.loop_action import LOOP_ACTIONS, NextQuestion, next_question
-from agent_resolver.runtime.message import Message, assistant_message, user_message
+from agent_resolver.runtime.message import MediaBlock, Message, user_message
 from agent_resolver.runtime.model import Modalities, Modality, ModelSpec
 from agent_resolver.runtime.plugin import TaggedTransform
 from agent_resolver.schema.foreign_error import describe_exception
@@ -26,7 +35,7 @@ CONTINUE: Final = "Continue exactly where you stopped."
 
 
 async def ask_model(run: LiveRun) -> ChatAnswer:
-    """The answer to the conversation so far.
+    """The answer to the conversation so far, which the conversation then holds.
 
     An answer that broke off because it ran out of tokens is continued, as often as the spec allows. The calls of one
     that broke off are left out: the last of them is cut off, and to make it would be a guess.
@@ -37,47 +46,74 @@ async def ask_model(run: LiveRun) -> ChatAnswer:
         StateFailure: A transform of a plugin failed.
     """
     asked = next_question(run.values.current)
+    whole: ChatAnswer | None = None
+
+    def keep(answer: ChatAnswer) -> None:
+        nonlocal whole
+        whole = _keep_answer(run, answer)
+
     try:
-        answer = await _ask_once(run, asked)
-        if answer.finish == "length":
-            answer = await _continued(run, asked, answer)
+        while whole is None:
+            await ask(run, _transformed(run, _request_of(run, asked)), keep)
+    except (InferenceFailure, RequestRefused, StateFailure):
+        run.state.pieces = []
+        run.state.is_asked = False
+        raise
     finally:
         if asked is not None:
             # What hooks asked for counts for one question alone, also if there was no answer.
             run.values.reset([action.key for action in LOOP_ACTIONS])
-    run.is_cut_off = answer.finish == "length"
-    return structs.replace(answer, calls=()) if run.is_cut_off and answer.calls else answer
+    return whole
 
 
-async def _continued(run: LiveRun, asked: NextQuestion | None, answer: ChatAnswer) -> ChatAnswer:
-    """The answer with what the model says when it is asked to go on; the conversation keeps the whole of it alone."""
-    messages = run.state.messages
-    count = len(messages)
-    text = answer.text
-    media = answer.media
-    try:
-        for _ in range(run.spec.max_continuation_retries):
-            if answer.finish != "length":
-                break
-            messages += [assistant_message(answer.text), user_message(CONTINUE)]
-            answer = await _ask_once(run, asked)
-            text += answer.text
-            media += answer.media
-            require_length("text", len(text))
-    finally:
-        del messages[count:]
-    return structs.replace(answer, text=text, media=media)
+def _keep_answer(run: LiveRun, answer: ChatAnswer) -> ChatAnswer | None:
+    """Put an answer into the conversation once it is whole; None for one that has to be continued."""
+    state = run.state
+    text = "".join([*(piece.text for piece in state.pieces), answer.text])
+    require_length("text", len(text))
+    is_cut_off = answer.finish == "length"
+    if is_cut_off and len(state.pieces) < run.spec.max_continuation_retries:
+        state.pieces = [*state.pieces, answer_message(structs.replace(answer, calls=()))]
+        return None
+    media = [block for piece in state.pieces for block in piece.content if isinstance(block, MediaBlock)]
+    calls = () if is_cut_off else answer.calls
+    whole = structs.replace(answer, text=text, media=(*media, *answer.media), calls=calls)
+    state.pieces = []
+    state.is_asked = False
+    state.is_cut_off = is_cut_off
+    state.is_judged = False
+    state.consecutive_errors = 0
+    state.messages.append(answer_message(whole))
+    state.open_calls = list(calls)
+    return whole
 
 
-async def _ask_once(run: LiveRun, asked: NextQuestion | None) -> ChatAnswer:
-    request = _transformed(run, _request_of(run, asked))
+async def ask(run: LiveRun, request: ChatRequest, keep: Callable[[ChatAnswer], None]) -> ChatAnswer:
+    """Ask the model, and count what its answer used.
+
+    Args:
+        run: The run.
+        request: The question.
+        keep: Puts the answer into the state of the run, before any event tells of it.
+
+    Raises:
+        InferenceFailure: The model did not answer.
+        RequestRefused: The model may not be shown the conversation, or its answer not be used.
+    """
     guard = run.agent.modality_guard
     if guard is not None:
         _require_input(guard, request.messages)
-    answer = sound_answer(await _watched_answer(run, request))
+    run.state.is_asked = True
+    try:
+        answer = sound_answer(await _watched_answer(run, request))
+    except asyncio.CancelledError:
+        # The provider may have answered all the same, and count it.
+        run.state.uncertain += 1
+        raise
     if guard is not None and answer.media:
         _require_output(guard, answer)
     cost = _count_usage(run, answer)
+    keep(answer)
     await run.emitter.send(
         AnswerReceived,
         run.round,
@@ -105,13 +141,19 @@ def _request_of(run: LiveRun, asked: NextQuestion | None) -> ChatRequest:
     limit = override.max_output_tokens or (policy.max_output_tokens if policy else None)
     return ChatRequest(
         model=agent.seats[0].model.upstream_model,
-        messages=(*run.system, *before, *run.state.messages, *after),
+        messages=(*run.system, *before, *run.state.messages, *after, *_continuation(run.state.pieces)),
         tools=_offered_tools(run, asked),
         temperature=override.temperature,
         max_output_tokens=limit,
         reasoning_effort=override.reasoning_effort or agent.spec.reasoning_effort,
         cache_prompt=policy is not None and policy.enable_prompt_cache,
     )
+
+
+def _continuation(pieces: list[Message]) -> Iterator[Message]:
+    """What the model said of an answer that broke off, and that it shall go on."""
+    for piece in pieces:
+        yield from (piece, user_message(CONTINUE))
 
 
 def _merged(usual: InferenceOverride, asked: InferenceOverride) -> InferenceOverride:

@@ -1,9 +1,9 @@
 """The loop: rounds of one question to the model and the calls that its answer asks for."""
 
-from agent_resolver.runtime.event import InferenceFailed, RoundStarted
+from agent_resolver.runtime.event import InferenceFailed, RoundRestarted, RoundStarted
 from agent_resolver.runtime.executor import InferenceFailure
 from agent_resolver.runtime.hook import Phase
-from agent_resolver.runtime.inference import ChatAnswer, answer_message
+from agent_resolver.runtime.inference import ChatAnswer
 from agent_resolver.runtime.loop.calling import cancelled, ended, make_calls
 from agent_resolver.runtime.loop.live_run import LiveRun
 from agent_resolver.runtime.loop.phase import run_phase
@@ -22,8 +22,11 @@ async def run_rounds(run: LiveRun) -> Termination:
 
 
 async def _finish_interrupted_round(run: LiveRun) -> Termination | None:
-    """Judge the newest answer if that was interrupted, and make the calls that were left open."""
+    """Ask again what was not answered, judge the newest answer if that was interrupted, make the calls left open."""
     state = run.state
+    if state.is_asked:
+        await run.emitter.send(RoundRestarted, run.round)
+        return await _question(run)
     if not state.is_judged:
         said = state.messages[-1]
         answer = ChatAnswer(text=said.text, calls=said.calls)
@@ -45,20 +48,16 @@ async def _run_round(run: LiveRun) -> Termination | None:
     await run.emitter.send(RoundStarted, run.round)
     if end := await _phase(run, "step_start") or await _phase(run, "before_inference"):
         return end
+    return await _question(run)
+
+
+async def _question(run: LiveRun) -> Termination | None:
+    """Ask the model, judge its answer, and make the calls of it."""
     try:
         answer = await ask_model(run)
     except InferenceFailure as failure:
         return await _note_failure(run, failure)
-    _note_answer(run, answer)
     return await _judge(run, answer) or await _finish_round(run)
-
-
-def _note_answer(run: LiveRun, answer: ChatAnswer) -> None:
-    state = run.state
-    state.consecutive_errors = 0
-    state.messages.append(answer_message(answer))
-    state.open_calls = list(answer.calls)
-    state.is_judged = False
 
 
 async def _judge(run: LiveRun, answer: ChatAnswer) -> Termination | None:
@@ -76,7 +75,7 @@ async def _finish_round(run: LiveRun) -> Termination | None:
         return end
     if had_calls:
         return None
-    if run.is_cut_off:
+    if run.state.is_cut_off:
         return Termination(reason="natural_end", code="length", message="The last answer ran out of tokens")
     return Termination(reason="natural_end")
 
