@@ -21,6 +21,7 @@ from agent_resolver.runtime.errors import (
     ValidationFailed,
 )
 from agent_resolver.runtime.executor import LlmExecutor
+from agent_resolver.runtime.journal.journal import Journal
 from agent_resolver.runtime.known_model import known_models
 from agent_resolver.runtime.model import ModelPool, ModelSpec
 from agent_resolver.runtime.part_check import require_methods, require_name, require_type
@@ -41,7 +42,6 @@ from agent_resolver.runtime.registry_set import (
 )
 from agent_resolver.runtime.run_start import Runs
 from agent_resolver.runtime.run_tools import RunTools, SnapshotTools
-from agent_resolver.runtime.run_trail import RunTrail
 from agent_resolver.runtime.spec import DEFAULT_MODEL, AgentSpec
 from agent_resolver.runtime.spec_reader import check_spec, check_value
 from agent_resolver.runtime.tool_contract import OfferedTool, check_tool
@@ -78,7 +78,7 @@ class AgentRuntimeBuilder:
         self._caller = local_caller("program")
         self._ports = Ports()
         self._run_tools: RunTools | None = None
-        self._trail: RunTrail | None = None
+        self._open_journal: Callable[[], Journal] | None = None
         self._patience = Patience()
         self._breakers = Breakers()
 
@@ -234,10 +234,15 @@ class AgentRuntimeBuilder:
             self._run_tools = require_methods(tools, "open")
         return self
 
-    def with_run_trail(self, trail: RunTrail) -> Self:
-        """Record there when runs start and how they end; left out, that is not kept."""
-        with self._collecting("run trail"):
-            self._trail = require_methods(trail, "note")
+    def with_journal(self, open_journal: Callable[[], Journal]) -> Self:
+        """Keep runs in a journal, so that they outlast the process; left out, they live in memory alone.
+
+        Args:
+            open_journal: Opens the journal, when the first run needs it. Its store must be the one that the calls of
+                tools are recorded in.
+        """
+        with self._collecting("journal"):
+            self._open_journal = require_methods(open_journal, "__call__")
         return self
 
     def with_patience(self, patience: Patience) -> Self:
@@ -294,7 +299,7 @@ class AgentRuntimeBuilder:
             breakers=self._breakers,
         )
         tools = self._run_tools or SnapshotTools(self._ports, registries.tools)
-        return AgentRuntime(registries, local, others, Runs(tools, self._caller, self._trail, self._patience))
+        return AgentRuntime(registries, local, others, Runs(tools, self._caller, self._open_journal, self._patience))
 
     @contextmanager
     def _collecting(self, kind: str) -> Iterator[None]:

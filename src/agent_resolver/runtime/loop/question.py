@@ -22,6 +22,7 @@ from agent_resolver.runtime.inference import (
 )
 from agent_resolver.runtime.loop.emitter import SinkFailed
 from agent_resolver.runtime.loop.foreign_code import is_being_cancelled
+from agent_resolver.runtime.loop.journaling import note_question, note_reply
 from agent_resolver.runtime.loop.live_run import LiveRun
 from agent_resolver.runtime.loop.sound_answer import RequestRefused, require_length, sound_answer
 from agent_resolver.runtime.loop_action import LOOP_ACTIONS, NextQuestion, next_question
@@ -104,6 +105,9 @@ async def ask(run: LiveRun, request: ChatRequest, keep: Callable[[ChatAnswer], N
     if guard is not None:
         _require_input(guard, request.messages)
     run.state.is_asked = True
+    await note_question(run, request)
+    if run.is_cancelled:
+        raise InferenceFailure("cancelled", "The run was cancelled before its model was asked")
     try:
         answer = sound_answer(await _watched_answer(run, request))
     except asyncio.CancelledError:
@@ -114,6 +118,8 @@ async def ask(run: LiveRun, request: ChatRequest, keep: Callable[[ChatAnswer], N
         _require_output(guard, answer)
     cost = _count_usage(run, answer)
     keep(answer)
+    # It is written down before anyone is told of it: what was told once must not be lost.
+    await note_reply(run, answer, cost)
     await run.emitter.send(
         AnswerReceived,
         run.round,
