@@ -191,32 +191,40 @@ class Journal:
         seconds, now = self.seconds(), self.clock.now()
         _ = self.store.owner
 
-        def write(transaction: Transaction) -> Run:
+        def write(transaction: Transaction) -> RunStatus:
             row = transaction.get(RUNS, run)
             if row is None:
                 raise RunRefused(f"there is no run {run}", "`agent runs list` shows those there are")
             if row.status in FINISHED:
                 raise RunRefused(f"run {run} has ended: {row.status}")
-            lease = claim_in(transaction, self.store, lease_name(run), seconds, LEASE_SECONDS)
-            if lease is None:
-                asked = structs.replace(row, status="cancelling", changed_at=now)
-                transaction.put(RUNS, asked)
-                return asked
-            folded = fold_run(transaction, run, self.seal)
-            if folded is None:
-                raise DamagedJournal(run, "it is gone")
-            end = Termination(reason="cancelled", message="The run was cancelled")
-            writer = self.resumed(folded, lease, folded.state)
-            entry = structs.replace(writer.next_entry(folded.state.values), termination=end)
-            ended = structs.replace(writer.row, status="cancelled", reason="cancelled", changed_at=now)
-            transaction.put(JOURNAL, writer.seal_entry("run.ended", entry))
-            transaction.put(RUNS, ended)
-            used = spent(folded.state)
-            transaction.append(ended_record(folded.state, folded.caller, end, None, used.usage, used.cost))
-            release_in(transaction, lease)
-            return ended
+            return self._cancel_in(transaction, row, seconds, now)
 
-        return (await self.store.write(write)).status
+        return await self.store.write(write)
+
+    def _cancel_in(self, transaction: Transaction, row: Run, seconds: float, now: str) -> RunStatus:
+        """End a run, and those that it delegates to. This ends: a run is there before the runs that it delegates to."""
+        run = row.id
+        lease = claim_in(transaction, self.store, lease_name(run), seconds, LEASE_SECONDS)
+        if lease is None:
+            transaction.put(RUNS, structs.replace(row, status="cancelling", changed_at=now))
+            # The process that has it ends its delegates with it.
+            return "cancelling"
+        folded = fold_run(transaction, run, self.seal)
+        if folded is None:
+            raise DamagedJournal(run, "it is gone")
+        end = Termination(reason="cancelled", message="The run was cancelled")
+        writer = self.resumed(folded, lease, folded.state)
+        entry = structs.replace(writer.next_entry(folded.state.values), termination=end)
+        ended = structs.replace(writer.row, status="cancelled", reason="cancelled", changed_at=now)
+        transaction.put(JOURNAL, writer.seal_entry("run.ended", entry))
+        transaction.put(RUNS, ended)
+        used = spent(folded.state)
+        transaction.append(ended_record(folded.state, folded.caller, end, None, used.usage, used.cost))
+        release_in(transaction, lease)
+        for part in transaction.find(RUNS, {"parent": run}):
+            if part.status not in FINISHED:
+                self._cancel_in(transaction, part, seconds, now)
+        return "cancelled"
 
 
 class RunJournal:
@@ -352,6 +360,8 @@ def _require_free(transaction: Transaction, row: Run) -> None:
         raise RunRefused(f"there is a run {row.id} already", "leave the id out, or resume that run")
     if not row.thread:
         return
+    if row.continues and transaction.get(RUNS, row.continues) is None:
+        raise RunRefused(f"the last run of thread {row.thread} was removed meanwhile", "start the run again")
     thread = transaction.get(THREADS, row.caller, row.thread)
     newest = None if thread is None else transaction.get(RUNS, thread.run)
     if newest is not None and newest.id != row.continues:

@@ -31,7 +31,7 @@ _MOST_LOOK_SECONDS: Final = 1.0
 INTERRUPTED: Final = "interrupted"
 """The code of a run that stopped here, and can be taken up again from its journal."""
 _NO_REASON: Final = "a plugin asks before this call"
-_NOT_MADE: Final = "This call was not made: the run ended or went on without it."
+NOT_MADE: Final = "This call was not made: the run ended or went on without it."
 _UNKNOWN: Final = (
     "The run was interrupted while this call was on its way: it may have been done. Look before you repeat it."
 )
@@ -71,7 +71,7 @@ def cancelled(run: LiveRun) -> Termination | None:
 def close_calls(state: RunState) -> None:
     """Answer each open call with a note, so that the conversation has a result for every call it asked for."""
     for call in state.open_calls:
-        state.messages.append(tool_message(call.id, _NOT_MADE))
+        state.messages.append(tool_message(call.id, NOT_MADE))
     state.open_calls = []
     state.delegate = None
     state.is_judged = True
@@ -244,13 +244,17 @@ def _context_of(run: LiveRun, call: PlannedCall, reason: str) -> CallContext:
     if run.registry.is_recorded:
         # Under one key a call is done once, also if the run is interrupted and goes on. The trace is part of it, since
         # another run may be given the same id.
-        position = len(run.state.open_calls)
-        changes["key"] = f"{run.id}/{run.state.trace_id}/{run.round}/{position}/{call.id}"
+        changes["key"] = call_key(run.state, run.round, len(run.state.open_calls), call.id)
     if reason:
         changes["approval_reason"] = reason
     if run.emitter.is_heard:
         changes["progress"] = CallProgress(run, call, run.state.open_calls[0])
     return structs.replace(run.context, **changes) if changes else run.context
+
+
+def call_key(state: RunState, round_number: int, open_count: int, call_id: str) -> str:
+    """What makes a call of a run the same call; `open_count` is the number of calls open, with this one, when made."""
+    return f"{state.run}/{state.trace_id}/{round_number}/{open_count}/{call_id}"
 
 
 class CallProgress(Struct, frozen=True):
