@@ -22,8 +22,7 @@ _EXAMPLES = """\
   git diff | agent run reviewer -                  the prompt from stdin
   agent run reviewer "Tidy up" --max-rounds 4 --max-cost 0.05
   agent run reviewer "Tidy up" --json              one event a line, for a program
-  agent run reviewer "And the tests?" --thread review
-                                                   go on with the conversation of that name
+  agent run reviewer "Go on" --thread review       go on with the conversation of that name
 
 exit codes:
   0    the agent came to its end

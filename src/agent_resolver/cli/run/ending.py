@@ -34,7 +34,7 @@ def report_end(result: RunResult, options: argparse.Namespace) -> None:
     words = f": {termination.message}" if termination.message else ""
     err(f"✗ {result.agent_id}: {termination.reason}{code}{words}")
     err(f"  {used}")
-    err(f"  Run {result.run}")
+    err(f"  Kept as run {result.run}")
     if result.pending is not None:
         until = f", until {result.pending.expires_at}" if result.pending.expires_at else ""
         err(f"  Waiting for {result.pending.type} {result.pending.id}{until}")
