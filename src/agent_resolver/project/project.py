@@ -179,7 +179,7 @@ class Project:
         caller = await caller_of(self.session, self.token_file, self.session.environment)
         request = RunRequest(
             agent_id=agent_id,
-            messages=(user_message(prompt),),
+            messages=(user_message(prompt),) if prompt else (),
             thread=thread,
             budget=budget or RunBudget(),
             streams=sink is not None,
