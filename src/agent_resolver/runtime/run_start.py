@@ -152,6 +152,8 @@ class Runs:
         run_id = checked_id(request)
         if isinstance(plan.execution, ResolvedBackendAgent):
             return await self._run_elsewhere(plan.execution, structs.replace(request, run_id=run_id), sink, delegating)
+        if request.resume is not None and taken is None and self._open_journal is not None:
+            raise RunRefused(f"run {run_id} goes on from its journal, not from a state", "resume it by its id")
         opening = _Opening()
         self._register(run_id, opening, delegating)
         try:
