@@ -193,6 +193,22 @@ def audited(bench: Bench) -> list[Result]:
     return [_alone("registry.call, audited", taken["call"], "ms", 1.0, note)]
 
 
+def durable(bench: Bench) -> list[Result]:
+    """Runs whose every step is on the disk before the next begins; with an approval; and what they take there."""
+    scratch = ROOT / ".bench"
+    scratch.mkdir(exist_ok=True)
+    line = [str(bench.tools()), "-I", str(ROOT / "benchmarks" / "durable.py"), str(bench.rounds(15, 5)), str(scratch)]
+    taken = json.loads(output_of(line))
+    note = f"{taken['at once'] * 1e3:.2f} ms each, 50 runs at once; a flush of this disk {taken['flush'] * 1e3:.2f} ms"
+    return [
+        _alone("durable run, a round", taken["round"] * 1e3, "ms", 1.5, note),
+        _alone("durable run, an approval", taken["approval"] * 1e3, "ms", 3.0),
+        _alone("durable run of 10 rounds on disk", taken["bytes"] / 1e3, "kB", 20.0),
+        _alone("1,000 waiting runs listed", taken["listing"] * 1e3, "ms", 100.0),
+        _alone("a waiting run on disk", taken["waiting bytes"] / 1e3, "kB", 2.0),
+    ]
+
+
 def manifest(bench: Bench) -> list[Result]:
     """The manifest of 1,000 tools, and its bytes."""
     line = [str(bench.tools()), "-I", str(ROOT / "benchmarks" / "manifest.py"), str(bench.rounds(15, 5))]
@@ -453,6 +469,7 @@ CASES: Final[Mapping[str, Callable[[Bench], list[Result]]]] = {
     "capability": capability,
     "traced": traced,
     "audited": audited,
+    "durable": durable,
     "manifest": manifest,
     "plan": plan,
     "run": run,

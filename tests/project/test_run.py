@@ -82,7 +82,7 @@ def test_what_cannot_run_is_an_error_and_leaves_no_state(notes: Path) -> None:
         with pytest.raises(ModelNotFound):
             asyncio.run(project.run("keeper", "Read", model="zz9"))
         with pytest.raises(RunRefused, match="no message"):
-            asyncio.run(project.run("keeper"))
+            asyncio.run(project.run("keeper", ""))
         (notes / "script.json").write_text("{")
         with pytest.raises(UnusableProvider, match="is not a script"):
             asyncio.run(project.run("keeper", "Read"))

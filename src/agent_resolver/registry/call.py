@@ -137,8 +137,13 @@ class Call:
     def key_under(self, approval: PendingAction | None) -> str | None:
         """What makes it the same call: the caller's own key, never another caller's; else the approval it was given."""
         if self.context.key is not None:
-            return digest([self.context.caller.id, self.tool_id, self.context.key])
+            return ledger_key(self.context.caller.id, self.tool_id, self.context.key)
         return approval.id if approval else None
+
+
+def ledger_key(caller_id: str, tool_id: str, key: str) -> str:
+    """What the ledger knows a call by that its caller gave a key: two callers never share one."""
+    return digest([caller_id, tool_id, key])
 
 
 def place_of(error: BaseException) -> str:

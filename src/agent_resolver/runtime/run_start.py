@@ -123,10 +123,11 @@ class Runs:
                 with_changes=request.with_changes,
             )
             return await self.start(find_plan(folded.row.agent), resumed, sink, delegating, Taken(folded, lease))
-        finally:
-            # A run that came to its end has released it; every other one can be taken up at once.
+        except BaseException:
+            # Others can take it up at once. A run that came to its end, or was interrupted, has released it by itself.
             with suppress(FileError, OSError):
                 await journal.release(lease)
+            raise
 
     async def start(
         self,

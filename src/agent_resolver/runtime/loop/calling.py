@@ -9,9 +9,9 @@ import msgspec
 from msgspec import UNSET, Struct, structs
 
 from agent_resolver.core.wire_name import from_wire_name
-from agent_resolver.registry.call import Call
 from agent_resolver.registry.secret import Secret, redacted
 from agent_resolver.registry.tool import CallContext
+from agent_resolver.runtime.call_key import call_key
 from agent_resolver.runtime.errors import StateFailure
 from agent_resolver.runtime.event import ToolEnded, ToolProgressed, ToolStarted
 from agent_resolver.runtime.hook import Block, End, PlannedCall, SetResult, Suspend
@@ -123,7 +123,7 @@ async def _execute_call(run: LiveRun, call: PlannedCall, arguments: dict[str, An
     if isinstance(outcome, Failed) and _is_about_arguments(outcome):
         return await _give_back(run, run.state.open_calls[0], BadCall(call.tool, arguments, outcome.details))
     run.state.repairs.pop(call.tool, None)
-    _note_ledger_key(run, call, arguments, outcome)
+    _note_ledger_key(run, call, outcome)
     _answer_call(run, text_of(outcome))
     after = await run_phase(run, "after_tool_execute", call=call, outcome=outcome)
     return ended(after.end)
@@ -205,14 +205,10 @@ def _waits_for_answer(outcome: Failed, question: str) -> Pending:
     )
 
 
-def _note_ledger_key(run: LiveRun, call: PlannedCall, arguments: dict[str, Any], outcome: Outcome) -> None:
+def _note_ledger_key(run: LiveRun, call: PlannedCall, outcome: Outcome) -> None:
     """Let the journal refer to a result that the ledger has, in place of a copy."""
-    journal = run.journal
-    if journal is not None and isinstance(outcome, Done):
-        context = _context_of(run, call, "")
-        key = Call(call.tool, arguments, context).key_under(None)
-        if key is not None:
-            journal.note_result(len(run.state.messages), key)
+    if run.journal is not None and isinstance(outcome, Done):
+        run.journal.note_result(len(run.state.messages), call.tool)
 
 
 def _without_secret_fields(run: LiveRun, tool_id: str, arguments: Mapping[str, Any], words: str) -> str:
@@ -242,10 +238,7 @@ def _note_interruption(run: LiveRun, call: PlannedCall) -> None:
 def _context_of(run: LiveRun, call: PlannedCall, reason: str) -> CallContext:
     changes: dict[str, Any] = {}
     if run.registry.is_recorded:
-        # Under one key a call is done once, also if the run is interrupted and goes on. The trace is part of it, since
-        # another run may be given the same id.
-        position = len(run.state.open_calls)
-        changes["key"] = f"{run.id}/{run.state.trace_id}/{run.round}/{position}/{call.id}"
+        changes["key"] = call_key(run.state, len(run.state.open_calls), call.id)
     if reason:
         changes["approval_reason"] = reason
     if run.emitter.is_heard:

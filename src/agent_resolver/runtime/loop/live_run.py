@@ -130,7 +130,7 @@ class LiveRun:
 
     def save(self) -> RunState:
         """The state of the run, with all that is kept elsewhere while it runs."""
-        self.state.seconds = self.seconds
+        self.state.seconds = round(self.seconds, 3)
         self.state.values = dict(self.values.current)
         return self.state
 
