@@ -91,7 +91,7 @@ class ActivePlugin(Struct, frozen=True):
 
 
 class ExecutionEnv(Struct, frozen=True, kw_only=True):
-    """What the plugins of one plan registered; never shared between plans."""
+    """What the plugins of one plan registered; shared between plans only where all are the runtime's own."""
 
     phase_hooks: Mapping[Phase, tuple[TaggedHook, ...]]
     scheduled_action_handlers: Mapping[str, TaggedHandler]
@@ -104,7 +104,7 @@ class ExecutionEnv(Struct, frozen=True, kw_only=True):
     """In the order in which they start."""
 
 
-class SharedParts(Struct, frozen=True):
+class SharedParts(Struct, frozen=True, eq=False):
     """Handlers and keys that are the same in every plan: they are made once, and no run holds copies of them."""
 
     actions: Mapping[str, TaggedHandler]
