@@ -121,7 +121,7 @@ def test_nothing_of_an_env_can_be_changed() -> None:
         env.tools = {}  # type: ignore[misc]
 
 
-def test_plans_share_an_env_of_the_runtimes_own_plugins_as_long_as_nothing_in_it_differs() -> None:
+def test_plans_without_plugins_share_an_env_unless_something_in_it_differs() -> None:
     plain = AgentSpec(id="agent", model_id="m")
     short = AgentSpec(id="short", model_id="m", max_rounds=3)
     gated = AgentSpec(id="gated", model_id="m", sections={"permission": {"default_behavior": "deny"}})

@@ -10,7 +10,6 @@ import msgspec
 from msgspec import Struct, structs
 
 from agent_resolver.registry.errors import ToolFailure
-from agent_resolver.registry.registry import ToolRegistry
 from agent_resolver.registry.tool import CallContext, Tool
 from agent_resolver.runtime.backend import require_backend
 from agent_resolver.runtime.backend_run import BackendRun
@@ -28,7 +27,7 @@ from agent_resolver.runtime.plan_digest import plan_digest
 from agent_resolver.runtime.planning import resolve, resolve_delegate
 from agent_resolver.runtime.registry_set import HeldLock, LayeredMapping
 from agent_resolver.runtime.run import RunRequest, RunResult, RunState
-from agent_resolver.runtime.run_tools import RunTools
+from agent_resolver.runtime.run_tools import OpenedTools, RunTools
 from agent_resolver.runtime.run_trail import RunTrail
 from agent_resolver.runtime.tool_contract import tool_under_id
 from agent_resolver.schema.caller import Caller
@@ -73,37 +72,45 @@ class Runs:
         run_id = _checked_id(request)
         if isinstance(plan.execution, ResolvedBackendAgent):
             return await self._run_elsewhere(plan.execution, structs.replace(request, run_id=run_id), sink, caller)
-        opening = _Opening()
-        self._register(run_id, opening, caller)
+        self._register(run_id, _Opening(), caller)
         try:
             async with self._tools.open(plan, run_id) as opened:
-                live = plan if opened.lock is None else _with_lock(plan, opened.lock)
-                agent = _require_local(live)
-                state = _state_of(agent, request, run_id)
-                own = list(self._own_tools(live, agent, run_id, caller.depth if caller else 0))
-                start = Start(
-                    agent=agent,
-                    request=request,
-                    state=state,
-                    registry=opened.registry.for_run(agent.tools, own),
-                    context=self._context_of(agent, request, state),
-                    sink=sink,
-                    trail=self._trail,
-                    patience=self._patience,
-                )
-                lifecycle = Lifecycle(start)
+                # What only the start of a run needs is made elsewhere, so that no run which waits holds it.
+                lifecycle = self._lifecycle_of(plan, request, run_id, opened, sink, caller.depth if caller else 0)
                 self._replace(run_id, lifecycle, caller)
-                if opening.is_cancelled:
-                    lifecycle.cancel()
                 try:
                     return await lifecycle.execute()
                 finally:
-                    _end_run(lifecycle, start.registry)
+                    _end_run(lifecycle)
                     if caller is not None:
                         # Also if it was cut off, for instance because its call took too long.
-                        _count_delegate(caller.lifecycle.run.state, start.state)
+                        _count_delegate(caller.lifecycle.run.state, lifecycle.run.state)
         finally:
             self._forget(run_id, caller)
+
+    def _lifecycle_of(  # noqa: PLR0913, PLR0917 - each is one part of a run
+        self,
+        plan: ResolvedRunPlan,
+        request: RunRequest,
+        run_id: str,
+        opened: OpenedTools,
+        sink: Sink | None,
+        depth: int,
+    ) -> Lifecycle:
+        live = plan if opened.lock is None else _with_lock(plan, opened.lock)
+        agent = _require_local(live)
+        state = _state_of(agent, request, run_id)
+        start = Start(
+            agent=agent,
+            request=request,
+            state=state,
+            registry=opened.registry.for_run(agent.tools, self._own_tools(live, agent, run_id, depth)),
+            context=self._context_of(agent, request, state),
+            sink=sink,
+            trail=self._trail,
+            patience=self._patience,
+        )
+        return Lifecycle(start)
 
     def _register(self, run_id: str, run: Cancellable, caller: "_Delegating | None") -> None:
         """Know a run that starts, and let the run that delegates to it know it as well."""
@@ -111,20 +118,22 @@ class Runs:
             raise RunRefused(f"run {run_id} is running already", "wait for it, or cancel it")
         self._running[run_id] = run
         if caller is not None:
-            caller.lifecycle.delegates.append(run)
+            caller.lifecycle.delegates += (run,)
 
-    def _replace(self, run_id: str, run: Cancellable, caller: "_Delegating | None") -> None:
-        """Know a run by what it is now."""
-        if caller is not None:
-            delegates = caller.lifecycle.delegates
-            delegates[delegates.index(self._running[run_id])] = run
+    def _replace(self, run_id: str, run: Lifecycle, caller: "_Delegating | None") -> None:
+        """Know a run whose tools are open by its lifecycle."""
+        opening = self._running[run_id]
         self._running[run_id] = run
+        if caller is not None:
+            caller.lifecycle.delegates = (*_without(caller.lifecycle.delegates, opening), run)
+        if isinstance(opening, _Opening) and opening.is_cancelled:
+            run.cancel()
 
     def _forget(self, run_id: str, caller: "_Delegating | None") -> None:
         """Know a run that ended no longer."""
         run = self._running.pop(run_id)
         if caller is not None:
-            caller.lifecycle.delegates.remove(run)
+            caller.lifecycle.delegates = _without(caller.lifecycle.delegates, run)
 
     async def _run_elsewhere(
         self, agent: ResolvedBackendAgent, request: RunRequest, sink: Sink | None, caller: "_Delegating | None"
@@ -220,14 +229,18 @@ class _Opening:
         self.is_cancelled = True
 
 
-def _end_run(lifecycle: Lifecycle, registry: ToolRegistry) -> None:
+def _without(runs: tuple[Cancellable, ...], ended: Cancellable) -> tuple[Cancellable, ...]:
+    return tuple(run for run in runs if run is not ended)
+
+
+def _end_run(lifecycle: Lifecycle) -> None:
     """Let nothing that a run started call tools after its end.
 
     Calls go on when their caller no longer waits for them; agents that are called so do not.
     """
     for delegate in lifecycle.delegates:
         delegate.cancel()
-    registry.end_run()
+    lifecycle.run.registry.end_run()
 
 
 class _Delegating(Struct, frozen=True):

@@ -103,10 +103,10 @@ class Lifecycle:
             patience=start.patience,
             clock=start.clock,
         )
-        self.delegates: list[Cancellable] = []
+        self.delegates: tuple[Cancellable, ...] = ()
         """The runs of agents that this one delegates to now."""
-        self._active: list[ActivePlugin] = []
-        """The plugins that started their parts and did not end them yet."""
+        self._active = 0
+        """How many plugins started their parts and did not end them yet: the first ones of the plan."""
         self._scope = asyncio.timeout(None)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._has_started = False
@@ -222,7 +222,7 @@ class Lifecycle:
         for active in run.agent.env.plugins:
             state = PluginState(active.id, run.values)
             # From here on it is ended as well, also if its start fails halfway.
-            self._active.append(active)
+            self._active += 1
             try:
                 await _call_if_there(active.plugin, "bind", patience, run.facts)
                 await _call_if_there(active.plugin, "on_activate", patience, run.spec, state)
@@ -249,7 +249,8 @@ class Lifecycle:
             self._has_started = False
             await self._run_end()
         while self._active:
-            await self._deactivate(self._active.pop())
+            self._active -= 1
+            await self._deactivate(run.agent.env.plugins[self._active])
         if not is_resumable(termination):
             close_calls(run.state)
         result = _result_of(run, termination)
