@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -12,7 +13,7 @@ from agent_resolver.registry.errors import NeedsAction, ToolFailure
 from agent_resolver.registry.source import Source, owners_of
 
 
-class Offer(Struct, frozen=True):
+class Offer(Struct):
     """What there is to call, as the registry keeps it up to date."""
 
     entries: dict[str, Entry] = msgspec.field(default_factory=dict)
@@ -74,7 +75,7 @@ class Offer(Struct, frozen=True):
         return [source for source in owners if not source.is_there]
 
 
-class RunOffer(Offer, frozen=True, kw_only=True):
+class RunOffer(Offer, kw_only=True):
     """What one run may call: of the offer around it what is allowed, and tools of its own.
 
     Nothing is copied. Each question goes on to the offer around it, so that a tool which comes or goes there comes or
@@ -84,6 +85,12 @@ class RunOffer(Offer, frozen=True, kw_only=True):
     around: Offer
     allowed: Collection[str]
     """The ids that may be called, of tools around and of the run's own."""
+
+    def end(self) -> None:
+        """Offer nothing any longer, whatever is added afterwards."""
+        self.around, self.allowed = _ENDED, frozenset()
+        self.entries.clear()
+        self.refused.clear()
 
     @property
     def has_sources(self) -> bool:
@@ -122,17 +129,16 @@ class RunOffer(Offer, frozen=True, kw_only=True):
         return await self.around.restore_sources(tool_id, run)
 
 
-class EndedOffer(Offer, frozen=True):
-    """What a run may call once it ended: nothing."""
-
-    def find(self, tool_id: str) -> Entry | None:  # noqa: ARG002 - the shape of offers
-        """No tool may be called."""
-        return None
+class EndedOffer(Offer):
+    """What is around a run that ended: no tool at all."""
 
     def refusal_of(self, tool_id: str) -> Refused | None:
         """Every tool is forbidden, those that there never were as well."""
         message = f"The run has ended, and {tool_id[:MAX_ID]} was called in it"
         return Refused(AdmissionCode.FORBIDDEN_ACTION, message, "start another run")
+
+
+_ENDED: Final = EndedOffer()
 
 
 def _not_allowed(tool_id: str) -> Refused:

@@ -43,13 +43,27 @@ class BadCall(Struct, frozen=True):
     faults: tuple[str, ...]
 
 
+class OpenedCall(Struct, frozen=True, gc=False):
+    """A call that passed the gate. All in it are JSON values, which refer to nothing that could refer to it."""
+
+    call: PlannedCall
+    arguments: dict[str, Any]
+    """As the tool is given them; hooks see a copy."""
+    reason: str
+    """Why a person must approve it; empty where none needs to."""
+
+
 async def make_calls(run: LiveRun) -> Termination | None:
     """Make the open calls of the run, one after the other; the end of the run, where one of them ends it.
 
     A call that waits for a person stays open, and so do those after it: when the run goes on, they are made.
     """
     while run.state.open_calls:
-        if end := cancelled(run) or await _make_call(run, run.state.open_calls[0]):
+        # Two steps, and not one within the other: thousands of runs may wait in the second.
+        end = cancelled(run)
+        opened = end or await _open_call(run, run.state.open_calls[0])
+        end = await _execute_call(run, opened) if isinstance(opened, OpenedCall) else opened
+        if end:
             return end
     return None
 
@@ -68,13 +82,12 @@ def close_calls(state: RunState) -> None:
     state.is_judged = True
 
 
-async def _make_call(run: LiveRun, asked: ToolCall) -> Termination | None:
-    """Take one call to its end.
+async def _open_call(run: LiveRun, asked: ToolCall) -> OpenedCall | Termination | None:
+    """The call that may be made; else the end of the run, or None for a call that has its result without its tool.
 
     1. Arguments that are not a JSON object are given back to the model.
     2. The gate: hooks may block the call, which ends the run, give its result, or have a person approve it.
     3. The budget must have room for it.
-    4. The tool is called.
     """
     tool_id = _tool_id_of(run, asked.name)
     arguments = _arguments_of(asked)
@@ -92,10 +105,10 @@ async def _make_call(run: LiveRun, asked: ToolCall) -> Termination | None:
         return ended(gated.end)
     # A plugin that gives no reason asks all the same: without words the call would pass.
     reason = gated.gate.reason or _NO_REASON if isinstance(gated.gate, Suspend) else ""
-    return await check_calls(run, tool_id) or await _execute_call(run, call, arguments, reason)
+    return await check_calls(run, tool_id) or OpenedCall(call, arguments, reason)
 
 
-async def _execute_call(run: LiveRun, call: PlannedCall, arguments: dict[str, Any], reason: str) -> Termination | None:
+async def _execute_call(run: LiveRun, opened: OpenedCall) -> Termination | None:
     """Call the tool.
 
     1. The registry calls it: there is no other way to a tool.
@@ -103,14 +116,26 @@ async def _execute_call(run: LiveRun, call: PlannedCall, arguments: dict[str, An
     3. Arguments that do not fit the schema are given back to the model.
     4. Every other outcome is for the model to read.
     """
+    call = opened.call
     before = await run_phase(run, "before_tool_execute", call=call)
     if before.end:
         return ended(before.end)
-    outcome = await _call_tool(run, call, arguments, reason)
+    if run.emitter.is_heard:
+        await _send_start(run, call)
+    context = _context_of(run, call, opened.reason)
+    run.state.calls[call.tool] = run.state.calls.get(call.tool, 0) + 1
+    try:
+        outcome = await run.registry.start_call(call.tool, opened.arguments, context)
+    except asyncio.CancelledError:
+        _note_interruption(run, call)
+        raise
+    await _send_outcome(run, opened, outcome)
     if isinstance(outcome, Pending):
+        # It was not made yet: once it is approved, it is made and counted.
+        run.state.calls[call.tool] -= 1
         return await _suspend(run, call.id, call.tool, outcome)
     if isinstance(outcome, Failed) and _is_about_arguments(outcome):
-        return await _give_back(run, run.state.open_calls[0], BadCall(call.tool, arguments, outcome.details))
+        return await _give_back(run, run.state.open_calls[0], BadCall(call.tool, opened.arguments, outcome.details))
     run.state.repairs.pop(call.tool, None)
     _answer_call(run, _text_of(outcome))
     after = await run_phase(run, "after_tool_execute", call=call, outcome=outcome)
@@ -139,27 +164,14 @@ def _arguments_of(asked: ToolCall) -> dict[str, Any] | tuple[str, ...]:
     return arguments if isinstance(arguments, dict) else ("arguments: not a JSON object",)
 
 
-async def _call_tool(run: LiveRun, call: PlannedCall, arguments: dict[str, Any], reason: str) -> Outcome:
-    if run.emitter.is_heard:
-        await _send_start(run, call)
-    counts = run.state.calls
-    counts[call.tool] = counts.get(call.tool, 0) + 1
-    try:
-        outcome = await run.registry.call(call.tool, arguments, _context_of(run, call, reason))
-    except asyncio.CancelledError:
-        _note_interruption(run, call)
-        raise
-    if isinstance(outcome, Pending):
-        # It was not made yet: once it is approved, it is made and counted.
-        counts[call.tool] -= 1
-    elif isinstance(outcome, Failed):
-        # What is wrong with arguments is said once, when the call is given back.
-        if not _is_about_arguments(outcome):
-            words = _without_secret_fields(run, call.tool, arguments, outcome.message)
-            await _send_end(run, call.id, call.tool, "failed", outcome.code.value, words)
-    else:
+async def _send_outcome(run: LiveRun, opened: OpenedCall, outcome: Outcome) -> None:
+    """Send how a call ended, unless that is said elsewhere: when it waits for a person, or is given back."""
+    call = opened.call
+    if isinstance(outcome, Done):
         await _send_end(run, call.id, call.tool, "done")
-    return outcome
+    elif isinstance(outcome, Failed) and not _is_about_arguments(outcome):
+        words = _without_secret_fields(run, call.tool, opened.arguments, outcome.message)
+        await _send_end(run, call.id, call.tool, "failed", outcome.code.value, words)
 
 
 def _without_secret_fields(run: LiveRun, tool_id: str, arguments: Mapping[str, Any], words: str) -> str:

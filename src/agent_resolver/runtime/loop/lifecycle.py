@@ -157,7 +157,11 @@ class Lifecycle:
                 if run.budget.max_seconds is not None:
                     left = max(0.0, run.budget.max_seconds - run.seconds)
                     self._scope.reschedule(asyncio.get_running_loop().time() + left)
-                return await self._through_phases()
+                await self._announce()
+                await self._activate()
+                self._has_started = True
+                start = await run_phase(run, "run_start")
+                return ended(start.end) or await run_rounds(run)
         except asyncio.CancelledError as error:
             if is_being_cancelled():
                 raise
@@ -176,14 +180,6 @@ class Lifecycle:
             return end
         message = f"The budget of {self.run.budget.max_seconds:g} s is used up"
         return Termination(reason="stopped", code="budget_seconds", message=message)
-
-    async def _through_phases(self) -> Termination:
-        run = self.run
-        await self._announce()
-        await self._activate()
-        self._has_started = True
-        start = await run_phase(run, "run_start")
-        return ended(start.end) or await run_rounds(run)
 
     async def _announce(self) -> None:
         run = self.run

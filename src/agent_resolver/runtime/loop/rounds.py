@@ -29,8 +29,10 @@ async def _finish_interrupted_round(run: LiveRun) -> Termination | None:
         answer = ChatAnswer(text=said.text, calls=said.calls)
         if end := await _judge(run, answer):
             return end
-        return await _finish_round(run)
-    return await _finish_round(run) if state.open_calls else None
+    elif not state.open_calls:
+        return None
+    has_calls = bool(state.open_calls)
+    return await make_calls(run) or await _end_round(run, has_calls=has_calls)
 
 
 async def _run_round(run: LiveRun) -> Termination | None:
@@ -50,7 +52,8 @@ async def _run_round(run: LiveRun) -> Termination | None:
     except InferenceFailure as failure:
         return await _note_failure(run, failure)
     _note_answer(run, answer)
-    return await _judge(run, answer) or await _finish_round(run)
+    has_calls = bool(answer.calls)
+    return await _judge(run, answer) or await make_calls(run) or await _end_round(run, has_calls=has_calls)
 
 
 def _note_answer(run: LiveRun, answer: ChatAnswer) -> None:
@@ -67,14 +70,11 @@ async def _judge(run: LiveRun, answer: ChatAnswer) -> Termination | None:
     return end
 
 
-async def _finish_round(run: LiveRun) -> Termination | None:
-    """Make the calls of the round; an answer without any is the agent's last."""
-    had_calls = bool(run.state.open_calls)
-    if end := await make_calls(run):
-        return end
+async def _end_round(run: LiveRun, *, has_calls: bool) -> Termination | None:
+    """End a round whose calls were made; an answer without any is the agent's last."""
     if end := await _phase(run, "step_end"):
         return end
-    if had_calls:
+    if has_calls:
         return None
     if run.is_cut_off:
         return Termination(reason="natural_end", code="length", message="The last answer ran out of tokens")
