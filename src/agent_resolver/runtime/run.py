@@ -19,8 +19,11 @@ _Count = Annotated[int, Meta(ge=0)]
 _Amount = Annotated[float, Meta(ge=0)]
 
 
-class RunState(Struct, kw_only=True):
-    """All that a run needs to go on later, elsewhere: plain values, nothing that lives in a process."""
+class RunState(Struct, kw_only=True, gc=False):
+    """All that a run needs to go on later, elsewhere: plain values, nothing that lives in a process.
+
+    Python's garbage collector need not look at it: what can be written as JSON never refers to itself.
+    """
 
     run: str
     """The run's id."""

@@ -9,39 +9,42 @@ from agent_resolver.runtime.loop.live_run import LiveRun
 from agent_resolver.runtime.loop.phase import run_phase
 from agent_resolver.runtime.loop.question import ask_model
 from agent_resolver.runtime.loop.spending import check_budget
-from agent_resolver.runtime.run import Termination
+from agent_resolver.runtime.run import RunState, Termination
 
 
 async def run_rounds(run: LiveRun) -> Termination:
-    """Run rounds until one of them ends the run. A run that goes on first finishes the round that it ended in."""
-    if (end := await _finish_interrupted_round(run)) is not None:
-        return end
+    """Run rounds until one of them ends the run. A run that goes on first finishes the round that it ended in.
+
+    1. The model is asked.
+    2. The phase `after_inference`, in which stop rules are: they count before any call of the answer is made.
+    3. The calls of the answer, and the phase `step_end`.
+    """
+    answer = _interrupted_answer(run.state)
     while True:
-        if end := cancelled(run) or await check_budget(run) or await _run_round(run):
+        if answer is not None:
+            has_calls = bool(run.state.open_calls)
+            if end := await _judge(run, answer) or await make_calls(run) or await _end_round(run, has_calls=has_calls):
+                return end
+        if end := cancelled(run) or await check_budget(run):
             return end
+        said = await _ask(run)
+        if isinstance(said, Termination):
+            return said
+        answer = said
 
 
-async def _finish_interrupted_round(run: LiveRun) -> Termination | None:
-    """Judge the newest answer if that was interrupted, and make the calls that were left open."""
-    state = run.state
-    if not state.is_judged:
-        said = state.messages[-1]
-        answer = ChatAnswer(text=said.text, calls=said.calls)
-        if end := await _judge(run, answer):
-            return end
-    elif not state.open_calls:
+def _interrupted_answer(state: RunState) -> ChatAnswer | None:
+    """The newest answer, if it was not judged or has calls that were not made."""
+    if state.is_judged and not state.open_calls:
         return None
-    has_calls = bool(state.open_calls)
-    return await make_calls(run) or await _end_round(run, has_calls=has_calls)
+    said = state.messages[-1]
+    return ChatAnswer(text=said.text, calls=said.calls)
 
 
-async def _run_round(run: LiveRun) -> Termination | None:
-    """One round.
+async def _ask(run: LiveRun) -> ChatAnswer | Termination | None:
+    """The next answer of the model; None if it gave none and the run goes on.
 
-    1. The phases `step_start` and `before_inference`.
-    2. The model is asked.
-    3. The phase `after_inference`, in which stop rules are: they count before any call of the answer is made.
-    4. The calls of the answer, and the phase `step_end`.
+    The phases `step_start` and `before_inference` come first.
     """
     run.state.round += 1
     await run.emitter.send(RoundStarted, run.round)
@@ -52,8 +55,7 @@ async def _run_round(run: LiveRun) -> Termination | None:
     except InferenceFailure as failure:
         return await _note_failure(run, failure)
     _note_answer(run, answer)
-    has_calls = bool(answer.calls)
-    return await _judge(run, answer) or await make_calls(run) or await _end_round(run, has_calls=has_calls)
+    return answer
 
 
 def _note_answer(run: LiveRun, answer: ChatAnswer) -> None:
@@ -65,6 +67,9 @@ def _note_answer(run: LiveRun, answer: ChatAnswer) -> None:
 
 
 async def _judge(run: LiveRun, answer: ChatAnswer) -> Termination | None:
+    """Let stop rules look at an answer that they did not see yet."""
+    if run.state.is_judged:
+        return None
     end = await _phase(run, "after_inference", answer)
     run.state.is_judged = True
     return end
