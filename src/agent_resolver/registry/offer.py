@@ -11,6 +11,9 @@ from agent_resolver.core.admission import AdmissionCode, Refused
 from agent_resolver.registry.call import MAX_ID, Entry
 from agent_resolver.registry.errors import NeedsAction, ToolFailure
 from agent_resolver.registry.source import Source, owners_of
+from agent_resolver.schema.frozen import FrozenDict
+
+_NOTHING: Final = FrozenDict()
 
 
 class Offer(Struct):
@@ -22,6 +25,18 @@ class Offer(Struct):
     """Why tools may not be called, by id, and then by the name of the source that has the tool."""
     sources: dict[str, Source] = msgspec.field(default_factory=dict)
     """Where tools come from that are not there all the time, by name."""
+
+    def put(self, entry: Entry) -> None:
+        """Offer a tool."""
+        self.entries[entry.descriptor.id] = entry
+
+    def refuse(self, tool_id: str, source: str, why: Refused) -> None:
+        """Remember why a tool of a source may not be called."""
+        self.refused.setdefault(tool_id, {})[source] = why
+
+    def attach(self, source: Source) -> None:
+        """Remember where tools come from that are not there all the time."""
+        self.sources[source.name] = source
 
     @property
     def has_sources(self) -> bool:
@@ -85,12 +100,28 @@ class RunOffer(Offer, kw_only=True):
     around: Offer
     allowed: Collection[str]
     """The ids that may be called, of tools around and of the run's own."""
+    # Few runs have anything of their own, and thousands may wait at once: until then they share empty tables.
+    entries: dict[str, Entry] = _NOTHING
+    refused: dict[str, dict[str, Refused]] = _NOTHING
+    sources: dict[str, Source] = _NOTHING
+
+    def put(self, entry: Entry) -> None:
+        """Offer a tool of the run's own."""
+        self.entries = {**self.entries, entry.descriptor.id: entry}
+
+    def refuse(self, tool_id: str, source: str, why: Refused) -> None:
+        """Remember why a tool of a source may not be called in this run."""
+        refusals = self.refused.get(tool_id, {})
+        self.refused = {**self.refused, tool_id: {**refusals, source: why}}
+
+    def attach(self, source: Source) -> None:
+        """Remember where tools of this run come from that are not there all the time."""
+        self.sources = {**self.sources, source.name: source}
 
     def end(self) -> None:
         """Offer nothing any longer, whatever is added afterwards."""
         self.around, self.allowed = _ENDED, frozenset()
-        self.entries.clear()
-        self.refused.clear()
+        self.entries = self.refused = _NOTHING
 
     @property
     def has_sources(self) -> bool:

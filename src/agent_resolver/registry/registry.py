@@ -94,7 +94,7 @@ class ToolRegistry:
             known = registry._offer.entries.get(tool_id) or self._offer.find(tool_id)
             if known is not None:
                 raise ToolIdConflict(tool_id, known.descriptor.source, entry.descriptor.source)
-            registry._offer.entries[tool_id] = entry
+            registry._offer.put(entry)
         return registry
 
     @property
@@ -125,16 +125,16 @@ class ToolRegistry:
         """
         entry = _entry_of(tool)
         self._require_free(entry.descriptor)
-        self._offer.entries[entry.descriptor.id] = entry
+        self._offer.put(entry)
         self._note_change()
 
     def refuse(self, tool_id: str, source: str, refused: Refused) -> None:
         """Remember why a tool is not offered, so that a call to it can say so."""
-        self._offer.refused.setdefault(tool_id, {})[source] = refused
+        self._offer.refuse(tool_id, source, refused)
 
     def attach(self, source: Source) -> None:
         """Let this source look again for its tools when one of them is called while it is not there."""
-        self._offer.sources[source.name] = source
+        self._offer.attach(source)
 
     def replace(self, source: str, tools: Iterable[Tool], refused: Mapping[str, Refused]) -> None:
         """Offer and refuse exactly this of a source, in place of what it offered before.
@@ -148,7 +148,7 @@ class ToolRegistry:
             self._require_free(entry.descriptor, source)
         self._withdraw(source)
         for entry in entries:
-            self._offer.entries[entry.descriptor.id] = entry
+            self._offer.put(entry)
         for tool_id, why in refused.items():
             self.refuse(tool_id, source, why)
         if self._of_source(source) != before:
