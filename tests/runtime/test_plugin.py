@@ -121,7 +121,19 @@ def test_nothing_of_an_env_can_be_changed() -> None:
         env.tools = {}  # type: ignore[misc]
 
 
-def test_every_plan_has_an_env_of_its_own() -> None:
+def test_plans_without_plugins_share_an_env_unless_something_in_it_differs() -> None:
+    plain = AgentSpec(id="agent", model_id="m")
+    short = AgentSpec(id="short", model_id="m", max_rounds=3)
+    gated = AgentSpec(id="gated", model_id="m", sections={"permission": {"default_behavior": "deny"}})
+    snapshot = registries(plain, short, gated)
+
+    envs = [resolve_local(snapshot, spec.id).env for spec in (plain, plain, short, gated)]
+
+    assert envs[0] is envs[1]
+    assert len({id(env) for env in envs}) == 3
+
+
+def test_every_plan_with_a_plugin_has_an_env_of_its_own() -> None:
     spec = AgentSpec(id="agent", model_id="m", plugin_ids=("p",), delegates=("agent",), context_policy=ContextPolicy())
     snapshot = registries(spec, tools=["read"], plugins=[MemoryPlugin("p", **EVERYTHING)])
 

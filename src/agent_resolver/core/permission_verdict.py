@@ -28,6 +28,7 @@ MAX_MATCHED: Final = 65_536
 _MAX_KNOWN: Final = 1_024
 """For how many tools the judge remembers which rules are about them; a model can make up any number of names."""
 _BEHAVIOR_RANK: Final[dict[Behavior, int]] = {"deny": 2, "allow": 1, "ask": 0}
+_NO_IDS: Final[frozenset[str]] = frozenset()
 _KIND_RANK: Final = {"exact": 3, "glob": 2, "regex": 1}
 
 
@@ -104,11 +105,11 @@ class PermissionJudge:
         shutting = [rule for rule in self._rules if rule.is_any and rule.verdict.behavior == "deny"]
         if self._default.behavior != "deny":
             if not shutting:
-                return frozenset()
+                return _NO_IDS
             return _ids(tool_id for tool_id in tool_ids if _is_about_any(shutting, tool_id))
         # What no rule opens or asks about is denied as well.
         opening = [rule for rule in self._rules if rule.verdict.behavior != "deny"]
-        return frozenset(
+        return _ids(
             tool_id for tool_id in tool_ids if _is_about_any(shutting, tool_id) or not _is_about_any(opening, tool_id)
         )
 
@@ -124,7 +125,7 @@ class PermissionJudge:
 
 def _ids(tool_ids: Iterable[str]) -> frozenset[str]:
     """The ids as a set. Every empty one is the same, since each waiting run holds one."""
-    return frozenset(tool_ids) or frozenset()
+    return frozenset(tool_ids) or _NO_IDS
 
 
 def _is_about_any(rules: "Iterable[_CompiledRule]", tool_id: str) -> bool:

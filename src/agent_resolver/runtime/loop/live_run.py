@@ -37,7 +37,6 @@ class LiveRun:
         "classification",
         "context",
         "emitter",
-        "facts",
         "has_budget",
         "is_cancelled",
         "is_interrupted",
@@ -78,13 +77,11 @@ class LiveRun:
         self.patience = patience
         self.journal = journal
         """Where each step is written down; None for a run that lives in memory alone."""
-        self.facts = LiveFacts(self)
-        """What plugins may know of the run."""
         self.telemetry = _run_telemetry(registry)
         sensitivity = agent.limits.sensitivity
         self.classification = CLASSIFICATION_OF[sensitivity] if sensitivity else "INTERNAL"
         """How sensitive the data of the run is, for those who watch it."""
-        self.values = KeyValues(agent.env.key_registrations, state.values)
+        self.values = KeyValues(agent.env.key_registrations, state.values, agent.env.key_defaults)
         self.budget: RunBudget = agent.spec.budget.narrowed_by(request.budget)
         self.has_budget = self.budget != RunBudget()
         self.pending: Pending | None = None
@@ -113,6 +110,11 @@ class LiveRun:
     def spec(self) -> AgentSpec:
         """The agent that runs."""
         return self.agent.spec
+
+    @property
+    def facts(self) -> "LiveFacts":
+        """What plugins may know of the run. It is not kept: a run that refers to itself would outlive its end."""
+        return LiveFacts(self)
 
     @property
     def round(self) -> int:
