@@ -56,7 +56,7 @@ def build_env(registries: RegistrySet, found: Lookup) -> BuiltEnv:
     ours = _our_sections(registries, found)
     named = [(plugin_id, _find_plugin(registries, plugin_id)) for plugin_id in found.spec.plugin_ids]
     warnings = list(_check_sections(found, named))
-    registrar = Registrar()
+    registrar = Registrar(registries.kept_descriptors)
     chosen = set(found.spec.active_hook_filter)
     for plugin_id, plugin in named:
         registrar.take(plugin_id, plugin, counts=not chosen or plugin_id in chosen)
