@@ -22,7 +22,7 @@ from agent_resolver.runtime.state_key import (
     fits_rule,
     initial_values,
 )
-from agent_resolver.runtime.tool_contract import check_tool
+from agent_resolver.runtime.tool_contract import KeptDescriptors, check_tool
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.foreign_error import describe_exception
 from agent_resolver.schema.frozen import freeze_fields
@@ -128,7 +128,13 @@ class SharedParts(Struct, frozen=True, eq=False):
 class Registrar:
     """Takes what one plugin after the other registers."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: KeptDescriptors | None = None) -> None:
+        """Begin with nothing.
+
+        Args:
+            known: The descriptors of tools that were registered for earlier plans.
+        """
+        self._known = KeptDescriptors() if known is None else known
         self._plugin = ""
         self._counts = False
         self._is_open = False
@@ -208,7 +214,7 @@ class Registrar:
         """Offer a tool."""
         self._open()
         try:
-            offered = check_tool(tool)
+            offered = check_tool(tool, known=self._known)
         except UnusableTool as error:
             raise EnvBuild(f"plugin {self._plugin}: {error}") from error
         if not self._counts:

@@ -64,7 +64,7 @@ def build_env(registries: RegistrySet, found: Lookup) -> BuiltEnv:
     defaults = tuple(_default_plugins(found, ours))
     if not named:
         return BuiltEnv(_default_env(defaults), ours.permissions, tuple(warnings))
-    registrar = Registrar()
+    registrar = Registrar(registries.kept_descriptors)
     chosen = set(found.spec.active_hook_filter)
     for plugin_id, plugin in named:
         registrar.take(plugin_id, plugin, counts=not chosen or plugin_id in chosen)
