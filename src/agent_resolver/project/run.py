@@ -119,8 +119,7 @@ class StoredRunTrail:
 
     async def note(self, event: RunStarted | RunEnded, caller: Caller) -> None:
         """Keep that a run starts, goes on or ended."""
-        vouched = {"issuer": caller.issuer} if caller.issuer else {}
-        who: dict[str, object] = {"caller": caller.id, **vouched}
+        who = caller.as_recorded()
         if isinstance(event, RunStarted):
             record = Record(event.run, AuditKind.RUN_STARTED, {**who, **_start_body(event)})
         else:

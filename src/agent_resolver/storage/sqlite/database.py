@@ -159,6 +159,9 @@ MIGRATIONS: Final = (
     CREATE TABLE audit_mark (id INTEGER PRIMARY KEY CHECK (id = 1), mark TEXT NOT NULL);
     INSERT INTO audit_mark VALUES (1, '');
     """,
+    """
+    ALTER TABLE pending ADD COLUMN via TEXT NOT NULL DEFAULT '';
+    """,
 )
 """Each script brings the schema from one version to the next; they are only ever added to."""
 
