@@ -186,6 +186,7 @@ from agent_resolver.runtime.registry_set import (
 )
 from agent_resolver.runtime.retry import RetryConfig as RetryConfig, RetryingExecutor as RetryingExecutor
 from agent_resolver.runtime.run import (
+    TOKEN_EXPIRED as TOKEN_EXPIRED,
     RunRequest as RunRequest,
     RunResult as RunResult,
     RunState as RunState,
@@ -211,3 +212,4 @@ from agent_resolver.runtime.spec_reader import (
 )
 from agent_resolver.runtime.state_key import KeyRegistration as KeyRegistration
 from agent_resolver.runtime.stop_rule import StopRules as StopRules
+from agent_resolver.runtime.worker import WorkerIdentity as WorkerIdentity

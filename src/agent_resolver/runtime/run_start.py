@@ -31,6 +31,7 @@ from agent_resolver.runtime.run import RunRequest, RunResult, RunState
 from agent_resolver.runtime.run_tools import RunTools
 from agent_resolver.runtime.run_trail import RunTrail
 from agent_resolver.runtime.tool_contract import tool_under_id
+from agent_resolver.runtime.worker import WorkerIdentity
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.outcome import FailureCode
 
@@ -45,12 +46,19 @@ class Runs:
     """Starts runs, and knows those that run."""
 
     def __init__(
-        self, tools: RunTools, caller: Caller, trail: RunTrail | None = None, patience: Patience = _PATIENCE
+        self,
+        tools: RunTools,
+        caller: Caller,
+        trail: RunTrail | None = None,
+        patience: Patience = _PATIENCE,
+        *,
+        worker: WorkerIdentity | None = None,
     ) -> None:
         self._tools = tools
         self._caller = caller
         self._trail = trail
         self._patience = patience
+        self._worker = worker
         self._running: dict[str, Cancellable] = {}
 
     def cancel(self, run_id: str) -> bool:
@@ -90,6 +98,7 @@ class Runs:
                     sink=sink,
                     trail=self._trail,
                     patience=self._patience,
+                    worker=self._worker,
                 )
                 lifecycle = Lifecycle(start)
                 self._replace(run_id, lifecycle, caller)

@@ -14,6 +14,7 @@ from agent_resolver.registry.tool import CallContext
 from agent_resolver.runtime.errors import StateFailure
 from agent_resolver.runtime.event import ToolEnded, ToolProgressed, ToolStarted
 from agent_resolver.runtime.hook import Block, End, PlannedCall, SetResult, Suspend
+from agent_resolver.runtime.loop.acting import renew_caller
 from agent_resolver.runtime.loop.emitter import SinkFailed
 from agent_resolver.runtime.loop.live_run import LiveRun
 from agent_resolver.runtime.loop.phase import run_phase
@@ -49,6 +50,8 @@ async def make_calls(run: LiveRun) -> Termination | None:
     A call that waits for a person stays open, and so do those after it: when the run goes on, they are made.
     """
     while run.state.open_calls:
+        # Where nobody has a valid token, the registry refuses the call and records that.
+        await renew_caller(run)
         if end := cancelled(run) or await _make_call(run, run.state.open_calls[0]):
             return end
     return None

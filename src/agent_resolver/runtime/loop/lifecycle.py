@@ -27,6 +27,7 @@ from agent_resolver.runtime.plugin import ActivePlugin
 from agent_resolver.runtime.run import RunRequest, RunResult, RunState, Termination, is_resumable
 from agent_resolver.runtime.run_trail import RunTrail
 from agent_resolver.runtime.state_key import KeyValues
+from agent_resolver.runtime.worker import WorkerIdentity
 from agent_resolver.schema.foreign_error import describe_exception
 from agent_resolver.telemetry.ending import ReasoningEnd
 
@@ -45,6 +46,7 @@ class Start(Struct, frozen=True, kw_only=True):
     trail: RunTrail | None = None
     patience: Patience = Patience()
     clock: Callable[[], float] = time.monotonic
+    worker: WorkerIdentity | None = None
 
 
 class Cancellable(Protocol):
@@ -102,6 +104,7 @@ class Lifecycle:
             emitter=emitter,
             patience=start.patience,
             clock=start.clock,
+            worker=start.worker,
         )
         self.delegates: list[Cancellable] = []
         """The runs of agents that this one delegates to now."""

@@ -17,6 +17,7 @@ from agent_resolver.runtime.run_telemetry import RunTelemetry
 from agent_resolver.runtime.spec import AgentSpec
 from agent_resolver.runtime.state_key import KeyValues
 from agent_resolver.runtime.stop_rule import HISTORY
+from agent_resolver.runtime.worker import WorkerIdentity
 from agent_resolver.schema.classification import CLASSIFICATION_OF
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class LiveRun:
         "system",
         "telemetry",
         "values",
+        "worker",
     )
     """Thousands of runs may wait at once, so that what each holds counts."""
 
@@ -63,6 +65,7 @@ class LiveRun:
         emitter: Emitter,
         patience: Patience,
         clock: Callable[[], float],
+        worker: WorkerIdentity | None = None,
     ) -> None:
         self.agent = agent
         self.request = request
@@ -70,6 +73,8 @@ class LiveRun:
         self.registry = registry
         self.context = context
         """What every call of the run has in common."""
+        self.worker = worker
+        """Who acts for the caller once their token has expired."""
         self.emitter = emitter
         self.patience = patience
         self.facts = LiveFacts(self)

@@ -4,6 +4,7 @@ from agent_resolver.runtime.event import InferenceFailed, RoundStarted
 from agent_resolver.runtime.executor import InferenceFailure
 from agent_resolver.runtime.hook import Phase
 from agent_resolver.runtime.inference import ChatAnswer, answer_message
+from agent_resolver.runtime.loop.acting import renew_caller
 from agent_resolver.runtime.loop.calling import cancelled, ended, make_calls
 from agent_resolver.runtime.loop.live_run import LiveRun
 from agent_resolver.runtime.loop.phase import run_phase
@@ -17,7 +18,7 @@ async def run_rounds(run: LiveRun) -> Termination:
     if (end := await _finish_interrupted_round(run)) is not None:
         return end
     while True:
-        if end := cancelled(run) or await check_budget(run) or await _run_round(run):
+        if end := cancelled(run) or await check_budget(run) or await renew_caller(run) or await _run_round(run):
             return end
 
 
