@@ -152,14 +152,17 @@ def test_a_worker_takes_an_issuer_a_client_and_a_secret(tmp_path: Path, flags: t
     assert f"set `{missing}`" in caught.value.hint
 
 
-def test_a_worker_whose_secret_is_not_there_says_which_variable_to_set(tmp_path: Path) -> None:
-    worker = worker_of(opened(tmp_path, *CONFIGURED, *CLIENT))
+@pytest.mark.parametrize("secret", [None, "", "canary\n", "canary\udcff"])
+def test_a_worker_whose_secret_is_not_there_says_which_variable_to_set(tmp_path: Path, secret: str | None) -> None:
+    files = (str(tmp_path / "agents.md"), str(tmp_path / "mcp.index.json"))
+    environment = {} if secret is None else {"WORKER_SECRET": secret}
+    worker = worker_of(Session(*files, environment=environment, flags=(*CONFIGURED, *CLIENT)))
 
     assert worker is not None
     with pytest.raises(WorkerUnavailable) as caught:
         asyncio.run(worker.caller())
-    assert str(caught.value) == "The worker agents has no token: the environment variable WORKER_SECRET is not set"
-    assert caught.value.hint == "set WORKER_SECRET to the secret of the client"
+    assert str(caught.value) == "The worker agents has no token: the environment variable WORKER_SECRET holds no secret"
+    assert caught.value.hint == "set WORKER_SECRET to the secret of the client, without a line break"
 
 
 def test_a_worker_asks_for_tokens_with_the_secret_of_the_environment(tmp_path: Path) -> None:

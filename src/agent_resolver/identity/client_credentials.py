@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Annotated, Final
-from urllib.parse import quote_plus, urlsplit
+from urllib.parse import quote_plus
 
 import anyio
 import msgspec
@@ -163,7 +163,7 @@ class ClientCredentials:
         form = {"grant_type": "client_credentials"}
         if self._scopes:
             form["scope"] = " ".join(self._scopes)
-        if urlsplit(self._verifier.audience).scheme in {"http", "https"}:
+        if self._verifier.audience.startswith(("https://", "http://")):
             # RFC 8707: what the token is for. Issuers that do not know the parameter ignore it.
             form["resource"] = self._verifier.audience
         if _BASIC not in methods and _POST in methods:

@@ -102,8 +102,9 @@ def worker_of(project: Session) -> "WorkerIdentity | None":
     if verifier is None:
         message = "`identity.client_id` is set, and no issuer is set that could know it"
         raise UnusableIdentity(message, "set `identity.issuer` and `identity.audience` in agent.toml")
-    secret = project.environment.get(variable)
-    if not secret:
+    secret = project.environment.get(variable, "")
+    # RFC 6749, appendix A.2: a line break at its end, as from a file, is not part of a secret.
+    if not secret or not secret.isprintable():
         return _WorkerWithoutSecret(client_id, variable)
     from agent_resolver.identity.client_credentials import ClientCredentials
 
@@ -111,15 +112,17 @@ def worker_of(project: Session) -> "WorkerIdentity | None":
 
 
 class _WorkerWithoutSecret:
-    """A worker whose secret is not in the environment: it cannot act, and says why."""
+    """A worker whose secret is not in the environment, or cannot be one: it cannot act, and says why."""
 
     def __init__(self, client_id: str, variable: str) -> None:
         self._client_id = client_id
         self._variable = variable
 
     async def caller(self) -> Caller:
-        message = f"The worker {self._client_id} has no token: the environment variable {self._variable} is not set"
-        raise WorkerUnavailable(message, f"set {self._variable} to the secret of the client")
+        message = (
+            f"The worker {self._client_id} has no token: the environment variable {self._variable} holds no secret"
+        )
+        raise WorkerUnavailable(message, f"set {self._variable} to the secret of the client, without a line break")
 
 
 def user_name() -> str:
