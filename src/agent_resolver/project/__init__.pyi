@@ -46,6 +46,7 @@ from agent_resolver.project.identity import (
     caller_or_anonymous as caller_or_anonymous,
     user_name as user_name,
     verifier_of as verifier_of,
+    worker_of as worker_of,
 )
 from agent_resolver.project.manifest import require_no_drift as require_no_drift
 from agent_resolver.project.plan import (

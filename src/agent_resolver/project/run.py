@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from agent_resolver.catalog.catalog import Catalog
+from agent_resolver.project.identity import worker_of
 from agent_resolver.project.plan import CatalogAgents, agents_of, runtime_builder
 from agent_resolver.project.provider import ProviderExecutor
 from agent_resolver.project.session import Session
@@ -184,12 +185,15 @@ async def open_runs(
         models: Models in place of those that agents name, by agent.
 
     Raises:
-        UntrustedFolder: The project has code of its own, and no person trusts it.
+        UntrustedFolder: The project has code of its own, or names a worker, and no person trusts it.
+        UnusableIdentity: The settings name a worker without its secret or its issuer.
         BuildError: The settings name something twice, or a model that is not one.
     """
     agents = agents_of(session, catalog, models)
     builder = runtime_builder(session, catalog, agents).with_caller(caller)
     builder.with_run_tools(ProjectRunTools(session, agents, caller, use)).with_journal(partial(open_journal, session))
+    if (worker := worker_of(session)) is not None:
+        builder.with_worker(worker)
     runtime = builder.build_unchecked()
     try:
         yield ProjectRuns(session, runtime)

@@ -195,6 +195,7 @@ from agent_resolver.runtime.registry_set import (
 )
 from agent_resolver.runtime.retry import RetryConfig as RetryConfig, RetryingExecutor as RetryingExecutor
 from agent_resolver.runtime.run import (
+    TOKEN_EXPIRED as TOKEN_EXPIRED,
     ResumeRequest as ResumeRequest,
     RunRequest as RunRequest,
     RunResult as RunResult,
@@ -222,3 +223,4 @@ from agent_resolver.runtime.spec_reader import (
 )
 from agent_resolver.runtime.state_key import KeyRegistration as KeyRegistration
 from agent_resolver.runtime.stop_rule import StopRules as StopRules
+from agent_resolver.runtime.worker import WorkerIdentity as WorkerIdentity

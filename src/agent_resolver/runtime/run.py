@@ -1,6 +1,6 @@
 """What a run starts from, what it keeps while it runs, and how it ends."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct, field
 
@@ -14,6 +14,8 @@ TerminationReason = Literal[
     "natural_end", "behavior_requested", "stopped", "cancelled", "blocked", "suspended", "error"
 ]
 RunStatus = Literal["created", "running", "waiting", "done"]
+TOKEN_EXPIRED: Final = "token_expired"  # noqa: S105 - a code
+"""The code of a run whose caller's token expired, and for which no worker could act."""
 _Count = Annotated[int, Meta(ge=0)]
 """A state comes back from a file: less than nothing would give back what a budget has counted."""
 _Amount = Annotated[float, Meta(ge=0)]
@@ -108,8 +110,9 @@ class Termination(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def is_resumable(termination: Termination) -> bool:
-    """True if a run that ended so can go on: it waits for a person, or a budget was used up."""
-    return termination.reason == "suspended" or termination.code.startswith("budget_")
+    """True if a run that ended so can go on: it waits for a person or a valid token, or a budget was used up."""
+    is_waiting = termination.reason == "suspended" or termination.code == TOKEN_EXPIRED
+    return is_waiting or termination.code.startswith("budget_")
 
 
 class RunRequest(Struct, frozen=True, kw_only=True):
@@ -185,5 +188,5 @@ class RunResult(Struct, frozen=True, kw_only=True):
 
     @property
     def is_resumable(self) -> bool:
-        """True if the run can go on: it waits for a person, or a budget was used up."""
+        """True if the run can go on: it waits for a person or a valid token, or a budget was used up."""
         return is_resumable(self.termination)

@@ -27,6 +27,7 @@ from agent_resolver.runtime.registry_set import HeldLock, LayeredMapping
 from agent_resolver.runtime.run import ResumeRequest, RunRequest, RunResult, RunState, is_resumable
 from agent_resolver.runtime.run_check import checked_id, state_of
 from agent_resolver.runtime.run_tools import OpenedTools, RunTools
+from agent_resolver.runtime.worker import WorkerIdentity
 from agent_resolver.schema.caller import Caller
 from agent_resolver.storage.errors import FileError
 from agent_resolver.storage.port import Lease
@@ -53,6 +54,8 @@ class Runs:
         caller: Caller,
         open_journal: Callable[[], Journal] | None = None,
         patience: Patience = _PATIENCE,
+        *,
+        worker: WorkerIdentity | None = None,
     ) -> None:
         """Runs with these tools.
 
@@ -61,6 +64,7 @@ class Runs:
             caller: Who calls them, where a request does not say so.
             open_journal: Opens the journal that keeps the runs, when the first one needs it; None keeps them in memory.
             patience: How long runs wait for code of others.
+            worker: Who acts for callers whose token has expired.
         """
         self._tools = tools
         self._caller = caller
@@ -68,6 +72,7 @@ class Runs:
         self._journal: Journal | None = None
         self._keeper: LeaseKeeper | None = None
         self._patience = patience
+        self._worker = worker
         self._running: dict[str, Cancellable] = {}
         self._delegation = Delegation(self, self._running)
 
@@ -220,6 +225,7 @@ class Runs:
             sink=sink,
             journal=writer,
             patience=self._patience,
+            worker=self._worker,
         )
         lifecycle = Lifecycle(start)
         if writer is not None and self._keeper is not None:

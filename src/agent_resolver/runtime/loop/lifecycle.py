@@ -35,6 +35,7 @@ from agent_resolver.runtime.run import (
     spent,
 )
 from agent_resolver.runtime.state_key import KeyValues
+from agent_resolver.runtime.worker import WorkerIdentity
 from agent_resolver.schema.foreign_error import describe_exception
 from agent_resolver.schema.outcome import Pending
 from agent_resolver.telemetry.ending import ReasoningEnd
@@ -54,6 +55,7 @@ class Start(Struct, frozen=True, kw_only=True):
     journal: RunJournal | None = None
     patience: Patience = Patience()
     clock: Callable[[], float] = time.monotonic
+    worker: WorkerIdentity | None = None
 
 
 class Cancellable(Protocol):
@@ -114,6 +116,7 @@ class Lifecycle:
             patience=start.patience,
             journal=start.journal,
             clock=start.clock,
+            worker=start.worker,
         )
         self.delegates: tuple[Cancellable, ...] = ()
         """The runs of agents that this one delegates to now."""

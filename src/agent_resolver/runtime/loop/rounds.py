@@ -4,6 +4,7 @@ from agent_resolver.runtime.event import InferenceFailed, RoundRestarted, RoundS
 from agent_resolver.runtime.executor import InferenceFailure
 from agent_resolver.runtime.hook import Phase
 from agent_resolver.runtime.inference import ChatAnswer
+from agent_resolver.runtime.loop.acting import renew_caller
 from agent_resolver.runtime.loop.calling import cancelled, ended, make_calls
 from agent_resolver.runtime.loop.journaling import note_failure
 from agent_resolver.runtime.loop.live_run import LiveRun
@@ -26,7 +27,7 @@ async def run_rounds(run: LiveRun) -> Termination:
             has_calls = bool(run.state.open_calls)
             if end := await _judge(run, answer) or await make_calls(run) or await _end_round(run, has_calls=has_calls):
                 return end
-        if end := cancelled(run) or await check_budget(run):
+        if end := cancelled(run) or await check_budget(run) or await renew_caller(run):
             return end
         said = await _ask(run)
         if isinstance(said, Termination):
