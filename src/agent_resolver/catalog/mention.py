@@ -1,17 +1,21 @@
-"""Mentions of agents in other texts: `@server:agent://name`."""
+"""The agents that texts mention, and mentions that lead nowhere."""
 
-import re
 from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
 from agent_resolver.catalog.errors import MalformedUri
 from agent_resolver.catalog.uri import AgentUri, parse_uri
+from agent_resolver.schema.mention import Mention, find_mentions
 from agent_resolver.schema.source import Lines
 
-_MENTION = re.compile(r"@[\w.-]+:(agent://[^\s<>\"'`)\]}|]*)")
-_TRAILING = ".,;:!?"
-_EMPHASIS = f"{_TRAILING}*_~"
+
+class Mentioned(Struct, frozen=True):
+    """An agent that a mention leads to."""
+
+    address: str
+    """The address as the text spells it."""
+    uri: AgentUri
 
 
 class Dangling(Struct, frozen=True):
@@ -26,17 +30,22 @@ class Dangling(Struct, frozen=True):
 def dangling_mentions(text: str, has: Callable[[AgentUri], bool]) -> Iterator[Dangling]:
     """Every mention of an agent that does not exist, or not at that version, in the order of the text."""
     lines = Lines(text)
-    for found in _MENTION.finditer(text):
-        uri = found.group(1).rstrip(_TRAILING)
-        # What ends emphasis may end a name too, so the name comes first.
-        plainer = uri.rstrip(_EMPHASIS)
-        if _reason_against(uri, has) and (reason := _reason_against(plainer, has)):
-            yield Dangling(plainer, *lines.place(found.start()), reason)
+    for mention in find_mentions(text):
+        found = follow_mention(mention, has)
+        if isinstance(found, str):
+            yield Dangling(mention.spellings[-1], *lines.place(mention.offset), found)
 
 
-def _reason_against(uri: str, has: Callable[[AgentUri], bool]) -> str:
-    """Why a mention leads nowhere, or nothing."""
-    try:
-        return "" if has(parse_uri(uri)) else f"No agent `{uri}`"
-    except MalformedUri as error:
-        return str(error)
+def follow_mention(mention: Mention, has: Callable[[AgentUri], bool]) -> Mentioned | str:
+    """The agent that a mention leads to, or the reason why it leads nowhere."""
+    reason = ""
+    for address in mention.spellings:
+        try:
+            uri = parse_uri(address)
+        except MalformedUri as error:
+            reason = str(error)
+            continue
+        if has(uri):
+            return Mentioned(address, uri)
+        reason = f"No agent `{address}`"
+    return reason
