@@ -179,10 +179,10 @@ class ProjectRuns:
             MissingExtra: A package that its model needs is not installed.
             UnusableProvider: The settings, the key or the script of its model are not right.
         """
-        await self._open_executors(self.runtime.resolve(request.agent_id, is_dry_run=True))
+        await self.prepare(self.runtime.resolve(request.agent_id, callers=request.callers, is_dry_run=True))
         return await self.runtime.run(request, sink)
 
-    async def _open_executors(self, plan: ResolvedRunPlan) -> None:
+    async def prepare(self, plan: ResolvedRunPlan) -> None:
         """Open what answers for the models of an agent: what is wrong with it is said before anything starts."""
         seats = plan.execution.seats if isinstance(plan.execution, ResolvedAgent) else ()
         for seat in seats:

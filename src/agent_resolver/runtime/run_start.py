@@ -136,6 +136,8 @@ class Runs:
             result = await run.execute(sink, is_delegate=caller is not None)
         finally:
             self._forget(request.run_id, caller)
+        # What a backend answers is under the limits that it was asked under, whatever it put into the state.
+        result = structs.replace(result, state=structs.replace(result.state, limits=agent.limits))
         if caller is not None:
             # What a backend says of its result counts, whatever it put into the state.
             used = structs.replace(result.state, usage=result.usage, cost=result.cost)
@@ -325,6 +327,7 @@ def _state_of(agent: ResolvedAgent, request: RunRequest, run_id: str) -> RunStat
             trace_id=request.trace_id or randomness.token_hex(16),
             agent_id=request.agent_id,
             plan=digest,
+            limits=agent.limits,
             messages=list(request.messages),
         )
     if state.plan != digest and not request.with_changes:
@@ -334,6 +337,7 @@ def _state_of(agent: ResolvedAgent, request: RunRequest, run_id: str) -> RunStat
         )
     copied = _copied_state(state)
     copied.plan = digest
+    copied.limits = agent.limits
     if request.messages:
         # What the user says takes the place of the calls that were open.
         close_calls(copied)

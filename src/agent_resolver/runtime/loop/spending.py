@@ -59,16 +59,20 @@ async def check_calls(run: LiveRun, tool_id: str) -> Termination | None:
 
 
 def remaining_budget(run: LiveRun) -> RunBudget:
-    """What is left of a run's budget, for an agent that it delegates to.
+    """What is left of a run's budget, for an agent that it delegates to."""
+    return budget_after(run.budget, run.state, run.seconds)
 
-    What is used up leaves nothing: with the least there is, each of many delegates could ask its model once more.
+
+def budget_after(budget: RunBudget, state: RunState, seconds: float) -> RunBudget:
+    """What a run that took so many seconds leaves of a budget.
+
+    What is used up leaves nothing: with the least there is, each of many runs could ask its model once more.
     """
-    budget, state = run.budget, run.state
     return RunBudget(
         max_rounds=None if budget.max_rounds is None else max(0, budget.max_rounds - _rounds_of(state)),
         max_tokens=None if budget.max_tokens is None else max(0, budget.max_tokens - state.usage.total_tokens),
         max_cost=None if budget.max_cost is None else max(0.0, budget.max_cost - (state.cost or 0.0)),
-        max_seconds=None if budget.max_seconds is None else max(0.0, budget.max_seconds - run.seconds),
+        max_seconds=None if budget.max_seconds is None else max(0.0, budget.max_seconds - seconds),
         max_calls={tool: max(0, limit - _calls_of(state, tool)) for tool, limit in budget.max_calls.items()},
     )
 
