@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from agent_resolver.catalog.errors import MalformedUri
+from agent_resolver.catalog.errors import MalformedUri, UnknownAgent
 from agent_resolver.catalog.uri import AgentUri, parse_uri
 from agent_resolver.schema.mention import Mention, find_mentions
 from agent_resolver.schema.source import Lines
@@ -32,20 +32,20 @@ def dangling_mentions(text: str, has: Callable[[AgentUri], bool]) -> Iterator[Da
     lines = Lines(text)
     for mention in find_mentions(text):
         found = follow_mention(mention, has)
-        if isinstance(found, str):
-            yield Dangling(mention.spellings[-1], *lines.place(mention.offset), found)
+        if not isinstance(found, Mentioned):
+            yield Dangling(mention.spellings[-1], *lines.place(mention.offset), str(found))
 
 
-def follow_mention(mention: Mention, has: Callable[[AgentUri], bool]) -> Mentioned | str:
+def follow_mention(mention: Mention, has: Callable[[AgentUri], bool]) -> Mentioned | MalformedUri | UnknownAgent:
     """The agent that a mention leads to, or the reason why it leads nowhere."""
-    reason = ""
-    for address in mention.spellings:
-        try:
-            uri = parse_uri(address)
-        except MalformedUri as error:
-            reason = str(error)
-            continue
-        if has(uri):
-            return Mentioned(address, uri)
-        reason = f"No agent `{address}`"
-    return reason
+    tried = [_look_up(address, has) for address in mention.spellings]
+    found = (each for each in tried if isinstance(each, Mentioned))
+    return next(found, tried[-1])
+
+
+def _look_up(address: str, has: Callable[[AgentUri], bool]) -> Mentioned | MalformedUri | UnknownAgent:
+    try:
+        uri = parse_uri(address)
+    except MalformedUri as error:
+        return error
+    return Mentioned(address, uri) if has(uri) else UnknownAgent(address)
