@@ -241,7 +241,8 @@ async def run_workflow(
         if not ran.termination.is_planned:
             return result
         result.done.append(StepResult(step, ran.run, ran.text))
-        budget, limits = budget_after(budget, ran.state, ran.state.seconds), ran.state.limits
+        budget = budget_after(budget, ran.state, ran.state.seconds)
+        limits = limits.joined(ran.state.limits)
     return result
 
 
