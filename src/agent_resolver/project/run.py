@@ -24,7 +24,6 @@ from agent_resolver.runtime.registry_set import HeldLock, ServerTools
 from agent_resolver.runtime.run import ResumeRequest, RunRequest, RunResult
 from agent_resolver.runtime.run_tools import OpenedTools
 from agent_resolver.schema.caller import Caller
-from agent_resolver.schema.state import RUNS
 from agent_resolver.storage.clock import SystemClock
 
 
@@ -141,7 +140,7 @@ class ProjectRuns:
             MissingExtra: A package that its model needs is not installed.
             UnusableProvider: The settings, the key or the script of its model are not right.
         """
-        await self._open_executors(self.runtime.resolve(request.agent_id, is_dry_run=True))
+        await self.prepare(self.runtime.resolve(request.agent_id, callers=request.callers, is_dry_run=True))
         return await self.runtime.run(request, sink)
 
     async def resume(self, request: ResumeRequest, sink: Sink | None = None) -> RunResult:
@@ -151,12 +150,13 @@ class ProjectRuns:
             RunRefused: There is no such run, another process has it, it has ended, or its agent changed since.
             ResolveError: Its agent has no plan; and whatever else keeps a run from starting: see `run`.
         """
-        row = await self._session.store.read(lambda snapshot: snapshot.get(RUNS, request.run))
-        if row is not None:
-            await self._open_executors(self.runtime.resolve(row.agent, is_dry_run=True))
+        known = await open_journal(self._session).look_up(request.run)
+        if known is not None:
+            limits = known.state.limits
+            await self.prepare(self.runtime.resolve(known.row.agent, callers=limits, is_dry_run=True))
         return await self.runtime.resume(request, sink)
 
-    async def _open_executors(self, plan: ResolvedRunPlan) -> None:
+    async def prepare(self, plan: ResolvedRunPlan) -> None:
         """Open what answers for the models of an agent: what is wrong with it is said before anything starts."""
         seats = plan.execution.seats if isinstance(plan.execution, ResolvedAgent) else ()
         for seat in seats:

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct, field
 
+from agent_resolver.core.constraint import RunLimits
 from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.inference import InferenceOverride, Usage
 from agent_resolver.runtime.message import Message, ToolCall
@@ -42,6 +43,8 @@ class RunState(Struct, kw_only=True, gc=False):
     agent_id: str
     plan: str
     """The digest of the plan that it ran by."""
+    limits: RunLimits = RunLimits()
+    """The limits that it ran under, its agent's own among them: they hold for what it said as well."""
     messages: list[Message] = field(default_factory=list)
     """The conversation, without the system prompt."""
     round: _Count = 0
@@ -108,6 +111,11 @@ class Termination(Struct, frozen=True, kw_only=True, gc=False):
         """Only a suspended run waits; every other is done."""
         return "waiting" if self.reason == "suspended" else "done"
 
+    @property
+    def is_planned(self) -> bool:
+        """True if the agent came to its end, or a plugin ended it as planned."""
+        return self.reason in {"natural_end", "behavior_requested"}
+
 
 def is_resumable(termination: Termination) -> bool:
     """True if a run that ended so can go on: it waits for a person or a valid token, or a budget was used up."""
@@ -121,6 +129,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     agent_id: str
     messages: tuple[Message, ...] = ()
     """What the user says; may be empty only where a run goes on."""
+    limits: RunLimits = RunLimits()
+    """The limits of the runs whose results the messages hold; they hold as the agent's own do."""
     caller: Caller | None = None
     """On whose behalf tools are called; None for the runtime's own caller."""
     run_id: str = ""
@@ -143,6 +153,11 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     the journal: `AgentRuntime.resume`."""
     with_changes: bool = False
     """True to go on also where the agent's plan changed since."""
+
+    @property
+    def callers(self) -> RunLimits:
+        """The limits that it begins with: those it is given, and those that the run to go on with ran under."""
+        return self.limits.joined(self.resume.limits) if self.resume else self.limits
 
 
 class ResumeRequest(Struct, frozen=True, kw_only=True):

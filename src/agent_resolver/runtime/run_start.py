@@ -34,8 +34,8 @@ from agent_resolver.storage.port import Lease
 
 _PATIENCE: Final = Patience()
 
-FindPlan = Callable[[str], ResolvedRunPlan]
-"""The plan of an agent by its id, as it is now."""
+FindPlan = Callable[[Folded], ResolvedRunPlan]
+"""The plan that a run goes on by: that of its agent as it is now, under the limits that the run was given."""
 
 
 class Taken(Struct, frozen=True):
@@ -127,7 +127,7 @@ class Runs:
                 resume=folded.state,
                 with_changes=request.with_changes,
             )
-            return await self.start(find_plan(folded.row.agent), resumed, sink, delegating, Taken(folded, lease))
+            return await self.start(find_plan(folded), resumed, sink, delegating, Taken(folded, lease))
         except BaseException:
             # Others can take it up at once. A run that came to its end, or was interrupted, has released it by itself.
             with suppress(FileError, OSError):
@@ -189,14 +189,16 @@ class Runs:
         taken: Taken | None,
     ) -> Lifecycle:
         """What the loop starts from: the first state of the run, its tools, and its place in the journal."""
-        plan = plan if opened.lock is None else _with_lock(plan, opened.lock)
-        agent = _require_local(plan)
         caller = request.caller or self._caller
         journal = self.journal
-        # A conversation is the caller's own; that of a delegate is its own run.
         before = None
         if request.thread and taken is None:
             before = await _conversation(journal, caller, request)
+        if before is not None:
+            # What was said before was said under the limits of then.
+            plan = resolve(plan.snapshot, plan.agent_id, plan.callers.joined(before.state.limits))
+        plan = plan if opened.lock is None else _with_lock(plan, opened.lock)
+        agent = _require_local(plan)
         state = state_of(agent, request, run_id)
         if before is not None:
             state.messages = [*before.state.messages, *state.messages]
@@ -316,6 +318,8 @@ class Runs:
             result = await run.execute(sink, is_delegate=delegating is not None)
         finally:
             self._forget(request.run_id, delegating)
+        # What a backend answers is under the limits that it was asked under, whatever it put into the state.
+        result = structs.replace(result, state=structs.replace(result.state, limits=agent.limits))
         if delegating is not None:
             # What a backend says of its result counts, whatever it put into the state.
             used = structs.replace(
