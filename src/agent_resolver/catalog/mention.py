@@ -1,17 +1,13 @@
 """Mentions of agents in other texts: `@server:agent://name`."""
 
-import re
 from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
 from agent_resolver.catalog.errors import MalformedUri
-from agent_resolver.catalog.uri import AgentUri, parse_uri
+from agent_resolver.catalog.uri import SCHEME, AgentUri, parse_uri
+from agent_resolver.core.mention import find_mentions
 from agent_resolver.schema.source import Lines
-
-_MENTION = re.compile(r"@[\w.-]+:(agent://[^\s<>\"'`)\]}|]*)")
-_TRAILING = ".,;:!?"
-_EMPHASIS = f"{_TRAILING}*_~"
 
 
 class Dangling(Struct, frozen=True):
@@ -26,12 +22,11 @@ class Dangling(Struct, frozen=True):
 def dangling_mentions(text: str, has: Callable[[AgentUri], bool]) -> Iterator[Dangling]:
     """Every mention of an agent that does not exist, or not at that version, in the order of the text."""
     lines = Lines(text)
-    for found in _MENTION.finditer(text):
-        uri = found.group(1).rstrip(_TRAILING)
-        # What ends emphasis may end a name too, so the name comes first.
-        plainer = uri.rstrip(_EMPHASIS)
-        if _reason_against(uri, has) and (reason := _reason_against(plainer, has)):
-            yield Dangling(plainer, *lines.place(found.start()), reason)
+    for mention in find_mentions(text):
+        uris = [SCHEME + name for name in mention.names]
+        reasons = [_reason_against(uri, has) for uri in uris]
+        if all(reasons):
+            yield Dangling(uris[-1], *lines.place(mention.start), reasons[-1])
 
 
 def _reason_against(uri: str, has: Callable[[AgentUri], bool]) -> str:

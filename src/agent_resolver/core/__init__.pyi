@@ -99,6 +99,11 @@ from agent_resolver.core.masking import (
     excerpt as excerpt,
     secret_fields as secret_fields,
 )
+from agent_resolver.core.mention import (
+    Mention as Mention,
+    code_spans as code_spans,
+    find_mentions as find_mentions,
+)
 from agent_resolver.core.notice import (
     agent_file_notices as agent_file_notices,
     index_notices as index_notices,
