@@ -22,6 +22,7 @@ from agent_resolver.runtime.errors import (
 )
 from agent_resolver.runtime.executor import LlmExecutor
 from agent_resolver.runtime.known_model import known_models
+from agent_resolver.runtime.mention import Definitions
 from agent_resolver.runtime.model import ModelPool, ModelSpec
 from agent_resolver.runtime.part_check import require_methods, require_name, require_type
 from agent_resolver.runtime.patience import Patience
@@ -79,6 +80,7 @@ class AgentRuntimeBuilder:
         self._ports = Ports()
         self._run_tools: RunTools | None = None
         self._trail: RunTrail | None = None
+        self._definitions: Definitions | None = None
         self._patience = Patience()
         self._breakers = Breakers()
 
@@ -240,6 +242,12 @@ class AgentRuntimeBuilder:
             self._trail = require_methods(trail, "note")
         return self
 
+    def with_definitions(self, definitions: Definitions) -> Self:
+        """Look up there the agents that users mention as `@server:agent://name`; left out, a mention is only text."""
+        with self._collecting("definitions"):
+            self._definitions = require_methods(definitions, "definition")
+        return self
+
     def with_patience(self, patience: Patience) -> Self:
         """Let runs wait so long for plugins and sinks."""
         with self._collecting("patience"):
@@ -294,7 +302,8 @@ class AgentRuntimeBuilder:
             breakers=self._breakers,
         )
         tools = self._run_tools or SnapshotTools(self._ports, registries.tools)
-        return AgentRuntime(registries, local, others, Runs(tools, self._caller, self._trail, self._patience))
+        runs = Runs(tools, self._caller, self._trail, self._patience, self._definitions)
+        return AgentRuntime(registries, local, others, runs)
 
     @contextmanager
     def _collecting(self, kind: str) -> Iterator[None]:

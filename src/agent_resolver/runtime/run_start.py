@@ -21,6 +21,7 @@ from agent_resolver.runtime.inference import Usage
 from agent_resolver.runtime.loop.calling import close_calls
 from agent_resolver.runtime.loop.lifecycle import Cancellable, Lifecycle, Start
 from agent_resolver.runtime.loop.spending import remaining_budget
+from agent_resolver.runtime.mention import Definitions
 from agent_resolver.runtime.message import user_message
 from agent_resolver.runtime.patience import Patience
 from agent_resolver.runtime.plan import ResolvedAgent, ResolvedBackendAgent, ResolvedRunPlan
@@ -30,6 +31,7 @@ from agent_resolver.runtime.registry_set import HeldLock, LayeredMapping
 from agent_resolver.runtime.run import RunRequest, RunResult, RunState
 from agent_resolver.runtime.run_tools import RunTools
 from agent_resolver.runtime.run_trail import RunTrail
+from agent_resolver.runtime.summary import is_within
 from agent_resolver.runtime.tool_contract import tool_under_id
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.outcome import FailureCode
@@ -45,12 +47,18 @@ class Runs:
     """Starts runs, and knows those that run."""
 
     def __init__(
-        self, tools: RunTools, caller: Caller, trail: RunTrail | None = None, patience: Patience = _PATIENCE
+        self,
+        tools: RunTools,
+        caller: Caller,
+        trail: RunTrail | None = None,
+        patience: Patience = _PATIENCE,
+        definitions: Definitions | None = None,
     ) -> None:
         self._tools = tools
         self._caller = caller
         self._trail = trail
         self._patience = patience
+        self._definitions = definitions
         self._running: dict[str, Cancellable] = {}
 
     def cancel(self, run_id: str) -> bool:
@@ -90,6 +98,8 @@ class Runs:
                     sink=sink,
                     trail=self._trail,
                     patience=self._patience,
+                    # A model wrote the prompt of a delegate, and mentions of a model bring nothing in.
+                    definitions=self._definitions if caller is None else None,
                 )
                 lifecycle = Lifecycle(start)
                 self._replace(run_id, lifecycle, caller)
@@ -266,6 +276,10 @@ def _copied_state(state: RunState) -> RunState:
     # Approvals hold for a trace, so that every run here has one.
     if not copied.trace_id:
         raise RunRefused(f"the state of run {state.run} is not one that a run leaves: its trace is missing")
+    if copied.summary is not None and not is_within(copied.summary, copied.messages):
+        raise RunRefused(
+            f"the state of run {state.run} is not one that a run leaves: its summary covers a part of a call"
+        )
     has_answer = bool(copied.messages) and copied.messages[-1].role == "assistant"
     if not (copied.is_judged or has_answer):
         raise RunRefused(f"the state of run {state.run} is not one that a run leaves: its last answer is missing")

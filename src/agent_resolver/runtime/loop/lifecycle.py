@@ -21,6 +21,7 @@ from agent_resolver.runtime.loop.live_run import LiveRun
 from agent_resolver.runtime.loop.phase import run_phase
 from agent_resolver.runtime.loop.rounds import run_rounds
 from agent_resolver.runtime.loop.sound_answer import RequestRefused
+from agent_resolver.runtime.mention import Definitions
 from agent_resolver.runtime.patience import Patience
 from agent_resolver.runtime.plan import ResolvedAgent
 from agent_resolver.runtime.plugin import ActivePlugin
@@ -44,6 +45,7 @@ class Start(Struct, frozen=True, kw_only=True):
     sink: Sink | None = None
     trail: RunTrail | None = None
     patience: Patience = Patience()
+    definitions: Definitions | None = None
     clock: Callable[[], float] = time.monotonic
 
 
@@ -102,6 +104,7 @@ class Lifecycle:
             emitter=emitter,
             patience=start.patience,
             clock=start.clock,
+            definitions=start.definitions,
         )
         self.delegates: list[Cancellable] = []
         """The runs of agents that this one delegates to now."""

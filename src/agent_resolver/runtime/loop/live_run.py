@@ -9,6 +9,7 @@ from agent_resolver.registry.tool import CallContext
 from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.inference import ToolOffer, Usage
 from agent_resolver.runtime.loop.emitter import Emitter
+from agent_resolver.runtime.mention import Definitions
 from agent_resolver.runtime.message import Message, system_message
 from agent_resolver.runtime.patience import Patience
 from agent_resolver.runtime.plan import ResolvedAgent
@@ -17,6 +18,7 @@ from agent_resolver.runtime.run_telemetry import RunTelemetry
 from agent_resolver.runtime.spec import AgentSpec
 from agent_resolver.runtime.state_key import KeyValues
 from agent_resolver.runtime.stop_rule import HISTORY
+from agent_resolver.runtime.summary import Summary
 from agent_resolver.schema.classification import CLASSIFICATION_OF
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ class LiveRun:
         "budgets_said",
         "classification",
         "context",
+        "definitions",
         "emitter",
         "facts",
         "has_budget",
@@ -62,6 +65,7 @@ class LiveRun:
         emitter: Emitter,
         patience: Patience,
         clock: Callable[[], float],
+        definitions: Definitions | None = None,
     ) -> None:
         self.agent = agent
         self.request = request
@@ -71,6 +75,8 @@ class LiveRun:
         """What every call of the run has in common."""
         self.emitter = emitter
         self.patience = patience
+        self.definitions = definitions
+        """Where agents that the user mentions are looked up; None where nobody may bring one in."""
         self.facts = LiveFacts(self)
         """What plugins may know of the run."""
         self.telemetry = _run_telemetry(registry)
@@ -166,6 +172,11 @@ class LiveFacts:
     def messages(self) -> Sequence[Message]:
         """The conversation so far, without the system prompt."""
         return tuple(self._run.state.messages)
+
+    @property
+    def summary(self) -> Summary | None:
+        """What requests hold in place of the oldest messages; None where nothing was summed up."""
+        return self._run.state.summary
 
     @property
     def usage(self) -> Usage:

@@ -5,6 +5,7 @@ from agent_resolver.runtime.executor import InferenceFailure
 from agent_resolver.runtime.hook import Phase
 from agent_resolver.runtime.inference import ChatAnswer
 from agent_resolver.runtime.loop.calling import cancelled, ended, make_calls
+from agent_resolver.runtime.loop.compaction import compact
 from agent_resolver.runtime.loop.live_run import LiveRun
 from agent_resolver.runtime.loop.phase import run_phase
 from agent_resolver.runtime.loop.question import ask_model
@@ -52,7 +53,12 @@ async def _run_round(run: LiveRun) -> Termination | None:
 
 
 async def _question(run: LiveRun) -> Termination | None:
-    """Ask the model, judge its answer, and make the calls of it."""
+    """Ask the model, judge its answer, and make the calls of it. What is too long for the question is summed up first.
+
+    A run that was interrupted while it summed up begins here again, and still has to.
+    """
+    if await compact(run) and (end := await check_budget(run, is_in_round=True)):
+        return end
     try:
         answer = await ask_model(run)
     except InferenceFailure as failure:
