@@ -16,6 +16,7 @@ from agent_resolver.runtime.state_key import KeyRegistration
 from agent_resolver.runtime.stop_rule import StopRules
 from agent_resolver.runtime.summary import summary_message
 from agent_resolver.schema.frozen import freeze
+from agent_resolver.schema.vocabulary import Prose
 
 LOOP_ACTION_HANDLERS: Final = "loop_action_handlers"
 MAX_ROUNDS: Final = "max_rounds"
@@ -36,8 +37,9 @@ _Positive = Annotated[int, Meta(ge=1)]
 class CompactionConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The section `compaction`: how what no longer fits is summed up."""
 
-    summarizer_system_prompt: str
-    summarizer_user_prompt: str
+    summarizer_system_prompt: Prose
+    summarizer_user_prompt: Prose
+    """Takes the conversation in the place of `{messages}`, else at its end."""
     min_savings_ratio: Annotated[float, Meta(ge=0, le=1)]
     mode: Literal["background", "off"] = "background"
     summary_max_tokens: _Positive | None = None

@@ -46,8 +46,12 @@ def mentions_due(messages: Sequence[Message]) -> tuple[Mention, ...]:
     choose what the model reads next.
     """
     asked = messages[first_unanswered(messages) :]
-    found = [mention for message in asked for mention in find_mentions(message.text)]
-    return tuple({mention.name: mention for mention in reversed(found)}.values())[::-1]
+    different: dict[str, Mention] = {}
+    for message in asked:
+        for mention in find_mentions(message.text):
+            # What ends emphasis in one place may be missing in another.
+            different.setdefault(mention.names[-1], mention)
+    return tuple(different.values())
 
 
 def definition_message(uri: str, text: str) -> Message:
