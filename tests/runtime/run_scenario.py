@@ -25,6 +25,7 @@ from agent_resolver.runtime import (
     RunState,
     TextBlock,
     parse_spec,
+    spent,
 )
 from agent_resolver.schema import ResolverError, local_caller, parse_json
 from agent_resolver.storage import MemoryStore
@@ -262,7 +263,7 @@ def stated(result: RunResult) -> dict[str, Any]:
         "messages": [_line(message) for message in state.messages],
         "open": [f"{call.id} {call.name}" for call in state.open_calls],
         "values": {key: value for key, value in state.values.items() if not key.startswith("loop.")},
-        "calls": state.calls,
+        "calls": spent(state).calls,
         "modalities": [block.modality for message in state.messages for block in message.content],
     }
 

@@ -40,7 +40,7 @@ def test_the_columns_are_the_fields_in_their_order() -> None:
 def test_only_a_field_that_is_none_unless_given_may_hold_nothing() -> None:
     assert optional_columns(SONGS) == {"singer"}
     assert optional_columns(RATES) == frozenset()
-    assert optional_columns(RUNS) == {"waits_for"}
+    assert optional_columns(RUNS) == {"waits_for", "cost"}
 
 
 def test_the_key_of_a_row_is_that_of_its_columns() -> None:

@@ -1,5 +1,7 @@
 """Decides what a caller may use: tools by scopes and clearance, waiting actions by role."""
 
+from msgspec import structs
+
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.classification import CLASSIFICATION_RANK, Classification
 from agent_resolver.schema.descriptor import Rules
@@ -24,6 +26,36 @@ def may_use(rules: Rules, caller: Caller) -> bool:
     return is_cleared(caller, rules.classification) and not missing_scopes(rules, caller)
 
 
+def is_expired(caller: Caller, now: str) -> bool:
+    """True if the token of the caller, or of the worker that acts for them, is no longer valid."""
+    return caller.expires_at is not None and caller.expires_at <= now
+
+
+def narrowed(starter: Caller, acting: Caller) -> Caller:
+    """The caller of a run that goes on under another identity: `starter`, with the rights that both have.
+
+    The id stays, because approvals and the keys of calls are bound to it, and so does where the costs go. `via` names
+    the identity that acts, whose token now decides until when calls are taken.
+    """
+    return structs.replace(
+        starter,
+        is_verified=starter.is_verified and acting.is_verified,
+        scopes=_scopes_of_both(starter.scopes, acting.scopes),
+        roles=starter.roles & acting.roles,
+        clearance=min(starter.clearance, acting.clearance, key=CLASSIFICATION_RANK.__getitem__),
+        expires_at=acting.expires_at,
+        via=acting.id,
+        via_issuer=acting.issuer,
+    )
+
+
+def _scopes_of_both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    # None is every scope.
+    if one is None:
+        return other
+    return one if other is None else one & other
+
+
 def may_see_action(action: PendingAction, caller: Caller) -> bool:
     """True if a waiting action concerns the caller.
 
@@ -34,3 +66,12 @@ def may_see_action(action: PendingAction, caller: Caller) -> bool:
     if caller.id == action.requester or caller.scopes is None:
         return True
     return caller.is_verified and action.role in caller.roles
+
+
+def acting_for(starter: Caller, acting: Caller) -> Caller:
+    """The caller of a run that `starter` began and `acting` lets go on.
+
+    The same caller has the rights of today. Another one adds nothing: the rights are the smaller of both.
+    """
+    is_same = (acting.id, acting.issuer) == (starter.id, starter.issuer)
+    return acting if is_same else narrowed(starter, acting)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 from msgspec import Struct
@@ -17,14 +17,15 @@ from agent_resolver.project.tools import OpenTools, inbox_of, open_tools
 from agent_resolver.registry.inbox import Inbox
 from agent_resolver.runtime.agent_runtime import AgentRuntime
 from agent_resolver.runtime.errors import RunRefused
-from agent_resolver.runtime.event import RunEnded, RunStarted, Sink
+from agent_resolver.runtime.event import Sink
+from agent_resolver.runtime.journal.journal import Journal
 from agent_resolver.runtime.plan import ResolvedAgent, ResolvedRunPlan
 from agent_resolver.runtime.registry_set import HeldLock, ServerTools
-from agent_resolver.runtime.run import RunRequest, RunResult
+from agent_resolver.runtime.run import ResumeRequest, RunRequest, RunResult
 from agent_resolver.runtime.run_tools import OpenedTools
-from agent_resolver.schema.audit import AuditKind, Record
 from agent_resolver.schema.caller import Caller
-from agent_resolver.storage.trail import append_record
+from agent_resolver.schema.state import RUNS
+from agent_resolver.storage.clock import SystemClock
 
 
 class ToolUse(Struct, frozen=True, kw_only=True):
@@ -112,49 +113,9 @@ def _server_tools(name: str, opened: OpenTools) -> ServerTools:
     )
 
 
-class StoredRunTrail:
-    """Records runs in the state of the project, which is made with the first record: a plan alone keeps nothing."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    async def note(self, event: RunStarted | RunEnded, caller: Caller) -> None:
-        """Keep that a run starts, goes on or ended."""
-        vouched = {"issuer": caller.issuer} if caller.issuer else {}
-        who: dict[str, object] = {"caller": caller.id, **vouched}
-        if isinstance(event, RunStarted):
-            record = Record(event.run, AuditKind.RUN_STARTED, {**who, **_start_body(event)})
-        else:
-            record = Record(event.run, AuditKind.RUN_ENDED, {**who, **_end_body(event)})
-        await append_record(self._session.store, record)
-
-
-def _start_body(event: RunStarted) -> dict[str, object]:
-    lock = {"lock": event.lock} if event.lock else {}
-    resumed = {"resumed": True} if event.is_resumed else {}
-    return {
-        "trace": event.trace_id,
-        "agent": event.agent,
-        "plan": event.plan,
-        **lock,
-        "model": event.model,
-        **resumed,
-    }
-
-
-def _end_body(event: RunEnded) -> dict[str, object]:
-    """How a run ended, without its words: they may hold what a tool or a model said."""
-    code = {"code": event.termination.code} if event.termination.code else {}
-    waits = {"pending": event.pending} if event.pending else {}
-    usage = event.usage
-    return {
-        "reason": event.termination.reason,
-        **code,
-        **waits,
-        "rounds": event.round,
-        "tokens": {"input": usage.input_tokens, "output": usage.output_tokens, "cached": usage.cached_input_tokens},
-        "cost": event.cost,
-    }
+def open_journal(session: Session) -> Journal:
+    """The journal of a project's runs, in its state; the state is made with the first run."""
+    return Journal(session.store, session.seal, SystemClock())
 
 
 class ProjectRuns:
@@ -182,6 +143,18 @@ class ProjectRuns:
         """
         await self._open_executors(self.runtime.resolve(request.agent_id, is_dry_run=True))
         return await self.runtime.run(request, sink)
+
+    async def resume(self, request: ResumeRequest, sink: Sink | None = None) -> RunResult:
+        """Let a run go on from its journal, as `AgentRuntime.resume` does.
+
+        Raises:
+            RunRefused: There is no such run, another process has it, it has ended, or its agent changed since.
+            ResolveError: Its agent has no plan; and whatever else keeps a run from starting: see `run`.
+        """
+        row = await self._session.store.read(lambda snapshot: snapshot.get(RUNS, request.run))
+        if row is not None:
+            await self._open_executors(self.runtime.resolve(row.agent, is_dry_run=True))
+        return await self.runtime.resume(request, sink)
 
     async def _open_executors(self, plan: ResolvedRunPlan) -> None:
         """Open what answers for the models of an agent: what is wrong with it is said before anything starts."""
@@ -219,7 +192,7 @@ async def open_runs(  # noqa: PLR0913 - each is one part of them
     """
     agents = agents_of(session, catalog, models)
     builder = runtime_builder(session, catalog, agents).with_caller(caller)
-    builder.with_run_tools(ProjectRunTools(session, agents, caller, use)).with_run_trail(StoredRunTrail(session))
+    builder.with_run_tools(ProjectRunTools(session, agents, caller, use)).with_journal(partial(open_journal, session))
     builder.with_definitions(CatalogDefinitions(catalog, is_strict=is_strict))
     runtime = builder.build_unchecked()
     try:

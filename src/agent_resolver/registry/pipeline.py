@@ -411,7 +411,8 @@ class Pipeline:
             return call.failed(FailureCode.OUTCOME_UNKNOWN, message, "another call takes another key")
         message = f"{call.tool_id} was interrupted after it had started, and nobody knows whether it was done"
         remedy = f"look; then `agent inbox answer {action.id} {RETRY}`, or `done`"
-        return call.failed(FailureCode.OUTCOME_UNKNOWN, message, remedy)
+        unknown = call.failed(FailureCode.OUTCOME_UNKNOWN, message, remedy)
+        return structs.replace(unknown, question=action.id)
 
     async def invoke(self, call: Call) -> Outcome:
         """Run the tool; whatever it raises, its call ends with an outcome, unless somebody ends the call itself."""

@@ -114,6 +114,14 @@ from agent_resolver.runtime.inference import (
     ToolOffer as ToolOffer,
     Usage as Usage,
 )
+from agent_resolver.runtime.journal.entry import Entry as Entry, Question as Question, Reply as Reply
+from agent_resolver.runtime.journal.fold import (
+    DamagedJournal as DamagedJournal,
+    Folded as Folded,
+    fold_run as fold_run,
+    read_entries as read_entries,
+)
+from agent_resolver.runtime.journal.journal import Journal as Journal
 from agent_resolver.runtime.known_model import KnownModels as KnownModels, known_models as known_models
 from agent_resolver.runtime.loop_action import LOOP_ACTIONS as LOOP_ACTIONS
 from agent_resolver.runtime.mention import Definitions as Definitions, mentions_due as mentions_due
@@ -192,13 +200,15 @@ from agent_resolver.runtime.registry_set import (
 )
 from agent_resolver.runtime.retry import RetryConfig as RetryConfig, RetryingExecutor as RetryingExecutor
 from agent_resolver.runtime.run import (
+    ResumeRequest as ResumeRequest,
     RunRequest as RunRequest,
     RunResult as RunResult,
     RunState as RunState,
+    Spent as Spent,
     Termination as Termination,
+    spent as spent,
 )
 from agent_resolver.runtime.run_tools import OpenedTools as OpenedTools, RunTools as RunTools
-from agent_resolver.runtime.run_trail import RunTrail as RunTrail
 from agent_resolver.runtime.seat import PooledExecutor as PooledExecutor, Seat as Seat
 from agent_resolver.runtime.spec import (
     DEFAULT_MODEL as DEFAULT_MODEL,

@@ -7,10 +7,11 @@ from msgspec import Struct, structs
 from agent_resolver.runtime.errors import AgentNotFound, InvalidSpec, RegistryConflict, SnapshotNotHeld
 from agent_resolver.runtime.event import Sink
 from agent_resolver.runtime.executor import close_executor
+from agent_resolver.runtime.journal.journal import Journal
 from agent_resolver.runtime.plan import ResolvedRunPlan
 from agent_resolver.runtime.planning import resolve
 from agent_resolver.runtime.registry_set import AgentSpecs, CompositeAgents, LayeredAgents, MapAgents, RegistrySet
-from agent_resolver.runtime.run import RunRequest, RunResult
+from agent_resolver.runtime.run import ResumeRequest, RunRequest, RunResult
 from agent_resolver.runtime.run_start import Runs
 from agent_resolver.runtime.spec import AgentSpec
 from agent_resolver.runtime.spec_reader import check_spec
@@ -70,6 +71,20 @@ class AgentRuntime:
             RunRefused: The request cannot be run, or nothing here can run it.
         """
         return await self.run(request)
+
+    async def resume(self, request: ResumeRequest, sink: Sink | None = None) -> RunResult:
+        """Let a run go on from its journal: one that waits, was interrupted, or used up a budget.
+
+        Raises:
+            ResolveError: Its agent has no plan.
+            RunRefused: There is no such run, another process has it, it has ended, or its agent changed since.
+        """
+        return await self._runs.resume(self.resolve, request, sink)
+
+    @property
+    def journal(self) -> Journal | None:
+        """Where the runs are kept; None for a runtime whose runs live in memory alone."""
+        return self._runs.journal
 
     def cancel(self, run_id: str) -> bool:
         """End a run as cancelled, from the loop that it runs on; False if no run of this id runs here."""

@@ -31,9 +31,13 @@ class BackendRun:
         """End the run as cancelled, from any thread; its backend is asked to abort it."""
         self._is_cancelled = True
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._interrupt)
+            self._loop.call_soon_threadsafe(self._leave_scope)
 
-    def _interrupt(self) -> None:
+    def interrupt(self) -> None:
+        """End the run as cancelled: what a backend runs cannot be taken up again here."""
+        self.cancel()
+
+    def _leave_scope(self) -> None:
         # A run that is about to end has left its scope, or is leaving it.
         with suppress(RuntimeError):
             self._scope.reschedule(asyncio.get_running_loop().time())

@@ -21,6 +21,7 @@ from agent_resolver.runtime.errors import (
     ValidationFailed,
 )
 from agent_resolver.runtime.executor import LlmExecutor
+from agent_resolver.runtime.journal.journal import Journal
 from agent_resolver.runtime.known_model import known_models
 from agent_resolver.runtime.mention import Definitions
 from agent_resolver.runtime.model import ModelPool, ModelSpec
@@ -42,7 +43,6 @@ from agent_resolver.runtime.registry_set import (
 )
 from agent_resolver.runtime.run_start import Runs
 from agent_resolver.runtime.run_tools import RunTools, SnapshotTools
-from agent_resolver.runtime.run_trail import RunTrail
 from agent_resolver.runtime.spec import DEFAULT_MODEL, AgentSpec
 from agent_resolver.runtime.spec_reader import check_spec, check_value
 from agent_resolver.runtime.tool_contract import OfferedTool, check_tool
@@ -79,7 +79,7 @@ class AgentRuntimeBuilder:
         self._caller = local_caller("program")
         self._ports = Ports()
         self._run_tools: RunTools | None = None
-        self._trail: RunTrail | None = None
+        self._open_journal: Callable[[], Journal] | None = None
         self._definitions: Definitions | None = None
         self._patience = Patience()
         self._breakers = Breakers()
@@ -236,10 +236,15 @@ class AgentRuntimeBuilder:
             self._run_tools = require_methods(tools, "open")
         return self
 
-    def with_run_trail(self, trail: RunTrail) -> Self:
-        """Record there when runs start and how they end; left out, that is not kept."""
-        with self._collecting("run trail"):
-            self._trail = require_methods(trail, "note")
+    def with_journal(self, open_journal: Callable[[], Journal]) -> Self:
+        """Keep runs in a journal, so that they outlast the process; left out, they live in memory alone.
+
+        Args:
+            open_journal: Opens the journal, when the first run needs it. Its store must be the one that the calls of
+                tools are recorded in.
+        """
+        with self._collecting("journal"):
+            self._open_journal = require_methods(open_journal, "__call__")
         return self
 
     def with_definitions(self, definitions: Definitions) -> Self:
@@ -302,7 +307,7 @@ class AgentRuntimeBuilder:
             breakers=self._breakers,
         )
         tools = self._run_tools or SnapshotTools(self._ports, registries.tools)
-        runs = Runs(tools, self._caller, self._trail, self._patience, self._definitions)
+        runs = Runs(tools, self._caller, self._open_journal, self._patience, self._definitions)
         return AgentRuntime(registries, local, others, runs)
 
     @contextmanager

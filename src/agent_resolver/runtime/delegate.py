@@ -7,14 +7,15 @@ from msgspec import Struct
 
 from agent_resolver.registry.errors import ToolFailure, WaitsFor
 from agent_resolver.registry.tool import CallContext
+from agent_resolver.runtime.loop.calling import INTERRUPTED
 from agent_resolver.runtime.run import RunResult
 from agent_resolver.schema.descriptor import Descriptor
-from agent_resolver.schema.outcome import FailureCode
+from agent_resolver.schema.outcome import FailureCode, Pending
 
 _ENDS_WELL: Final = {"natural_end", "behavior_requested"}
 
-StartDelegate = Callable[[str, str, CallContext], Awaitable[RunResult]]
-"""Runs an agent by its id with a prompt, under the limits and the budget of the run that calls it."""
+StartDelegate = Callable[[str, CallContext], Awaitable[RunResult]]
+"""Runs an agent with a prompt, under the limits and the budget of the run that calls it."""
 
 
 class DelegateTool(Struct, frozen=True):
@@ -31,12 +32,26 @@ class DelegateTool(Struct, frozen=True):
             ToolFailure: The agent did not come to its natural end.
             WaitsFor: It waits for a person, and so does this call.
         """
-        result = await self.start(self.agent_id, arguments["prompt"], context)
+        result = await self.start(arguments["prompt"], context)
         end = result.termination
         if end.reason in _ENDS_WELL:
             return result.text
         if result.pending is not None:
             raise WaitsFor(result.pending)
+        if end.code == INTERRUPTED:
+            raise WaitsFor(_until_resumed(result))
         words = f": {end.message}" if end.message else ""
         remedy = "ask for something else, or go on without it"
         raise ToolFailure(FailureCode.TOOL_ERROR, f"agent {self.agent_id} ended as {end.reason}{words}", remedy)
+
+
+def _until_resumed(result: RunResult) -> Pending:
+    """A delegate that was interrupted has not failed: its call goes on when the run that made it does."""
+    return Pending(
+        trace_id=result.state.trace_id,
+        id=result.run,
+        type="RUN",
+        code="RUN_INTERRUPTED",
+        message=f"The run of agent {result.agent_id} was interrupted",
+        remedy="resume the run that delegates to it",
+    )

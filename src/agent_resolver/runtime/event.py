@@ -161,6 +161,8 @@ class RunEnded(_Event, frozen=True, kw_only=True, gc=False, tag="run.ended"):
     text: str
     usage: Usage
     cost: float | None
+    uncertain: int = 0
+    """The questions to a model that may have cost something though no answer came."""
     pending: str = ""
     """The id of the pending action that a suspended run waits for."""
 

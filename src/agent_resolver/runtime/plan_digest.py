@@ -1,7 +1,9 @@
 """The digest that identifies a plan: whatever a run of it is made of, and nothing of when or where it was made."""
 
+import json
 from typing import Any, Final
 
+import msgspec
 from msgspec import structs
 
 from agent_resolver.runtime.plan import PlannedTool, ResolvedAgent
@@ -11,13 +13,27 @@ _FORM: Final = "plan-1"
 """Part of every digest: raised when the parts change, so that no digest of then is taken for one of now."""
 
 
+def plan_document(agent: ResolvedAgent) -> bytes:
+    """What a plan is made of, as JSON: the parts that its digest is over."""
+    parts = _parts(agent)
+    try:
+        return msgspec.json.encode(parts, order="sorted")
+    except UnicodeEncodeError:
+        # A program may have made them of what is no character; Python's own encoder escapes it.
+        return json.dumps(msgspec.to_builtins(parts), sort_keys=True).encode()
+
+
 def plan_digest(agent: ResolvedAgent) -> str:
     """The digest over prompt, models, tools with their definitions, permissions, sections, limits, budget and lock.
 
     It is the same in every process, and in every snapshot that gives the same plan. Two plugins of one id are not told
     apart by their code; what they register as tools is.
     """
-    parts = {
+    return value_digest(_parts(agent))
+
+
+def _parts(agent: ResolvedAgent) -> dict[str, Any]:
+    return {
         "form": _FORM,
         # Where a spec came from decides nothing, and its path differs between machines.
         "spec": structs.replace(agent.spec, registry=None),
@@ -32,7 +48,6 @@ def plan_digest(agent: ResolvedAgent) -> str:
         "unconnected": agent.unconnected,
         "tools": _tool_parts(agent),
     }
-    return value_digest(parts)
 
 
 def _tool_parts(agent: ResolvedAgent) -> list[Any]:

@@ -20,6 +20,15 @@ _Count = Annotated[int, Meta(ge=0)]
 _Amount = Annotated[float, Meta(ge=0)]
 
 
+class Spent(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a run has used, with all that it delegated."""
+
+    usage: Usage = Usage()
+    cost: _Amount | None = 0.0
+    rounds: _Count = 0
+    calls: dict[str, _Count] = field(default_factory=dict)
+
+
 class RunState(Struct, kw_only=True):
     """All that a run needs to go on later, elsewhere: plain values, nothing that lives in a process."""
 
@@ -37,6 +46,7 @@ class RunState(Struct, kw_only=True):
     """The estimated tokens of a request below which nothing is summed up: the last attempt was of little use."""
     round: _Count = 0
     usage: Usage = Usage()
+    """Of its own questions, like `cost` and `calls`; `spent` adds what it delegated."""
     cost: _Amount | None = 0.0
     """In US dollars; None once an answer came whose price is not known."""
     seconds: _Amount = 0.0
@@ -47,10 +57,9 @@ class RunState(Struct, kw_only=True):
     """Calls of the last answer that were not made yet, the first of which may wait for a person."""
     delegate: "RunState | None" = None
     """The state of the agent that the first open call delegates to, if that agent waits for a person."""
-    delegate_rounds: _Count = 0
-    """The rounds of agents that it delegated to."""
-    rounds_counted: _Count = 0
-    """The rounds that the run which delegates to it has counted as its own, when it last waited for a person."""
+    delegated: dict[str, Spent] = field(default_factory=dict)
+    """What each run that it delegated to has used, by the id of that run. It is set, never added to: a run that waited
+    and goes on counts once."""
     is_asked: bool = False
     """True while a question to the model has no answer: a run that goes on asks it again, in the same round."""
     pieces: list[Message] = field(default_factory=list)
@@ -66,6 +75,24 @@ class RunState(Struct, kw_only=True):
     consecutive_errors: _Count = 0
     values: dict[str, Any] = field(default_factory=dict)
     """The values of state keys."""
+
+
+def spent(state: RunState, *, without: str = "") -> Spent:
+    """What a run has used, with all that it delegated; `without` leaves out one of the runs that it delegated to."""
+    own = Spent(usage=state.usage, cost=state.cost, rounds=state.round, calls=state.calls)
+    others = [each for run, each in state.delegated.items() if run != without]
+    return _total(own, others) if others else own
+
+
+def _total(own: Spent, others: list[Spent]) -> Spent:
+    usage, cost, rounds, calls = own.usage, own.cost, own.rounds, dict(own.calls)
+    for each in others:
+        usage += each.usage
+        cost = None if cost is None or each.cost is None else cost + each.cost
+        rounds += each.rounds
+        for tool_id, count in each.calls.items():
+            calls[tool_id] = calls.get(tool_id, 0) + count
+    return Spent(usage=usage, cost=cost, rounds=rounds, calls=calls)
 
 
 class Termination(Struct, frozen=True, kw_only=True, gc=False):
@@ -97,6 +124,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     """On whose behalf tools are called; None for the runtime's own caller."""
     run_id: str = ""
     """Left out, the run gets a random one."""
+    thread: str = ""
+    """The conversation that the run goes on with, of its caller; left out, it is one of its own."""
     trace_id: str = ""
     """32 hexadecimal digits; left out, the run gets a trace of its own."""
     parent: str | None = None
@@ -109,7 +138,25 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     streams: bool = False
     """True to send the text of answers as it comes."""
     resume: RunState | None = None
-    """The state of a run that ended resumable or waits: it goes on from there."""
+    """The state of a run that ended resumable or waits: it goes on from there. Where runs have a journal, it is made of
+    the journal: `AgentRuntime.resume`."""
+    with_changes: bool = False
+    """True to go on also where the agent's plan changed since."""
+
+
+class ResumeRequest(Struct, frozen=True, kw_only=True):
+    """Which run shall go on, and how."""
+
+    run: str
+    messages: tuple[Message, ...] = ()
+    """What the user says now, in place of the calls that were open."""
+    caller: Caller | None = None
+    """Who lets it go on; None for the runtime's own caller."""
+    parent: str | None = None
+    connection: str = ""
+    budget: RunBudget | None = None
+    """In place of the one that the run began with."""
+    streams: bool = False
     with_changes: bool = False
     """True to go on also where the agent's plan changed since."""
 

@@ -168,16 +168,22 @@ from agent_resolver.schema.source import (
 )
 from agent_resolver.schema.state import (
     FINISHED as FINISHED,
+    JOURNAL as JOURNAL,
     LEASES as LEASES,
     LEDGER as LEDGER,
     PENDING as PENDING,
+    PLANS as PLANS,
     RATES as RATES,
     RUNS as RUNS,
     TABLES as TABLES,
+    THREADS as THREADS,
+    JournalRow as JournalRow,
     LeaseRow as LeaseRow,
+    PlanRow as PlanRow,
     RateUse as RateUse,
     Run as Run,
     RunStatus as RunStatus,
+    ThreadRow as ThreadRow,
 )
 from agent_resolver.schema.table import Table as Table, optional_columns as optional_columns
 from agent_resolver.schema.toml_tree import parse_toml as parse_toml, tree_of as tree_of

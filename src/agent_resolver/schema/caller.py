@@ -25,6 +25,15 @@ class Caller(Struct, frozen=True, kw_only=True):
     """The program they use."""
     expires_at: str | None = None
     """When the issuer stops vouching, as ISO 8601 in UTC with milliseconds."""
+    via: str = ""
+    """The id of the worker that acts for the caller, whose own token has expired; empty while the caller acts."""
+    via_issuer: str = ""
+    """The issuer that vouches for the worker."""
+
+    def as_recorded(self) -> dict[str, str]:
+        """The fields by which an audit record names the caller, and the worker that acts for them."""
+        known = {"issuer": self.issuer, "via": self.via, "viaIssuer": self.via_issuer}
+        return {"caller": self.id, **{name: value for name, value in known.items() if value}}
 
 
 ANONYMOUS: Final = Caller(id="anonymous")

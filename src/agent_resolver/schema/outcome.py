@@ -56,6 +56,8 @@ class Failed(Struct, frozen=True, kw_only=True, tag="failed", tag_field="status"
     message: str
     remedy: str
     details: tuple[str, ...] = ()
+    question: str | UnsetType = UNSET
+    """The id of the open question whose answer lets the same call go on, where there is one."""
     traceparent: str | UnsetType = UNSET
 
 

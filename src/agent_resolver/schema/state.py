@@ -8,7 +8,7 @@ from agent_resolver.schema.ledger import LedgerEntry
 from agent_resolver.schema.pending import PendingAction
 from agent_resolver.schema.table import Table
 
-RunStatus = Literal["running", "waiting", "done", "failed", "cancelled"]
+RunStatus = Literal["running", "waiting", "cancelling", "done", "failed", "cancelled"]
 FINISHED: Final[frozenset[RunStatus]] = frozenset({"done", "failed", "cancelled"})
 
 
@@ -26,6 +26,56 @@ class Run(Struct, frozen=True, kw_only=True):
     """The id of the pending action that a waiting run waits for."""
     started_at: str
     changed_at: str
+    agent: str = ""
+    plan: str = ""
+    """The digest of the plan that it runs by."""
+    caller: str = ""
+    """The id of the caller who started it."""
+    parent: str = ""
+    """The run that delegates to it, or that it is a step of."""
+    thread: str = ""
+    """The conversation that it belongs to, of its caller."""
+    continues: str = ""
+    """The run before it in its conversation."""
+    reason: str = ""
+    """Why it ended."""
+    code: str = ""
+    """The stop rule, the budget or the error that ended it, or the kind of what it waits for."""
+    rounds: int = 0
+    tokens: int = 0
+    cost: float | None = None
+    """In US dollars; None where a price is not known."""
+    uncertain: int = 0
+    """The questions to a model that may have cost something though no answer came."""
+
+
+class JournalRow(Struct, frozen=True, kw_only=True):
+    """One step of a run, from which the run can go on."""
+
+    run: str
+    number: int
+    """From 1, without gaps."""
+    kind: str
+    at: str
+    body: bytes
+    """Sealed: what changed with this step."""
+
+
+class PlanRow(Struct, frozen=True, kw_only=True):
+    """What runs of one plan were made of, kept once for all of them."""
+
+    digest: str
+    body: bytes
+
+
+class ThreadRow(Struct, frozen=True, kw_only=True):
+    """A conversation that goes on over several runs."""
+
+    caller: str
+    name: str
+    agent: str
+    run: str
+    """The newest run of it."""
 
 
 class LeaseRow(Struct, frozen=True, kw_only=True):
@@ -53,7 +103,10 @@ PENDING: Final = Table(name="pending", row=PendingAction, key=("id",), indexes=(
 # interrupted once, when it starts.
 LEDGER: Final = Table(name="ledger", row=LedgerEntry, key=("key",), order="key", scans=(("state",),), owner="owner")
 RATES: Final = Table(name="rate", row=RateUse, key=("subject", "number"), indexes=(("subject",),))
-RUNS: Final = Table(name="run", row=Run, key=("id",), indexes=(("status",),))
+RUNS: Final = Table(name="run", row=Run, key=("id",), indexes=(("status",),), scans=(("parent",),))
+JOURNAL: Final = Table(name="journal", row=JournalRow, key=("run", "number"), order="key", indexes=(("run",),))
+PLANS: Final = Table(name="plan", row=PlanRow, key=("digest",), order="key")
+THREADS: Final = Table(name="thread", row=ThreadRow, key=("caller", "name"), order="key")
 LEASES: Final = Table(name="lease", row=LeaseRow, key=("name",), owner="owner")
 
-TABLES: Final[tuple[Table[Any], ...]] = (PENDING, LEDGER, RATES, RUNS, LEASES)
+TABLES: Final[tuple[Table[Any], ...]] = (PENDING, LEDGER, RATES, RUNS, JOURNAL, PLANS, THREADS, LEASES)

@@ -6,9 +6,10 @@ from contextlib import suppress
 from typing import Any, Final, Literal
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, structs
 
 from agent_resolver.core.wire_name import from_wire_name
+from agent_resolver.registry.call import Call
 from agent_resolver.registry.secret import Secret, redacted
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.runtime.errors import StateFailure
@@ -19,14 +20,18 @@ from agent_resolver.runtime.loop.live_run import LiveRun
 from agent_resolver.runtime.loop.phase import run_phase
 from agent_resolver.runtime.loop.spending import check_calls
 from agent_resolver.runtime.message import ToolCall, tool_message
+from agent_resolver.runtime.result_text import bounded, text_of, text_of_result
 from agent_resolver.runtime.run import RunState, Termination
 from agent_resolver.schema.frozen import freeze
 from agent_resolver.schema.outcome import Done, Failed, FailureCode, Outcome, Pending
 
-MAX_RESULT: Final = 400_000
-"""How many characters of a result the model is shown."""
+_FIRST_LOOK_SECONDS: Final = 0.01
+_MOST_LOOK_SECONDS: Final = 1.0
+"""How often it is asked whether a call that is under way elsewhere has ended."""
+INTERRUPTED: Final = "interrupted"
+"""The code of a run that stopped here, and can be taken up again from its journal."""
 _NO_REASON: Final = "a plugin asks before this call"
-_INTERRUPTED: Final = "This call was not made: the run ended or went on without it."
+_NOT_MADE: Final = "This call was not made: the run ended or went on without it."
 _UNKNOWN: Final = (
     "The run was interrupted while this call was on its way: it may have been done. Look before you repeat it."
 )
@@ -56,13 +61,17 @@ async def make_calls(run: LiveRun) -> Termination | None:
 
 def cancelled(run: LiveRun) -> Termination | None:
     """The end of a run that was cancelled while code of others caught the exception that should have ended it."""
-    return Termination(reason="cancelled", message="The run was cancelled") if run.is_cancelled else None
+    if not run.is_cancelled:
+        return None
+    if run.is_interrupted:
+        return Termination(reason="cancelled", code=INTERRUPTED, message="The run was interrupted")
+    return Termination(reason="cancelled", message="The run was cancelled")
 
 
 def close_calls(state: RunState) -> None:
     """Answer each open call with a note, so that the conversation has a result for every call it asked for."""
     for call in state.open_calls:
-        state.messages.append(tool_message(call.id, _INTERRUPTED))
+        state.messages.append(tool_message(call.id, _NOT_MADE))
     state.open_calls = []
     state.delegate = None
     state.is_judged = True
@@ -114,7 +123,8 @@ async def _execute_call(run: LiveRun, call: PlannedCall, arguments: dict[str, An
     if isinstance(outcome, Failed) and _is_about_arguments(outcome):
         return await _give_back(run, run.state.open_calls[0], BadCall(call.tool, arguments, outcome.details))
     run.state.repairs.pop(call.tool, None)
-    _answer_call(run, _text_of(outcome))
+    _note_ledger_key(run, call, arguments, outcome)
+    _answer_call(run, text_of(outcome))
     after = await run_phase(run, "after_tool_execute", call=call, outcome=outcome)
     return ended(after.end)
 
@@ -147,7 +157,7 @@ async def _call_tool(run: LiveRun, call: PlannedCall, arguments: dict[str, Any],
     counts = run.state.calls
     counts[call.tool] = counts.get(call.tool, 0) + 1
     try:
-        outcome = await run.registry.call(call.tool, arguments, _context_of(run, call, reason))
+        outcome = await _outcome_of(run, call, arguments, reason)
     except asyncio.CancelledError:
         _note_interruption(run, call)
         raise
@@ -162,6 +172,47 @@ async def _call_tool(run: LiveRun, call: PlannedCall, arguments: dict[str, Any],
     else:
         await _send_end(run, call.id, call.tool, "done")
     return outcome
+
+
+async def _outcome_of(run: LiveRun, call: PlannedCall, arguments: dict[str, Any], reason: str) -> Outcome:
+    """What the call came to.
+
+    One that was on its way when the run was interrupted may still be: its outcome is waited for. One that only a person
+    knows the end of waits for that person.
+    """
+    context = _context_of(run, call, reason)
+    seconds = _FIRST_LOOK_SECONDS
+    while True:
+        outcome = await run.registry.call(call.tool, arguments, context)
+        is_under_way = isinstance(outcome, Failed) and outcome.code is FailureCode.ALREADY_RUNNING
+        if not is_under_way:
+            break
+        await asyncio.sleep(seconds)
+        seconds = min(seconds * 2, _MOST_LOOK_SECONDS)
+    if isinstance(outcome, Failed) and outcome.question is not UNSET:
+        return _waits_for_answer(outcome, outcome.question)
+    return outcome
+
+
+def _waits_for_answer(outcome: Failed, question: str) -> Pending:
+    return Pending(
+        trace_id=outcome.trace_id,
+        id=question,
+        type="CLARIFICATION",
+        code=outcome.code.value,
+        message=outcome.message,
+        remedy=outcome.remedy,
+    )
+
+
+def _note_ledger_key(run: LiveRun, call: PlannedCall, arguments: dict[str, Any], outcome: Outcome) -> None:
+    """Let the journal refer to a result that the ledger has, in place of a copy."""
+    journal = run.journal
+    if journal is not None and isinstance(outcome, Done):
+        context = _context_of(run, call, "")
+        key = Call(call.tool, arguments, context).key_under(None)
+        if key is not None:
+            journal.note_result(len(run.state.messages), key)
 
 
 def _without_secret_fields(run: LiveRun, tool_id: str, arguments: Mapping[str, Any], words: str) -> str:
@@ -250,7 +301,7 @@ async def _block(run: LiveRun, call: PlannedCall, gate: Block) -> Termination:
 async def _set_result(run: LiveRun, call: PlannedCall, gate: SetResult) -> None:
     """The call is not made: a hook gives its result."""
     try:
-        text = _text_of_result(gate.result)
+        text = text_of_result(gate.result)
         text.encode()
     except (TypeError, ValueError, RecursionError) as error:
         message = f"A hook gave {call.tool} a result that is not a JSON value"
@@ -277,14 +328,14 @@ async def _give_back(run: LiveRun, asked: ToolCall, bad: BadCall) -> Termination
     if _may_repair(run, bad.tool):
         message = f"The arguments do not follow the schema: {faults}. Make the call again with arguments that do."
         await _send_end(run, asked.id, bad.tool, "failed", FailureCode.INPUT_VALIDATION_FAILED.value, told)
-        _answer_call(run, _bounded(message))
+        _answer_call(run, bounded(message))
         return None
     question = f"The model cannot fill in the arguments of {bad.tool}: {faults}. What should it do?"
     words = await run.registry.clarify(bad.tool, bad.arguments, question, run.context)
     if isinstance(words, Pending):
         return await _suspend(run, asked.id, bad.tool, words)
     run.state.repairs.pop(bad.tool, None)
-    text = _text_of(words) if isinstance(words, Failed) else f"A person was asked about this call, and says: {words}"
+    text = text_of(words) if isinstance(words, Failed) else f"A person was asked about this call, and says: {words}"
     await _send_end(run, asked.id, bad.tool, "failed", FailureCode.INPUT_VALIDATION_FAILED.value, told)
     _answer_call(run, text)
     return None
@@ -298,25 +349,3 @@ def _may_repair(run: LiveRun, tool_id: str) -> bool:
     told_in = run.state.repairs.setdefault(tool_id, run.round)
     # No person is asked about a tool that is denied whatever its arguments are.
     return told_in == run.round or tool_id in run.agent.hidden
-
-
-# What the model reads -------------------------------------------------------------------------------------------------
-
-
-def _text_of(outcome: Done | Failed) -> str:
-    if isinstance(outcome, Done):
-        return _text_of_result(outcome.result)
-    document = {"error": outcome.code.value, "message": outcome.message}
-    if outcome.details:
-        document["details"] = "; ".join(outcome.details)
-    return _bounded(msgspec.json.encode(document).decode())
-
-
-def _text_of_result(result: Any) -> str:  # noqa: ANN401 - a JSON value
-    return _bounded(result if isinstance(result, str) else msgspec.json.encode(result).decode())
-
-
-def _bounded(text: str) -> str:
-    if len(text) <= MAX_RESULT:
-        return text
-    return f"{text[:MAX_RESULT]}\n[{len(text) - MAX_RESULT:,} further characters are not shown]"

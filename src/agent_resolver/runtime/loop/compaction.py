@@ -10,6 +10,7 @@ from agent_resolver.runtime.default_plugin import ArtifactCompaction, Compaction
 from agent_resolver.runtime.event import CompactionFailed, ContextCompacted
 from agent_resolver.runtime.executor import InferenceFailure
 from agent_resolver.runtime.inference import ChatAnswer, ChatRequest
+from agent_resolver.runtime.loop.journaling import note_failure
 from agent_resolver.runtime.loop.live_run import LiveRun
 from agent_resolver.runtime.loop.question import ask
 from agent_resolver.runtime.loop.sound_answer import RequestRefused
@@ -76,7 +77,7 @@ async def compact(run: LiveRun) -> bool:
     attempt = _attempt_of(run)
     if attempt is None:
         return False
-    state, summaries_before = run.state, run.state.summary
+    state, earlier = run.state, run.state.summary
     try:
         request = _request_for(run, attempt)
         answer = await _summed_up(run, request, attempt)
@@ -85,7 +86,7 @@ async def compact(run: LiveRun) -> bool:
         await run.emitter.send(CompactionFailed, run.round, code=failure.code, message=str(failure))
         return False
     summary = state.summary
-    if summary is None or summary is summaries_before:
+    if summary is None or summary is earlier:
         message = f"The summary saves less than {attempt.summarizer.config.min_savings_ratio:.0%}, and is not used"
         await run.emitter.send(CompactionFailed, run.round, code="little_saved", message=message)
         return True
@@ -148,16 +149,18 @@ async def _summed_up(run: LiveRun, request: ChatRequest, attempt: _Attempt) -> C
             state.summary_due = 2 * after if after > attempt.threshold else 0
         else:
             state.summary_due = 2 * attempt.before
-        state.is_asked = False
 
+    # `is_asked` stays true in both cases: the question of the round is still open, and a run that is interrupted now
+    # asks it in the same round.
     try:
         return await ask(run, request, keep, attempt.summarizer)
     except InferenceFailure as failure:
-        state.is_asked = False
+        state.summary_due = 2 * attempt.before
+        await note_failure(run, failure)
         raise _Failed(failure.kind, str(failure)) from failure
     except RequestRefused as refusal:
-        state.is_asked = False
         if refusal.code in _ENDS_THE_RUN:
+            state.is_asked = False
             raise
         raise _Failed(refusal.code, str(refusal)) from refusal
 

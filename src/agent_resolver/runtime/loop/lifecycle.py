@@ -14,9 +14,11 @@ from agent_resolver.registry.registry import ToolRegistry
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.runtime.errors import StateFailure
 from agent_resolver.runtime.event import HandlerFailed, PlanWarned, RunEnded, RunStarted, Sink
+from agent_resolver.runtime.journal.journal import RunJournal
 from agent_resolver.runtime.loop.calling import cancelled, close_calls, ended
 from agent_resolver.runtime.loop.emitter import Emitter, SinkFailed
 from agent_resolver.runtime.loop.foreign_code import is_being_cancelled, settle
+from agent_resolver.runtime.loop.journaling import JournalFailed, note_end
 from agent_resolver.runtime.loop.live_run import LiveRun
 from agent_resolver.runtime.loop.phase import run_phase
 from agent_resolver.runtime.loop.rounds import run_rounds
@@ -25,10 +27,17 @@ from agent_resolver.runtime.mention import Definitions
 from agent_resolver.runtime.patience import Patience
 from agent_resolver.runtime.plan import ResolvedAgent
 from agent_resolver.runtime.plugin import ActivePlugin
-from agent_resolver.runtime.run import RunRequest, RunResult, RunState, Termination, is_resumable
-from agent_resolver.runtime.run_trail import RunTrail
+from agent_resolver.runtime.run import (
+    RunRequest,
+    RunResult,
+    RunState,
+    Termination,
+    is_resumable,
+    spent,
+)
 from agent_resolver.runtime.state_key import KeyValues
 from agent_resolver.schema.foreign_error import describe_exception
+from agent_resolver.schema.outcome import Pending
 from agent_resolver.telemetry.ending import ReasoningEnd
 
 _TASK_CANCELLED: Final = Termination(reason="cancelled", message="The task of the run was cancelled")
@@ -43,7 +52,7 @@ class Start(Struct, frozen=True, kw_only=True):
     registry: ToolRegistry
     context: CallContext
     sink: Sink | None = None
-    trail: RunTrail | None = None
+    journal: RunJournal | None = None
     patience: Patience = Patience()
     definitions: Definitions | None = None
     clock: Callable[[], float] = time.monotonic
@@ -54,6 +63,10 @@ class Cancellable(Protocol):
 
     def cancel(self) -> None:
         """End it as cancelled."""
+        ...
+
+    def interrupt(self) -> None:
+        """Stop it here: it can be taken up again later."""
         ...
 
 
@@ -87,13 +100,11 @@ class Lifecycle:
         "_is_end_sent",
         "_loop",
         "_scope",
-        "_trail",
         "delegates",
         "run",
     )
 
     def __init__(self, start: Start) -> None:
-        self._trail = start.trail
         emitter = Emitter(start.sink, start.state.run, start.patience.sink_seconds)
         self.run = LiveRun(
             agent=start.agent,
@@ -103,6 +114,7 @@ class Lifecycle:
             context=start.context,
             emitter=emitter,
             patience=start.patience,
+            journal=start.journal,
             clock=start.clock,
             definitions=start.definitions,
         )
@@ -120,9 +132,14 @@ class Lifecycle:
         """End the run as cancelled, at the next point where it waits for something; from any thread."""
         self.run.is_cancelled = True
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._interrupt)
+            self._loop.call_soon_threadsafe(self._leave_scope)
 
-    def _interrupt(self) -> None:
+    def interrupt(self) -> None:
+        """Stop the run here. One that has a journal can be taken up again; any other is cancelled."""
+        self.run.is_interrupted = self.run.journal is not None
+        self.cancel()
+
+    def _leave_scope(self) -> None:
         # A run that is about to end has left its scope, or is leaving it.
         with suppress(RuntimeError):
             self._scope.reschedule(asyncio.get_running_loop().time())
@@ -145,6 +162,9 @@ class Lifecycle:
             termination = await self._guarded()
             return await self._close(termination)
         except asyncio.CancelledError:
+            if termination is _TASK_CANCELLED:
+                # Whoever runs this goes away; that is no reason for a run which lasts to end.
+                run.is_interrupted = run.journal is not None
             await self._close_despite_cancellation(termination)
             raise
         finally:
@@ -167,7 +187,7 @@ class Lifecycle:
             return _internal_error(error)
         except SinkFailed as failure:
             return Termination(reason="cancelled", code=failure.code, message=str(failure))
-        except (StateFailure, RequestRefused) as failure:
+        except (StateFailure, RequestRefused, JournalFailed) as failure:
             return Termination(reason="error", code=failure.code, message=str(failure))
         except TimeoutError as error:
             return self._at_deadline() if self._scope.expired() else _internal_error(error)
@@ -190,23 +210,19 @@ class Lifecycle:
 
     async def _announce(self) -> None:
         run = self.run
-        if not run.emitter.is_heard and self._trail is None:
+        if not run.emitter.is_heard:
             return
         agent, state = run.agent, run.state
-        facts = {
-            "agent": agent.spec.id,
-            "plan": state.plan,
-            "lock": run.context.lock,
-            "model": agent.model.id,
-            "trace_id": state.trace_id,
-            "is_resumed": run.request.resume is not None,
-        }
-        try:
-            await self._record(RunStarted, facts)
-        except Exception as error:
-            message = f"The run cannot be recorded, and so it does not start: {type(error).__name__}"
-            raise StateFailure("trail_unavailable", message) from error
-        await run.emitter.send(RunStarted, run.round, **facts)
+        await run.emitter.send(
+            RunStarted,
+            run.round,
+            agent=agent.spec.id,
+            plan=state.plan,
+            lock=run.context.lock,
+            model=agent.model.id,
+            trace_id=state.trace_id,
+            is_resumed=run.request.resume is not None,
+        )
         for warning in agent.warnings:
             await run.emitter.send(
                 PlanWarned, run.round, code=warning.code.value, subject=warning.subject, message=warning.message
@@ -253,9 +269,10 @@ class Lifecycle:
             await self._run_end()
         while self._active:
             await self._deactivate(self._active.pop())
-        if not is_resumable(termination):
+        if not (is_resumable(termination) or run.is_interrupted):
             close_calls(run.state)
-        result = _result_of(run, termination)
+        pending = run.pending if termination.reason == "suspended" else None
+        result = result_of(run.save(), termination, pending)
         await self._send_end(result)
         return result
 
@@ -277,41 +294,37 @@ class Lifecycle:
         with suppress(SinkFailed):
             await self.run.emitter.send(HandlerFailed, self.run.round, plugin=plugin, handler=handler, message=message)
 
-    async def _record(self, kind: type[RunStarted | RunEnded], facts: dict[str, Any]) -> None:
-        """Keep that the run starts or ended; its place among the events that a sink gets does not matter there."""
-        if self._trail is not None:
-            run = self.run
-            await self._trail.note(kind(run=run.id, number=0, round=run.round, **facts), run.context.caller)
-
     async def _send_end(self, result: RunResult) -> None:
-        end = result.termination
-        facts = {
-            "status": end.status,
-            "termination": end,
-            "text": result.text,
-            "usage": result.usage,
-            "cost": result.cost,
-            "pending": result.pending.id if result.pending else "",
-        }
         if not self._is_end_recorded:
-            await self._record_end(facts)
+            await self._record_end(result)
             self._is_end_recorded = True
         if self._is_end_sent:
             return
         self._is_end_sent = True
         # The run has ended; if its last event is not taken, that changes nothing about how.
         with suppress(SinkFailed):
-            await self.run.emitter.send(RunEnded, self.run.round, **facts)
+            await self.run.emitter.send(
+                RunEnded,
+                self.run.round,
+                status=result.termination.status,
+                termination=result.termination,
+                text=result.text,
+                usage=result.usage,
+                cost=result.cost,
+                uncertain=result.state.uncertain,
+                pending=result.pending.id if result.pending else "",
+            )
 
-    async def _record_end(self, facts: dict[str, Any]) -> None:
+    async def _record_end(self, result: RunResult) -> None:
         try:
-            await self._record(RunEnded, facts)
-        except Exception as error:  # noqa: BLE001 - the run has ended, and its caller must know how
-            await self._note("", "run_trail", error)
+            await note_end(self.run, result)
+        except JournalFailed as error:
+            # The run has ended, and its caller must know how.
+            await self._note("", "journal", error)
 
 
 def _span_end(run: LiveRun, termination: Termination) -> ReasoningEnd:
-    usage, is_error = run.state.usage, termination.reason in {"error", "blocked"}
+    usage, is_error = spent(run.state).usage, termination.reason in {"error", "blocked"}
     return ReasoningEnd(
         error=(termination.code or termination.reason) if is_error else "",
         outcome=termination.reason.upper(),
@@ -334,8 +347,9 @@ def _internal_error(error: BaseException) -> Termination:
     return Termination(reason="error", code="internal", message=f"{type(error).__name__}{place_of(error)}")
 
 
-def _result_of(run: LiveRun, termination: Termination) -> RunResult:
-    state = run.save()
+def result_of(state: RunState, termination: Termination, pending: Pending | None = None) -> RunResult:
+    """The result of a run that ended in this state."""
+    used = spent(state)
     spoken = (message.text for message in reversed(state.messages) if message.role == "assistant")
     return RunResult(
         run=state.run,
@@ -344,8 +358,8 @@ def _result_of(run: LiveRun, termination: Termination) -> RunResult:
         termination=termination,
         text=next((text for text in spoken if text), ""),
         rounds=state.round,
-        usage=state.usage,
-        cost=state.cost,
-        pending=run.pending if termination.reason == "suspended" else None,
+        usage=used.usage,
+        cost=used.cost,
+        pending=pending,
         state=state,
     )

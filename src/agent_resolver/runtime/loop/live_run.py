@@ -8,6 +8,7 @@ from agent_resolver.registry.registry import ToolRegistry
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.inference import ToolOffer, Usage
+from agent_resolver.runtime.journal.journal import RunJournal
 from agent_resolver.runtime.loop.emitter import Emitter
 from agent_resolver.runtime.mention import Definitions
 from agent_resolver.runtime.message import Message, system_message
@@ -42,6 +43,9 @@ class LiveRun:
         "facts",
         "has_budget",
         "is_cancelled",
+        "is_interrupted",
+        "is_journal_lost",
+        "journal",
         "offers",
         "patience",
         "pending",
@@ -64,6 +68,7 @@ class LiveRun:
         context: CallContext,
         emitter: Emitter,
         patience: Patience,
+        journal: RunJournal | None,
         clock: Callable[[], float],
         definitions: Definitions | None = None,
     ) -> None:
@@ -75,6 +80,8 @@ class LiveRun:
         """What every call of the run has in common."""
         self.emitter = emitter
         self.patience = patience
+        self.journal = journal
+        """Where each step is written down; None for a run that lives in memory alone."""
         self.definitions = definitions
         """Where agents that the user mentions are looked up; None where nobody may bring one in."""
         self.facts = LiveFacts(self)
@@ -90,6 +97,10 @@ class LiveRun:
         """What the run waits for, once it is suspended."""
         self.is_cancelled = False
         """True once it was asked to end; code of others may have caught the exception that should have ended it."""
+        self.is_interrupted = False
+        """True once it was asked to stop here and to be taken up again later."""
+        self.is_journal_lost = False
+        """True once a step could not be written down: another process has the run, or the state cannot be used."""
         self.budgets_said: tuple[str, ...] = ()
         """The budgets that were said to be nearly used up."""
         self.system = _system_messages(agent.spec.system_prompt)

@@ -22,6 +22,7 @@ from agent_resolver.runtime.inference import (
 )
 from agent_resolver.runtime.loop.emitter import SinkFailed
 from agent_resolver.runtime.loop.foreign_code import is_being_cancelled
+from agent_resolver.runtime.loop.journaling import note_question, note_reply
 from agent_resolver.runtime.loop.live_run import LiveRun
 from agent_resolver.runtime.loop.mentioned import definitions_due
 from agent_resolver.runtime.loop.sound_answer import RequestRefused, require_length, sound_answer
@@ -117,6 +118,9 @@ async def ask(
     if guard is not None:
         _require_input(guard, request.messages)
     run.state.is_asked = True
+    await note_question(run, request)
+    if run.is_cancelled:
+        raise InferenceFailure("cancelled", "The run was cancelled before its model was asked")
     try:
         answer = sound_answer(await _watched_answer(run, request, summarizer))
     except asyncio.CancelledError:
@@ -127,6 +131,8 @@ async def ask(
         _require_output(guard, answer)
     cost = _count_usage(run, answer, summarizer.model if summarizer else run.agent.model)
     keep(answer)
+    # It is written down before anyone is told of it: what was told once must not be lost.
+    await note_reply(run, answer, cost)
     if summarizer is not None:
         return answer
     await run.emitter.send(

@@ -6,6 +6,7 @@ from agent_resolver.runtime.hook import Phase
 from agent_resolver.runtime.inference import ChatAnswer
 from agent_resolver.runtime.loop.calling import cancelled, ended, make_calls
 from agent_resolver.runtime.loop.compaction import compact
+from agent_resolver.runtime.loop.journaling import note_failure
 from agent_resolver.runtime.loop.live_run import LiveRun
 from agent_resolver.runtime.loop.phase import run_phase
 from agent_resolver.runtime.loop.question import ask_model
@@ -62,7 +63,7 @@ async def _question(run: LiveRun) -> Termination | None:
     try:
         answer = await ask_model(run)
     except InferenceFailure as failure:
-        return await _note_failure(run, failure)
+        return cancelled(run) or await _note_failure(run, failure)
     return await _judge(run, answer) or await _finish_round(run)
 
 
@@ -89,6 +90,7 @@ async def _finish_round(run: LiveRun) -> Termination | None:
 async def _note_failure(run: LiveRun, failure: InferenceFailure) -> Termination | None:
     """The end of a run whose model did not answer. With a rule for errors in a row, the rule decides."""
     run.state.consecutive_errors += 1
+    await note_failure(run, failure)
     await run.emitter.send(InferenceFailed, run.round, kind=failure.kind, message=str(failure))
     has_rule = any(condition.type == "consecutive_errors" for condition in run.spec.stop_conditions)
     if has_rule and failure.may_pass:

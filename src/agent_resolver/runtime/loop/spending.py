@@ -9,13 +9,13 @@ from agent_resolver.core.count import counted
 from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.event import BudgetKind, BudgetNear
 from agent_resolver.runtime.loop.live_run import LiveRun
-from agent_resolver.runtime.run import RunState, Termination
+from agent_resolver.runtime.run import RunState, Spent, Termination, spent
 
 NEAR: Final = 0.8
 EVERY_TOOL: Final = "*"
 
 
-class Spent(Struct, frozen=True):
+class LimitUse(Struct, frozen=True):
     """How much of one limit is used."""
 
     kind: BudgetKind
@@ -36,12 +36,12 @@ async def check_budget(run: LiveRun, *, is_in_round: bool = False) -> Terminatio
     """
     if not run.has_budget:
         return None
-    for spent in _spent_by(run):
-        if is_in_round and spent.kind == "rounds":
+    for use in _limit_uses(run):
+        if is_in_round and use.kind == "rounds":
             continue
-        if spent.used >= spent.limit:
-            return _used_up(spent)
-        await _say_if_near(run, spent)
+        if use.used >= use.limit:
+            return _used_up(use)
+        await _say_if_near(run, use)
     return None
 
 
@@ -54,70 +54,71 @@ async def check_calls(run: LiveRun, tool_id: str) -> Termination | None:
         limit = limits.get(name)
         if limit is None:
             continue
-        used = _calls_of(run.state, name)
-        spent = Spent("calls", used, limit, name)
+        used = _calls_of(spent(run.state), name)
         if used >= limit:
-            return _used_up(spent)
+            return _used_up(LimitUse("calls", used, limit, name))
         # The call that is about to be made counts: after the last one, a warning would come too late.
-        await _say_if_near(run, Spent("calls", used + 1, limit, name))
+        await _say_if_near(run, LimitUse("calls", used + 1, limit, name))
     return None
 
 
-def remaining_budget(run: LiveRun) -> RunBudget:
+def remaining_budget(run: LiveRun, resumed: RunState | None = None) -> RunBudget:
     """What is left of a run's budget, for an agent that it delegates to.
 
     What is used up leaves nothing: with the least there is, each of many delegates could ask its model once more.
+
+    Args:
+        run: The run that delegates.
+        resumed: The state of the delegate, where it waited and goes on: what it used itself is in there.
     """
-    budget, state = run.budget, run.state
+    budget = run.budget
+    used = spent(run.state, without=resumed.run if resumed else "")
+    seconds = run.seconds - (resumed.seconds if resumed else 0.0)
     return RunBudget(
-        max_rounds=None if budget.max_rounds is None else max(0, budget.max_rounds - _rounds_of(state)),
-        max_tokens=None if budget.max_tokens is None else max(0, budget.max_tokens - state.usage.total_tokens),
-        max_cost=None if budget.max_cost is None else max(0.0, budget.max_cost - (state.cost or 0.0)),
-        max_seconds=None if budget.max_seconds is None else max(0.0, budget.max_seconds - run.seconds),
-        max_calls={tool: max(0, limit - _calls_of(state, tool)) for tool, limit in budget.max_calls.items()},
+        max_rounds=None if budget.max_rounds is None else max(0, budget.max_rounds - used.rounds),
+        max_tokens=None if budget.max_tokens is None else max(0, budget.max_tokens - used.usage.total_tokens),
+        max_cost=None if budget.max_cost is None else max(0.0, budget.max_cost - (used.cost or 0.0)),
+        max_seconds=None if budget.max_seconds is None else max(0.0, budget.max_seconds - seconds),
+        max_calls={tool: max(0, limit - _calls_of(used, tool)) for tool, limit in budget.max_calls.items()},
     )
 
 
-def _calls_of(state: RunState, tool_id: str) -> int:
-    counts = state.calls
+def _calls_of(used: Spent, tool_id: str) -> int:
+    counts = used.calls
     return sum(counts.values()) if tool_id == EVERY_TOOL else counts.get(tool_id, 0)
 
 
-def _rounds_of(state: RunState) -> int:
-    """How often a model was asked, those of delegates included."""
-    return state.round + state.delegate_rounds - state.rounds_counted
-
-
-def _spent_by(run: LiveRun) -> Iterator[Spent]:
-    budget, state = run.budget, run.state
+def _limit_uses(run: LiveRun) -> Iterator[LimitUse]:
+    budget = run.budget
+    used = spent(run.state)
     if budget.max_rounds is not None:
-        yield Spent("rounds", _rounds_of(state), budget.max_rounds)
+        yield LimitUse("rounds", used.rounds, budget.max_rounds)
     if budget.max_tokens is not None:
-        yield Spent("tokens", state.usage.total_tokens, budget.max_tokens)
+        yield LimitUse("tokens", used.usage.total_tokens, budget.max_tokens)
     if budget.max_cost is not None:
-        yield Spent("cost", state.cost or 0.0, budget.max_cost)
+        yield LimitUse("cost", used.cost or 0.0, budget.max_cost)
     if budget.max_seconds is not None:
-        yield Spent("seconds", run.seconds, budget.max_seconds)
+        yield LimitUse("seconds", run.seconds, budget.max_seconds)
 
 
-async def _say_if_near(run: LiveRun, spent: Spent) -> None:
-    if spent.used < NEAR * spent.limit or spent.name in run.budgets_said:
+async def _say_if_near(run: LiveRun, use: LimitUse) -> None:
+    if use.used < NEAR * use.limit or use.name in run.budgets_said:
         return
-    run.budgets_said += (spent.name,)
-    await run.emitter.send(BudgetNear, run.round, kind=spent.kind, used=spent.used, limit=spent.limit, tool=spent.tool)
+    run.budgets_said += (use.name,)
+    await run.emitter.send(BudgetNear, run.round, kind=use.kind, used=use.used, limit=use.limit, tool=use.tool)
 
 
-def _used_up(spent: Spent) -> Termination:
-    return Termination(reason="stopped", code=f"budget_{spent.kind}", message=_message(spent))
+def _used_up(use: LimitUse) -> Termination:
+    return Termination(reason="stopped", code=f"budget_{use.kind}", message=_message(use))
 
 
-def _message(spent: Spent) -> str:
-    match spent.kind:
+def _message(use: LimitUse) -> str:
+    match use.kind:
         case "cost":
-            return f"The budget of ${spent.limit:g} is used up: the run has cost ${spent.used:.4g}"
+            return f"The budget of ${use.limit:g} is used up: the run has cost ${use.used:.4g}"
         case "seconds":
-            return f"The budget of {spent.limit:g} s is used up"
-        case "calls" if spent.tool != EVERY_TOOL:
-            return f"The budget of {counted(int(spent.limit), 'call')} of {spent.tool} is used up"
+            return f"The budget of {use.limit:g} s is used up"
+        case "calls" if use.tool != EVERY_TOOL:
+            return f"The budget of {counted(int(use.limit), 'call')} of {use.tool} is used up"
         case _:
-            return f"The budget of {counted(int(spent.limit), spent.kind.removesuffix('s'))} is used up"
+            return f"The budget of {counted(int(use.limit), use.kind.removesuffix('s'))} is used up"

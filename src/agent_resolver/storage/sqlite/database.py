@@ -159,6 +159,36 @@ MIGRATIONS: Final = (
     CREATE TABLE audit_mark (id INTEGER PRIMARY KEY CHECK (id = 1), mark TEXT NOT NULL);
     INSERT INTO audit_mark VALUES (1, '');
     """,
+    """
+    ALTER TABLE run ADD COLUMN agent TEXT NOT NULL DEFAULT '';
+    ALTER TABLE run ADD COLUMN plan TEXT NOT NULL DEFAULT '';
+    ALTER TABLE run ADD COLUMN caller TEXT NOT NULL DEFAULT '';
+    ALTER TABLE run ADD COLUMN parent TEXT NOT NULL DEFAULT '';
+    ALTER TABLE run ADD COLUMN thread TEXT NOT NULL DEFAULT '';
+    ALTER TABLE run ADD COLUMN continues TEXT NOT NULL DEFAULT '';
+    ALTER TABLE run ADD COLUMN reason TEXT NOT NULL DEFAULT '';
+    ALTER TABLE run ADD COLUMN code TEXT NOT NULL DEFAULT '';
+    ALTER TABLE run ADD COLUMN rounds INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE run ADD COLUMN tokens INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE run ADD COLUMN cost REAL;
+    ALTER TABLE run ADD COLUMN uncertain INTEGER NOT NULL DEFAULT 0;
+    CREATE TABLE journal (
+        run TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        at TEXT NOT NULL,
+        body BLOB NOT NULL,
+        PRIMARY KEY (run, number)
+    ) WITHOUT ROWID;
+    CREATE TABLE plan (digest TEXT NOT NULL PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID;
+    CREATE TABLE thread (
+        caller TEXT NOT NULL,
+        name TEXT NOT NULL,
+        agent TEXT NOT NULL,
+        run TEXT NOT NULL,
+        PRIMARY KEY (caller, name)
+    ) WITHOUT ROWID;
+    """,
 )
 """Each script brings the schema from one version to the next; they are only ever added to."""
 

@@ -1,0 +1,149 @@
+"""Makes the state of a run again, from its journal and the ledger."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from agent_resolver.registry.port import Seal
+from agent_resolver.runtime.errors import RunRefused
+from agent_resolver.runtime.journal.change import apply_change
+from agent_resolver.runtime.journal.entry import Beginning, Entry, decode_entry
+from agent_resolver.runtime.message import Message
+from agent_resolver.runtime.result_text import text_of_result
+from agent_resolver.runtime.run import RunState, Termination
+from agent_resolver.schema.caller import Caller
+from agent_resolver.schema.outcome import Pending
+from agent_resolver.schema.state import JOURNAL, LEDGER, RUNS, JournalRow, Run
+from agent_resolver.storage.port import Snapshot
+
+_DAMAGED: Final = "put back the state and its key from a backup: `agent state backup`"
+
+
+class Folded(Struct, frozen=True, kw_only=True):
+    """A run as its journal tells it."""
+
+    row: Run
+    beginning: Beginning
+    state: RunState
+    message_count: int
+    """The messages of the state that this journal holds or refers to, with those of the runs before it."""
+    number: int
+    """The number of the last entry."""
+    caller: Caller
+    """Who acted last."""
+    pending: Pending | None = None
+    termination: Termination | None = None
+    """How the run ended, or that it waits; None if it was interrupted."""
+
+
+class DamagedJournal(RunRefused):
+    """The journal of a run cannot be read."""
+
+    def __init__(self, run: str, problem: str) -> None:
+        super().__init__(f"the journal of run {run} cannot be read: {problem}", _DAMAGED)
+
+
+def read_entries(snapshot: Snapshot, run: str, seal: Seal) -> list[tuple[JournalRow, Entry]]:
+    """Every entry of a run's journal, in order.
+
+    Raises:
+        DamagedJournal: One of them was edited or is missing.
+    """
+    found = []
+    for number, row in enumerate(snapshot.find(JOURNAL, {"run": run}), 1):
+        if row.number != number:
+            raise DamagedJournal(run, f"entry {number} is missing")
+        try:
+            found.append((row, decode_entry(row, seal)))
+        except (ValueError, msgspec.MsgspecError) as error:
+            raise DamagedJournal(run, f"entry {number}: {error}") from error
+    return found
+
+
+def fold_run(snapshot: Snapshot, run: str, seal: Seal, *, through: int | None = None) -> Folded | None:
+    """A run as it was after its newest entry, or after entry `through`; None if there is no such run.
+
+    Raises:
+        DamagedJournal: Its journal, or that of a run before it in the conversation, cannot be read.
+    """
+    row = snapshot.get(RUNS, run)
+    if row is None:
+        return None
+    entries = read_entries(snapshot, run, seal)[:through]
+    if not entries or entries[0][1].beginning is UNSET:
+        raise DamagedJournal(run, "its beginning is missing")
+    beginning = entries[0][1].beginning
+    messages = _messages_before(snapshot, beginning.continues, seal)
+    return fold_entries(snapshot, row, entries, messages, seal)
+
+
+def _messages_before(snapshot: Snapshot, run: str, seal: Seal) -> list[Message]:
+    """The conversation of the runs before, the oldest first. It ends: a run continues one that was there before it."""
+    chain = []
+    seen: set[str] = set()
+    while run:
+        row = snapshot.get(RUNS, run)
+        entries = read_entries(snapshot, run, seal)
+        if row is None or not entries or entries[0][1].beginning is UNSET or run in seen:
+            raise DamagedJournal(run, "a run of its conversation is missing")
+        seen.add(run)
+        chain.append((row, entries))
+        run = entries[0][1].beginning.continues
+    messages: list[Message] = []
+    for row, entries in reversed(chain):
+        messages = fold_entries(snapshot, row, entries, messages, seal).state.messages
+    return messages
+
+
+def fold_entries(
+    snapshot: Snapshot,
+    row: Run,
+    entries: Sequence[tuple[JournalRow, Entry]],
+    messages: list[Message],
+    seal: Seal,
+) -> Folded:
+    """A run after these entries; `messages` are those of the runs before it."""
+    beginning = entries[0][1].beginning
+    assert beginning is not UNSET  # noqa: S101 - the callers have looked
+    state = msgspec.convert(msgspec.to_builtins(beginning.state), RunState)
+    state.messages = list(messages)
+    caller = beginning.caller
+    pending: Pending | None = None
+    termination: Termination | None = None
+
+    def read_result(key: str) -> str:
+        return _read_result(snapshot, row.id, key, seal)
+
+    for _, entry in entries:
+        apply_change(state, entry.change, read_result)
+        caller = entry.caller or caller
+        # Each entry says anew what the run waits for, and whether it has ended.
+        pending = entry.pending or None
+        termination = entry.termination or None
+    newest_row, newest = entries[-1]
+    if newest.question is not UNSET:
+        # Its provider may have answered: nobody knows, and whoever pays must be able to see that.
+        state.uncertain += 1
+    return Folded(
+        row=row,
+        beginning=beginning,
+        state=state,
+        message_count=len(state.messages),
+        number=newest_row.number,
+        caller=caller,
+        pending=pending,
+        termination=termination,
+    )
+
+
+def _read_result(snapshot: Snapshot, run: str, key: str, seal: Seal) -> str:
+    """What a model was given of a call that is done."""
+    kept = snapshot.get(LEDGER, key)
+    if kept is None or kept.result is None:
+        raise DamagedJournal(run, "the result of one of its calls is gone")
+    try:
+        return text_of_result(msgspec.json.decode(seal.open(kept.result, key)))
+    except ValueError as error:
+        raise DamagedJournal(run, f"the result of one of its calls: {error}") from error

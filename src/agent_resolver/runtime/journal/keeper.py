@@ -1,0 +1,74 @@
+"""Keeps the leases of the runs of this process, and hears when another process wants one of them to end."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from msgspec import Struct
+
+from agent_resolver.runtime.journal.journal import LEASE_SECONDS, Journal
+from agent_resolver.schema.state import RUNS
+from agent_resolver.storage.errors import FileError
+from agent_resolver.storage.lease import renew_in
+from agent_resolver.storage.port import Lease, Transaction
+
+LOOK_SECONDS: Final = 1.0
+"""How often it looks for runs that shall end."""
+_LOOKS_PER_RENEWAL: Final = 20
+"""A lease is renewed well before it runs out, also if some looks come late."""
+
+
+class _Held(Struct, frozen=True):
+    lease: Lease
+    cancel: Callable[[], None]
+
+
+class LeaseKeeper:
+    """One task for all runs of a process; it is there as long as one of them runs."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._held: dict[str, _Held] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def hold(self, run: str, lease: Lease, cancel: Callable[[], None]) -> None:
+        """Keep the lease of a run; `cancel` ends the run."""
+        self._held[run] = _Held(lease, cancel)
+        if self._task is None or self._task.done() or self._task.get_loop() is not asyncio.get_running_loop():
+            self._task = asyncio.create_task(self._keep())
+
+    def drop(self, run: str) -> None:
+        """The run has ended."""
+        self._held.pop(run, None)
+        if not self._held and self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def _keep(self) -> None:
+        looks = 0
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            looks += 1
+            # A state that cannot be used now may be usable later; the runs find out by themselves.
+            with suppress(FileError, OSError):
+                await self._cancel_asked()
+                if looks % _LOOKS_PER_RENEWAL == 0:
+                    await self._renew()
+
+    async def _cancel_asked(self) -> None:
+        asked = await self._journal.store.read(lambda snapshot: snapshot.find(RUNS, {"status": "cancelling"}))
+        for row in asked:
+            held = self._held.get(row.id)
+            if held is not None:
+                held.cancel()
+
+    async def _renew(self) -> None:
+        leases = [held.lease for held in self._held.values()]
+        now = self._journal.seconds()
+
+        def renew(transaction: Transaction) -> None:
+            for lease in leases:
+                renew_in(transaction, lease, now, LEASE_SECONDS)
+
+        await self._journal.store.write(renew)

@@ -1,0 +1,38 @@
+"""Digests of the parts of a question to a model."""
+
+from hashlib import blake2b
+from typing import Any, Final
+
+import msgspec
+
+from agent_resolver.runtime.inference import ChatRequest
+from agent_resolver.runtime.journal.entry import Question
+
+_BYTES: Final = 12
+"""Enough to tell parts apart; nothing is proven by these digests."""
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+def question_of(request: ChatRequest) -> Question:
+    """A question as the journal keeps it: its messages are in the journal already, its prompt and tools in the plan."""
+    system = [message for message in request.messages if message.role == "system"]
+    others = [message for message in request.messages if message.role != "system"]
+    settings = (
+        request.temperature,
+        request.max_output_tokens,
+        request.reasoning_effort,
+        request.response_schema,
+        request.cache_prompt,
+    )
+    return Question(
+        model=request.model,
+        system=_short_digest(system),
+        messages=_short_digest(others),
+        count=len(others),
+        tools=_short_digest(request.tools),
+        settings=_short_digest(settings),
+    )
+
+
+def _short_digest(value: Any) -> str:  # noqa: ANN401 - any part of a request
+    return blake2b(_ENCODER.encode(value), digest_size=_BYTES).hexdigest()

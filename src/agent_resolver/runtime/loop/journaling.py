@@ -1,0 +1,103 @@
+"""Writes each step of a run into its journal, before the next step begins."""
+
+from collections.abc import Awaitable
+from typing import Final
+
+from msgspec import structs
+
+from agent_resolver.runtime.executor import InferenceFailure
+from agent_resolver.runtime.inference import ChatAnswer, ChatRequest
+from agent_resolver.runtime.journal.entry import Reply
+from agent_resolver.runtime.journal.question_digest import question_of
+from agent_resolver.runtime.loop.live_run import LiveRun
+from agent_resolver.runtime.run import RunResult, spent
+from agent_resolver.schema.errors import ResolverError
+from agent_resolver.storage.errors import LeaseLost
+
+_TAKEN_OVER: Final = "Another process has taken this run up, and goes on with it"
+
+
+class JournalFailed(Exception):
+    """A step could not be written down, and so the run cannot go on here."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+async def note_question(run: LiveRun, request: ChatRequest) -> None:
+    """Write down that the model is about to be asked.
+
+    Raises:
+        JournalFailed: It cannot be written.
+    """
+    journal = run.journal
+    if journal is not None:
+        run.state.seconds = run.seconds
+        await _written(run, journal.ask(run.values.current, question_of(request)))
+
+
+async def note_reply(run: LiveRun, answer: ChatAnswer, cost: float | None) -> None:
+    """Write down what the model answered; the state of the run has the answer already.
+
+    Raises:
+        JournalFailed: It cannot be written.
+    """
+    journal = run.journal
+    if journal is None:
+        return
+    state = run.state
+    state.seconds = run.seconds
+    reply = Reply(model=answer.model_id or answer.model, finish=answer.finish, usage=answer.usage, cost=cost)
+    used = spent(state)
+    row = structs.replace(
+        journal.row,
+        rounds=state.round,
+        tokens=used.usage.total_tokens,
+        cost=used.cost,
+        uncertain=state.uncertain,
+    )
+    await _written(run, journal.answer(run.values.current, reply, row))
+
+
+async def note_failure(run: LiveRun, failure: InferenceFailure) -> None:
+    """Write down that the model did not answer.
+
+    Raises:
+        JournalFailed: It cannot be written.
+    """
+    journal = run.journal
+    if journal is not None:
+        run.state.seconds = run.seconds
+        await _written(run, journal.fail(run.values.current, failure.kind))
+
+
+async def note_end(run: LiveRun, result: RunResult) -> None:
+    """Write down how the run ended, or what it waits for.
+
+    A run that another process has, or that was interrupted, has not ended: it goes on from its newest entry.
+
+    Raises:
+        JournalFailed: It cannot be written.
+    """
+    journal = run.journal
+    if journal is None or run.is_journal_lost:
+        return
+    if run.is_interrupted:
+        await _written(run, journal.release())
+    else:
+        await _written(run, journal.end(run.values.current, result, run.context.caller))
+
+
+async def _written(run: LiveRun, writing: Awaitable[None]) -> None:
+    try:
+        await writing
+    except LeaseLost as error:
+        run.is_journal_lost = True
+        raise JournalFailed("lease_lost", _TAKEN_OVER) from error
+    except (ResolverError, OSError) as error:
+        run.is_journal_lost = True
+        message = f"The run cannot be recorded, and so it does not go on: {type(error).__name__}"
+        raise JournalFailed("state_unavailable", message) from error
+    if run.journal is not None and run.journal.is_cancelling:
+        run.is_cancelled = True
