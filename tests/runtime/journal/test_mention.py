@@ -74,7 +74,7 @@ async def interrupted(store: MemoryStore, time: int) -> HangsAt:
     await model.runtime.run_to_completion(RunRequest(agent_id="agent", messages=(prompt,), run_id="r"))
     async with asyncio.timeout(10):
         # Delegates end in the background.
-        while model.runtime._runs._running:
+        while model.runtime._runs._running:  # noqa: ASYNC110 - nothing says when they have
             await asyncio.sleep(0)
     return model
 
