@@ -10,7 +10,7 @@ from agent_resolver.schema.agent_file import AgentFile, Limits, Requirement, lim
 from agent_resolver.schema.vocabulary import SENSITIVITY_RANK, Residency, Sensitivity
 
 
-class RunLimits(Struct, frozen=True, kw_only=True):
+class RunLimits(Struct, frozen=True, kw_only=True, gc=False):
     """The limits that one run of an agent keeps: its own, and those of every caller before it, all at once.
 
     They travel with the data: the agents it delegates to keep them as well. `requireSigned` is not among them: it

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from math import ceil
-from typing import Final, Self, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct, structs
@@ -18,7 +18,6 @@ from agent_resolver.registry.content import without_surrogates
 from agent_resolver.registry.errors import NeedsAction, ToolFailure, WaitsFor
 from agent_resolver.registry.ledger import Ledger
 from agent_resolver.registry.memory import FixedClock, MemorySecrets, OpenSeal
-from agent_resolver.registry.offer import Offer
 from agent_resolver.registry.pending_actions import PendingActions
 from agent_resolver.registry.port import Clock, Seal, Secrets, Telemetry
 from agent_resolver.registry.question import RETRY, Questions, pending_of
@@ -77,10 +76,9 @@ class Ports(Struct, frozen=True, kw_only=True):
 
 
 class Pipeline:
-    """Takes calls through the steps; the registry says which tools there are."""
+    """Takes calls through the steps; each call knows which tools there are."""
 
-    def __init__(self, offer: Offer, ports: Ports) -> None:
-        self.offer = offer
+    def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._store: Store = ports.store or MemoryStore()
         self.is_recorded = ports.store is not None
@@ -88,13 +86,6 @@ class Pipeline:
         self._ledger = Ledger(self._store)
         self._rates = RateLimits(self._store, ports.seconds)
         self._questions = Questions(PendingActions(self._store), ports.clock, ports.seal, is_recorded=self.is_recorded)
-
-    def sharing(self, offer: Offer) -> Self:
-        """A pipeline for other tools, with the same ports, ledger, rate limits and questions."""
-        shared = object.__new__(type(self))
-        shared.__dict__.update(self.__dict__)
-        shared.offer = offer
-        return shared
 
     async def run(self, call: Call) -> Outcome:
         """Take a call to its end.
@@ -113,10 +104,10 @@ class Pipeline:
         12. The outcome is recorded before it is told.
         """
         # Before anything is watched: until its source is there, a tool has no descriptor to tell telemetry of.
-        if self.offer.has_sources and self.caller(call) is None:
+        if call.offer.has_sources and self.caller(call) is None:
             call.source_problem = await self._restore_sources(call)
         telemetry = self._ports.telemetry
-        entry = self.offer.find(call.tool_id)
+        entry = call.offer.find(call.tool_id)
         span = telemetry.begin(call.tool_id, entry.descriptor if entry else None, call.context) if telemetry else None
         outcome: Outcome | None = None
         try:
@@ -131,7 +122,7 @@ class Pipeline:
 
         Whoever may not make the call may not ask about it either, so that steps 1, 2, 4 and 5 of `run` come first.
         """
-        if self.offer.has_sources and self.caller(call) is None:
+        if call.offer.has_sources and self.caller(call) is None:
             call.source_problem = await self._restore_sources(call)
         try:
             refused = self.caller(call) or await self.tool(call) or self.scopes(call) or self.classification(call)
@@ -163,7 +154,7 @@ class Pipeline:
     async def _restore_sources(self, call: Call) -> ToolFailure | NeedsAction | None:
         """Look for the sources of a tool that are not there; the reason where the tool is still missing."""
         try:
-            return await self.offer.restore_sources(call.tool_id, call.context.run)
+            return await call.offer.restore_sources(call.tool_id, call.context.run)
         except (FileError, OSError) as error:
             return _state_failure(error, "see `agent state info`, then make the call again")
 
@@ -221,9 +212,9 @@ class Pipeline:
             return await self._questions.need(call, call.source_problem)
         if call.source_problem is not None:
             return call.failed_like(call.source_problem)
-        if refused := self.offer.refusal_of(call.tool_id):
+        if refused := call.offer.refusal_of(call.tool_id):
             return call.failed(FailureCode(refused.code.value), refused.message, refused.remedy)
-        entry = self.offer.find(call.tool_id)
+        entry = call.offer.find(call.tool_id)
         if entry is None:
             message = f"Unknown tool: {call.tool_id[:MAX_ID]}"
             return call.failed(FailureCode.UNKNOWN_TOOL, message, "list the tools with `agent tools list`")
@@ -518,7 +509,7 @@ class Pipeline:
         """Note that a call was interrupted; what may not be done twice becomes a question for a person."""
         call.digest = interrupted.arguments
         if not interrupted.is_idempotent:
-            entry = self.offer.find(call.tool_id)
+            entry = call.offer.find(call.tool_id)
             rules = entry.descriptor.rules if entry else Rules()
             await self._questions.interrupted(call, interrupted.key, rules)
         record = call.record(AuditKind.CALL_INTERRUPTED, arguments=call.digest) if self.is_recorded else None

@@ -177,12 +177,12 @@ def _loop_parts() -> SharedParts:
     return SharedParts(handlers, tuple(keys))
 
 
-_LOOP_PARTS: Final = _loop_parts()
+_LOOP_PLUGIN: Final = DefaultPlugin(LOOP_ACTION_HANDLERS, shared=_loop_parts())
 
 
 def loop_action_handlers() -> DefaultPlugin:
     """Lets hooks change the next question to the model."""
-    return DefaultPlugin(LOOP_ACTION_HANDLERS, shared=_LOOP_PARTS)
+    return _LOOP_PLUGIN
 
 
 @lru_cache(64)

@@ -1,7 +1,8 @@
 """Stage 2: the plugins of an agent, their sections, and what they register."""
 
 from collections.abc import Iterator
-from typing import Any, cast
+from functools import lru_cache
+from typing import Any, Final, cast
 
 from msgspec import Struct, structs
 
@@ -15,6 +16,7 @@ from agent_resolver.runtime.default_plugin import (
     CompactionConfig,
     ContextTransformConfig,
     CutoffConfig,
+    DefaultPlugin,
 )
 from agent_resolver.runtime.errors import EnvBuild, InvalidPlugin, InvalidPluginConfig, PluginNotFound
 from agent_resolver.runtime.lookup import RETRY, Lookup, check_data, section, summary_model_of, with_known_facts
@@ -27,6 +29,9 @@ from agent_resolver.runtime.seat import Seat
 from agent_resolver.schema.errors import ResolverError
 from agent_resolver.schema.foreign_error import describe_exception
 from agent_resolver.schema.walker import suggestion
+
+_KEPT: Final = 128
+"""How many sets of the runtime's own plugins are kept: every run makes its plan again."""
 
 
 class Sections(Struct, frozen=True):
@@ -56,18 +61,34 @@ def build_env(registries: RegistrySet, found: Lookup) -> BuiltEnv:
     1. The sections of our own plugins; a bad one is refused even where its plugin has nothing to do.
     2. The plugins that the spec names, in its order.
     3. Every section is held against the schema of whoever reads it.
-    4. Each plugin registers anew, the named ones before those that every agent has; the filter counts for the named.
+    4. Each named plugin registers again, before those that every agent has; the filter counts for the named.
     """
     ours = _our_sections(registries, found)
     named = [(plugin_id, _find_plugin(registries, plugin_id)) for plugin_id in found.spec.plugin_ids]
     warnings = list(_check_sections(found, named))
-    registrar = Registrar()
+    defaults = tuple(_default_plugins(found, ours))
+    if not named:
+        return BuiltEnv(_default_env(defaults), ours.permissions, _summarizer(found, ours), tuple(warnings))
+    registrar = Registrar(registries.kept_descriptors)
     chosen = set(found.spec.active_hook_filter)
     for plugin_id, plugin in named:
         registrar.take(plugin_id, plugin, counts=not chosen or plugin_id in chosen)
-    for plugin in _default_plugins(found, ours):
+    return BuiltEnv(_env_with(registrar, defaults), ours.permissions, _summarizer(found, ours), tuple(warnings))
+
+
+@lru_cache(maxsize=_KEPT)
+def _default_env(plugins: tuple[DefaultPlugin, ...]) -> ExecutionEnv:
+    """What an agent without plugins of its own has.
+
+    All its runs share it: the runtime's own plugins are data that never changes, and so is what they register.
+    """
+    return _env_with(Registrar(), plugins)
+
+
+def _env_with(registrar: Registrar, plugins: tuple[DefaultPlugin, ...]) -> ExecutionEnv:
+    for plugin in plugins:
         registrar.take(plugin.id, plugin, counts=True)
-    return BuiltEnv(registrar.env(), ours.permissions, _summarizer(found, ours), tuple(warnings))
+    return registrar.env()
 
 
 def _find_plugin(registries: RegistrySet, plugin_id: str) -> Plugin:
@@ -162,7 +183,7 @@ def _check_section(plugin_id: str, declared: ConfigSchema, value: Any) -> None: 
         raise InvalidPluginConfig(plugin_id, declared.key, "; ".join(faults))
 
 
-def _default_plugins(found: Lookup, sections: Sections) -> Iterator[Plugin]:
+def _default_plugins(found: Lookup, sections: Sections) -> Iterator[DefaultPlugin]:
     spec, policy = found.spec, found.context_policy
     yield default_plugin.loop_action_handlers()
     if spec.stop_conditions:

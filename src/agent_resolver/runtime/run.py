@@ -20,7 +20,7 @@ _Count = Annotated[int, Meta(ge=0)]
 _Amount = Annotated[float, Meta(ge=0)]
 
 
-class Spent(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Spent(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What a run has used, with all that it delegated."""
 
     usage: Usage = Usage()
@@ -29,8 +29,11 @@ class Spent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     calls: dict[str, _Count] = field(default_factory=dict)
 
 
-class RunState(Struct, kw_only=True):
-    """All that a run needs to go on later, elsewhere: plain values, nothing that lives in a process."""
+class RunState(Struct, kw_only=True, gc=False):
+    """All that a run needs to go on later, elsewhere: plain values, nothing that lives in a process.
+
+    Python's garbage collector need not look at it: what can be written as JSON never refers to itself.
+    """
 
     run: str
     """The run's id."""

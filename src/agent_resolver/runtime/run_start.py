@@ -127,10 +127,11 @@ class Runs:
                 with_changes=request.with_changes,
             )
             return await self.start(find_plan(folded.row.agent), resumed, sink, delegating, Taken(folded, lease))
-        finally:
-            # A run that came to its end has released it; every other one can be taken up at once.
+        except BaseException:
+            # Others can take it up at once. A run that came to its end, or was interrupted, has released it by itself.
             with suppress(FileError, OSError):
                 await journal.release(lease)
+            raise
 
     async def start(
         self,
@@ -156,17 +157,23 @@ class Runs:
         run_id = checked_id(request)
         if isinstance(plan.execution, ResolvedBackendAgent):
             return await self._run_elsewhere(plan.execution, structs.replace(request, run_id=run_id), sink, delegating)
-        opening = _Opening()
-        self._register(run_id, opening, delegating)
+        if request.resume is not None and taken is None and self._open_journal is not None:
+            raise RunRefused(f"run {run_id} goes on from its journal, not from a state", "resume it by its id")
+        self._register(run_id, _Opening(), delegating)
         try:
             async with self._tools.open(plan, run_id) as opened:
-                live = plan if opened.lock is None else _with_lock(plan, opened.lock)
-                start = await self._prepare(live, request, run_id, opened, delegating, taken)
-                lifecycle = Lifecycle(structs.replace(start, sink=sink))
+                # What only the start of a run needs is made elsewhere, so that no run which waits holds it.
+                lifecycle = await self._prepare(plan, request, run_id, opened, sink, delegating, taken)
                 self._replace(run_id, lifecycle, delegating)
-                if opening.is_cancelled:
-                    lifecycle.cancel()
-                return await self._execute(lifecycle, start, delegating)
+                try:
+                    return await lifecycle.execute()
+                finally:
+                    if self._keeper is not None:
+                        self._keeper.drop(run_id)
+                    _end_run(lifecycle)
+                    if delegating is not None:
+                        # Also if it was cut off, for instance because its call took too long.
+                        delegating.count(lifecycle.run.state)
         finally:
             self._forget(run_id, delegating)
 
@@ -176,10 +183,12 @@ class Runs:
         request: RunRequest,
         run_id: str,
         opened: OpenedTools,
+        sink: Sink | None,
         delegating: Delegating | None,
         taken: Taken | None,
-    ) -> Start:
+    ) -> Lifecycle:
         """What the loop starts from: the first state of the run, its tools, and its place in the journal."""
+        plan = plan if opened.lock is None else _with_lock(plan, opened.lock)
         agent = _require_local(plan)
         caller = request.caller or self._caller
         journal = self.journal
@@ -193,7 +202,7 @@ class Runs:
             state.summary, state.summary_due = before.state.summary, before.state.summary_due
             state.values = _thread_values(agent, before.state)
         own_tools = self._delegation.own_tools(plan, agent, run_id, delegating, is_journaled=journal is not None)
-        registry = opened.registry.for_run(agent.tools, list(own_tools))
+        registry = opened.registry.for_run(agent.tools, own_tools)
         context = CallContext(
             run=state.run,
             trace_id=state.trace_id,
@@ -209,16 +218,21 @@ class Runs:
         if journal is not None:
             _require_recorded(opened.registry)
             writer = await self._journaled(journal, agent, request, state, context, delegating, taken, before)
-        return Start(
+        start = Start(
             agent=agent,
             request=request,
             state=state,
             registry=registry,
             context=context,
+            sink=sink,
             journal=writer,
             patience=self._patience,
             definitions=None if is_delegate else self._definitions,
         )
+        lifecycle = Lifecycle(start)
+        if writer is not None and self._keeper is not None:
+            self._keeper.hold(run_id, writer.lease, lifecycle.cancel)
+        return lifecycle
 
     async def _journaled(  # noqa: PLR0913, PLR0917 - as above
         self,
@@ -269,20 +283,6 @@ class Runs:
             message = f"the run cannot be recorded, and so it does not start: {type(error).__name__}"
             raise RunRefused(message, "see `agent state info`") from error
 
-    async def _execute(self, lifecycle: Lifecycle, start: Start, delegating: Delegating | None) -> RunResult:
-        journal, keeper = start.journal, self._keeper
-        if journal is not None and keeper is not None:
-            keeper.hold(start.state.run, journal.lease, lifecycle.cancel)
-        try:
-            return await lifecycle.execute()
-        finally:
-            if keeper is not None:
-                keeper.drop(start.state.run)
-            _end_run(lifecycle, start.registry)
-            if delegating is not None:
-                # Also if it was cut off, for instance because its call took too long.
-                delegating.count(start.state)
-
     # The runs that run ------------------------------------------------------------------------------------------------
 
     def _register(self, run_id: str, run: Cancellable, delegating: Delegating | None) -> None:
@@ -291,20 +291,22 @@ class Runs:
             raise RunRefused(f"run {run_id} is running already", "wait for it, or cancel it")
         self._running[run_id] = run
         if delegating is not None:
-            delegating.lifecycle.delegates.append(run)
+            delegating.lifecycle.delegates += (run,)
 
-    def _replace(self, run_id: str, run: Cancellable, delegating: Delegating | None) -> None:
-        """Know a run by what it is now."""
-        if delegating is not None:
-            delegates = delegating.lifecycle.delegates
-            delegates[delegates.index(self._running[run_id])] = run
+    def _replace(self, run_id: str, run: Lifecycle, delegating: Delegating | None) -> None:
+        """Know a run whose tools are open by its lifecycle."""
+        opening = self._running[run_id]
         self._running[run_id] = run
+        if delegating is not None:
+            delegating.lifecycle.delegates = (*_without(delegating.lifecycle.delegates, opening), run)
+        if isinstance(opening, _Opening) and opening.is_cancelled:
+            run.cancel()
 
     def _forget(self, run_id: str, delegating: Delegating | None) -> None:
         """Know a run that ended no longer."""
         run = self._running.pop(run_id)
         if delegating is not None:
-            delegating.lifecycle.delegates.remove(run)
+            delegating.lifecycle.delegates = _without(delegating.lifecycle.delegates, run)
 
     async def _run_elsewhere(
         self, agent: ResolvedBackendAgent, request: RunRequest, sink: Sink | None, delegating: Delegating | None
@@ -347,7 +349,11 @@ class _Opening:
         self.is_cancelled = True
 
 
-def _end_run(lifecycle: Lifecycle, registry: ToolRegistry) -> None:
+def _without(runs: tuple[Cancellable, ...], ended: Cancellable) -> tuple[Cancellable, ...]:
+    return tuple(run for run in runs if run is not ended)
+
+
+def _end_run(lifecycle: Lifecycle) -> None:
     """Let nothing that a run started call tools after its end.
 
     Calls go on when their caller no longer waits for them; agents that are called so do not.
@@ -357,7 +363,7 @@ def _end_run(lifecycle: Lifecycle, registry: ToolRegistry) -> None:
             delegate.interrupt()
         else:
             delegate.cancel()
-    registry.end_run()
+    lifecycle.run.registry.end_run()
 
 
 def _require_resumable(folded: Folded) -> None:

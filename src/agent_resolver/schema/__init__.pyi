@@ -94,8 +94,7 @@ from agent_resolver.schema.index import (
 )
 from agent_resolver.schema.index_edit import entry_documents as entry_documents, with_entries as with_entries
 from agent_resolver.schema.index_fast import (
-    CHUNK as CHUNK,
-    count_keys as count_keys,
+    BATCH as BATCH,
     is_surely_clean as is_surely_clean,
 )
 from agent_resolver.schema.index_reader import (

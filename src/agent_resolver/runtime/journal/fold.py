@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Struct
 
+from agent_resolver.registry.call import ledger_key
 from agent_resolver.registry.port import Seal
 from agent_resolver.runtime.errors import RunRefused
 from agent_resolver.runtime.journal.change import apply_change
@@ -113,8 +114,8 @@ def fold_entries(
     pending: Pending | None = None
     termination: Termination | None = None
 
-    def read_result(key: str) -> str:
-        return _read_result(snapshot, row.id, key, seal)
+    def read_result(tool_id: str, key: str) -> str:
+        return _read_result(snapshot, row.id, ledger_key(beginning.caller.id, tool_id, key), seal)
 
     for _, entry in entries:
         apply_change(state, entry.change, read_result)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, Final
 
 from msgspec import UNSET, Struct, structs
@@ -20,6 +21,7 @@ from agent_resolver.runtime.journal.entry import (
     pack,
 )
 from agent_resolver.runtime.journal.fold import DamagedJournal, Folded, fold_run
+from agent_resolver.runtime.journal.question_digest import without_known
 from agent_resolver.runtime.journal.record import ended_record, started_record
 from agent_resolver.runtime.run import RunResult, RunState, Termination, spent
 from agent_resolver.schema.caller import Caller
@@ -222,7 +224,7 @@ class Journal:
 class RunJournal:
     """Writes the journal of one run, while this process holds its lease."""
 
-    __slots__ = ("_journal", "_watch", "is_cancelling", "lease", "number", "row")
+    __slots__ = ("_journal", "_question", "_watch", "is_cancelling", "lease", "number", "row")
 
     def __init__(self, journal: Journal, row: Run, state: RunState, *, message_count: int) -> None:
         self._journal = journal
@@ -232,15 +234,17 @@ class RunJournal:
         """The number of the newest entry."""
         self.is_cancelling = False
         """True once another process asked for the run to end."""
+        self._question = Question()
+        """The newest question that this process has written."""
         self._watch = StateWatch(state, message_count=message_count)
 
     def watch_instead(self, state: RunState) -> None:
         """Write the changes of another state from here on, the first time against the one before."""
         self._watch.watch(state)
 
-    def note_result(self, place: int, key: str) -> None:
-        """Remember that the ledger has the text of the message at this place."""
-        self._watch.results[place] = key
+    def note_result(self, place: int, tool_id: str) -> None:
+        """Remember that the ledger has the text of the message at this place, as the result of this tool."""
+        self._watch.results[place] = tool_id
 
     def next_entry(self, values: Mapping[str, Any]) -> Entry:
         """An entry with what changed since the last one."""
@@ -251,7 +255,8 @@ class RunJournal:
         self.number += 1
         purpose = entry_purpose(self.row.id, self.number)
         body = self._journal.seal.close(encode_entry(entry), purpose)
-        return JournalRow(run=self.row.id, number=self.number, kind=kind, at=self._journal.clock.now(), body=body)
+        at = milliseconds(self._journal.clock.now())
+        return JournalRow(run=self.row.id, number=self.number, kind=kind, at=at, body=body)
 
     async def resume(self, values: Mapping[str, Any], caller: Caller, facts: Mapping[str, str], plan: bytes) -> None:
         """Write down that the run goes on, and on whose behalf."""
@@ -268,7 +273,9 @@ class RunJournal:
 
     async def ask(self, values: Mapping[str, Any], question: Question) -> None:
         """Write down that a model is about to be asked."""
-        await self._write("model.asked", structs.replace(self.next_entry(values), question=question), None)
+        entry = structs.replace(self.next_entry(values), question=without_known(question, self._question))
+        self._question = question
+        await self._write("model.asked", entry, None)
 
     async def answer(self, values: Mapping[str, Any], reply: Reply, row: Run) -> None:
         """Write down what it answered, before any event tells of it."""
@@ -318,7 +325,8 @@ class RunJournal:
             FileError: The state cannot be written.
         """
         kept = self.seal_entry(kind, entry)
-        changed = None if row is None else structs.replace(row, changed_at=kept.at)
+        now = self._journal.clock.now()
+        changed = None if row is None else structs.replace(row, changed_at=now)
 
         def write(transaction: Transaction) -> bool:
             transaction.require(self.lease)
@@ -363,6 +371,11 @@ def _require_free(transaction: Transaction, row: Run) -> None:
 def _not_ended(run: Run) -> RunRefused:
     hint = f"`agent runs resume {run.id}`, or `agent runs cancel {run.id}`"
     return RunRefused(f"run {run.id} of thread {run.thread} has not ended", hint)
+
+
+def milliseconds(moment: str) -> int:
+    """A moment as the number of milliseconds since 1970: a third of the bytes."""
+    return round(datetime.fromisoformat(moment).timestamp() * 1000)
 
 
 def lease_name(run: str) -> str:

@@ -29,8 +29,7 @@ _PREVIEW: Final = Preview(
     max_chars=_ARTIFACT.preview_max_chars,
     max_lines=_ARTIFACT.preview_max_lines,
 )
-_ENDS_THE_RUN: Final = {"usage_unknown", "cost_unknown"}
-"""A budget can no longer be watched, which a question to the agent's model would end with as well."""
+_TOO_LARGE: Final = "answer_too_large"
 
 
 class _Attempt(Struct, frozen=True, kw_only=True):
@@ -159,7 +158,8 @@ async def _summed_up(run: LiveRun, request: ChatRequest, attempt: _Attempt) -> C
         await note_failure(run, failure)
         raise _Failed(failure.kind, str(failure)) from failure
     except RequestRefused as refusal:
-        if refusal.code in _ENDS_THE_RUN:
+        if refusal.code != _TOO_LARGE:
+            # A budget can no longer be watched, which a question to the agent's model would end with as well.
             state.is_asked = False
             raise
         raise _Failed(refusal.code, str(refusal)) from refusal

@@ -118,10 +118,10 @@ class Lifecycle:
             clock=start.clock,
             definitions=start.definitions,
         )
-        self.delegates: list[Cancellable] = []
+        self.delegates: tuple[Cancellable, ...] = ()
         """The runs of agents that this one delegates to now."""
-        self._active: list[ActivePlugin] = []
-        """The plugins that started their parts and did not end them yet."""
+        self._active = 0
+        """How many plugins started their parts and did not end them yet: the first ones of the plan."""
         self._scope = asyncio.timeout(None)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._has_started = False
@@ -180,7 +180,11 @@ class Lifecycle:
                 if run.budget.max_seconds is not None:
                     left = max(0.0, run.budget.max_seconds - run.seconds)
                     self._scope.reschedule(asyncio.get_running_loop().time() + left)
-                return await self._through_phases()
+                await self._announce()
+                await self._activate()
+                self._has_started = True
+                start = await run_phase(run, "run_start")
+                return ended(start.end) or await run_rounds(run)
         except asyncio.CancelledError as error:
             if is_being_cancelled():
                 raise
@@ -199,14 +203,6 @@ class Lifecycle:
             return end
         message = f"The budget of {self.run.budget.max_seconds:g} s is used up"
         return Termination(reason="stopped", code="budget_seconds", message=message)
-
-    async def _through_phases(self) -> Termination:
-        run = self.run
-        await self._announce()
-        await self._activate()
-        self._has_started = True
-        start = await run_phase(run, "run_start")
-        return ended(start.end) or await run_rounds(run)
 
     async def _announce(self) -> None:
         run = self.run
@@ -241,7 +237,7 @@ class Lifecycle:
         for active in run.agent.env.plugins:
             state = PluginState(active.id, run.values)
             # From here on it is ended as well, also if its start fails halfway.
-            self._active.append(active)
+            self._active += 1
             try:
                 await _call_if_there(active.plugin, "bind", patience, run.facts)
                 await _call_if_there(active.plugin, "on_activate", patience, run.spec, state)
@@ -268,7 +264,8 @@ class Lifecycle:
             self._has_started = False
             await self._run_end()
         while self._active:
-            await self._deactivate(self._active.pop())
+            self._active -= 1
+            await self._deactivate(run.agent.env.plugins[self._active])
         if not (is_resumable(termination) or run.is_interrupted):
             close_calls(run.state)
         pending = run.pending if termination.reason == "suspended" else None

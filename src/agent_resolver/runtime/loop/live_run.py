@@ -40,7 +40,6 @@ class LiveRun:
         "context",
         "definitions",
         "emitter",
-        "facts",
         "has_budget",
         "is_cancelled",
         "is_interrupted",
@@ -83,14 +82,12 @@ class LiveRun:
         self.journal = journal
         """Where each step is written down; None for a run that lives in memory alone."""
         self.definitions = definitions
-        """Where agents that the user mentions are looked up; None where nobody may bring one in."""
-        self.facts = LiveFacts(self)
-        """What plugins may know of the run."""
+        """Where agents that the user mentions are looked up; None where mentions are only text."""
         self.telemetry = _run_telemetry(registry)
         sensitivity = agent.limits.sensitivity
         self.classification = CLASSIFICATION_OF[sensitivity] if sensitivity else "INTERNAL"
         """How sensitive the data of the run is, for those who watch it."""
-        self.values = KeyValues(agent.env.key_registrations, state.values)
+        self.values = KeyValues(agent.env.key_registrations, state.values, agent.env.key_defaults)
         self.budget: RunBudget = agent.spec.budget.narrowed_by(request.budget)
         self.has_budget = self.budget != RunBudget()
         self.pending: Pending | None = None
@@ -121,6 +118,11 @@ class LiveRun:
         return self.agent.spec
 
     @property
+    def facts(self) -> "LiveFacts":
+        """What plugins may know of the run. It is not kept: a run that refers to itself would outlive its end."""
+        return LiveFacts(self)
+
+    @property
     def round(self) -> int:
         """The number of the present round, from 1; 0 before the first."""
         return self.state.round
@@ -136,7 +138,7 @@ class LiveRun:
 
     def save(self) -> RunState:
         """The state of the run, with all that is kept elsewhere while it runs."""
-        self.state.seconds = self.seconds
+        self.state.seconds = round(self.seconds, 3)
         self.state.values = dict(self.values.current)
         return self.state
 

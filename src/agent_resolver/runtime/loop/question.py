@@ -1,7 +1,7 @@
 """Asks the model: builds the request, lets plugins change it, and counts what the answer costs."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from msgspec import structs
@@ -177,12 +177,14 @@ def _request_of(run: LiveRun, asked: NextQuestion | None, definitions: tuple[Mes
     )
 
 
-def _conversation(state: RunState, definitions: tuple[Message, ...]) -> Iterator[Message]:
+def _conversation(state: RunState, definitions: tuple[Message, ...]) -> Sequence[Message]:
     """The conversation as requests hold it, with the definitions right before the words that mention them."""
     shown = shown_messages(state.messages, state.summary)
+    if not definitions:
+        return shown
     # No summary covers what the user said last.
     place = len(shown) - len(state.messages) + first_unanswered(state.messages)
-    yield from (*shown[:place], *definitions, *shown[place:])
+    return (*shown[:place], *definitions, *shown[place:])
 
 
 def _continuation(pieces: list[Message]) -> Iterator[Message]:

@@ -176,7 +176,7 @@ MIGRATIONS: Final = (
         run TEXT NOT NULL,
         number INTEGER NOT NULL,
         kind TEXT NOT NULL,
-        at TEXT NOT NULL,
+        at INTEGER NOT NULL,
         body BLOB NOT NULL,
         PRIMARY KEY (run, number)
     ) WITHOUT ROWID;
