@@ -31,7 +31,7 @@ Use @orchestr8:agent://frontend-developer for frontend.
 
 def steps_of(workflow: Workflow) -> list[tuple[str, list[str]]]:
     """The headings, and the addresses that each mentions."""
-    return [(each.heading, [found.mention.address for found in each.mentions]) for each in workflow.sections]
+    return [(each.heading, [found.mention.spellings[0] for found in each.mentions]) for each in workflow.sections]
 
 
 def faults_of(text: str | bytes) -> list[tuple[str, int, int]]:

@@ -33,7 +33,7 @@ def dangling_mentions(text: str, has: Callable[[AgentUri], bool]) -> Iterator[Da
     for mention in find_mentions(text):
         found = follow_mention(mention, has)
         if not isinstance(found, Mentioned):
-            yield Dangling(mention.spellings[-1], *lines.place(mention.offset), str(found))
+            yield Dangling(mention.spellings[-1], *lines.place(mention.start), str(found))
 
 
 def follow_mention(mention: Mention, has: Callable[[AgentUri], bool]) -> Mentioned | MalformedUri | UnknownAgent:

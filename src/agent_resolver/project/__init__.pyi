@@ -50,6 +50,7 @@ from agent_resolver.project.identity import (
     worker_of as worker_of,
 )
 from agent_resolver.project.manifest import require_no_drift as require_no_drift
+from agent_resolver.project.mention import CatalogDefinitions as CatalogDefinitions
 from agent_resolver.project.plan import (
     CatalogAgents as CatalogAgents,
     ProjectLocks as ProjectLocks,

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from agent_resolver.catalog.catalog import Catalog
 from agent_resolver.project.identity import worker_of
+from agent_resolver.project.mention import CatalogDefinitions
 from agent_resolver.project.plan import CatalogAgents, agents_of, runtime_builder
 from agent_resolver.project.provider import ProviderExecutor
 from agent_resolver.project.session import Session
@@ -167,13 +168,14 @@ class ProjectRuns:
 
 
 @asynccontextmanager
-async def open_runs(
+async def open_runs(  # noqa: PLR0913 - each is one part of them
     session: Session,
     catalog: Catalog,
     *,
     caller: Caller,
     use: ToolUse = _USUAL,
     models: Mapping[str, str] = _NO_MODELS,
+    is_strict: bool = False,
 ) -> AsyncIterator[ProjectRuns]:
     """Let agents of a project run; what answers for models is opened when it is first asked, and closed at the end.
 
@@ -183,6 +185,7 @@ async def open_runs(
         caller: Who calls tools, where a request to run does not say so.
         use: How tools are used.
         models: Models in place of those that agents name, by agent.
+        is_strict: True if a prompt may mention those agents alone that resolve.
 
     Raises:
         UntrustedFolder: The project has code of its own, or names a worker, and no person trusts it.
@@ -194,6 +197,7 @@ async def open_runs(
     builder.with_run_tools(ProjectRunTools(session, agents, caller, use)).with_journal(partial(open_journal, session))
     if (worker := worker_of(session)) is not None:
         builder.with_worker(worker)
+    builder.with_definitions(CatalogDefinitions(catalog, is_strict=is_strict))
     runtime = builder.build_unchecked()
     try:
         yield ProjectRuns(session, runtime)

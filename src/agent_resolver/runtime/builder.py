@@ -23,6 +23,7 @@ from agent_resolver.runtime.errors import (
 from agent_resolver.runtime.executor import LlmExecutor
 from agent_resolver.runtime.journal.journal import Journal
 from agent_resolver.runtime.known_model import known_models
+from agent_resolver.runtime.mention import Definitions
 from agent_resolver.runtime.model import ModelPool, ModelSpec
 from agent_resolver.runtime.part_check import require_methods, require_name, require_type
 from agent_resolver.runtime.patience import Patience
@@ -81,6 +82,7 @@ class AgentRuntimeBuilder:
         self._ports = Ports()
         self._run_tools: RunTools | None = None
         self._open_journal: Callable[[], Journal] | None = None
+        self._definitions: Definitions | None = None
         self._patience = Patience()
         self._breakers = Breakers()
 
@@ -256,6 +258,12 @@ class AgentRuntimeBuilder:
             self._open_journal = require_methods(open_journal, "__call__")
         return self
 
+    def with_definitions(self, definitions: Definitions) -> Self:
+        """Look up there the agents that users mention as `@server:agent://name`; left out, a mention is only text."""
+        with self._collecting("definitions"):
+            self._definitions = require_methods(definitions, "definition")
+        return self
+
     def with_patience(self, patience: Patience) -> Self:
         """Let runs wait so long for plugins and sinks."""
         with self._collecting("patience"):
@@ -310,7 +318,14 @@ class AgentRuntimeBuilder:
             breakers=self._breakers,
         )
         tools = self._run_tools or SnapshotTools(self._ports, registries.tools)
-        runs = Runs(tools, self._caller, self._open_journal, self._patience, worker=self._worker)
+        runs = Runs(
+            tools,
+            self._caller,
+            self._open_journal,
+            self._patience,
+            worker=self._worker,
+            definitions=self._definitions,
+        )
         return AgentRuntime(registries, local, others, runs)
 
     @contextmanager

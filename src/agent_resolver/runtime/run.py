@@ -8,6 +8,7 @@ from agent_resolver.core.constraint import RunLimits
 from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.inference import InferenceOverride, Usage
 from agent_resolver.runtime.message import Message, ToolCall
+from agent_resolver.runtime.summary import Summary
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.outcome import Pending
 
@@ -46,7 +47,11 @@ class RunState(Struct, kw_only=True, gc=False):
     limits: RunLimits = RunLimits()
     """The limits that it ran under, its agent's own among them: they hold for what it said as well."""
     messages: list[Message] = field(default_factory=list)
-    """The conversation, without the system prompt."""
+    """The conversation, without the system prompt. It only ever grows."""
+    summary: Summary | None = None
+    """What requests hold in place of the oldest messages."""
+    summary_due: _Count = 0
+    """The estimated tokens of a request below which nothing is summed up: the last attempt was of little use."""
     round: _Count = 0
     usage: Usage = Usage()
     """Of its own questions, like `cost` and `calls`; `spent` adds what it delegated."""

@@ -12,6 +12,7 @@ from agent_resolver.runtime.loop.calling import close_calls
 from agent_resolver.runtime.plan import ResolvedAgent
 from agent_resolver.runtime.plan_digest import plan_digest
 from agent_resolver.runtime.run import RunRequest, RunState
+from agent_resolver.runtime.summary import is_within
 
 MAX_RUN_ID: Final = 64
 MAX_THREAD: Final = 200
@@ -36,6 +37,8 @@ def _copied_state(state: RunState) -> RunState:
     # Approvals hold for a trace, so that every run here has one.
     if not copied.trace_id:
         raise RunRefused(f"the state of run {state.run} is not one that a run leaves: its trace is missing")
+    if copied.summary is not None and not is_within(copied.summary, copied.messages):
+        raise RunRefused(f"the state of run {state.run} is not one that a run leaves: its summary covers half a call")
     has_answer = bool(copied.messages) and copied.messages[-1].role == "assistant"
     if not (copied.is_judged or has_answer):
         raise RunRefused(f"the state of run {state.run} is not one that a run leaves: its last answer is missing")

@@ -19,6 +19,7 @@ from agent_resolver.runtime.journal.fold import Folded
 from agent_resolver.runtime.journal.journal import Journal, RunJournal, RunStart
 from agent_resolver.runtime.journal.keeper import LeaseKeeper
 from agent_resolver.runtime.loop.lifecycle import Cancellable, Lifecycle, Start
+from agent_resolver.runtime.mention import Definitions
 from agent_resolver.runtime.patience import Patience
 from agent_resolver.runtime.plan import ResolvedAgent, ResolvedBackendAgent, ResolvedRunPlan
 from agent_resolver.runtime.plan_digest import plan_document
@@ -48,7 +49,7 @@ class Taken(Struct, frozen=True):
 class Runs:
     """Starts runs, takes up those that were interrupted, and knows those that run."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is one part that runs stand on
         self,
         tools: RunTools,
         caller: Caller,
@@ -56,6 +57,7 @@ class Runs:
         patience: Patience = _PATIENCE,
         *,
         worker: WorkerIdentity | None = None,
+        definitions: Definitions | None = None,
     ) -> None:
         """Runs with these tools.
 
@@ -65,6 +67,7 @@ class Runs:
             open_journal: Opens the journal that keeps the runs, when the first one needs it; None keeps them in memory.
             patience: How long runs wait for code of others.
             worker: Who acts for callers whose token has expired.
+            definitions: Where agents that users mention are looked up; None leaves mentions as they are.
         """
         self._tools = tools
         self._caller = caller
@@ -73,6 +76,7 @@ class Runs:
         self._keeper: LeaseKeeper | None = None
         self._patience = patience
         self._worker = worker
+        self._definitions = definitions
         self._running: dict[str, Cancellable] = {}
         self._delegation = Delegation(self, self._running)
 
@@ -202,6 +206,7 @@ class Runs:
         state = state_of(agent, request, run_id)
         if before is not None:
             state.messages = [*before.state.messages, *state.messages]
+            state.summary, state.summary_due = before.state.summary, before.state.summary_due
             state.values = _thread_values(agent, before.state)
         own_tools = self._delegation.own_tools(plan, agent, run_id, delegating, is_journaled=journal is not None)
         registry = opened.registry.for_run(agent.tools, own_tools)
@@ -214,6 +219,8 @@ class Runs:
             lock=agent.lock.digest if agent.lock else "",
             parent=request.parent,
         )
+        # A model wrote the prompt of a delegate, also if a person takes its run up: its mentions bring nothing in.
+        is_delegate = delegating is not None or (taken is not None and bool(taken.folded.row.parent))
         writer = None
         if journal is not None:
             _require_recorded(opened.registry)
@@ -228,6 +235,7 @@ class Runs:
             journal=writer,
             patience=self._patience,
             worker=self._worker,
+            definitions=None if is_delegate else self._definitions,
         )
         lifecycle = Lifecycle(start)
         if writer is not None and self._keeper is not None:

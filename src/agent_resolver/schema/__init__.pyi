@@ -145,6 +145,7 @@ from agent_resolver.schema.manifest import (
 )
 from agent_resolver.schema.mention import (
     Mention as Mention,
+    code_spans as code_spans,
     find_mentions as find_mentions,
     without_mentions as without_mentions,
 )

@@ -134,7 +134,7 @@ class _Source:
         for mention in islice(find_mentions(readable[:end]), MAX_WORKFLOW_STEPS):
             message = "An agent is mentioned above the first step"
             self._note(
-                IssueCode.SYNTAX, message, mention.offset, hint="mention it below a heading such as `## Analysis`"
+                IssueCode.SYNTAX, message, mention.start, hint="mention it below a heading such as `## Analysis`"
             )
 
     def _sections(self, readable: str, headings: list[re.Match[str]]) -> Iterator[WorkflowSection]:
@@ -162,7 +162,7 @@ class _Source:
         )
 
     def _placed(self, mention: Mention, start: int) -> SectionMention:
-        return SectionMention(mention, *self._lines.place(start + mention.offset))
+        return SectionMention(mention, *self._lines.place(start + mention.start))
 
     def _check_section(self, section: WorkflowSection, start: int) -> None:
         if not section.heading:

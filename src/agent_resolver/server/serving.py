@@ -182,7 +182,8 @@ async def _open_server(
     for tool in ResourceTools(catalog, resolve_one, how.page_size, is_strict=how.is_strict).tools():
         offer.registry.add(tool)
     if how.runs_of is not None:
-        runs = await stack.enter_async_context(open_runs(how.runs_of, catalog, caller=offer.context.caller))
+        opening = open_runs(how.runs_of, catalog, caller=offer.context.caller, is_strict=how.is_strict)
+        runs = await stack.enter_async_context(opening)
         offer.registry.add(RunAgentTool(runs, catalog, is_strict=how.is_strict))
     notices = Notices()
     tools = RegistryTools(offer.registry, offer.context, caller_of_request, offer.manifest)

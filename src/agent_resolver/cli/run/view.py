@@ -8,14 +8,18 @@ import msgspec
 
 from agent_resolver.cli.output import err, err_dim, is_out_terminal, out_json_line, out_piece
 from agent_resolver.cli.progress import progress_line
+from agent_resolver.core.count import counted
 from agent_resolver.core.shorten import shorten
 from agent_resolver.project.workflow_event import WorkflowEvent, WorkflowStepEnded, WorkflowStepStarted
 from agent_resolver.runtime.event import (
     AnswerReceived,
     AnswerRestarted,
     BudgetNear,
+    CompactionFailed,
+    ContextCompacted,
     HandlerFailed,
     InferenceFailed,
+    MentionUnresolved,
     PlanWarned,
     RoundRestarted,
     RoundStarted,
@@ -126,6 +130,13 @@ class TextView:
                 self._warn(f"the model did not answer: {event.kind}: {event.message}")
             case BudgetNear():
                 self._warn(_budget_text(event))
+            case MentionUnresolved():
+                self._warn(f"the mention of {event.mention} stays text: {event.message}")
+            case ContextCompacted():
+                tokens = f"about {event.tokens_before:,} tokens became {event.tokens_after:,}"
+                self._note(f"summed up {counted(event.messages, 'message')}: {tokens}")
+            case CompactionFailed():
+                self._warn(f"the conversation was not summed up: {event.code}: {event.message}")
             case HandlerFailed():
                 self._warn(f"plugin {event.plugin} failed in {event.handler}: {event.message}")
             case RunEnded():

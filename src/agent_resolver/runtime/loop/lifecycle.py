@@ -23,6 +23,7 @@ from agent_resolver.runtime.loop.live_run import LiveRun
 from agent_resolver.runtime.loop.phase import run_phase
 from agent_resolver.runtime.loop.rounds import run_rounds
 from agent_resolver.runtime.loop.sound_answer import RequestRefused
+from agent_resolver.runtime.mention import Definitions
 from agent_resolver.runtime.patience import Patience
 from agent_resolver.runtime.plan import ResolvedAgent
 from agent_resolver.runtime.plugin import ActivePlugin
@@ -54,6 +55,7 @@ class Start(Struct, frozen=True, kw_only=True):
     sink: Sink | None = None
     journal: RunJournal | None = None
     patience: Patience = Patience()
+    definitions: Definitions | None = None
     clock: Callable[[], float] = time.monotonic
     worker: WorkerIdentity | None = None
 
@@ -117,6 +119,7 @@ class Lifecycle:
             journal=start.journal,
             clock=start.clock,
             worker=start.worker,
+            definitions=start.definitions,
         )
         self.delegates: tuple[Cancellable, ...] = ()
         """The runs of agents that this one delegates to now."""

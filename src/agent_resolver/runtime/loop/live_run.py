@@ -10,6 +10,7 @@ from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.inference import ToolOffer, Usage
 from agent_resolver.runtime.journal.journal import RunJournal
 from agent_resolver.runtime.loop.emitter import Emitter
+from agent_resolver.runtime.mention import Definitions
 from agent_resolver.runtime.message import Message, system_message
 from agent_resolver.runtime.patience import Patience
 from agent_resolver.runtime.plan import ResolvedAgent
@@ -18,6 +19,7 @@ from agent_resolver.runtime.run_telemetry import RunTelemetry
 from agent_resolver.runtime.spec import AgentSpec
 from agent_resolver.runtime.state_key import KeyValues
 from agent_resolver.runtime.stop_rule import HISTORY
+from agent_resolver.runtime.summary import Summary
 from agent_resolver.runtime.worker import WorkerIdentity
 from agent_resolver.schema.classification import CLASSIFICATION_OF
 
@@ -37,6 +39,7 @@ class LiveRun:
         "budgets_said",
         "classification",
         "context",
+        "definitions",
         "emitter",
         "has_budget",
         "is_cancelled",
@@ -69,6 +72,7 @@ class LiveRun:
         journal: RunJournal | None,
         clock: Callable[[], float],
         worker: WorkerIdentity | None = None,
+        definitions: Definitions | None = None,
     ) -> None:
         self.agent = agent
         self.request = request
@@ -82,6 +86,8 @@ class LiveRun:
         self.patience = patience
         self.journal = journal
         """Where each step is written down; None for a run that lives in memory alone."""
+        self.definitions = definitions
+        """Where agents that the user mentions are looked up; None where mentions are only text."""
         self.telemetry = _run_telemetry(registry)
         sensitivity = agent.limits.sensitivity
         self.classification = CLASSIFICATION_OF[sensitivity] if sensitivity else "INTERNAL"
@@ -184,6 +190,11 @@ class LiveFacts:
     def messages(self) -> Sequence[Message]:
         """The conversation so far, without the system prompt."""
         return tuple(self._run.state.messages)
+
+    @property
+    def summary(self) -> Summary | None:
+        """What requests hold in place of the oldest messages; None where nothing was summed up."""
+        return self._run.state.summary
 
     @property
     def usage(self) -> Usage:

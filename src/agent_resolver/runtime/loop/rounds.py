@@ -6,6 +6,7 @@ from agent_resolver.runtime.hook import Phase
 from agent_resolver.runtime.inference import ChatAnswer
 from agent_resolver.runtime.loop.acting import renew_caller
 from agent_resolver.runtime.loop.calling import cancelled, ended, make_calls
+from agent_resolver.runtime.loop.compaction import compact
 from agent_resolver.runtime.loop.journaling import note_failure
 from agent_resolver.runtime.loop.live_run import LiveRun
 from agent_resolver.runtime.loop.phase import run_phase
@@ -46,7 +47,8 @@ def _interrupted_answer(state: RunState) -> ChatAnswer | None:
 async def _ask(run: LiveRun) -> ChatAnswer | Termination | None:
     """The next answer of the model; None if it gave none and the run goes on.
 
-    The phases `step_start` and `before_inference` come first.
+    The phases `step_start` and `before_inference` come first. Then a conversation that grew too long is summed up; a
+    run that was interrupted meanwhile sums up again.
     """
     if run.state.is_asked:
         # The run was interrupted while its model was asked: that question is asked again, in the same round.
@@ -56,6 +58,8 @@ async def _ask(run: LiveRun) -> ChatAnswer | Termination | None:
         await run.emitter.send(RoundStarted, run.round)
         if end := await _phase(run, "step_start") or await _phase(run, "before_inference"):
             return end
+    if await compact(run) and (end := await check_budget(run, is_in_round=True)):
+        return end
     try:
         return await ask_model(run)
     except InferenceFailure as failure:

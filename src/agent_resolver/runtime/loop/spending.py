@@ -29,11 +29,16 @@ class LimitUse(Struct, frozen=True):
         return f"{self.kind} {self.tool}"
 
 
-async def check_budget(run: LiveRun) -> Termination | None:
-    """The end of a run whose budget is used up, looked at before each question to the model."""
+async def check_budget(run: LiveRun, *, is_in_round: bool = False) -> Termination | None:
+    """The end of a run whose budget is used up, looked at before each question to the model.
+
+    Within a round, the number of rounds does not count: the present one was admitted.
+    """
     if not run.has_budget:
         return None
     for use in _limit_uses(run):
+        if is_in_round and use.kind == "rounds":
+            continue
         if use.used >= use.limit:
             return _used_up(use)
         await _say_if_near(run, use)
