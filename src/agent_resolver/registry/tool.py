@@ -11,6 +11,7 @@ from agent_resolver.registry.errors import NeedsAction
 from agent_resolver.registry.secret import Secret
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.storage.port import Lease
 
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 """Tells whoever waits how much is done, of how much in all, and what is being done."""
@@ -47,6 +48,8 @@ class CallContext(Struct, frozen=True, kw_only=True):
     """The secrets that the tool declared, and no others."""
     answers: Mapping[str, str] = {}
     """What people answered to the tool's questions."""
+    lease: Lease | None = None
+    """The lease that the run is held under: no call of it starts once another process has taken the run up."""
     given_up: asyncio.Event | None = None
     """Set once the caller no longer waits; the call goes on unless its tool ends it. None where that is not known."""
 

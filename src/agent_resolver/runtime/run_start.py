@@ -14,7 +14,7 @@ from agent_resolver.runtime.backend_run import BackendRun
 from agent_resolver.runtime.delegation import Delegating, Delegation
 from agent_resolver.runtime.errors import RunRefused
 from agent_resolver.runtime.event import Sink
-from agent_resolver.runtime.journal.entry import Beginning
+from agent_resolver.runtime.journal.entry import Beginning, EntryRefused
 from agent_resolver.runtime.journal.fold import Folded
 from agent_resolver.runtime.journal.journal import Journal, RunJournal, RunStart
 from agent_resolver.runtime.journal.keeper import LeaseKeeper
@@ -24,7 +24,7 @@ from agent_resolver.runtime.plan import ResolvedAgent, ResolvedBackendAgent, Res
 from agent_resolver.runtime.plan_digest import plan_document
 from agent_resolver.runtime.planning import resolve
 from agent_resolver.runtime.registry_set import HeldLock, LayeredMapping
-from agent_resolver.runtime.run import ResumeRequest, RunRequest, RunResult, RunState, is_resumable
+from agent_resolver.runtime.run import ResumeRequest, RunRequest, RunResult, RunState, close_calls, is_resumable
 from agent_resolver.runtime.run_check import checked_id, state_of
 from agent_resolver.runtime.run_tools import OpenedTools, RunTools
 from agent_resolver.schema.caller import Caller
@@ -69,6 +69,8 @@ class Runs:
         self._keeper: LeaseKeeper | None = None
         self._patience = patience
         self._running: dict[str, Cancellable] = {}
+        self._not_given_back: dict[str, Lease] = {}
+        """Leases of runs that stopped while the state could not be written."""
         self._delegation = Delegation(self, self._running)
 
     @property
@@ -105,9 +107,12 @@ class Runs:
             raise RunRefused("runs are kept in memory alone here, and cannot be resumed by their id")
         if request.run in self._running:
             raise RunRefused(f"run {request.run} is running already", "wait for it, or cancel it")
+        left = self._not_given_back.pop(request.run, None)
+        if left is not None:
+            await journal.release(left)
         folded, lease = await journal.claim(request.run)
         try:
-            _require_resumable(folded)
+            _require_resumable(folded, is_delegate=delegating is not None)
             beginning = folded.beginning
             resumed = RunRequest(
                 agent_id=folded.row.agent,
@@ -123,10 +128,11 @@ class Runs:
                 with_changes=request.with_changes,
             )
             return await self.start(find_plan(folded.row.agent), resumed, sink, delegating, Taken(folded, lease))
-        finally:
-            # A run that came to its end has released it; every other one can be taken up at once.
+        except BaseException:
+            # A run that came to its end has given it back; one that could not begin can be taken up at once.
             with suppress(FileError, OSError):
                 await journal.release(lease)
+            raise
 
     async def start(
         self,
@@ -160,7 +166,7 @@ class Runs:
                 start = await self._prepare(live, request, run_id, opened, delegating, taken)
                 lifecycle = Lifecycle(structs.replace(start, sink=sink))
                 self._replace(run_id, lifecycle, delegating)
-                if opening.is_cancelled:
+                if opening.is_cancelled or (start.journal is not None and start.journal.is_cancelling):
                     lifecycle.cancel()
                 return await self._execute(lifecycle, start, delegating)
         finally:
@@ -185,6 +191,8 @@ class Runs:
             before = await _conversation(journal, caller, request)
         state = state_of(agent, request, run_id)
         if before is not None:
+            # A run that used up its budget leaves calls open, and no model takes a call without its result.
+            close_calls(before.state)
             state.messages = [*before.state.messages, *state.messages]
             state.values = _thread_values(agent, before.state)
         own_tools = self._delegation.own_tools(plan, agent, run_id, delegating, is_journaled=journal is not None)
@@ -202,6 +210,7 @@ class Runs:
         if journal is not None:
             _require_recorded(opened.registry)
             writer = await self._journaled(journal, agent, request, state, context, delegating, taken, before)
+            writer.has_delegates = bool(agent.spec.delegates)
         return Start(
             agent=agent,
             request=request,
@@ -244,19 +253,21 @@ class Runs:
             start = RunStart(
                 state=state,
                 beginning=Beginning(
-                    state=structs.replace(state, messages=[], values={}),
+                    state=structs.replace(state, messages=[]),
                     caller=context.caller,
                     budget=request.budget,
                     override=request.override,
                     continues=before.row.id if before else "",
+                    thread=request.thread,
+                    parent=facts["parent"],
                 ),
-                before=len(before.state.messages) if before else 0,
-                thread=request.thread,
-                parent=facts["parent"],
+                before=before.message_count if before else 0,
                 plan=plan_document(agent),
                 facts=facts,
             )
             return await journal.begin(start)
+        except EntryRefused as error:
+            raise RunRefused(str(error), "give it less to begin with, as text or as JSON") from error
         except (FileError, OSError) as error:
             message = f"the run cannot be recorded, and so it does not start: {type(error).__name__}"
             raise RunRefused(message, "see `agent state info`") from error
@@ -264,7 +275,7 @@ class Runs:
     async def _execute(self, lifecycle: Lifecycle, start: Start, delegating: Delegating | None) -> RunResult:
         journal, keeper = start.journal, self._keeper
         if journal is not None and keeper is not None:
-            keeper.hold(start.state.run, journal.lease, lifecycle.cancel)
+            keeper.hold(start.state.run, journal.lease, lifecycle.cancel, lifecycle.lose)
         try:
             return await lifecycle.execute()
         finally:
@@ -274,6 +285,16 @@ class Runs:
             if delegating is not None:
                 # Also if it was cut off, for instance because its call took too long.
                 delegating.count(start.state)
+            if journal is not None:
+                await self._give_back(journal)
+
+    async def _give_back(self, journal: RunJournal) -> None:
+        """Let any process take up a run that stopped before its end."""
+        try:
+            await journal.release()
+        except (FileError, OSError):
+            # The state cannot be used now. Once it can, this process must not wait for its own lease to run out.
+            self._not_given_back[journal.row.id] = journal.lease
 
     # The runs that run ------------------------------------------------------------------------------------------------
 
@@ -352,8 +373,12 @@ def _end_run(lifecycle: Lifecycle, registry: ToolRegistry) -> None:
     registry.end_run()
 
 
-def _require_resumable(folded: Folded) -> None:
-    """Refuse a run that has come to its end."""
+def _require_resumable(folded: Folded, *, is_delegate: bool) -> None:
+    """Refuse a run that has come to its end, and one that only the run which delegates to it may take up."""
+    parent = folded.beginning.parent
+    if parent and not is_delegate:
+        # On its own it would run without the limits and the budget of that run.
+        raise RunRefused(f"run {folded.row.id} is a delegate of run {parent}", "resume that one")
     end = folded.termination
     if end is None or is_resumable(end):
         return
