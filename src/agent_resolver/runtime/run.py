@@ -7,7 +7,7 @@ from msgspec import Meta, Struct, field
 from agent_resolver.core.constraint import RunLimits
 from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.inference import InferenceOverride, Usage
-from agent_resolver.runtime.message import Message, ToolCall
+from agent_resolver.runtime.message import Message, ToolCall, tool_message
 from agent_resolver.runtime.summary import Summary
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.outcome import Pending
@@ -21,6 +21,7 @@ TOKEN_EXPIRED: Final = "token_expired"  # noqa: S105 - a code
 _Count = Annotated[int, Meta(ge=0)]
 """A state comes back from a file: less than nothing would give back what a budget has counted."""
 _Amount = Annotated[float, Meta(ge=0)]
+_NOT_MADE: Final = "This call was not made: the run ended or went on without it."
 
 
 class Spent(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -101,6 +102,17 @@ def _total(own: Spent, others: list[Spent]) -> Spent:
         for tool_id, count in each.calls.items():
             calls[tool_id] = calls.get(tool_id, 0) + count
     return Spent(usage=usage, cost=cost, rounds=rounds, calls=calls)
+
+
+def close_calls(state: RunState) -> None:
+    """Answer each open call with a note, so that the conversation has a result for every call it asked for."""
+    for call in state.open_calls:
+        state.messages.append(tool_message(call.id, _NOT_MADE))
+    state.open_calls = []
+    state.delegate = None
+    state.is_judged = True
+    state.is_asked = False
+    state.pieces = []
 
 
 class Termination(Struct, frozen=True, kw_only=True, gc=False):

@@ -15,7 +15,7 @@ from agent_resolver.registry.tool import CallContext
 from agent_resolver.runtime.errors import StateFailure
 from agent_resolver.runtime.event import HandlerFailed, PlanWarned, RunEnded, RunStarted, Sink
 from agent_resolver.runtime.journal.journal import RunJournal
-from agent_resolver.runtime.loop.calling import cancelled, close_calls, ended
+from agent_resolver.runtime.loop.calling import cancelled, ended
 from agent_resolver.runtime.loop.emitter import Emitter, SinkFailed
 from agent_resolver.runtime.loop.foreign_code import is_being_cancelled, settle
 from agent_resolver.runtime.loop.journaling import JournalFailed, note_end
@@ -32,6 +32,7 @@ from agent_resolver.runtime.run import (
     RunResult,
     RunState,
     Termination,
+    close_calls,
     is_resumable,
     spent,
 )
@@ -140,6 +141,11 @@ class Lifecycle:
     def interrupt(self) -> None:
         """Stop the run here. One that has a journal can be taken up again; any other is cancelled."""
         self.run.is_interrupted = self.run.journal is not None
+        self.cancel()
+
+    def lose(self) -> None:
+        """Stop the run here: another process has taken it up, and nothing of it may be written any longer."""
+        self.run.is_journal_lost = True
         self.cancel()
 
     def _leave_scope(self) -> None:
