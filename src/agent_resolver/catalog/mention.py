@@ -1,13 +1,21 @@
-"""Mentions of agents in other texts: `@server:agent://name`."""
+"""The agents that texts mention, and mentions that lead nowhere."""
 
 from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from agent_resolver.catalog.errors import MalformedUri
-from agent_resolver.catalog.uri import SCHEME, AgentUri, parse_uri
-from agent_resolver.core.mention import find_mentions
+from agent_resolver.catalog.errors import MalformedUri, UnknownAgent
+from agent_resolver.catalog.uri import AgentUri, parse_uri
+from agent_resolver.schema.mention import Mention, find_mentions
 from agent_resolver.schema.source import Lines
+
+
+class Mentioned(Struct, frozen=True):
+    """An agent that a mention leads to."""
+
+    address: str
+    """The address as the text spells it."""
+    uri: AgentUri
 
 
 class Dangling(Struct, frozen=True):
@@ -23,15 +31,21 @@ def dangling_mentions(text: str, has: Callable[[AgentUri], bool]) -> Iterator[Da
     """Every mention of an agent that does not exist, or not at that version, in the order of the text."""
     lines = Lines(text)
     for mention in find_mentions(text):
-        uris = [SCHEME + name for name in mention.names]
-        reasons = [_reason_against(uri, has) for uri in uris]
-        if all(reasons):
-            yield Dangling(uris[-1], *lines.place(mention.start), reasons[-1])
+        found = follow_mention(mention, has)
+        if not isinstance(found, Mentioned):
+            yield Dangling(mention.spellings[-1], *lines.place(mention.start), str(found))
 
 
-def _reason_against(uri: str, has: Callable[[AgentUri], bool]) -> str:
-    """Why a mention leads nowhere, or nothing."""
+def follow_mention(mention: Mention, has: Callable[[AgentUri], bool]) -> Mentioned | MalformedUri | UnknownAgent:
+    """The agent that a mention leads to, or the reason why it leads nowhere."""
+    tried = [_look_up(address, has) for address in mention.spellings]
+    found = (each for each in tried if isinstance(each, Mentioned))
+    return next(found, tried[-1])
+
+
+def _look_up(address: str, has: Callable[[AgentUri], bool]) -> Mentioned | MalformedUri | UnknownAgent:
     try:
-        return "" if has(parse_uri(uri)) else f"No agent `{uri}`"
+        uri = parse_uri(address)
     except MalformedUri as error:
-        return str(error)
+        return error
+    return Mentioned(address, uri) if has(uri) else UnknownAgent(address)

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from agent_resolver.catalog.uri import agent_uri
-from agent_resolver.core.mention import code_spans
+from agent_resolver.schema.mention import code_spans
 from agent_resolver.schema.source import Lines
 
 _AT: Final = r"(?<![\w@./:+-])@(?P<prefix>agent-)?(?P<name>{})(?![\w@:/+-]|\.\w)"

@@ -26,12 +26,16 @@ class RunLimits(Struct, frozen=True, kw_only=True, gc=False):
     def narrowed_by(self, limits: Limits) -> Self:
         """These limits and those of one more agent. Nothing that was refused before is allowed after."""
         asked = () if limits.residency in {None, "any"} else (limits.residency,)
-        levels = [level for level in (self.sensitivity, limits.sensitivity) if level]
+        return self.joined(RunLimits(residencies=asked, sensitivity=limits.sensitivity, forbid=limits.forbid))
+
+    def joined(self, other: "RunLimits") -> Self:
+        """These limits and those of another run, all at once."""
+        levels = [level for level in (self.sensitivity, other.sensitivity) if level]
         return structs.replace(
             self,
-            residencies=tuple(sorted({*self.residencies, *asked})),
+            residencies=tuple(sorted({*self.residencies, *other.residencies})),
             sensitivity=max(levels, key=lambda level: SENSITIVITY_RANK[level], default=None),
-            forbid=tuple(sorted({*self.forbid, *limits.forbid})),
+            forbid=tuple(sorted({*self.forbid, *other.forbid})),
         )
 
     @property

@@ -106,10 +106,9 @@ class Call:
 
     def record(self, kind: AuditKind, **body: object) -> Record:
         """What the trail keeps of the call."""
-        caller = self.context.caller
-        vouched = {"issuer": caller.issuer} if caller.issuer else {}
-        who = {"caller": caller.id, **vouched, "trace": self.context.trace_id, "tool": self.tool_id[:MAX_ID]}
-        return Record(self.context.run, kind, {**who, **body})
+        who = self.context.caller.as_recorded()
+        what = {"trace": self.context.trace_id, "tool": self.tool_id[:MAX_ID]}
+        return Record(self.context.run, kind, {**who, **what, **body})
 
     def ended(self, outcome: Outcome, *, keeps_content: bool = False) -> Record:
         """What the trail keeps of its end: enough to prove a result, and what may be shown of it if that is kept."""

@@ -11,7 +11,8 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Struct, structs
 
-from agent_resolver.core.authorization import is_cleared, missing_scopes
+from agent_resolver.core.approval import is_answered_by_worker
+from agent_resolver.core.authorization import is_cleared, is_expired, missing_scopes
 from agent_resolver.registry.call import MAX_ID, Call, place_of
 from agent_resolver.registry.compiled_schema import schema_faults
 from agent_resolver.registry.content import without_surrogates
@@ -86,6 +87,10 @@ class Pipeline:
         self._ledger = Ledger(self._store)
         self._rates = RateLimits(self._store, ports.seconds)
         self._questions = Questions(PendingActions(self._store), ports.clock, ports.seal, is_recorded=self.is_recorded)
+
+    def now(self) -> str:
+        """The time by which tokens expire."""
+        return self._ports.clock.now()
 
     async def run(self, call: Call) -> Outcome:
         """Take a call to its end.
@@ -201,8 +206,8 @@ class Pipeline:
         if self._ports.only_verified and not caller.is_verified:
             message = f"{caller.id} is not verified, and this project has an issuer"
             return call.failed(FailureCode.UNAUTHORIZED, message, "give a token of its issuer: AGENT_TOKEN")
-        if caller.expires_at is not None and caller.expires_at <= self._ports.clock.now():
-            message = f"The token of {caller.id} expired at {caller.expires_at}"
+        if is_expired(caller, self.now()):
+            message = f"The token of {caller.via or caller.id} expired at {caller.expires_at}"
             return call.failed(FailureCode.UNAUTHORIZED, message, "get a new one from the issuer")
         return None
 
@@ -271,7 +276,7 @@ class Pipeline:
         if newest is None or _is_too_weak(newest, rules):
             return await self._questions.approval(call, count)
         match newest.state(self._ports.clock.now()):
-            case "approved":
+            case "approved" if not is_answered_by_worker(newest, call.context.caller):
                 call.approval = newest
                 return None
             case "rejected":

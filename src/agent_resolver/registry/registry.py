@@ -107,6 +107,10 @@ class ToolRegistry:
         """What watches the calls, if anything does."""
         return self._pipeline.telemetry
 
+    def now(self) -> str:
+        """The time by which the tokens of callers expire."""
+        return self._pipeline.now()
+
     def end_run(self) -> None:
         """Offer nothing any longer: what still holds the registry of a run cannot call tools after the run.
 

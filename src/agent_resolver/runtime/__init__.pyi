@@ -200,6 +200,7 @@ from agent_resolver.runtime.registry_set import (
 )
 from agent_resolver.runtime.retry import RetryConfig as RetryConfig, RetryingExecutor as RetryingExecutor
 from agent_resolver.runtime.run import (
+    TOKEN_EXPIRED as TOKEN_EXPIRED,
     ResumeRequest as ResumeRequest,
     RunRequest as RunRequest,
     RunResult as RunResult,
@@ -234,3 +235,4 @@ from agent_resolver.runtime.summary import (
     summary_message as summary_message,
     write_transcript as write_transcript,
 )
+from agent_resolver.runtime.worker import WorkerIdentity as WorkerIdentity

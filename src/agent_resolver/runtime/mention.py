@@ -5,9 +5,9 @@ from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
-from agent_resolver.core.mention import Mention, find_mentions
 from agent_resolver.runtime.message import Message, user_message
 from agent_resolver.schema.caller import Caller
+from agent_resolver.schema.mention import Mention, find_mentions
 
 MAX_MENTIONS: Final = 8
 """How many different agents one prompt may bring in."""

@@ -1,9 +1,10 @@
 """What a run starts from, what it keeps while it runs, and how it ends."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct, field
 
+from agent_resolver.core.constraint import RunLimits
 from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.inference import InferenceOverride, Usage
 from agent_resolver.runtime.message import Message, ToolCall
@@ -15,6 +16,8 @@ TerminationReason = Literal[
     "natural_end", "behavior_requested", "stopped", "cancelled", "blocked", "suspended", "error"
 ]
 RunStatus = Literal["created", "running", "waiting", "done"]
+TOKEN_EXPIRED: Final = "token_expired"  # noqa: S105 - a code
+"""The code of a run whose caller's token expired, and for which no worker could act."""
 _Count = Annotated[int, Meta(ge=0)]
 """A state comes back from a file: less than nothing would give back what a budget has counted."""
 _Amount = Annotated[float, Meta(ge=0)]
@@ -41,6 +44,8 @@ class RunState(Struct, kw_only=True, gc=False):
     agent_id: str
     plan: str
     """The digest of the plan that it ran by."""
+    limits: RunLimits = RunLimits()
+    """The limits that it ran under, its agent's own among them: they hold for what it said as well."""
     messages: list[Message] = field(default_factory=list)
     """The conversation, without the system prompt. It only ever grows."""
     summary: Summary | None = None
@@ -111,10 +116,16 @@ class Termination(Struct, frozen=True, kw_only=True, gc=False):
         """Only a suspended run waits; every other is done."""
         return "waiting" if self.reason == "suspended" else "done"
 
+    @property
+    def is_planned(self) -> bool:
+        """True if the agent came to its end, or a plugin ended it as planned."""
+        return self.reason in {"natural_end", "behavior_requested"}
+
 
 def is_resumable(termination: Termination) -> bool:
-    """True if a run that ended so can go on: it waits for a person, or a budget was used up."""
-    return termination.reason == "suspended" or termination.code.startswith("budget_")
+    """True if a run that ended so can go on: it waits for a person or a valid token, or a budget was used up."""
+    is_waiting = termination.reason == "suspended" or termination.code == TOKEN_EXPIRED
+    return is_waiting or termination.code.startswith("budget_")
 
 
 class RunRequest(Struct, frozen=True, kw_only=True):
@@ -123,6 +134,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     agent_id: str
     messages: tuple[Message, ...] = ()
     """What the user says; may be empty only where a run goes on."""
+    limits: RunLimits = RunLimits()
+    """The limits of the runs whose results the messages hold; they hold as the agent's own do."""
     caller: Caller | None = None
     """On whose behalf tools are called; None for the runtime's own caller."""
     run_id: str = ""
@@ -145,6 +158,11 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     the journal: `AgentRuntime.resume`."""
     with_changes: bool = False
     """True to go on also where the agent's plan changed since."""
+
+    @property
+    def callers(self) -> RunLimits:
+        """The limits that it begins with: those it is given, and those that the run to go on with ran under."""
+        return self.limits.joined(self.resume.limits) if self.resume else self.limits
 
 
 class ResumeRequest(Struct, frozen=True, kw_only=True):
@@ -190,5 +208,5 @@ class RunResult(Struct, frozen=True, kw_only=True):
 
     @property
     def is_resumable(self) -> bool:
-        """True if the run can go on: it waits for a person, or a budget was used up."""
+        """True if the run can go on: it waits for a person or a valid token, or a budget was used up."""
         return is_resumable(self.termination)

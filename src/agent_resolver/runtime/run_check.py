@@ -87,6 +87,7 @@ def state_of(agent: ResolvedAgent, request: RunRequest, run_id: str) -> RunState
             trace_id=request.trace_id or randomness.token_hex(16),
             agent_id=request.agent_id,
             plan=digest,
+            limits=agent.limits,
             messages=list(request.messages),
         )
     if state.plan != digest and not request.with_changes:
@@ -96,6 +97,7 @@ def state_of(agent: ResolvedAgent, request: RunRequest, run_id: str) -> RunState
         )
     copied = _copied_state(state)
     copied.plan = digest
+    copied.limits = agent.limits
     if request.messages:
         # What the user says takes the place of the calls that were open.
         close_calls(copied)

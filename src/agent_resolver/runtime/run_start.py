@@ -28,14 +28,15 @@ from agent_resolver.runtime.registry_set import HeldLock, LayeredMapping
 from agent_resolver.runtime.run import ResumeRequest, RunRequest, RunResult, RunState, is_resumable
 from agent_resolver.runtime.run_check import checked_id, state_of
 from agent_resolver.runtime.run_tools import OpenedTools, RunTools
+from agent_resolver.runtime.worker import WorkerIdentity
 from agent_resolver.schema.caller import Caller
 from agent_resolver.storage.errors import FileError
 from agent_resolver.storage.port import Lease
 
 _PATIENCE: Final = Patience()
 
-FindPlan = Callable[[str], ResolvedRunPlan]
-"""The plan of an agent by its id, as it is now."""
+FindPlan = Callable[[Folded], ResolvedRunPlan]
+"""The plan that a run goes on by: that of its agent as it is now, under the limits that the run was given."""
 
 
 class Taken(Struct, frozen=True):
@@ -48,12 +49,14 @@ class Taken(Struct, frozen=True):
 class Runs:
     """Starts runs, takes up those that were interrupted, and knows those that run."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is one part that runs stand on
         self,
         tools: RunTools,
         caller: Caller,
         open_journal: Callable[[], Journal] | None = None,
         patience: Patience = _PATIENCE,
+        *,
+        worker: WorkerIdentity | None = None,
         definitions: Definitions | None = None,
     ) -> None:
         """Runs with these tools.
@@ -63,6 +66,7 @@ class Runs:
             caller: Who calls them, where a request does not say so.
             open_journal: Opens the journal that keeps the runs, when the first one needs it; None keeps them in memory.
             patience: How long runs wait for code of others.
+            worker: Who acts for callers whose token has expired.
             definitions: Where agents that users mention are looked up; None leaves mentions as they are.
         """
         self._tools = tools
@@ -71,6 +75,7 @@ class Runs:
         self._journal: Journal | None = None
         self._keeper: LeaseKeeper | None = None
         self._patience = patience
+        self._worker = worker
         self._definitions = definitions
         self._running: dict[str, Cancellable] = {}
         self._delegation = Delegation(self, self._running)
@@ -126,7 +131,7 @@ class Runs:
                 resume=folded.state,
                 with_changes=request.with_changes,
             )
-            return await self.start(find_plan(folded.row.agent), resumed, sink, delegating, Taken(folded, lease))
+            return await self.start(find_plan(folded), resumed, sink, delegating, Taken(folded, lease))
         except BaseException:
             # Others can take it up at once. A run that came to its end, or was interrupted, has released it by itself.
             with suppress(FileError, OSError):
@@ -188,14 +193,16 @@ class Runs:
         taken: Taken | None,
     ) -> Lifecycle:
         """What the loop starts from: the first state of the run, its tools, and its place in the journal."""
-        plan = plan if opened.lock is None else _with_lock(plan, opened.lock)
-        agent = _require_local(plan)
         caller = request.caller or self._caller
         journal = self.journal
-        # A conversation is the caller's own; that of a delegate is its own run.
         before = None
         if request.thread and taken is None:
             before = await _conversation(journal, caller, request)
+        if before is not None:
+            # What was said before was said under the limits of then.
+            plan = resolve(plan.snapshot, plan.agent_id, plan.callers.joined(before.state.limits))
+        plan = plan if opened.lock is None else _with_lock(plan, opened.lock)
+        agent = _require_local(plan)
         state = state_of(agent, request, run_id)
         if before is not None:
             state.messages = [*before.state.messages, *state.messages]
@@ -227,6 +234,7 @@ class Runs:
             sink=sink,
             journal=writer,
             patience=self._patience,
+            worker=self._worker,
             definitions=None if is_delegate else self._definitions,
         )
         lifecycle = Lifecycle(start)
@@ -318,6 +326,8 @@ class Runs:
             result = await run.execute(sink, is_delegate=delegating is not None)
         finally:
             self._forget(request.run_id, delegating)
+        # What a backend answers is under the limits that it was asked under, whatever it put into the state.
+        result = structs.replace(result, state=structs.replace(result.state, limits=agent.limits))
         if delegating is not None:
             # What a backend says of its result counts, whatever it put into the state.
             used = structs.replace(

@@ -25,6 +25,8 @@ _EXAMPLES = """\
   agent run reviewer "Tidy up" --json              one event a line, for a program
   agent run reviewer "Tidy up" --save-state run.json
   agent run --resume run.json                      go on, once what it waits for was answered
+  agent run --workflow feature.md "Add a search"   a step for each heading, as the agent that it mentions
+  agent run --workflow feature.md --check          its steps and their agents, without running them
 
 exit codes:
   0    the agent came to its end
@@ -41,6 +43,14 @@ def add_to(commands: Commands) -> None:
         "agent", metavar="AGENT", nargs="?", help="the name of an agent, or its address (default: the only one)"
     )
     parser.add_argument("prompt", metavar="PROMPT", nargs="?", help="what it shall do, or - to read it from stdin")
+    parser.add_argument(
+        "--workflow",
+        metavar="FILE",
+        help="take the steps of a workflow, a Markdown file, one after the other; AGENT is left out",
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="with --workflow: show the steps and their agents, and run nothing"
+    )
     parser.add_argument("--model", metavar="NAME", help="a model in place of the one that the agent names")
     _add_budget(parser)
     parser.add_argument(
@@ -94,8 +104,24 @@ def _positive(text: str) -> float:
 
 
 def _import_and_run(options: argparse.Namespace) -> int:
+    if options.workflow is not None:
+        return _import_and_run_workflow(options)
+    if options.check:
+        raise Usage("`--check` is for a workflow", "name it with `--workflow FILE`; `agent plan` checks one agent")
     if options.prompt is None and options.agent is None and options.resume is None:
         raise Usage("Say what the agent shall do", 'such as `agent run reviewer "Review the last change"`')
     options.json_lines = options.json
     code: int = import_module("agent_resolver.cli.run.execution").run(options)
+    return code
+
+
+def _import_and_run_workflow(options: argparse.Namespace) -> int:
+    if options.prompt is not None:
+        raise Usage("A workflow names its agents itself", 'leave the agent out: `agent run --workflow FILE "PROMPT"`')
+    if options.resume is not None or options.save_state is not None:
+        raise Usage("A workflow is not kept in a file", "leave out `--save-state` and `--resume`")
+    if options.check and options.agent is not None:
+        raise Usage("`--check` runs nothing, and takes no prompt", "leave it out")
+    options.json_lines = options.json and not options.check
+    code: int = import_module("agent_resolver.cli.run.workflow").run(options)
     return code

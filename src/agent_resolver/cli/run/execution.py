@@ -6,6 +6,7 @@ import gc
 import shlex
 import signal
 import sys
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -27,8 +28,10 @@ from agent_resolver.project.run import ProjectRuns, ToolUse, open_runs
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.errors import AgentNotFound, ResolveError
+from agent_resolver.runtime.inference import Usage as TokenUsage
 from agent_resolver.runtime.message import user_message
-from agent_resolver.runtime.run import RunRequest, RunResult, RunState
+from agent_resolver.runtime.run import RunRequest, RunResult, RunState, Termination
+from agent_resolver.schema.outcome import Pending
 from agent_resolver.schema.walker import suggestion
 from agent_resolver.storage.file import Batch, read_bounded
 
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
 _MAX_PROMPT_BYTES: Final = 4 * 1024 * 1024
 _MAX_STATE_BYTES: Final = 64 * 1024 * 1024
 _INTERRUPTED: Final = 128 + signal.SIGINT
-_ENDS_WELL: Final = {"natural_end", "behavior_requested"}
+TERMINATED: Final = 128 + signal.SIGTERM
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -60,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
         try:
             return asyncio.run(_run_to_end(session, catalog, asked, options))
         except asyncio.CancelledError:
-            return 128 + signal.SIGTERM
+            return TERMINATED
         except AgentNotFound as error:
             names = [agent.name for agent in catalog.search(Query(), None)]
             error.hint = suggestion(asked.agent, names) or HINTS[AgentNotFound]
@@ -77,32 +80,52 @@ async def _run_to_end(session: "Session", catalog: "Catalog", asked: Asked, opti
     use = ToolUse(seconds=options.timeout, verbose=options.verbose)
     models = {asked.agent: options.model} if options.model else {}
     async with open_runs(session, catalog, caller=caller, use=use, models=models) as runs:
-        result = await _run_and_answer(runs, asked, view, options, CallContext.for_caller(caller))
+        answers = answers_of(runs, options, CallContext.for_caller(caller))
+        result = await run_and_answer(runs, _request_of(asked, view, options), view, answers)
     _save_state(result, options)
     if not options.json:
         _report_end(result, options)
-    if result.termination.reason == "cancelled":
+    return exit_code_of(result.termination)
+
+
+def exit_code_of(termination: Termination) -> int:
+    """The exit code for a run that ended so."""
+    if termination.reason == "cancelled":
         return _INTERRUPTED
-    return 0 if result.termination.reason in _ENDS_WELL else 1
+    return 0 if termination.is_planned else 1
 
 
-async def _run_and_answer(
-    runs: ProjectRuns, asked: Asked, view: View, options: argparse.Namespace, context: CallContext
-) -> RunResult:
-    """Run, and go on each time that the person here has answered what the run waits for."""
+Answers = Callable[[str], Awaitable[bool]]
+"""Has a pending action answered, by its id; False if it is left open."""
+
+
+def answers_of(runs: ProjectRuns, options: argparse.Namespace, context: CallContext) -> Answers:
+    """Asks the person at the terminal what a run waits for; leaves it open where there is none to ask."""
     can_ask = is_at_terminal() and not (options.no_input or options.json)
-    request = RunRequest(
+
+    async def answer(action_id: str) -> bool:
+        return can_ask and await ask_person(runs.inbox, action_id, context)
+
+    return answer
+
+
+def _request_of(asked: Asked, view: View, options: argparse.Namespace) -> RunRequest:
+    return RunRequest(
         agent_id=asked.agent,
         messages=(user_message(asked.prompt),) if asked.prompt else (),
-        budget=_budget_of(options),
+        budget=budget_of(options),
         streams=view.streams,
         resume=asked.resume,
         with_changes=options.with_changes,
     )
+
+
+async def run_and_answer(runs: ProjectRuns, request: RunRequest, view: View, answers: Answers) -> RunResult:
+    """Run, and go on each time that what the run waits for was answered."""
     while True:
         with view.starting():
             result = await runs.run(request, view.show)
-        if result.pending is None or not can_ask or not await ask_person(runs.inbox, result.pending.id, context):
+        if result.pending is None or not await answers(result.pending.id):
             return result
         request = structs.replace(request, messages=(), resume=result.state)
 
@@ -120,17 +143,22 @@ def _asked_for(options: argparse.Namespace, catalog: "Catalog", users: frozenset
             raise Usage(f"`{options.resume}` holds a run of {state.agent_id}", "leave the agent out")
         if not prompt and _has_ended(state):
             raise Usage(f"The run in `{options.resume}` has ended", "say what the agent shall do next")
-        return Asked(agent=state.agent_id, prompt=_read_prompt(prompt) if prompt else "", resume=state)
+        return Asked(agent=state.agent_id, prompt=read_prompt(prompt) if prompt else "", resume=state)
     if agent is None and prompt in names:
         raise Usage(f"Say what {prompt} shall do", f'such as `agent run {prompt} "Say what you can do"`')
     if agent is None and len(names) != 1:
         raise Usage(
             f"Say which agent: the project has {counted(len(names), 'agent')}", "`agent catalog list` lists them"
         )
-    return Asked(agent=agent or names[0], prompt=_read_prompt(prompt))
+    return Asked(agent=agent or names[0], prompt=read_prompt(prompt))
 
 
-def _read_prompt(text: str) -> str:
+def read_prompt(text: str) -> str:
+    """The prompt of the command line, or of stdin.
+
+    Raises:
+        Usage: It is empty, too long or not UTF-8.
+    """
     given = text.encode(errors="surrogateescape")
     content = sys.stdin.buffer.read(_MAX_PROMPT_BYTES + 1) if text == "-" else given
     if len(content) > _MAX_PROMPT_BYTES:
@@ -144,7 +172,8 @@ def _read_prompt(text: str) -> str:
     return prompt
 
 
-def _budget_of(options: argparse.Namespace) -> RunBudget:
+def budget_of(options: argparse.Namespace) -> RunBudget:
+    """The most that the command line lets a run use."""
     return RunBudget(
         max_rounds=options.max_rounds,
         max_tokens=options.max_tokens,
@@ -187,23 +216,32 @@ def _save_state(result: RunResult, options: argparse.Namespace) -> None:
 
 def _report_end(result: RunResult, options: argparse.Namespace) -> None:
     termination = result.termination
-    usage = result.usage
-    cost = "cost unknown" if result.cost is None else f"${result.cost:.4f}"
-    used = f"{counted(result.rounds, 'round')}, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out, {cost}"
-    if termination.reason in _ENDS_WELL:
+    used = describe_use(result.rounds, result.usage, result.cost)
+    if termination.is_planned:
         if termination.code == "length":  # The text looks whole, and is not.
             err(f"warning: {termination.message}")
         err(f"✓ {result.agent_id}: {used}")
         return
-    code = f" ({termination.code})" if termination.code else ""
-    words = f": {termination.message}" if termination.message else ""
-    err(f"✗ {result.agent_id}: {termination.reason}{code}{words}")
-    err(f"  {used}")
-    if result.pending is not None:
-        until = f", until {result.pending.expires_at}" if result.pending.expires_at else ""
-        err(f"  Waiting for {result.pending.type} {result.pending.id}{until}")
+    report_stop(result.agent_id, termination, used, result.pending)
     if hint := _hint_at_going_on(result, options):
         err(f"hint: {hint}")
+
+
+def describe_use(rounds: int, usage: TokenUsage, cost: float | None) -> str:
+    """What was used, in words."""
+    price = "cost unknown" if cost is None else f"${cost:.4f}"
+    return f"{counted(rounds, 'round')}, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out, {price}"
+
+
+def report_stop(what: str, termination: Termination, used: str, pending: Pending | None) -> None:
+    """Say why something did not come to its end, what it used, and what it waits for."""
+    code = f" ({termination.code})" if termination.code else ""
+    words = f": {termination.message}" if termination.message else ""
+    err(f"✗ {what}: {termination.reason}{code}{words}")
+    err(f"  {used}")
+    if pending is not None:
+        until = f", until {pending.expires_at}" if pending.expires_at else ""
+        err(f"  Waiting for {pending.type} {pending.id}{until}")
 
 
 def _hint_at_going_on(result: RunResult, options: argparse.Namespace) -> str:

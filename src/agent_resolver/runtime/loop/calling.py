@@ -15,6 +15,7 @@ from agent_resolver.runtime.call_key import call_key
 from agent_resolver.runtime.errors import StateFailure
 from agent_resolver.runtime.event import ToolEnded, ToolProgressed, ToolStarted
 from agent_resolver.runtime.hook import Block, End, PlannedCall, SetResult, Suspend
+from agent_resolver.runtime.loop.acting import renew_caller
 from agent_resolver.runtime.loop.emitter import SinkFailed
 from agent_resolver.runtime.loop.live_run import LiveRun
 from agent_resolver.runtime.loop.phase import run_phase
@@ -64,6 +65,8 @@ async def make_calls(run: LiveRun) -> Termination | None:
     A call that waits for a person stays open, and so do those after it: when the run goes on, they are made.
     """
     while run.state.open_calls:
+        # Where nobody has a valid token, the registry refuses the call and records that.
+        await renew_caller(run)
         # Two steps, and not one within the other: thousands of runs may wait in the second.
         end = cancelled(run)
         opened = end or await _open_call(run, run.state.open_calls[0])

@@ -36,6 +36,7 @@ from agent_resolver.runtime.run import (
     spent,
 )
 from agent_resolver.runtime.state_key import KeyValues
+from agent_resolver.runtime.worker import WorkerIdentity
 from agent_resolver.schema.foreign_error import describe_exception
 from agent_resolver.schema.outcome import Pending
 from agent_resolver.telemetry.ending import ReasoningEnd
@@ -56,6 +57,7 @@ class Start(Struct, frozen=True, kw_only=True):
     patience: Patience = Patience()
     definitions: Definitions | None = None
     clock: Callable[[], float] = time.monotonic
+    worker: WorkerIdentity | None = None
 
 
 class Cancellable(Protocol):
@@ -116,6 +118,7 @@ class Lifecycle:
             patience=start.patience,
             journal=start.journal,
             clock=start.clock,
+            worker=start.worker,
             definitions=start.definitions,
         )
         self.delegates: tuple[Cancellable, ...] = ()

@@ -20,6 +20,7 @@ from agent_resolver.runtime.spec import AgentSpec
 from agent_resolver.runtime.state_key import KeyValues
 from agent_resolver.runtime.stop_rule import HISTORY
 from agent_resolver.runtime.summary import Summary
+from agent_resolver.runtime.worker import WorkerIdentity
 from agent_resolver.schema.classification import CLASSIFICATION_OF
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class LiveRun:
         "system",
         "telemetry",
         "values",
+        "worker",
     )
     """Thousands of runs may wait at once, so that what each holds counts."""
 
@@ -69,6 +71,7 @@ class LiveRun:
         patience: Patience,
         journal: RunJournal | None,
         clock: Callable[[], float],
+        worker: WorkerIdentity | None = None,
         definitions: Definitions | None = None,
     ) -> None:
         self.agent = agent
@@ -77,6 +80,8 @@ class LiveRun:
         self.registry = registry
         self.context = context
         """What every call of the run has in common."""
+        self.worker = worker
+        """Who acts for the caller once their token has expired."""
         self.emitter = emitter
         self.patience = patience
         self.journal = journal

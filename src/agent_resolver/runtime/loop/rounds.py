@@ -4,6 +4,7 @@ from agent_resolver.runtime.event import InferenceFailed, RoundRestarted, RoundS
 from agent_resolver.runtime.executor import InferenceFailure
 from agent_resolver.runtime.hook import Phase
 from agent_resolver.runtime.inference import ChatAnswer
+from agent_resolver.runtime.loop.acting import renew_caller
 from agent_resolver.runtime.loop.calling import cancelled, ended, make_calls
 from agent_resolver.runtime.loop.compaction import compact
 from agent_resolver.runtime.loop.journaling import note_failure
@@ -28,7 +29,9 @@ async def run_rounds(run: LiveRun) -> Termination:
             if end := await _judge(run, answer) or await make_calls(run) or await _end_round(run, has_calls=has_calls):
                 return end
         # The round of a question that is asked again was admitted before.
-        if end := cancelled(run) or await check_budget(run, is_in_round=run.state.is_asked):
+        if end := (
+            cancelled(run) or await check_budget(run, is_in_round=run.state.is_asked) or await renew_caller(run)
+        ):
             return end
         said = await _ask(run)
         if isinstance(said, Termination):

@@ -188,6 +188,7 @@ MIGRATIONS: Final = (
         run TEXT NOT NULL,
         PRIMARY KEY (caller, name)
     ) WITHOUT ROWID;
+    ALTER TABLE pending ADD COLUMN via TEXT NOT NULL DEFAULT '';
     """,
 )
 """Each script brings the schema from one version to the next; they are only ever added to."""

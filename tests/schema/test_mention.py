@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from agent_resolver.core import Mention, code_spans, find_mentions
+from agent_resolver.schema import Mention, code_spans, find_mentions, without_mentions
 
 PIECES = st.lists(
     st.sampled_from(["@o:agent://a", "`", "``", "```", "~~~~", "\n", "\r\n", " ", "x", "**", "_", ".", "\u2028"]),
@@ -92,3 +92,23 @@ def test_a_megabyte_of_almost_mentions_takes_no_time(piece: str) -> None:
 
 def test_backticks_of_every_length_take_no_time() -> None:
     find_mentions("@a:agent://a" + " ".join("`" * length for length in range(1_000)))
+
+
+def test_a_known_mention_becomes_the_plain_name_and_keeps_its_sentence() -> None:
+    text = "Use @o:agent://architect, or **@o:agent://odd_**: (@o:agent://nobody)."
+    names = {"agent://architect": "architect", "agent://odd_**": "wrong", "agent://odd_": "odd_"}
+
+    assert without_mentions(text, names) == "Use architect, or **wrong: (@o: agent://nobody)."
+    del names["agent://odd_**"]
+    assert without_mentions("_@o:agent://odd_", {"agent://odd": "odd"}) == "_odd_"
+
+
+HALVES = st.sampled_from(["@", "a", ":", "agent", "://", "agent://", "@a:", "x", ".", "*", " ", "@b:agent://x", "/"])
+
+
+@given(pieces=st.lists(HALVES, max_size=30), names=st.dictionaries(HALVES.map("agent://".__add__), HALVES))
+def test_no_mention_is_left_whatever_was_there_before(pieces: list[str], names: dict[str, str]) -> None:
+    """A name in place of a mention may complete the half of another one; that is taken apart as well."""
+    text = without_mentions("".join(pieces), names)
+
+    assert find_mentions(text) == ()

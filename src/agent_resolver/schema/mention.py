@@ -2,14 +2,16 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
 
 _MENTION: Final = re.compile(r"@(?P<server>[\w.-]+):agent://(?P<name>[^\s<>\"'`)\]}|]*)")
+_OPENING: Final = re.compile(r"@[\w.-]+:(?=agent://)")
 _FENCE: Final = re.compile(r" {0,3}(?P<mark>`{3,}|~{3,})(?P<rest>[^\r\n]*)")
 _BACKTICKS: Final = re.compile(r"`+")
+_SCHEME: Final = "agent://"
 _TRAILING: Final = ".,;:!?"
 """Punctuation that ends a sentence, and never a name."""
 _EMPHASIS: Final = f"{_TRAILING}*_~"
@@ -31,6 +33,11 @@ class Mention(Struct, frozen=True):
         plainer = self.name.rstrip(_EMPHASIS)
         return (self.name,) if plainer == self.name else (self.name, plainer)
 
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """The addresses it may mean, the likeliest first."""
+        return tuple(f"{_SCHEME}{name}" for name in self.names)
+
 
 def find_mentions(text: str) -> tuple[Mention, ...]:
     """The mentions in a text, in its order. Those in fenced blocks and inline code are examples, and do not count."""
@@ -48,6 +55,26 @@ def find_mentions(text: str) -> tuple[Mention, ...]:
             end = match.start("name") + len(name)
             mentions.append(Mention(match["server"], name, match.start(), end))
     return tuple(mentions)
+
+
+def without_mentions(text: str, names: Mapping[str, str]) -> str:
+    """The text without any mention, so that nothing which reads it next brings in an agent.
+
+    A mention of one of the addresses in `names` becomes the plain name that it is mapped to. Any other, such as one in
+    the answer of a model, gets a space behind its colon.
+    """
+
+    def plain_name(found: re.Match[str]) -> str:
+        written: str = found["name"]
+        mention = Mention("", written.rstrip(_TRAILING), 0, 0)
+        for name, address in zip(mention.names, mention.spellings, strict=True):
+            if address in names:
+                return names[address] + written[len(name) :]
+        return found[0]
+
+    # The first pass could join two halves of a mention. The second leaves none: what it inserts separates each
+    # `@server:` from the `agent://` behind it, and it removes nothing.
+    return _OPENING.sub(r"\g<0> ", _MENTION.sub(plain_name, text))
 
 
 def code_spans(text: str) -> Iterator[tuple[int, int]]:
