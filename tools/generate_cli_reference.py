@@ -245,6 +245,9 @@ last. With `--json`, one event a line. A call that takes an approval, or a quest
 without one the run ends suspended, and [`agent runs resume`](runs.md) goes on with it. `--thread` goes on with a
 conversation. Put options before or after the agent and the prompt, not between them.
 
+With `--workflow`, takes the steps of [a workflow](workflows.md) one after the other, each as the agent that it
+mentions.
+
 Exits 0 if the agent came to its end; 1 if it was stopped, blocked or suspended, if the model failed, or if the agent
 has no plan; 2 if nothing is asked or a file is missing; 130 if it was interrupted.""",
     "runs list": """\

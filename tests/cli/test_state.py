@@ -10,7 +10,7 @@ import pytest
 
 from agent_resolver.registry import Ledger, PendingActions
 from agent_resolver.schema import RUNS, AuditKind, PendingAction, Record, Run as RunRow, Start
-from agent_resolver.storage import SqliteStore
+from agent_resolver.storage import MIGRATIONS, SqliteStore
 from tests.cli.state_file import record_all
 from tests.conftest import Run
 
@@ -74,7 +74,7 @@ def test_info_says_what_is_kept(project: Path, run: Run) -> None:
 
     assert (ran.code, ran.stderr) == (0, "")
     head, *rest = ran.stdout.splitlines()
-    assert head == f"{path}: {path.stat().st_size} bytes, schema 5"
+    assert head == f"{path}: {path.stat().st_size} bytes, schema {len(MIGRATIONS)}"
     assert rest[:5] == [
         "  Key: state.key",
         "  Calls: 1 done, 1 failed, 1 started",

@@ -14,6 +14,7 @@ from agent_resolver.core.approval import (
     effects_of as effects_of,
     expiry as expiry,
     instant as instant,
+    is_answered_by_worker as is_answered_by_worker,
     is_usable as is_usable,
     refuse_verdict as refuse_verdict,
     refuse_words as refuse_words,
@@ -30,9 +31,11 @@ from agent_resolver.core.audit import (
 )
 from agent_resolver.core.authorization import (
     is_cleared as is_cleared,
+    is_expired as is_expired,
     may_see_action as may_see_action,
     may_use as may_use,
     missing_scopes as missing_scopes,
+    narrowed as narrowed,
 )
 from agent_resolver.core.catalog_pattern import (
     MAX_PATTERN as MAX_PATTERN,

@@ -161,7 +161,7 @@ class Project:
             sink: Called with each event of the run.
             budget: The most that the run may use; it narrows the agent's own.
             model: A model in place of the one that the agent names.
-            thread: The conversation to go on with, or to begin; left out, the run is one of its own.
+            thread: The conversation that the run goes on with.
 
         Raises:
             ResolveError: The agent has no plan; the error says why.
@@ -190,25 +190,25 @@ class Project:
 
     async def resume(
         self,
-        run: str,
+        run_id: str,
         prompt: str = "",
         *,
         sink: "Sink | None" = None,
         budget: "RunBudget | None" = None,
         with_changes: bool = False,
     ) -> "RunResult":
-        """Let a run go on that waited, was interrupted or used up a budget, as `agent runs resume` does.
+        """Let a run go on that waits, was interrupted, or used up a budget, as `agent runs resume` does.
 
         Args:
-            run: Its id: `RunResult.run`.
-            prompt: What the agent shall do now, in place of the calls that were open; may be left out.
+            run_id: The id of the run: `RunResult.run`.
+            prompt: What the agent shall do in place of the calls that were open; may be left out.
             sink: Called with each event of the run.
-            budget: In place of the one that the run began with.
+            budget: The most that the run may use, in place of what it began with.
             with_changes: True to go on although the agent changed since.
 
         Raises:
-            RunRefused: There is no such run, another process has it, it has ended, or its agent changed since; and
-                whatever else keeps a run from starting: see `run`.
+            RunRefused: There is no such run, another process has it, it has ended, or its agent changed since.
+            ResolveError: Its agent has no plan; and whatever else keeps a run from starting: see `run`.
         """
         with needing_extra("tools"):
             from agent_resolver.project.identity import caller_of
@@ -217,7 +217,7 @@ class Project:
             from agent_resolver.runtime.run import ResumeRequest
         caller = await caller_of(self.session, self.token_file, self.session.environment)
         request = ResumeRequest(
-            run=run,
+            run=run_id,
             messages=(user_message(prompt),) if prompt else (),
             budget=budget,
             streams=sink is not None,

@@ -191,7 +191,8 @@ async def _open_server(
         offer.registry.add(tool)
     run_agent: RunAgentTool | None = None
     if how.runs_of is not None:
-        runs = await stack.enter_async_context(open_runs(how.runs_of, catalog, caller=offer.context.caller))
+        opening = open_runs(how.runs_of, catalog, caller=offer.context.caller, is_strict=how.is_strict)
+        runs = await stack.enter_async_context(opening)
         run_agent = RunAgentTool(runs, catalog, is_strict=how.is_strict)
         offer.registry.add(run_agent)
     notices = Notices()

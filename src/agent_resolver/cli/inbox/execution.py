@@ -31,6 +31,7 @@ _MOST_BYTES: Final = 4
 _FACTS: Final = (
     ("Waits", "subject"),
     ("Asked by", "requester"),
+    ("Made by", "via"),
     ("Asked at", "asked_at"),
     ("Expires at", "expires_at"),
     ("Classification", "classification"),

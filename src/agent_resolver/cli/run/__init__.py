@@ -23,6 +23,8 @@ _EXAMPLES = """\
   agent run reviewer "Tidy up" --max-rounds 4 --max-cost 0.05
   agent run reviewer "Tidy up" --json              one event a line, for a program
   agent run reviewer "Go on" --thread review       go on with the conversation of that name
+  agent run --workflow feature.md "Add a search"   a step for each heading, as the agent that it mentions
+  agent run --workflow feature.md --check          its steps and their agents, without running them
 
 exit codes:
   0    the agent came to its end
@@ -43,6 +45,14 @@ def add_to(commands: Commands) -> None:
         "agent", metavar="AGENT", nargs="?", help="the name of an agent, or its address (default: the only one)"
     )
     parser.add_argument("prompt", metavar="PROMPT", nargs="?", help="what it shall do, or - to read it from stdin")
+    parser.add_argument(
+        "--workflow",
+        metavar="FILE",
+        help="take the steps of a workflow, a Markdown file, one after the other; AGENT is left out",
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="with --workflow: show the steps and their agents, and run nothing"
+    )
     add_model(parser)
     add_budget(parser)
     add_no_input(parser)
@@ -115,8 +125,24 @@ def _positive(text: str) -> float:
 
 
 def _import_and_run(options: argparse.Namespace) -> int:
+    if options.workflow is not None:
+        return _import_and_run_workflow(options)
+    if options.check:
+        raise Usage("`--check` is for a workflow", "name it with `--workflow FILE`; `agent plan` checks one agent")
     if options.prompt is None and options.agent is None:
         raise Usage("Say what the agent shall do", 'such as `agent run reviewer "Review the last change"`')
     options.json_lines = options.json
     code: int = import_module("agent_resolver.cli.run.execution").run(options)
+    return code
+
+
+def _import_and_run_workflow(options: argparse.Namespace) -> int:
+    if options.prompt is not None:
+        raise Usage("A workflow names its agents itself", 'leave the agent out: `agent run --workflow FILE "PROMPT"`')
+    if options.thread is not None:
+        raise Usage("A workflow is not a conversation", "leave out `--thread`")
+    if options.check and options.agent is not None:
+        raise Usage("`--check` runs nothing, and takes no prompt", "leave it out")
+    options.json_lines = options.json and not options.check
+    code: int = import_module("agent_resolver.cli.run.workflow").run(options)
     return code

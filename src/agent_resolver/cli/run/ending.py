@@ -2,44 +2,54 @@
 
 import argparse
 import shlex
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from agent_resolver.cli.output import err
 from agent_resolver.core.count import counted, plural
-from agent_resolver.runtime.run import RunResult
+from agent_resolver.runtime.inference import Usage as TokenUsage
+from agent_resolver.runtime.run import TOKEN_EXPIRED, RunResult, Termination
+from agent_resolver.schema.outcome import Pending
 from agent_resolver.schema.state import FINISHED, RUNS
 
 if TYPE_CHECKING:
     from agent_resolver.project.session import Session
 
-_ENDS_WELL: Final = {"natural_end", "behavior_requested"}
 
-
-def exit_code_of(result: RunResult) -> int:
+def exit_code_of(termination: Termination) -> int:
     """0 for an agent that came to its end, 1 for every other end."""
-    return 0 if result.termination.reason in _ENDS_WELL else 1
+    return 0 if termination.is_planned else 1
 
 
 def report_end(result: RunResult, options: argparse.Namespace) -> None:
     """Say how a run ended, what it used, and what it waits for."""
-    termination, usage = result.termination, result.usage
-    cost = cost_text(result.cost, result.state.uncertain)
-    used = f"{counted(result.rounds, 'round')}, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out, {cost}"
-    if termination.reason in _ENDS_WELL:
+    termination = result.termination
+    used = describe_use(result.rounds, result.usage, result.cost, result.state.uncertain)
+    if termination.is_planned:
         if termination.code == "length":  # The text looks whole, and is not.
             err(f"warning: {termination.message}")
         err(f"✓ {result.agent_id}: {used}")
         return
-    code = f" ({termination.code})" if termination.code else ""
-    words = f": {termination.message}" if termination.message else ""
-    err(f"✗ {result.agent_id}: {termination.reason}{code}{words}")
-    err(f"  {used}")
+    report_stop(result.agent_id, termination, used, result.pending)
     err(f"  Kept as run {result.run}")
-    if result.pending is not None:
-        until = f", until {result.pending.expires_at}" if result.pending.expires_at else ""
-        err(f"  Waiting for {result.pending.type} {result.pending.id}{until}")
     if hint := _hint_at_going_on(result, options):
         err(f"hint: {hint}")
+
+
+def describe_use(rounds: int, usage: TokenUsage, cost: float | None, uncertain: int = 0) -> str:
+    """What was used, in words."""
+    price = cost_text(cost, uncertain)
+    return f"{counted(rounds, 'round')}, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out, {price}"
+
+
+def report_stop(what: str, termination: Termination, used: str, pending: Pending | None) -> None:
+    """Say why something did not come to its end, what it used, and what it waits for."""
+    code = f" ({termination.code})" if termination.code else ""
+    words = f": {termination.message}" if termination.message else ""
+    err(f"✗ {what}: {termination.reason}{code}{words}")
+    err(f"  {used}")
+    if pending is not None:
+        until = f", until {pending.expires_at}" if pending.expires_at else ""
+        err(f"  Waiting for {pending.type} {pending.id}{until}")
 
 
 def cost_text(cost: float | None, uncertain: int) -> str:
@@ -84,9 +94,11 @@ def _hint_at_going_on(result: RunResult, options: argparse.Namespace) -> str:
     """How to answer what a run waits for, and to go on with it."""
     if not result.is_resumable:
         return ""
+    go_on = go_on_command(result.run, options)
+    if result.termination.code == TOKEN_EXPIRED:
+        return f"{go_on} with a new token"
     if result.pending is None:
         return _hint_at_larger_budget(result, options)
-    go_on = go_on_command(result.run, options)
     command = answer_command(result.pending.type, result.pending.id)
     return f"{command or result.pending.message}; then {go_on}"
 
