@@ -95,6 +95,25 @@ def test_an_answered_question_is_shown_as_such(trusted: Path, run: Run) -> None:
     assert listed(run)[0]["waits_for"]["state"] == "approved"
 
 
+def test_a_cost_that_is_not_certain_is_shown_as_such(trusted: Path, run: Run) -> None:
+    waiting_run(trusted, run)
+    edit(trusted, "UPDATE run SET cost = 0.0123, uncertain = 2")
+
+    shown = run("runs", "list").stdout
+
+    assert "~$0.0123 (2 questions may have been paid without an answer here)" in shown
+
+
+def test_an_edited_row_steers_no_terminal(trusted: Path, run: Run) -> None:
+    waiting_run(trusted, run)
+    edit(trusted, "UPDATE run SET agent = ?", "\x1b[2Jkeeper\nforged")
+
+    shown = run("runs", "list").stdout
+
+    assert "\x1b" not in shown
+    assert shown.count("\n") == 1
+
+
 @pytest.mark.parametrize("options", [("--status", "lost"), ("--limit", "0"), ("--limit", "9" * 30), ("--limit", "x")])
 def test_what_no_list_can_be_of_is_usage(trusted: Path, run: Run, options: tuple[str, ...]) -> None:
     assert run("runs", "list", *options).code == 2

@@ -214,6 +214,8 @@ from agent_resolver.runtime.run import (
     Termination as Termination,
     spent as spent,
 )
+from agent_resolver.runtime.run_export import export_run as export_run
+from agent_resolver.runtime.run_history import RunHistory as RunHistory, read_history as read_history
 from agent_resolver.runtime.run_tools import OpenedTools as OpenedTools, RunTools as RunTools
 from agent_resolver.runtime.seat import PooledExecutor as PooledExecutor, Seat as Seat
 from agent_resolver.runtime.spec import (
