@@ -21,7 +21,7 @@ TOKEN_EXPIRED: Final = "token_expired"  # noqa: S105 - a code
 _Count = Annotated[int, Meta(ge=0)]
 """A state comes back from a file: less than nothing would give back what a budget has counted."""
 _Amount = Annotated[float, Meta(ge=0)]
-_NOT_MADE: Final = "This call was not made: the run ended or went on without it."
+NOT_MADE: Final = "This call was not made: the run ended or went on without it."
 
 
 class Spent(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -107,7 +107,7 @@ def _total(own: Spent, others: list[Spent]) -> Spent:
 def close_calls(state: RunState) -> None:
     """Answer each open call with a note, so that the conversation has a result for every call it asked for."""
     for call in state.open_calls:
-        state.messages.append(tool_message(call.id, _NOT_MADE))
+        state.messages.append(tool_message(call.id, NOT_MADE))
     state.open_calls = []
     state.delegate = None
     state.is_judged = True
