@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from agent_resolver.cli.output import err
 from agent_resolver.core.count import counted, plural
 from agent_resolver.runtime.inference import Usage
-from agent_resolver.runtime.run import RunResult, Termination
+from agent_resolver.runtime.run import TOKEN_EXPIRED, RunResult, Termination
 from agent_resolver.schema.outcome import Pending
 from agent_resolver.schema.state import FINISHED, RUNS
 
@@ -98,9 +98,11 @@ def _hint_at_going_on(result: RunResult, options: argparse.Namespace) -> str:
     """How to answer what a run waits for, and to go on with it."""
     if not result.is_resumable:
         return ""
+    go_on = go_on_command(result.run, options)
+    if result.termination.code == TOKEN_EXPIRED:
+        return go_on
     if result.pending is None:
         return _hint_at_larger_budget(result, options)
-    go_on = go_on_command(result.run, options)
     command = answer_command(result.pending.type, result.pending.id)
     return f"{command or result.pending.message}; then {go_on}"
 
