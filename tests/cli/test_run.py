@@ -225,7 +225,8 @@ def test_without_a_terminal_a_run_that_has_to_wait_ends_suspended(trusted: Path,
 
     action_id, run_id = waiting_id(run), newest_run(run)
     assert (ran.code, ran.stdout) == (1, "")
-    assert f"  Run {run_id}\n  Waiting for APPROVAL {action_id}, until " in ran.stderr
+    assert f"  Waiting for APPROVAL {action_id}, until " in ran.stderr
+    assert f"  Kept as run {run_id}\n" in ran.stderr
     hint = f"hint: `agent inbox approve {action_id}`, or `reject`; then `agent runs resume {run_id}`\n"
     assert ran.stderr.endswith(hint)
     assert kinds(trusted)[-3:] == ["action.asked", "call.pending", "run.ended"]

@@ -134,8 +134,8 @@ def calls(project: Path) -> list[tuple[str, str, str | None]]:
 
 def run_id_of(shown: str) -> str:
     """The id that `agent run` says of a run that did not come to its end."""
-    (line,) = (line for line in shown.splitlines() if line.startswith("  Run "))
-    return line.split()[1]
+    (line,) = (line for line in shown.splitlines() if line.startswith("  Kept as run "))
+    return line.split()[3]
 
 
 def test_a_worker_goes_on_and_neither_it_nor_the_starter_approves(
@@ -189,7 +189,7 @@ def test_without_a_worker_the_run_ends_and_says_how_to_go_on(
     assert "✗ keeper: error (token_expired): The token of ada expired at " in ended.stderr
     assert "Resume the run with a new token" in ended.stderr
     run_id = run_id_of(ended.stderr)
-    assert f"hint: `agent runs resume {run_id}`" in ended.stderr
+    assert f"hint: `agent runs resume {run_id}` with a new token" in ended.stderr
     assert calls(project) == [("call.started", "ada", None), ("call.done", "ada", None)]
     write_script(project, saying("Done."))
     monkeypatch.setenv("AGENT_TOKEN", token_of(issuer, "ada"))

@@ -3,7 +3,7 @@
 from agent_resolver.runtime.run import RunState
 
 
-def call_key(state: RunState, position: int, call_id: str, round_number: int | None = None) -> str:
+def call_key(state: RunState, position: int, call_id: str) -> str:
     """The key of a call.
 
     The trace is part of it, since another run may be given the same id.
@@ -12,7 +12,5 @@ def call_key(state: RunState, position: int, call_id: str, round_number: int | N
         state: The state of the run.
         position: How many calls of the answer are open, this one included: a model may use one id twice.
         call_id: What the model calls it.
-        round_number: The round of the answer that asks for it; left out, the present one.
     """
-    number = state.round if round_number is None else round_number
-    return f"{state.run}/{state.trace_id}/{number}/{position}/{call_id}"
+    return f"{state.run}/{state.trace_id}/{state.round}/{position}/{call_id}"

@@ -22,6 +22,7 @@ _Count = Annotated[int, Meta(ge=0)]
 """A state comes back from a file: less than nothing would give back what a budget has counted."""
 _Amount = Annotated[float, Meta(ge=0)]
 NOT_MADE: Final = "This call was not made: the run ended or went on without it."
+"""What a model reads of such a call."""
 
 
 class Spent(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

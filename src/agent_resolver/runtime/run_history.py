@@ -1,10 +1,9 @@
 """What happened in a run, as its journal and the ledger tell it: for people and programs that look at it later."""
 
-from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
-from msgspec import UNSET, Struct, field
+from msgspec import UNSET, Struct, field, structs
 
 from agent_resolver.core.wire_name import from_wire_name
 from agent_resolver.registry.call import ledger_key
@@ -116,6 +115,7 @@ class _Walk:
         self._folded = folded
         self._facts = facts
         self._round = 0
+        self._asked_at = 0
         self.mask = RunMask(facts)
         self.questions: list[AskedModel] = []
         self.calls: list[_Called] = []
@@ -125,18 +125,24 @@ class _Walk:
         if entry.change.round is not UNSET:
             self._round = entry.change.round
         if entry.question is not UNSET:
-            self.questions.append(AskedModel(round=self._round, model=entry.question.model, at=moment_of(row.at)))
+            self._asked_at = row.at
+            at = moment_of(row.at)
+            self.questions.append(AskedModel(round=self._round, model=entry.question.model, at=at))
         newest = self.questions[-1] if self.questions else None
         if newest is not None and entry.reply is not UNSET:
             newest.outcome = "answered"
             newest.usage, newest.cost = entry.reply.usage, entry.reply.cost
             newest.model = entry.reply.model or newest.model
-            newest.seconds = _seconds_between(newest.at, moment_of(row.at))
+            newest.seconds = self._seconds_since(row)
         if newest is not None and entry.failure is not UNSET:
             newest.outcome, newest.failure = "failed", entry.failure
-            newest.seconds = _seconds_between(newest.at, moment_of(row.at))
+            newest.seconds = self._seconds_since(row)
         for message in entry.change.messages:
             self._add_message(message)
+
+    def _seconds_since(self, row: JournalRow) -> float:
+        """How long the newest question took; 0 where a clock was set back."""
+        return max(0, row.at - self._asked_at) / 1000
 
     def _add_message(self, message: Message) -> None:
         for place, call in enumerate(message.calls):
@@ -162,12 +168,10 @@ class _Walk:
             is_first_open = is_first_open and shown.outcome not in {"open", "pending"}
 
     def _outcome_of(self, called: _Called) -> tuple[CallOutcome, str]:
-        state = self._folded.state
-        key = ledger_key(
-            self._folded.beginning.caller.id,
-            called.shown.tool,
-            call_key(state, called.open_count, called.asked.id, called.shown.round),
-        )
+        # The key has the round of then.
+        state = structs.replace(self._folded.state, round=called.shown.round)
+        given = call_key(state, called.open_count, called.asked.id)
+        key = ledger_key(self._folded.beginning.caller.id, called.shown.tool, given)
         kept = self._snapshot.get(LEDGER, key)
         if kept is None:
             return _outcome_by_answer(called.answer)
@@ -196,8 +200,3 @@ def _outcome_by_answer(answer: str | None) -> tuple[CallOutcome, str]:
         return "answered", ""
     code = told.get("error") if isinstance(told, dict) else None
     return ("failed", code) if isinstance(code, str) else ("answered", "")
-
-
-def _seconds_between(start: str, end: str) -> float:
-    """How much later one time is than another; 0 where a clock was set back."""
-    return max(0.0, (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds())

@@ -189,13 +189,12 @@ async def _open_server(
     resolve_one = partial(resolve_against, index)
     for tool in ResourceTools(catalog, resolve_one, how.page_size, is_strict=how.is_strict).tools():
         offer.registry.add(tool)
-    stop_runs: Callable[[], None] = _run_nothing
+    run_agent: RunAgentTool | None = None
     if how.runs_of is not None:
         opening = open_runs(how.runs_of, catalog, caller=offer.context.caller, is_strict=how.is_strict)
         runs = await stack.enter_async_context(opening)
         run_agent = RunAgentTool(runs, catalog, is_strict=how.is_strict)
         offer.registry.add(run_agent)
-        stop_runs = run_agent.stop
     notices = Notices()
     tools = RegistryTools(offer.registry, offer.context, caller_of_request, offer.manifest)
     resources = AgentResources(
@@ -219,11 +218,11 @@ async def _open_server(
             group.start_soon(keep_agents)
             group.start_soon(tell_of_tools, offer.registry, notices)
 
+    def stop_runs() -> None:
+        if run_agent is not None:
+            run_agent.stop()
+
     return _OpenServer(server, notices, offer, beside, stop_runs)
-
-
-def _run_nothing() -> None:
-    """Nothing runs that could be interrupted."""
 
 
 # The catalog ----------------------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ async def serve_http(  # noqa: PLR0913 - each is one part of the server
     notices: Notices,
     beside: Beside,
     *,
-    on_interrupt: Callable[[], None],
+    on_interrupt: Callable[[], None] = lambda: None,
     authentication: "Authentication | None" = None,
 ) -> None:
     """Serve Streamable HTTP at `/mcp` until interrupted; `names` are the hosts that clients may call it by.

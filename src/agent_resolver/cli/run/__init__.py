@@ -22,10 +22,9 @@ _EXAMPLES = """\
   git diff | agent run reviewer -                  the prompt from stdin
   agent run reviewer "Tidy up" --max-rounds 4 --max-cost 0.05
   agent run reviewer "Tidy up" --json              one event a line, for a program
+  agent run reviewer "Go on" --thread review       go on with the conversation of that name
   agent run --workflow feature.md "Add a search"   a step for each heading, as the agent that it mentions
   agent run --workflow feature.md --check          its steps and their agents, without running them
-  agent run reviewer "And the tests?" --thread review
-                                                   go on with the conversation of that name
 
 exit codes:
   0    the agent came to its end
@@ -141,7 +140,7 @@ def _import_and_run_workflow(options: argparse.Namespace) -> int:
     if options.prompt is not None:
         raise Usage("A workflow names its agents itself", 'leave the agent out: `agent run --workflow FILE "PROMPT"`')
     if options.thread is not None:
-        raise Usage("A workflow is not part of a conversation", "leave out `--thread`")
+        raise Usage("A workflow is not a conversation", "leave out `--thread`")
     if options.check and options.agent is not None:
         raise Usage("`--check` runs nothing, and takes no prompt", "leave it out")
     options.json_lines = options.json and not options.check

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent_resolver.cli.output import err
 from agent_resolver.core.count import counted, plural
-from agent_resolver.runtime.inference import Usage
+from agent_resolver.runtime.inference import Usage as TokenUsage
 from agent_resolver.runtime.run import TOKEN_EXPIRED, RunResult, Termination
 from agent_resolver.schema.outcome import Pending
 from agent_resolver.schema.state import FINISHED, RUNS
@@ -23,34 +23,30 @@ def exit_code_of(termination: Termination) -> int:
 def report_end(result: RunResult, options: argparse.Namespace) -> None:
     """Say how a run ended, what it used, and what it waits for."""
     termination = result.termination
-    used = describe_use(result.rounds, result.usage, cost_text(result.cost, result.state.uncertain))
+    used = describe_use(result.rounds, result.usage, result.cost, result.state.uncertain)
     if termination.is_planned:
         if termination.code == "length":  # The text looks whole, and is not.
             err(f"warning: {termination.message}")
         err(f"✓ {result.agent_id}: {used}")
         return
-    report_stop(result.agent_id, termination, used)
-    err(f"  Run {result.run}")
-    report_waiting(result.pending)
+    report_stop(result.agent_id, termination, used, result.pending)
+    err(f"  Kept as run {result.run}")
     if hint := _hint_at_going_on(result, options):
         err(f"hint: {hint}")
 
 
-def describe_use(rounds: int, usage: Usage, cost: str) -> str:
+def describe_use(rounds: int, usage: TokenUsage, cost: float | None, uncertain: int = 0) -> str:
     """What was used, in words."""
-    return f"{counted(rounds, 'round')}, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out, {cost}"
+    price = cost_text(cost, uncertain)
+    return f"{counted(rounds, 'round')}, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out, {price}"
 
 
-def report_stop(what: str, termination: Termination, used: str) -> None:
-    """Say why something did not come to its end, and what it used."""
+def report_stop(what: str, termination: Termination, used: str, pending: Pending | None) -> None:
+    """Say why something did not come to its end, what it used, and what it waits for."""
     code = f" ({termination.code})" if termination.code else ""
     words = f": {termination.message}" if termination.message else ""
     err(f"✗ {what}: {termination.reason}{code}{words}")
     err(f"  {used}")
-
-
-def report_waiting(pending: Pending | None) -> None:
-    """Say what a run waits for, if it waits."""
     if pending is not None:
         until = f", until {pending.expires_at}" if pending.expires_at else ""
         err(f"  Waiting for {pending.type} {pending.id}{until}")
@@ -100,7 +96,7 @@ def _hint_at_going_on(result: RunResult, options: argparse.Namespace) -> str:
         return ""
     go_on = go_on_command(result.run, options)
     if result.termination.code == TOKEN_EXPIRED:
-        return go_on
+        return f"{go_on} with a new token"
     if result.pending is None:
         return _hint_at_larger_budget(result, options)
     command = answer_command(result.pending.type, result.pending.id)

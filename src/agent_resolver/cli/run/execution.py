@@ -5,7 +5,7 @@ import asyncio
 import gc
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _MAX_PROMPT_BYTES: Final = 4 * 1024 * 1024
 _INTERRUPTED: Final = 128 + signal.SIGINT
+TERMINATED: Final = 128 + signal.SIGTERM
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -65,7 +66,7 @@ def run_in_loop(work: Coroutine[Any, Any, int], session: "Session", view: View, 
     try:
         return asyncio.run(work)
     except asyncio.CancelledError:
-        code = 128 + signal.SIGTERM
+        code = TERMINATED
     except KeyboardInterrupt:
         code = _INTERRUPTED
     report_interruption(session, view.run, options)
@@ -99,7 +100,8 @@ async def _run_to_end(
     )
     models = {asked.agent: options.model} if options.model else {}
     async with open_runs(session, catalog, caller=caller, use=tool_use_of(options), models=models) as runs:
-        result = await run_and_answer(runs, request, view, options, CallContext.for_caller(caller))
+        answers = answers_of(runs, options, CallContext.for_caller(caller))
+        result = await run_and_answer(runs, request, view, answers)
     if not options.json:
         report_end(result, options)
     return exit_code_of(result.termination)
@@ -110,27 +112,35 @@ def tool_use_of(options: argparse.Namespace) -> ToolUse:
     return ToolUse(seconds=options.timeout, verbose=options.verbose)
 
 
-async def run_and_answer(
-    runs: ProjectRuns,
-    request: RunRequest | ResumeRequest,
-    view: View,
-    options: argparse.Namespace,
-    context: CallContext,
-) -> RunResult:
-    """Run, and go on each time that the person here has answered what the run waits for."""
+Answers = Callable[[str], Awaitable[bool]]
+"""Has a pending action answered, by its id; False if it is left open."""
+
+
+def answers_of(runs: ProjectRuns, options: argparse.Namespace, context: CallContext) -> Answers:
+    """Asks the person at the terminal what a run waits for; leaves it open where there is none to ask."""
     can_ask = is_at_terminal() and not (options.no_input or options.json)
+
+    async def answer(action_id: str) -> bool:
+        return can_ask and await ask_person(runs.inbox, action_id, context)
+
+    return answer
+
+
+async def run_and_answer(
+    runs: ProjectRuns, request: RunRequest | ResumeRequest, view: View, answers: Answers
+) -> RunResult:
+    """Run, and go on each time that what the run waits for was answered."""
     while True:
         with view.starting():
             if isinstance(request, RunRequest):
                 result = await runs.run(request, view.show)
             else:
                 result = await runs.resume(request, view.show)
-        if result.pending is None or not can_ask or not await ask_person(runs.inbox, result.pending.id, context):
+        if result.pending is None or not await answers(result.pending.id):
             return result
         # It has its budget from its beginning; one that was given to `resume` holds on.
         budget = None if isinstance(request, RunRequest) else request.budget
-        with_changes = isinstance(request, ResumeRequest) and request.with_changes
-        request = ResumeRequest(run=result.run, budget=budget, streams=view.streams, with_changes=with_changes)
+        request = ResumeRequest(run=result.run, budget=budget, streams=view.streams, with_changes=request.with_changes)
 
 
 # What is asked for ----------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ class JsonView:
 
     def show(self, event: RunEvent | WorkflowEvent) -> None:
         """Print an event."""
-        self.run = event.run
+        self.run = getattr(event, "run", self.run)
         out_json_line(event)
 
 

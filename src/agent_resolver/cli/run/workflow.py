@@ -1,6 +1,7 @@
 """What `agent run --workflow` does."""
 
 import argparse
+import asyncio
 import gc
 from collections.abc import Sequence
 from functools import partial
@@ -13,15 +14,15 @@ from agent_resolver.cli.input import AGENT_FILE
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out, out_json
 from agent_resolver.cli.plan.execution import HINTS
-from agent_resolver.cli.run.ending import cost_text, describe_use, exit_code_of, report_stop, report_waiting
-from agent_resolver.cli.run.execution import budget_of, read_prompt, run_and_answer, run_in_loop, tool_use_of, view_of
-from agent_resolver.cli.run.view import View
+from agent_resolver.cli.run.ending import describe_use, exit_code_of, report_stop
+from agent_resolver.cli.run.execution import TERMINATED, answers_of, budget_of, read_prompt, run_and_answer
+from agent_resolver.cli.run.view import JsonView, TextView, View
 from agent_resolver.cli.tools.execution import end_on_sigterm
 from agent_resolver.core.count import counted
 from agent_resolver.project.errors import RefusedStep
 from agent_resolver.project.identity import caller_of
 from agent_resolver.project.plan import agents_of
-from agent_resolver.project.run import ProjectRuns, open_runs
+from agent_resolver.project.run import ProjectRuns, ToolUse, open_runs
 from agent_resolver.project.workflow import (
     WorkflowRequest,
     WorkflowResult,
@@ -63,8 +64,10 @@ def run(options: argparse.Namespace) -> int:
 def _run_in(session: "Session", workflow: Workflow, options: argparse.Namespace) -> int:
     catalog = open_catalog_of(session, options)
     prompt = _prompt_of(options, catalog)
-    view = view_of(options)
-    return run_in_loop(_run_to_end(session, catalog, workflow, prompt, view, options), session, view, options)
+    try:
+        return asyncio.run(_run_to_end(session, catalog, workflow, prompt, options))
+    except asyncio.CancelledError:
+        return TERMINATED
 
 
 def _prompt_of(options: argparse.Namespace, catalog: "Catalog") -> str:
@@ -76,14 +79,15 @@ def _prompt_of(options: argparse.Namespace, catalog: "Catalog") -> str:
     return read_prompt(given)
 
 
-async def _run_to_end(  # noqa: PLR0913, PLR0917 - what a command has opened so far
-    session: "Session", catalog: "Catalog", workflow: Workflow, prompt: str, view: View, options: argparse.Namespace
+async def _run_to_end(
+    session: "Session", catalog: "Catalog", workflow: Workflow, prompt: str, options: argparse.Namespace
 ) -> int:
     end_on_sigterm()
     steps = steps_of(workflow, agents_of(session, catalog))
     caller = await caller_of(session, options.token_file, session.environment)
+    use = ToolUse(seconds=options.timeout, verbose=options.verbose)
     models = {step.agent: options.model for step in steps if options.model}
-    async with open_runs(session, catalog, caller=caller, use=tool_use_of(options), models=models) as runs:
+    async with open_runs(session, catalog, caller=caller, use=use, models=models) as runs:
         # What is wrong with any step is said before the first one is paid for.
         plans = plan_steps(runs.runtime, steps)
         if options.check:
@@ -91,23 +95,19 @@ async def _run_to_end(  # noqa: PLR0913, PLR0917 - what a command has opened so 
             return 0
         for plan in plans:
             await runs.prepare(plan)
-        result = await _run_steps(runs, steps, prompt, caller, view, options)
+        result = await _run_steps(runs, steps, prompt, caller, options)
     if not options.json:
         _report_end(workflow, steps, result, options)
     return exit_code_of(result.termination)
 
 
-async def _run_steps(  # noqa: PLR0913, PLR0917 - as above
-    runs: ProjectRuns,
-    steps: Sequence[WorkflowStep],
-    prompt: str,
-    caller: Caller,
-    view: View,
-    options: argparse.Namespace,
+async def _run_steps(
+    runs: ProjectRuns, steps: Sequence[WorkflowStep], prompt: str, caller: Caller, options: argparse.Namespace
 ) -> WorkflowResult:
+    view: View = JsonView() if options.json else TextView()
+    answers = answers_of(runs, options, CallContext.for_caller(caller))
     request = WorkflowRequest(prompt=prompt, budget=budget_of(options), streams=view.streams)
-    context = CallContext.for_caller(caller)
-    run_step = partial(run_and_answer, runs, view=view, options=options, context=context)
+    run_step = partial(run_and_answer, runs, view=view, answers=answers)
     return await run_workflow(steps, request, run_step, view.show)
 
 
@@ -135,15 +135,14 @@ def _report_end(
     workflow: Workflow, steps: Sequence[WorkflowStep], result: WorkflowResult, options: argparse.Namespace
 ) -> None:
     termination = result.termination
-    used = describe_use(result.rounds, result.usage, cost_text(result.cost, 0))
+    used = describe_use(result.rounds, result.usage, result.cost)
     if termination.is_planned:
         if termination.code == "length":  # The text looks whole, and is not.
             err(f"warning: {termination.message}")
         err(f"✓ {_title_of(workflow, options)}: {counted(len(steps), 'step')}, {used}")
         return
     step = result.step
-    report_stop(f"Step {step.number} of {len(steps)}, {step.heading} ({step.agent})", termination, used)
-    report_waiting(result.pending)
+    report_stop(f"Step {step.number} of {len(steps)}, {step.heading} ({step.agent})", termination, used, result.pending)
     err(f"hint: {_hint_at_going_on(result)}")
 
 

@@ -63,7 +63,7 @@ _REPLAY_EXAMPLES = """\
 """
 _EXPORT_EXAMPLES = """\
   agent runs export 4f1c0a9e -o run.json
-  agent runs export 4f1c0a9e | jq '.conversation'
+  agent runs export 4f1c0a9e > run.json
 """
 
 

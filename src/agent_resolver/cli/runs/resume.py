@@ -15,6 +15,7 @@ from agent_resolver.cli.option import session_of
 from agent_resolver.cli.run.ending import answer_command, exit_code_of, go_on_command, report_end
 from agent_resolver.cli.run.execution import (
     add_hint,
+    answers_of,
     budget_of,
     read_prompt,
     run_and_answer,
@@ -145,7 +146,8 @@ async def resume_run(listed: ListedRun, prompt: str, resuming: Resuming) -> RunR
         streams=view.streams,
         with_changes=options.with_changes,
     )
-    return await run_and_answer(resuming.runs, request, view, options, resuming.context)
+    answers = answers_of(resuming.runs, options, resuming.context)
+    return await run_and_answer(resuming.runs, request, view, answers)
 
 
 async def _budget(run: str, resuming: Resuming) -> RunBudget | None:

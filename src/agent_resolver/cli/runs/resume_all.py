@@ -87,7 +87,8 @@ async def _resume_one_of_many(listed: ListedRun, resuming: Resuming) -> tuple[in
     if not options.json:
         report_end(result, options)
     word = "waiting" if result.status == "waiting" else result.termination.reason
-    return exit_code_of(result.termination), "done" if exit_code_of(result.termination) == 0 else word
+    code = exit_code_of(result.termination)
+    return code, word if code else "done"
 
 
 def _report(endings: Counter[str], resuming: Resuming) -> None:
