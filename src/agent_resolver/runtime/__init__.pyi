@@ -111,14 +111,20 @@ from agent_resolver.runtime.inference import (
     ToolOffer as ToolOffer,
     Usage as Usage,
 )
-from agent_resolver.runtime.journal.entry import Entry as Entry, Question as Question, Reply as Reply
+from agent_resolver.runtime.journal.entry import (
+    MAX_ENTRY_BYTES as MAX_ENTRY_BYTES,
+    Entry as Entry,
+    Question as Question,
+    Reply as Reply,
+    decode_entry as decode_entry,
+)
 from agent_resolver.runtime.journal.fold import (
     DamagedJournal as DamagedJournal,
     Folded as Folded,
     fold_run as fold_run,
     read_entries as read_entries,
 )
-from agent_resolver.runtime.journal.journal import Journal as Journal
+from agent_resolver.runtime.journal.journal import LEASE_SECONDS as LEASE_SECONDS, Journal as Journal
 from agent_resolver.runtime.known_model import KnownModels as KnownModels, known_models as known_models
 from agent_resolver.runtime.loop_action import LOOP_ACTIONS as LOOP_ACTIONS
 from agent_resolver.runtime.message import (
