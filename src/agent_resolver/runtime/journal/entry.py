@@ -18,9 +18,36 @@ from agent_resolver.schema.state import JournalRow
 
 _RAW: Final = b"\0"
 _PACKED: Final = b"\1"
-_WORTH_PACKING: Final = 160
+_WORTH_PACKING: Final = 80
 """Fewer bytes than this do not become fewer by packing."""
 _QUICK: Final = 1
+_RAW_DEFLATE: Final = -15
+"""Without the header and the sum of zlib: the seal finds out what was changed."""
+_COMMON: Final = (
+    b'"},{"type":"image","media_type":"data":"url":"delegated":{"pieces":[{"repairs":{"consecutive_errors":'
+    b'"uncertain":1,"is_cut_off":true,"lost_values":["pending":{"trace_id":"id":"type":"CLARIFICATION","APPROVAL",'
+    b'"code":"APPROVAL_REQUIRED","message":"remedy":"once `agent inbox approve ` is done, make the same call under the '
+    b'same trace","expires_at":null,"termination":{"reason":"suspended","code":"CLARIFICATION_REQUIRED","message":"'
+    b'"termination":{"reason":"natural_end","code":"","message":""}}'
+    b'{"change":{"messages":[{"role":"user","content":[{"type":"text","text":""}],"calls":[],"call_id":""}]},'
+    b'"beginning":{"state":{"run":"","trace_id":"","agent_id":"","plan":"sha256-","messages":[],"round":0,'
+    b'"usage":{"inputTokens":0,"outputTokens":0,"cachedInputTokens":0},"cost":0.0,"seconds":0.0,"calls":{},'
+    b'"open_calls":[],"delegate":null,"delegated":{},"is_asked":false,"pieces":[],"uncertain":0,"is_cut_off":false,'
+    b'"is_judged":true,"repairs":{},"consecutive_errors":0,"values":{}},"caller":{"id":"local:","is_verified":false,'
+    b'"issuer":"","scopes":null,"roles":[],"clearance":"RESTRICTED","cost_center":"","app_id":"","expires_at":null,'
+    b'"via":"","via_issuer":""},"budget":{"max_rounds":null,"max_tokens":null,"max_cost":null,"max_seconds":null,'
+    b'"max_calls":{}},"override":{"temperature":null,"max_output_tokens":null,"reasoning_effort":null}}}'
+    b'"values":{"loop.context_messages":[],"loop.inference_override":{},"loop.excluded_tools":[],"loop.only_tools":[]},'
+    b'{"change":{"messages":[{"role":"assistant","content":[{"type":"text","text":"","calls":[{"id":"call_","name":"",'
+    b'"arguments":"{\\"\\":\\"\\"}"}],"call_id":""}],"open_calls":1,"usage":{"inputTokens":,"outputTokens":,'
+    b'"cachedInputTokens":0},"cost":0.0,"seconds":0.0,"is_asked":false,"is_judged":false},"reply":{"model":"",'
+    b'"finish":"stop","finish":"tool_calls","usage":{"inputTokens":,"outputTokens":,"cachedInputTokens":0},"cost":0.0}}'
+    b'{"change":{"messages":[{"role":"tool","content":[{"type":"text","text":""}],"calls":[],"call_id":"call_"}],'
+    b'"results":{"0":"sha256-"},"open_calls":0,"round":,"seconds":0.,"calls":{"":1},"is_asked":true,"is_judged":true},'
+    b'"question":{"model":"","system":"","messages":"","count":,"tools":"","settings":""}}'
+)
+"""Words of entries: an entry is short, and without them most of it would be the names of its fields. The words are
+part of the format: with others, no entry that was written before can be read."""
 MAX_ENTRY_BYTES: Final = 64 * 1024 * 1024
 """The most that an entry may unpack to: a file that was edited must not fill the memory."""
 
@@ -103,7 +130,7 @@ def encode_entry(entry: Entry) -> bytes:
         raise EntryRefused(f"a step of the run has {len(content):,} bytes, and {MAX_ENTRY_BYTES:,} is the most")
     if len(content) < _WORTH_PACKING:
         return _RAW + content
-    return _PACKED + zlib.compress(content, _QUICK)
+    return pack(content)
 
 
 def decode_entry(row: JournalRow, seal: Seal) -> Entry:
@@ -124,7 +151,7 @@ def unpack(content: bytes) -> bytes:
     form, packed = content[:1], content[1:]
     if form == _RAW:
         return packed
-    unpacker = zlib.decompressobj()
+    unpacker = zlib.decompressobj(_RAW_DEFLATE, zdict=_COMMON)
     try:
         unpacked = unpacker.decompress(packed, MAX_ENTRY_BYTES)
     except zlib.error as error:
@@ -138,7 +165,8 @@ def unpack(content: bytes) -> bytes:
 
 def pack(content: bytes) -> bytes:
     """Bytes packed as those of entries are."""
-    return _PACKED + zlib.compress(content, _QUICK)
+    packer = zlib.compressobj(_QUICK, zlib.DEFLATED, _RAW_DEFLATE, zdict=_COMMON)
+    return _PACKED + packer.compress(content) + packer.flush()
 
 
 def entry_purpose(run: str, number: int, kind: str, at: str) -> str:
