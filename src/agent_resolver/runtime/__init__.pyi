@@ -114,14 +114,20 @@ from agent_resolver.runtime.inference import (
     ToolOffer as ToolOffer,
     Usage as Usage,
 )
-from agent_resolver.runtime.journal.entry import Entry as Entry, Question as Question, Reply as Reply
+from agent_resolver.runtime.journal.entry import (
+    MAX_ENTRY_BYTES as MAX_ENTRY_BYTES,
+    Entry as Entry,
+    Question as Question,
+    Reply as Reply,
+    decode_entry as decode_entry,
+)
 from agent_resolver.runtime.journal.fold import (
     DamagedJournal as DamagedJournal,
     Folded as Folded,
     fold_run as fold_run,
     read_entries as read_entries,
 )
-from agent_resolver.runtime.journal.journal import Journal as Journal
+from agent_resolver.runtime.journal.journal import LEASE_SECONDS as LEASE_SECONDS, Journal as Journal
 from agent_resolver.runtime.journal.listing import (
     ListedRun as ListedRun,
     RunFilter as RunFilter,

@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from agent_resolver.registry.port import Seal
+from agent_resolver.runtime.journal.moment import moment_of
 from agent_resolver.runtime.run_history import RunHistory, read_history
 from agent_resolver.storage.port import Snapshot
 
@@ -39,7 +40,10 @@ def export_run(snapshot: Snapshot, run: str, seal: Seal) -> dict[str, Any] | Non
 
 
 def _entries_of(history: RunHistory) -> list[dict[str, Any]]:
-    return [{"number": row.number, "kind": row.kind, "at": row.at, "entry": entry} for row, entry in history.entries]
+    return [
+        {"number": row.number, "kind": row.kind, "at": moment_of(row.at), "entry": entry}
+        for row, entry in history.entries
+    ]
 
 
 def export_bytes(document: dict[str, Any]) -> bytes:

@@ -1,12 +1,10 @@
 """What happened in a run, as its journal and the ledger tell it: for people and programs that look at it later."""
 
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, Struct, field, structs
 
-from agent_resolver.core.approval import instant
 from agent_resolver.core.wire_name import from_wire_name
 from agent_resolver.registry.call import ledger_key
 from agent_resolver.registry.port import Seal
@@ -14,6 +12,7 @@ from agent_resolver.runtime.call_key import call_key
 from agent_resolver.runtime.inference import Usage
 from agent_resolver.runtime.journal.entry import Entry
 from agent_resolver.runtime.journal.fold import DamagedJournal, Folded, fold_run, read_entries
+from agent_resolver.runtime.journal.moment import moment_of
 from agent_resolver.runtime.message import Message, ToolCall
 from agent_resolver.runtime.run import NOT_MADE
 from agent_resolver.runtime.run_mask import PlanFacts, RunMask, read_plan_facts
@@ -127,7 +126,7 @@ class _Walk:
             self._round = entry.change.round
         if entry.question is not UNSET:
             self._asked_at = row.at
-            at = instant(datetime.fromtimestamp(row.at / 1000, UTC))
+            at = moment_of(row.at)
             self.questions.append(AskedModel(round=self._round, model=entry.question.model, at=at))
         newest = self.questions[-1] if self.questions else None
         if newest is not None and entry.reply is not UNSET:

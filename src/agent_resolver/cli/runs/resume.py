@@ -26,7 +26,7 @@ from agent_resolver.cli.run.execution import (
 from agent_resolver.cli.run.view import View
 from agent_resolver.cli.runs.chosen_run import find_run
 from agent_resolver.cli.tools.execution import end_on_sigterm
-from agent_resolver.project.identity import caller_of
+from agent_resolver.project.identity import caller_or_worker
 from agent_resolver.project.run import ProjectRuns, open_journal, open_runs
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.runtime.budget import RunBudget
@@ -104,7 +104,7 @@ async def _opened(  # noqa: PLR0913, PLR0917 - what a command has opened so far
     work: Callable[[Resuming], Awaitable[int]],
 ) -> int:
     end_on_sigterm()
-    caller = await caller_of(session, options.token_file, session.environment)
+    caller = await caller_or_worker(session, options.token_file, session.environment)
     async with open_runs(session, catalog, caller=caller, use=tool_use_of(options), models=models) as runs:
         return await work(
             Resuming(

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Any, Final
 
 from msgspec import UNSET, Struct, structs
@@ -21,6 +20,7 @@ from agent_resolver.runtime.journal.entry import (
     pack,
 )
 from agent_resolver.runtime.journal.fold import DamagedJournal, Folded, fold_run
+from agent_resolver.runtime.journal.moment import milliseconds_of
 from agent_resolver.runtime.journal.question_digest import without_known
 from agent_resolver.runtime.journal.record import ended_record, started_record
 from agent_resolver.runtime.run import RunResult, RunState, Termination, close_calls, is_resumable, spent
@@ -304,7 +304,7 @@ class RunJournal:
     def seal_entry(self, kind: EntryKind, entry: Entry) -> JournalRow:
         """The next row of the journal."""
         self.number += 1
-        at = milliseconds(self._journal.clock.now())
+        at = milliseconds_of(self._journal.clock.now())
         purpose = entry_purpose(self.row.id, self.number, kind, at)
         body = self._journal.seal.close(encode_entry(entry), purpose)
         return JournalRow(run=self.row.id, number=self.number, kind=kind, at=at, body=body)
@@ -436,11 +436,6 @@ def _is_of_thread(folded: Folded, caller: str, thread: str, agent: str) -> bool:
 def _not_ended(run: Run) -> RunRefused:
     hint = f"`agent runs resume {run.id}`, or `agent runs cancel {run.id}`"
     return RunRefused(f"run {run.id} of thread {run.thread} has not ended", hint)
-
-
-def milliseconds(moment: str) -> int:
-    """A moment as the number of milliseconds since 1970: a third of the bytes."""
-    return round(datetime.fromisoformat(moment).timestamp() * 1000)
 
 
 def lease_name(run: str) -> str:
