@@ -36,7 +36,7 @@ def waiting_run(folder: Path, run: Run) -> str:
 
 def action_of(run: Run, run_id: str) -> str:
     """The id of what a run waits for."""
-    (found,) = [each["waits_for"]["id"] for each in listed(run) if each["id"] == run_id]
+    (found,) = [each["waitsFor"]["id"] for each in listed(run) if each["id"] == run_id]
     return str(found)
 
 
@@ -85,6 +85,7 @@ def test_runs_are_listed_newest_first_with_what_each_waits_for(trusted: Path, ru
     assert [each["id"] for each in listed(run, "--limit", "1")] == [waiting]
     assert "hint: there are more than 1" in run("runs", "list", "--limit", "1").stderr
     assert listed(run, "--agent", "other") == []
+    assert all(key.isalpha() for key in listed(run)[0])
 
 
 def test_an_answered_question_is_shown_as_such(trusted: Path, run: Run) -> None:
@@ -92,7 +93,7 @@ def test_an_answered_question_is_shown_as_such(trusted: Path, run: Run) -> None:
     assert run("inbox", "approve", action_of(run, waiting)).code == 0
 
     assert run("runs", "list").stdout.endswith(" (approved)\n")
-    assert listed(run)[0]["waits_for"]["state"] == "approved"
+    assert listed(run)[0]["waitsFor"]["state"] == "approved"
 
 
 def test_a_cost_that_is_not_certain_is_shown_as_such(trusted: Path, run: Run) -> None:
@@ -325,7 +326,7 @@ def test_an_interrupted_run_goes_on_and_pays_for_no_answer_twice(trusted: Path, 
     # Whether the call that hung was done, only a person knows.
     (after,) = listed(run)
     assert after["status"] == "waiting"
-    assert after["waits_for"]["type"] == "CLARIFICATION"
+    assert after["waitsFor"]["type"] == "CLARIFICATION"
     assert (ready.code, after["rounds"]) == (1, 1)
 
 

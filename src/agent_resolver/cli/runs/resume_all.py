@@ -28,6 +28,8 @@ async def resume_ready(resuming: Resuming) -> int:
     if is_watching:
         # Hears of what is answered from here on, so that nothing is missed between a look and the wait.
         await store.woken(PENDING.name, 0.0)
+        if not resuming.options.json:
+            err("Watching for answers; Ctrl-C ends it")
     while True:
         for listed in await ready_runs(resuming):
             # One that cannot go on is tried again only after something about it changed.
