@@ -374,6 +374,32 @@ def test_a_run_that_cannot_go_on_does_not_stop_the_others(trusted: Path, run: Ru
     assert ran.stderr.endswith("2 runs: 1 done, 1 refused\n")
 
 
+def test_a_part_of_another_run_goes_on_with_that_one_alone(trusted: Path, run: Run) -> None:
+    part = waiting_run(trusted, run)
+    assert run("inbox", "approve", action_of(run, part)).code == 0
+    edit(trusted, "UPDATE run SET parent = 'whole'")
+
+    refused, ready = run("runs", "resume", part), run("runs", "resume", "--ready")
+
+    assert refused.code == 1
+    assert f"error: Run {part} is a part of run whole, and goes on with it\n" in refused.stderr
+    assert "hint: `agent runs resume whole`\n" in refused.stderr
+    assert ready.stderr == "No run can go on now\n"
+    assert run("runs", "list").stdout.endswith(", part of whole\n")
+
+
+def test_a_run_that_was_to_end_ends_and_does_not_go_on(trusted: Path, run: Run) -> None:
+    """Its process was gone before it heard of that."""
+    chosen = waiting_run(trusted, run)
+    edit(trusted, "UPDATE run SET status = 'cancelling', waits_for = NULL")
+    before = listed(run)[0]["status"]
+
+    ran = run("runs", "resume", "--ready")
+
+    assert (before, ran.code, listed(run)[0]["status"]) == ("interrupted", 1, "cancelled")
+    assert ran.stderr == f"Run {chosen} of keeper was to end\n1 run: 1 cancelled\n"
+
+
 @pytest.mark.slow
 def test_a_watcher_goes_on_with_a_run_when_its_answer_comes(trusted: Path, run: Run) -> None:
     waiting = waiting_run(trusted, run)
