@@ -111,6 +111,7 @@ from agent_resolver.runtime.inference import (
     ToolOffer as ToolOffer,
     Usage as Usage,
 )
+from agent_resolver.runtime.journal.difference import Difference as Difference
 from agent_resolver.runtime.journal.entry import Entry as Entry, Question as Question, Reply as Reply
 from agent_resolver.runtime.journal.fold import (
     DamagedJournal as DamagedJournal,
@@ -119,6 +120,8 @@ from agent_resolver.runtime.journal.fold import (
     read_entries as read_entries,
 )
 from agent_resolver.runtime.journal.journal import Journal as Journal
+from agent_resolver.runtime.journal.recording import Recording as Recording, read_recording as read_recording
+from agent_resolver.runtime.journal.replay import Replay as Replay, replay_run as replay_run
 from agent_resolver.runtime.known_model import KnownModels as KnownModels, known_models as known_models
 from agent_resolver.runtime.loop_action import LOOP_ACTIONS as LOOP_ACTIONS
 from agent_resolver.runtime.message import (

@@ -14,8 +14,13 @@ _FORM: Final = "plan-1"
 
 
 def plan_document(agent: ResolvedAgent) -> bytes:
-    """What a plan is made of, as JSON: the parts that its digest is over."""
-    parts = _parts(agent)
+    """What a plan is made of, as JSON: the parts that its digest is over, and what servers say of their tools.
+
+    The last is for a replay, which connects to no server; of every other tool the project itself has the definition.
+    """
+    tools = agent.tools.values()
+    of_servers = {tool.id: tool.descriptor for tool in tools if tool.source == "server" and tool.descriptor is not None}
+    parts = {**_parts(agent), "server_tools": of_servers}
     try:
         return msgspec.json.encode(parts, order="sorted")
     except UnicodeEncodeError:

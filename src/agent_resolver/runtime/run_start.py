@@ -18,6 +18,7 @@ from agent_resolver.runtime.journal.entry import Beginning
 from agent_resolver.runtime.journal.fold import Folded
 from agent_resolver.runtime.journal.journal import Journal, RunJournal, RunStart
 from agent_resolver.runtime.journal.keeper import LeaseKeeper
+from agent_resolver.runtime.loop.call_port import CallPort
 from agent_resolver.runtime.loop.lifecycle import Cancellable, Lifecycle, Start
 from agent_resolver.runtime.patience import Patience
 from agent_resolver.runtime.plan import ResolvedAgent, ResolvedBackendAgent, ResolvedRunPlan
@@ -116,7 +117,7 @@ class Runs:
                 thread=folded.row.thread,
                 parent=request.parent,
                 connection=request.connection,
-                budget=beginning.budget if request.budget is None else request.budget,
+                budget=folded.budget if request.budget is None else request.budget,
                 override=beginning.override,
                 streams=request.streams,
                 resume=folded.state,
@@ -239,7 +240,8 @@ class Runs:
         try:
             if taken is not None:
                 writer = journal.resumed(taken.folded, taken.lease, state)
-                await writer.resume(state.values, context.caller, facts, plan_document(agent))
+                budget = None if request.budget == taken.folded.budget else request.budget
+                await writer.resume(state.values, context.caller, facts, plan_document(agent), budget)
                 return writer
             start = RunStart(
                 state=state,
@@ -339,7 +341,7 @@ class _Opening:
         self.is_cancelled = True
 
 
-def _end_run(lifecycle: Lifecycle, registry: ToolRegistry) -> None:
+def _end_run(lifecycle: Lifecycle, registry: CallPort) -> None:
     """Let nothing that a run started call tools after its end.
 
     Calls go on when their caller no longer waits for them; agents that are called so do not.
