@@ -18,14 +18,16 @@ def plan_document(agent: ResolvedAgent) -> bytes:
 
     The last is for a replay, which connects to no server; of every other tool the project itself has the definition.
     """
+    parts = _parts(agent)
     tools = agent.tools.values()
     of_servers = {tool.id: tool.descriptor for tool in tools if tool.source == "server" and tool.descriptor is not None}
-    parts = {**_parts(agent), "server_tools": of_servers}
     try:
+        # A model is shown a schema in the order of the server: unlike all others, these keys are not sorted.
+        parts["server_tools"] = msgspec.Raw(msgspec.json.encode(of_servers))
         return msgspec.json.encode(parts, order="sorted")
     except UnicodeEncodeError:
         # A program may have made them of what is no character; Python's own encoder escapes it.
-        return json.dumps(msgspec.to_builtins(parts), sort_keys=True).encode()
+        return json.dumps(msgspec.to_builtins(_parts(agent)), sort_keys=True).encode()
 
 
 def plan_digest(agent: ResolvedAgent) -> str:

@@ -390,7 +390,7 @@ def test_a_rule_that_now_denies_a_call_differs_in_the_round_of_the_call() -> Non
         found = replay.difference
         assert found is not None
         assert (found.round, found.part) == (3, "call")
-        assert "made" in found.before
+        assert found.before == "act was called"
         assert found.after == "act is blocked: Tool 'act' denied by permission rules"
 
     run_async(run())

@@ -204,6 +204,9 @@ def _line_of(messages: Sequence[Message]) -> str:
     if not messages:
         return "none"
     (message,) = messages
+    if message.role == "tool":
+        # A result may have secret fields, and what is shown here is masked by nothing.
+        return f"the result of call {message.call_id}, {counted(len(message.text), 'character')}"
     calls = "".join(f" [{call.name}]" for call in message.calls)
     return shown(f"{message.role}: {message.text}{calls}")
 

@@ -151,7 +151,7 @@ class Course:
             if place in self.recording.results and place not in self._asked_for:
                 message = self.state.messages[place]
                 name = f"call {message.call_id}"
-                self.differ("call", f"{name} was made", f"{name} is not made: a plugin says {message.text}")
+                self.differ("call", f"{name} was made", f"{name} is not made: a plugin gives its result")
 
 
 def time_limits(plan: PlanDocument) -> tuple[float | None, list[object]]:
@@ -257,7 +257,7 @@ class RecordedCalls:
             return Done(trace_id=context.trace_id, result=course.result_at(place))
         failed = _failure_in(text, context)
         if failed is None:
-            course.differ("call", f"{tool_id} was not called, a plugin said: {text}", f"{tool_id} is called")
+            course.differ("call", f"{tool_id} was not called: a plugin gave its result", f"{tool_id} is called")
         if failed.code in _AFTER_APPROVAL:
             self._require_not_newly_asked(tool_id, context)
         return failed
@@ -282,7 +282,7 @@ class RecordedCalls:
             return text.removeprefix(PERSON_SAYS)
         failed = _failure_in(text, context)
         if failed is None or text.startswith(GIVEN_BACK[0]):
-            self._course.differ("call", f"{tool_id}: {text}", after)
+            self._course.differ("call", f"no person was asked about {tool_id}", after)
         return failed
 
     async def deny(self, tool_id: str, reason: str, context: CallContext) -> Failed:
@@ -298,7 +298,8 @@ class RecordedCalls:
                 course.stop()
             course.differ("call", f"{tool_id} had to wait: {course.stretch.pending.message}", after)
         if not self._was_blocked(place):
-            course.differ("call", f"{tool_id}: {course.stretch.messages[place].text}", after)
+            was_called = place in course.recording.results
+            course.differ("call", f"{tool_id} was {'called' if was_called else 'not blocked'}", after)
         return Failed(trace_id=context.trace_id, code=FailureCode.FORBIDDEN_ACTION, message=reason, remedy="")
 
     def _recorded_text(self, tool_id: str, now: str) -> str | Pending:
