@@ -247,6 +247,13 @@ the agent and the prompt, not between them.
 
 Exits 0 if the agent came to its end; 1 if it was stopped, blocked or suspended, if the model failed, or if the agent
 has no plan; 2 if nothing is asked or a file is missing; 130 if it was interrupted.""",
+    "runs replay": """\
+[Replays a run](replay.md): runs its journal again with the agent as it is now, without acting, and shows the first
+difference in a question, a call or the end. `--model` tries another model. With `--json`, the document has `run`,
+`agent`, `rounds`, `entries`, `ended`, `difference`, `notes` and `servers`.
+
+Exits 0 if there is no difference; 1 if there is one, if there is no such run, or if the agent has no plan now; 2 if
+nothing was recorded yet.""",
     "serve": """\
 [Serves the agents](serve.md) of the catalog as resources and through four tools, until the client goes or somebody
 interrupts. Over stdio, unless `--http` gives an address. It needs the extra `serve`. Stdout belongs to the protocol.

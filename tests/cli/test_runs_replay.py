@@ -2,11 +2,14 @@
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from agent_resolver.schema import RUNS
+from agent_resolver.storage import SqliteStore
 from tests.cli.conftest import edit, server
 from tests.cli.scripted_model import CONFIG, asking, saying, write_notes, write_script
 from tests.conftest import Ran, Run
@@ -24,6 +27,14 @@ def trusted(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def locked(write: Callable[..., Path], run: Run) -> Path:
+    """A trusted project whose agent is locked to one of two servers."""
+    project = write(server("raw"), server("rare", category="others"), config=CONFIG)
+    assert run("trust-folder").code == 0
+    return project
+
+
 def run_id(ran: Ran) -> str:
     """The id of the run in the events."""
     return str(json.loads(ran.stdout.splitlines()[0])["run"])
@@ -36,6 +47,14 @@ def recorded(folder: Path, run: Run, *arguments: str) -> str:
     assert ran.code == 0
     write_script(folder)
     return run_id(ran)
+
+
+def echoed(folder: Path, run: Run) -> str:
+    """The id of a run that has called a tool of its server."""
+    write_script(folder, asking("raw__echo", text="hello"), saying("It says hello."))
+    found = run_id(run("run", "tester", "Echo", "--json"))
+    write_script(folder)
+    return found
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -143,19 +162,69 @@ def test_a_replay_writes_nothing_and_needs_no_key_and_no_network(
     assert digests(trusted) == before
 
 
-def test_a_replay_starts_no_server_and_takes_its_tools_as_recorded(write: Callable[..., Path], run: Run) -> None:
-    project = write(server("raw"), config=CONFIG)
-    assert run("trust-folder").code == 0
-    write_script(project, asking("raw__echo", text="hello"), saying("It says hello."))
-    found = run_id(run("run", "tester", "Echo", "--json"))
-    write_script(project)
-    before = len(started(project))
+def test_a_replay_starts_no_server_and_takes_its_tools_as_recorded(locked: Path, run: Run) -> None:
+    found = echoed(locked, run)
+    before = len(started(locked))
 
     ran = run("runs", "replay", found)
 
     assert (ran.code, ran.stdout) == (0, "2 rounds replayed, no difference\n")
     assert "no server was connected: the tools of raw@1.0.0 were taken as recorded" in ran.stderr
-    assert len(started(project)) == before
+    assert len(started(locked)) == before
+
+
+def test_a_tool_that_the_lock_no_longer_opens_is_a_difference(locked: Path, run: Run) -> None:
+    found = echoed(locked, run)
+    edit(locked / "agents.md", 'forbid: ["d*"]', 'forbid: ["d*", "environ*"]')
+    assert run("resolve").code == 0
+
+    ran = run("runs", "replay", found, "--trust")
+
+    assert ran.code == 1
+    assert "First difference: round 1, tools\n" in ran.stdout
+    assert "    - raw.environment\n" in ran.stdout
+
+
+def test_the_tools_of_a_server_that_came_are_a_difference(locked: Path, run: Run) -> None:
+    found = echoed(locked, run)
+    edit(locked / "agents.md", "[use]\n", "[use]\n    - category: others\n      permissions: [use]\n")
+    assert run("resolve").code == 0
+
+    ran = run("runs", "replay", found, "--trust")
+
+    assert ran.code == 1
+    assert "First difference: round 1, tools\n" in ran.stdout
+    assert "    + rare.echo\n" in ran.stdout
+
+
+def test_a_lock_that_does_not_hold_any_longer_stops_a_replay(locked: Path, run: Run) -> None:
+    found = echoed(locked, run)
+    edit(locked / "agents.md", "[use]", "[use, other]")
+
+    ran = run("runs", "replay", found)
+
+    assert (ran.code, ran.stdout) == (1, "")
+    assert "agent resolve" in ran.stderr
+
+
+def test_a_delegate_is_replayed_by_its_own_id_under_the_limits_of_its_caller(trusted: Path, run: Run) -> None:
+    (trusted / "agents").mkdir()
+    (trusted / "agents" / "helper.md").write_text("---\nname: helper\ndescription: Helps\n---\nYou help.\n")
+    limits = "constraints: { actions: { forbid: [notes.hang] } }"
+    lead = f"name: lead\ndescription: Leads\nruntime: {{ delegates: [helper] }}\n{limits}"
+    (trusted / "agents" / "lead.md").write_text(f"---\n{lead}\n---\nYou lead.\n")
+    roots = ("--root", "agents", "--trust")
+    write_script(trusted, asking("agent_run_helper", prompt="Help"), saying("Helped."), saying("Done."))
+    ran = run("run", "lead", "Go", "--json", *roots)
+    assert ran.code == 0
+    write_script(trusted)
+    with closing(SqliteStore(str(trusted / ".agent" / "state.db"))) as store:
+        rows = store.read_now(lambda snapshot: snapshot.find(RUNS))
+    (child,) = [row.id for row in rows if row.parent]
+
+    for found, rounds in ((run_id(ran), "2 rounds"), (child, "1 round")):
+        replayed = run("runs", "replay", found, *roots)
+        assert (replayed.code, replayed.stdout) == (0, f"{rounds} replayed, no difference\n")
 
 
 def test_no_secret_field_is_in_a_replay(trusted: Path, run: Run) -> None:
