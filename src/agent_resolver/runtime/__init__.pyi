@@ -112,14 +112,19 @@ from agent_resolver.runtime.inference import (
     Usage as Usage,
 )
 from agent_resolver.runtime.journal.difference import Difference as Difference
-from agent_resolver.runtime.journal.entry import Entry as Entry, Question as Question, Reply as Reply
+from agent_resolver.runtime.journal.entry import (
+    Beginning as Beginning,
+    Entry as Entry,
+    Question as Question,
+    Reply as Reply,
+)
 from agent_resolver.runtime.journal.fold import (
     DamagedJournal as DamagedJournal,
     Folded as Folded,
     fold_run as fold_run,
     read_entries as read_entries,
 )
-from agent_resolver.runtime.journal.journal import Journal as Journal
+from agent_resolver.runtime.journal.journal import Journal as Journal, RunStart as RunStart
 from agent_resolver.runtime.journal.recording import Recording as Recording, read_recording as read_recording
 from agent_resolver.runtime.journal.replay import Replay as Replay, replay_run as replay_run
 from agent_resolver.runtime.known_model import KnownModels as KnownModels, known_models as known_models

@@ -4,29 +4,40 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+import pytest
+from msgspec import structs
+
 from agent_resolver.registry import CallContext, ToolFailure
 from agent_resolver.runtime import (
     AgentRuntimeBuilder,
     AgentSpec,
+    Beginning,
     ChatAnswer,
     ChatRequest,
     Command,
+    DamagedJournal,
     Effect,
     InferenceFailure,
     ModelSpec,
     PhaseContext,
+    Question,
     Registrar,
     Replay,
+    Reply,
     ResumeRequest,
     RunBudget,
+    RunStart,
+    RunState,
     ToolCall,
     Usage,
+    read_recording,
     user_message,
 )
-from agent_resolver.schema import FailureCode
-from agent_resolver.storage import MemoryStore
+from agent_resolver.schema import JOURNAL, FailureCode
+from agent_resolver.storage import AesSeal, MemoryStore, Transaction
 from tests.runtime.journal.lasting import (
     CALLER,
+    KEY,
     Answer,
     CountingModel,
     CountingTool,
@@ -76,6 +87,13 @@ def require_same(replay: Replay, rounds: int) -> None:
 def script(*answers: ChatAnswer) -> Any:
     """A model that gives these answers in turn."""
     return lambda request: answers[rounds_of(request)]
+
+
+def calls_once_unless_told(words: str) -> Any:
+    def answer(request: ChatRequest) -> ChatAnswer:
+        return ChatAnswer(text="Left.") if request.messages[-1].text == words else calling(("act", "{}"))
+
+    return answer
 
 
 def calling(*calls: tuple[str, str]) -> ChatAnswer:
@@ -302,6 +320,62 @@ def test_a_delegate_is_not_run_again_and_has_a_replay_of_its_own() -> None:
         later = later_stage(store, tools, agents)
         require_same(await replay_now(later), rounds=2)
         require_same(await replay_now(later, child), rounds=2)
+
+    run_async(run())
+
+
+def test_a_run_that_was_given_other_words_is_replayed_with_them() -> None:
+    async def run() -> None:
+        store, tools = MemoryStore(), [CountingTool("act", needs_approval=True)]
+        stage = Stage(store, CountingModel(calls_once_unless_told("Leave it")), tools)
+        await stage.runtime.run_to_completion(go(run_id="r"))
+        await stage.runtime.resume(ResumeRequest(run="r", messages=(user_message("Leave it"),)))
+        require_same(await replay_now(later_stage(store, tools)), rounds=2)
+
+    run_async(run())
+
+
+def test_a_cancelled_run_is_replayed_up_to_its_end() -> None:
+    async def run() -> None:
+        store, model = MemoryStore(), HangingModel(calls_then_ends(1))
+        stage = Stage(store, model, [])
+        running = asyncio.create_task(stage.runtime.run_to_completion(go(run_id="r")))
+        await model.asking.wait()
+        assert stage.runtime.cancel("r")
+        assert (await running).termination.reason == "cancelled"
+        require_same(await replay_now(later_stage(store, [])), rounds=1)
+
+    run_async(run())
+
+
+def test_a_damaged_journal_is_refused_in_words() -> None:
+    async def run() -> None:
+        later = await recorded()
+
+        def damage(transaction: Transaction) -> None:
+            row = transaction.get(JOURNAL, "r", 3)
+            assert row is not None
+            transaction.put(JOURNAL, structs.replace(row, body=row.body[:-1] + b"x"))
+
+        await later.store.write(damage)
+        with pytest.raises(DamagedJournal, match="entry 3"):
+            await replay_now(later)
+
+    run_async(run())
+
+
+def test_an_answer_outside_of_the_conversation_is_recorded_with_its_words() -> None:
+    async def run() -> None:
+        store = MemoryStore()
+        stage = Stage(store, CountingModel(forbidden_answer), [])
+        state = RunState(run="r", trace_id="0" * 32, agent_id="agent", plan="p", messages=[user_message("Go")])
+        beginning = Beginning(state=structs.replace(state, messages=[]), caller=CALLER)
+        writer = await stage.journal.begin(RunStart(state=state, beginning=beginning, plan=b"{}", facts={}))
+        await writer.ask({}, Question(model="small"))
+        await writer.answer({}, Reply(model="small", text="A summary.", usage=Usage(7, 3)), writer.row)
+        recording = await store.read(lambda snapshot: read_recording(snapshot, "r", AesSeal(KEY)))
+        _, answered = recording.stretches[0].steps
+        assert answered.answer.text == "A summary."  # type: ignore[union-attr]
 
     run_async(run())
 

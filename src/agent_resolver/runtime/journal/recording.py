@@ -229,6 +229,6 @@ def _read_plan(snapshot: Snapshot, digest: str, seal: Seal) -> PlanDocument:
         return {}
     try:
         document: PlanDocument = msgspec.json.decode(unpack(seal.open(kept.body, plan_purpose(digest))))
-    except ValueError as error:
+    except (ValueError, msgspec.MsgspecError) as error:
         raise DamagedJournal(digest, f"what its plan was made of: {error}") from error
     return document
