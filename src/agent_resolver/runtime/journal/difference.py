@@ -60,6 +60,7 @@ def question_difference(compared: Compared) -> Difference | None:
     before, after = compared.recorded, question_of(compared.request)
     if before == after:
         return None
+    # What decides about the rest comes first: another model may have other settings.
     if before.model != after.model:
         return Difference(round=compared.round, part="model", before=before.model, after=after.model)
     if before.system != after.system:
@@ -106,6 +107,7 @@ def _prompt_difference(compared: Compared) -> Difference:
         return Difference(round=compared.round, part="system prompt", before=_UNKNOWN, after=shown(now))
     after = _prompt_of(compared.plan_after) or ""
     if before == after:
+        # The journal has digests of questions: what plugins added then cannot be shown.
         words = "the prompt of the agent is the same, and what plugins add to it differs"
         return Difference(round=compared.round, part="system prompt", before=words, after=shown(now))
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), "recorded", "now", lineterm="", n=1)

@@ -136,10 +136,14 @@ class Course:
 
     def is_from_outside(self, end: Termination) -> bool:
         """True for an end that the agent had no part in: a person, a failed reader of events, or the clock."""
-        return end.reason == "cancelled" or (end.code in _TIMED and not self._are_times_changed())
+        return end.reason == "cancelled" or (end.code in _TIMED and not self._has_more_time())
 
-    def _are_times_changed(self) -> bool:
-        return time_limits(self.stretch.plan) != time_limits(self.plan)
+    def _has_more_time(self) -> bool:
+        """True if the agent of now would not have been stopped by the clock, as far as its limits say."""
+        before, rules_before = time_limits(self.stretch.plan)
+        limit, rules = time_limits(self.plan)
+        is_longer = before is not None and (limit is None or limit > before)
+        return is_longer or rules != rules_before
 
     def require_calls_made(self) -> None:
         """See that each call that was made is made now as well.
@@ -187,6 +191,7 @@ class RecordedModel:
             # Only the end of the run came after it, or nothing: what the model said is not known.
             course.stop()
         if isinstance(course.steps[0], Asked):
+            # The run went on without this answer, such as with a summary that was too long to be one.
             raise RequestRefused("answer_not_used", "The answer could not be used")
         reply = course.next_step()
         if isinstance(reply, NotAnswered):
@@ -246,15 +251,18 @@ class RecordedCalls:
             ReplayEnded: The call was not made then, was blocked, or would wait for a person now.
         """
         course = self._course
+        course.require_open()
         text = self._recorded_text(tool_id, "is called")
         course.catch_up()
         if isinstance(text, Pending):
             self._require_still_asked(tool_id, text, context)
             return text
+        # Every call adds one message, so that its place in the conversation tells which of the recorded ones it is.
         place = len(course.state.messages)
         if place in course.recording.results:
             self._require_not_newly_asked(tool_id, context)
             return Done(trace_id=context.trace_id, result=course.result_at(place))
+        # Only results are in the ledger. Hooks tell failures from results, and so they must be failures again.
         failed = _failure_in(text, context)
         if failed is None:
             course.differ("call", f"{tool_id} was not called: a plugin gave its result", f"{tool_id} is called")
@@ -294,6 +302,7 @@ class RecordedCalls:
         course, place = self._course, len(self._course.state.messages)
         after = f"{tool_id} is blocked: {reason}"
         if place >= len(course.stretch.messages):
+            # The run was interrupted before this call had an outcome.
             if course.stretch.pending is None:
                 course.stop()
             course.differ("call", f"{tool_id} had to wait: {course.stretch.pending.message}", after)

@@ -19,7 +19,7 @@ from agent_resolver.runtime.result_text import text_of_result
 from agent_resolver.runtime.run import RunState, Spent, Termination
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.outcome import Pending
-from agent_resolver.schema.state import PLANS, JournalRow, Run
+from agent_resolver.schema.state import PLANS, RUNS, JournalRow, Run
 from agent_resolver.storage.port import Snapshot
 
 PlanDocument = Mapping[str, Any]
@@ -98,6 +98,9 @@ def read_recording(snapshot: Snapshot, run: str, seal: Seal) -> Recording:
         RunRefused: There is no such run.
         DamagedJournal: Its journal cannot be read.
     """
+    known = snapshot.get(RUNS, run)
+    if known is not None and known.kind != "agent":
+        raise RunRefused(f"run {run} is a {known.kind}, not a run of an agent", "name one of the runs that it started")
     first = fold_run(snapshot, run, seal, through=1)
     if first is None:
         raise RunRefused(f"there is no run {run}", "`agent runs list` shows those there are")
@@ -142,6 +145,7 @@ class _Reader:
 
     def take(self, row: JournalRow, entry: Entry) -> None:
         """The next entry."""
+        # Once the answer is whole, the state no longer has the pieces that came before it.
         pieces = self._state.pieces
         self._apply(entry)
         stretch = self.stretches[-1]
@@ -202,6 +206,7 @@ class _Reader:
 def _answer_of(entry: Entry, reply: Reply, pieces: list[Message]) -> ChatAnswer:
     """An answer as the model gave it. The conversation has it in one message with the pieces before it."""
     change = entry.change
+    # Between a question and its answer nothing else is added to the conversation.
     answer = ChatAnswer(
         text=reply.text, usage=reply.usage, finish=cast("Finish", reply.finish or "stop"), model_id=reply.model
     )

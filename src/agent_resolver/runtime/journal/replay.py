@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
@@ -24,8 +24,6 @@ from agent_resolver.runtime.plugin import TaggedHandler
 from agent_resolver.runtime.registry_set import HeldLock, LayeredMapping, ServerTools
 from agent_resolver.runtime.run import RunRequest, RunState, Termination
 from agent_resolver.schema.descriptor import Descriptor
-
-_NO_LIMIT: Final = RunBudget()
 
 
 class Replay(Struct, frozen=True, kw_only=True):
@@ -95,6 +93,7 @@ async def _replay_stretch(
     """Replay one stretch; its course then says what differs, if anything does."""
     state = msgspec.convert(msgspec.to_builtins(stretch.state), RunState)
     course = Course(recording, stretch, state, document)
+    # Of these tools no question can be made: nothing more could be compared.
     if difference := _new_tools_difference(course, agent):
         course.note(difference)
         return course
@@ -118,6 +117,7 @@ async def _replay_stretch(
         ),
         clock=lambda: course.seconds,
     )
+    # Without a journal and a sink, the loop writes nothing and sends nothing.
     result = await Lifecycle(start).execute()
     if not course.is_over and course.difference is None:
         _compare_end(course, result.termination)
@@ -177,22 +177,21 @@ def _do_nothing(context: PhaseContext, payload: Any) -> None:  # noqa: ANN401 - 
 
 
 def _with_recorded_tools(plan: ResolvedRunPlan, recorded: PlanDocument) -> ResolvedAgent:
-    """The agent with the tools of its locked servers as they were recorded: no server is connected to ask for them.
+    """The agent, with the tools of its locked servers as they were recorded: no server is connected to ask for them.
 
     The lock of now says which servers and tools there are; only what they take and return comes from the recording.
     """
     agent = plan.execution
     if isinstance(agent, ResolvedBackendAgent):
         raise RunRefused(f"agent {plan.agent_id} runs elsewhere, and nothing of its run is recorded here")
-    lock = agent.lock
-    if lock is None or not lock.servers:
-        return agent
+    lock = agent.lock or HeldLock(path="")
     known = {tool_id: msgspec.convert(each, Descriptor) for tool_id, each in recorded.get("server_tools", {}).items()}
     is_same = recorded.get("lock") == lock.digest
     servers = tuple(_recorded_server(server, known, is_same_lock=is_same) for server in lock.servers)
-    locks = LayeredMapping(({plan.agent_id: structs.replace(lock, servers=servers)}, plan.snapshot.locks))
-    with_tools = resolve(structs.replace(plan.snapshot, locks=locks), plan.agent_id, plan.callers, is_dry_run=True)
-    found = with_tools.execution
+    with_tools = {plan.agent_id: structs.replace(lock, servers=servers)} if servers else {}
+    registries = structs.replace(plan.snapshot, locks=LayeredMapping((with_tools, plan.snapshot.locks)))
+    # Each stretch has a plan of its own, as then: what plugins registered is never shared.
+    found = resolve(registries, plan.agent_id, plan.callers, is_dry_run=True).execution
     assert isinstance(found, ResolvedAgent)  # noqa: S101 - it was a moment ago
     return found
 
