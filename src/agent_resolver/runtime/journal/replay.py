@@ -1,6 +1,6 @@
 """Runs a recorded run again with the agent of now, without acting, up to the first thing that differs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -44,12 +44,25 @@ class Replay(Struct, frozen=True, kw_only=True):
     """The servers whose tools were taken as they were recorded."""
 
 
-async def replay_run(recording: Recording, plan: ResolvedRunPlan) -> Replay:
+Renew = Callable[[Descriptor], Descriptor]
+"""What is known now of a tool of a server, by what was recorded of it."""
+
+
+def _as_recorded(descriptor: Descriptor) -> Descriptor:
+    return descriptor
+
+
+async def replay_run(recording: Recording, plan: ResolvedRunPlan, renew: Renew = _as_recorded) -> Replay:
     """Replay a run with the plan of its agent of now.
 
     The loop runs as always. Its model answers from the journal, its calls end as they ended then, and what plugins ask
     for as effects is not done. A run that waited or was interrupted is replayed in stretches, each from the state that
     is recorded: hooks of its start run again for each, as they did then.
+
+    Args:
+        recording: The run.
+        plan: The plan of its agent; its own model and tools are not used.
+        renew: Brings the recorded definition of a server's tool up to date, as far as that is known.
 
     Raises:
         RunRefused: Another system runs the agent.
@@ -60,7 +73,7 @@ async def replay_run(recording: Recording, plan: ResolvedRunPlan) -> Replay:
     notes: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
     for stretch in recording.stretches:
-        agent = _with_recorded_tools(plan, stretch.plan)
+        agent = _with_recorded_tools(plan, stretch.plan, renew)
         servers = _servers_of(agent)
         document = msgspec.json.decode(plan_document(agent))
         course = await _replay_stretch(recording, stretch, agent, document)
@@ -176,7 +189,7 @@ def _do_nothing(context: PhaseContext, payload: Any) -> None:  # noqa: ANN401 - 
 # The tools of servers -------------------------------------------------------------------------------------------------
 
 
-def _with_recorded_tools(plan: ResolvedRunPlan, recorded: PlanDocument) -> ResolvedAgent:
+def _with_recorded_tools(plan: ResolvedRunPlan, recorded: PlanDocument, renew: Renew) -> ResolvedAgent:
     """The agent, with the tools of its locked servers as they were recorded: no server is connected to ask for them.
 
     The lock of now says which servers and tools there are; only what they take and return comes from the recording.
@@ -185,7 +198,8 @@ def _with_recorded_tools(plan: ResolvedRunPlan, recorded: PlanDocument) -> Resol
     if isinstance(agent, ResolvedBackendAgent):
         raise RunRefused(f"agent {plan.agent_id} runs elsewhere, and nothing of its run is recorded here")
     lock = agent.lock or HeldLock(path="")
-    known = {tool_id: msgspec.convert(each, Descriptor) for tool_id, each in recorded.get("server_tools", {}).items()}
+    tools = msgspec.convert(recorded.get("server_tools", {}), dict[str, Descriptor])
+    known = {tool_id: renew(descriptor) for tool_id, descriptor in tools.items()}
     is_same = recorded.get("lock") == lock.digest
     servers = tuple(_recorded_server(server, known, is_same_lock=is_same) for server in lock.servers)
     with_tools = {plan.agent_id: structs.replace(lock, servers=servers)} if servers else {}
