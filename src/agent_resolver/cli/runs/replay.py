@@ -55,7 +55,7 @@ def _replayed_part(replay: Replay) -> str:
     """How much was replayed; a run that goes on later has more to come."""
     rounds = f"{counted(replay.rounds, 'round')} replayed"
     if replay.ended is None:
-        return f"{rounds} up to entry {replay.entries}, where the run was interrupted"
+        return f"{rounds} up to entry {replay.entries} of a run that has not ended"
     if replay.ended.reason == "suspended":
         return f"{rounds} up to entry {replay.entries}, where the run waits"
     return rounds

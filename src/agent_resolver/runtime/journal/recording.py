@@ -1,5 +1,6 @@
 """A run as its journal and the ledger have it, in the order in which things happened: what a replay goes by."""
 
+import json
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -24,6 +25,17 @@ from agent_resolver.storage.port import Snapshot
 
 PlanDocument = Mapping[str, Any]
 """What a plan was made of, as `plan_document` wrote it."""
+
+
+def decode_plan(document: bytes) -> PlanDocument:
+    """What `plan_document` wrote.
+
+    Raises:
+        ValueError: It is not that.
+    """
+    # Python's own decoder: a program may have made a plan of what is not a character.
+    plan: PlanDocument = json.loads(document)
+    return plan
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -134,7 +146,7 @@ class _Reader:
         """The run starts, or goes on."""
         stretch = Stretch(
             state=msgspec.convert(msgspec.to_builtins(self._state), RunState),
-            plan=_read_plan(self._snapshot, self._state.plan, self._seal),
+            plan=self._read_plan(),
             caller=caller,
             budget=budget,
             is_resumed=is_resumed,
@@ -187,6 +199,17 @@ class _Reader:
         stretch.messages = list(self._state.messages)
         stretch.delegated = dict(self._state.delegated)
 
+    def _read_plan(self) -> PlanDocument:
+        """What the plan was made of; nothing where that is not kept any longer."""
+        digest = self._state.plan
+        kept = self._snapshot.get(PLANS, digest)
+        if kept is None:
+            return {}
+        try:
+            return decode_plan(unpack(self._seal.open(kept.body, plan_purpose(digest))))
+        except ValueError as error:
+            raise DamagedJournal(self._row.id, f"what its plan was made of: {error}") from error
+
     def _asked(self, row: JournalRow, question: Question) -> Asked:
         state = self._state
         return Asked(
@@ -225,15 +248,3 @@ def _answer_of(entry: Entry, reply: Reply, pieces: list[Message]) -> ChatAnswer:
 
 def _media_of(message: Message) -> tuple[MediaBlock, ...]:
     return tuple(block for block in message.content if isinstance(block, MediaBlock))
-
-
-def _read_plan(snapshot: Snapshot, digest: str, seal: Seal) -> PlanDocument:
-    """What a plan was made of; nothing where that is not kept any longer."""
-    kept = snapshot.get(PLANS, digest)
-    if kept is None:
-        return {}
-    try:
-        document: PlanDocument = msgspec.json.decode(unpack(seal.open(kept.body, plan_purpose(digest))))
-    except (ValueError, msgspec.MsgspecError) as error:
-        raise DamagedJournal(digest, f"what its plan was made of: {error}") from error
-    return document

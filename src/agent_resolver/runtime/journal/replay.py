@@ -15,7 +15,7 @@ from agent_resolver.runtime.executor import LlmExecutor
 from agent_resolver.runtime.hook import PhaseContext
 from agent_resolver.runtime.journal.difference import Difference, describe_end, plan_notes
 from agent_resolver.runtime.journal.player import Course, RecordedCalls, RecordedModel, ReplayEnded
-from agent_resolver.runtime.journal.recording import PlanDocument, Recording, Stretch
+from agent_resolver.runtime.journal.recording import PlanDocument, Recording, Stretch, decode_plan
 from agent_resolver.runtime.loop.lifecycle import Lifecycle, Start
 from agent_resolver.runtime.plan import ResolvedAgent, ResolvedBackendAgent, ResolvedRunPlan
 from agent_resolver.runtime.plan_digest import plan_document
@@ -75,7 +75,7 @@ async def replay_run(recording: Recording, plan: ResolvedRunPlan, renew: Renew =
     for stretch in recording.stretches:
         agent = _with_recorded_tools(plan, stretch.plan, renew)
         servers = _servers_of(agent)
-        document = msgspec.json.decode(plan_document(agent))
+        document = decode_plan(plan_document(agent))
         course = await _replay_stretch(recording, stretch, agent, document)
         rounds, entries, difference = course.state.round, stretch.number, course.difference
         if difference is not None:
