@@ -5,12 +5,15 @@ from msgspec import Struct, structs
 
 from agent_resolver.schema import (
     FINISHED,
+    JOURNAL,
     LEASES,
     LEDGER,
     PENDING,
+    PLANS,
     RATES,
     RUNS,
     TABLES,
+    THREADS,
     LeaseRow,
     RateUse,
     Run,
@@ -72,7 +75,7 @@ def test_a_declaration_speaks_of_columns_that_its_rows_have(table: Table[Struct]
 
 
 def test_the_state_has_these_tables() -> None:
-    assert TABLES == (PENDING, LEDGER, RATES, RUNS, LEASES)
+    assert TABLES == (PENDING, LEDGER, RATES, RUNS, JOURNAL, PLANS, THREADS, LEASES)
     assert {table.name for table in TABLES if table.owner} == {"ledger", "lease"}
 
 

@@ -11,6 +11,7 @@ from agent_resolver.catalog.entry import Definition
 from agent_resolver.connection.locked_servers import MAX_DESCRIPTION
 from agent_resolver.core.tool_definition import definition_digest
 from agent_resolver.project.definition import kept_definitions
+from agent_resolver.project.mention import CatalogDefinitions
 from agent_resolver.project.plan import agents_of, runtime_builder
 from agent_resolver.project.session import Session
 from agent_resolver.runtime.agent_runtime import AgentRuntime
@@ -45,7 +46,7 @@ async def replay_of_project(session: Session, catalog: Catalog, run: str, model:
     plan = _plan_below(runtime_builder(session, catalog, agents).build_unchecked(), chain)
     definition = agents.definition(plan.agent_id)
     pinned = _pinned_definitions(session, definition) if definition and definition.entry.requires else {}
-    return await replay_run(recording, plan, partial(_as_pinned, pinned))
+    return await replay_run(recording, plan, partial(_as_pinned, pinned), CatalogDefinitions(catalog))
 
 
 def _delegating_agents(snapshot: Snapshot, row: Run) -> list[str]:

@@ -4,8 +4,9 @@ import json
 from typing import Any, Final
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
+from agent_resolver.core.masking import SecretFields, secret_fields
 from agent_resolver.runtime.plan import PlannedTool, ResolvedAgent
 from agent_resolver.runtime.tool_contract import value_digest
 
@@ -13,21 +14,32 @@ _FORM: Final = "plan-1"
 """Part of every digest: raised when the parts change, so that no digest of then is taken for one of now."""
 
 
-def plan_document(agent: ResolvedAgent) -> bytes:
-    """What a plan is made of, as JSON: the parts that its digest is over, and what servers say of their tools.
+class ToolSecrets(Struct, frozen=True):
+    """The fields of one tool that are shown to nobody."""
 
-    The last is for a replay, which connects to no server; of every other tool the project itself has the definition.
+    arguments: SecretFields = SecretFields()
+    results: SecretFields = SecretFields()
+
+
+def plan_document(agent: ResolvedAgent) -> bytes:
+    """What a plan is made of, as JSON: the parts that its digest is over, and what is known of its tools.
+
+    That is which of their fields are secret, and what servers say of them: a replay connects to no server. Of every
+    other tool the project itself has the definition.
     """
-    parts = _parts(agent)
+    parts = {**_parts(agent), "secret_fields": _secrets_of_tools(agent)}
     tools = agent.tools.values()
     of_servers = {tool.id: tool.descriptor for tool in tools if tool.source == "server" and tool.descriptor is not None}
     try:
         # A model is shown a schema in the order of the server: unlike all others, these keys are not sorted.
-        parts["server_tools"] = msgspec.Raw(msgspec.json.encode(of_servers))
-        return msgspec.json.encode(parts, order="sorted")
+        server_tools = msgspec.Raw(msgspec.json.encode(of_servers))
+        return msgspec.json.encode({**parts, "server_tools": server_tools}, order="sorted")
     except UnicodeEncodeError:
         # A program may have made them of what is no character; Python's own encoder escapes it.
-        return json.dumps(msgspec.to_builtins(_parts(agent)), sort_keys=True).encode()
+        return json.dumps(msgspec.to_builtins(parts), sort_keys=True).encode()
+
+
+_NO_SECRETS: Final = ToolSecrets()
 
 
 def plan_digest(agent: ResolvedAgent) -> str:
@@ -55,6 +67,20 @@ def _parts(agent: ResolvedAgent) -> dict[str, Any]:
         "unconnected": agent.unconnected,
         "tools": _tool_parts(agent),
     }
+
+
+def _secrets_of_tools(agent: ResolvedAgent) -> dict[str, ToolSecrets]:
+    """The tools with secret fields: whoever shows a run later has the tools no longer."""
+    found = {}
+    for tool in agent.tools.values():
+        descriptor = tool.descriptor
+        if descriptor is None:
+            continue
+        arguments = secret_fields(descriptor.input_schema, descriptor.rules.secret_fields)
+        secrets = ToolSecrets(arguments, secret_fields(descriptor.output_schema, arguments.names))
+        if secrets != _NO_SECRETS:
+            found[tool.id] = secrets
+    return found
 
 
 def _tool_parts(agent: ResolvedAgent) -> list[Any]:

@@ -47,6 +47,8 @@ class Run(Struct, frozen=True, kw_only=True):
     """In US dollars; None where a price is not known."""
     uncertain: int = 0
     """The questions to a model that may have cost something though no answer came."""
+    entries: int = 0
+    """How many entries its journal has: a journal with fewer has lost some."""
 
 
 class JournalRow(Struct, frozen=True, kw_only=True):
@@ -56,7 +58,8 @@ class JournalRow(Struct, frozen=True, kw_only=True):
     number: int
     """From 1, without gaps."""
     kind: str
-    at: str
+    at: int
+    """The time, in milliseconds since 1970."""
     body: bytes
     """Sealed: what changed with this step."""
 

@@ -192,6 +192,9 @@ async def cut_off(store: MemoryStore, count: int) -> None:
     def drop(transaction: Transaction) -> None:
         for row in gone:
             transaction.drop(JOURNAL, "r", row.number)
+        known = transaction.get(RUNS, "r")
+        assert known is not None
+        transaction.put(RUNS, structs.replace(known, entries=len(rows) - len(gone)))
 
     await store.write(drop)
 

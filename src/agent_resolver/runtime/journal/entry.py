@@ -12,20 +12,38 @@ from agent_resolver.runtime.inference import InferenceOverride, Usage
 from agent_resolver.runtime.journal.change import StateChange
 from agent_resolver.runtime.run import RunState, Termination
 from agent_resolver.schema.caller import Caller
+from agent_resolver.schema.errors import ResolverError
 from agent_resolver.schema.outcome import Pending
 from agent_resolver.schema.state import JournalRow
 
-_RAW: Final = b"\0"
 _PACKED: Final = b"\1"
-_WORTH_PACKING: Final = 160
-"""Fewer bytes than this do not become fewer by packing."""
 _QUICK: Final = 1
+_WINDOW: Final = -15
+"""The usual window, without zlib's own header and checksum: the seal finds every change."""
+_COMMON: Final = (
+    b'"sha256-","usage":{"inputTokens":0,"outputTokens":,"cachedInputTokens":0},"cost":null,"seconds":0.0,'
+    b'{"change":{"plan":"sha256-","round":1,"delegated":{"calls":{"usage":{"is_judged":false,"is_asked":false,'
+    b'"pieces":[],"uncertain":1,"is_cut_off":false,"repairs":{},"consecutive_errors":0,"lost_values":[],'
+    b'"values":{"loop.context_messages":[],"loop.inference_override":{},"loop.excluded_tools":[],'
+    b'"loop.only_tools":null},"pending":{"status":"pending","traceId":"","termination":{"reason":"natural_end",'
+    b'"code":"","message":""}},"reply":{"model":"","finish":"stop","finish":"tool_calls","usage":{"inputTokens":'
+    b'"open_calls":0,"open_calls":1},"question":{"messages":"","count":,"system":"","tools":"","settings":""}}'
+    b'"is_judged":true,"messages":[{"role":"user","content":[{"type":"text","text":"'
+    b'{"role":"tool","content":[{"type":"text","text":""}],"calls":[],"call_id":"call_"}],"results":{"0":"sha256-"},'
+    b'{"role":"assistant","content":[{"type":"text","text":""}],"calls":[{"id":"call_","name":"","arguments":"{\\""}],'
+)
+"""What entries have in common: packing starts from it, which makes small entries half as large. It is part of the
+format, and must not change."""
 MAX_ENTRY_BYTES: Final = 64 * 1024 * 1024
 """The most that an entry may unpack to: a file that was edited must not fill the memory."""
 
 EntryKind = Literal[
     "run.started", "run.resumed", "model.asked", "model.answered", "model.failed", "run.waiting", "run.ended"
 ]
+
+
+class EntryRefused(ResolverError):
+    """A step of a run cannot be kept."""
 
 
 class Beginning(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -38,12 +56,19 @@ class Beginning(Struct, frozen=True, kw_only=True, omit_defaults=True):
     override: InferenceOverride = InferenceOverride()
     continues: str = ""
     """The run whose conversation comes before this one's."""
+    thread: str = ""
+    """The conversation that it belongs to, as the run's row has it: this one cannot be edited."""
+    parent: str = ""
+    """The run that delegates to it, likewise."""
 
 
 class Question(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A question to a model, as digests of its parts: enough to find out which of them differs later."""
+    """A question to a model, as digests of its parts: enough to find out which of them differs later.
 
-    model: str
+    An entry leaves out the parts that are those of the question before it.
+    """
+
+    model: str = ""
     system: str = ""
     messages: str = ""
     count: int = 0
@@ -85,11 +110,18 @@ _DECODER: Final = msgspec.json.Decoder(Entry)
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """An entry as bytes, packed where that makes it smaller."""
-    content = _ENCODER.encode(entry)
-    if len(content) < _WORTH_PACKING:
-        return _RAW + content
-    return _PACKED + zlib.compress(content, _QUICK)
+    """An entry as bytes.
+
+    Raises:
+        EntryRefused: It could not be read again.
+    """
+    try:
+        content = _ENCODER.encode(entry)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EntryRefused(f"a step of the run cannot be written: {error}") from error
+    if len(content) > MAX_ENTRY_BYTES:
+        raise EntryRefused(f"a step of the run has {len(content):,} bytes, and {MAX_ENTRY_BYTES:,} is the most")
+    return pack(content)
 
 
 def decode_entry(row: JournalRow, seal: Seal) -> Entry:
@@ -98,7 +130,7 @@ def decode_entry(row: JournalRow, seal: Seal) -> Entry:
     Raises:
         ValueError: It was edited, sealed with another key, or written by a newer version.
     """
-    return _DECODER.decode(unpack(seal.open(row.body, entry_purpose(row.run, row.number))))
+    return _DECODER.decode(unpack(seal.open(row.body, entry_purpose(row.run, row.number, row.kind, row.at))))
 
 
 def unpack(content: bytes) -> bytes:
@@ -108,23 +140,24 @@ def unpack(content: bytes) -> bytes:
         ValueError: It is damaged, or too large.
     """
     form, packed = content[:1], content[1:]
-    if form == _RAW:
-        return packed
-    unpacker = zlib.decompressobj()
+    if form != _PACKED:
+        raise ValueError("it was written by a newer version")
+    unpacker = zlib.decompressobj(_WINDOW, zdict=_COMMON)
     try:
         unpacked = unpacker.decompress(packed, MAX_ENTRY_BYTES)
     except zlib.error as error:
-        raise ValueError(f"an entry of the journal is damaged: {error}") from error
-    if unpacker.unconsumed_tail:
-        raise ValueError("an entry of the journal is too large")
+        raise ValueError(f"it is damaged: {error}") from error
+    if not unpacker.eof:
+        raise ValueError("it is too large, or was cut off")
     return unpacked
 
 
 def pack(content: bytes) -> bytes:
-    """Bytes packed as those of entries are."""
-    return _PACKED + zlib.compress(content, _QUICK)
+    """Bytes in the fewest bytes."""
+    packer = zlib.compressobj(_QUICK, zlib.DEFLATED, _WINDOW, zdict=_COMMON)
+    return b"".join((_PACKED, packer.compress(content), packer.flush()))
 
 
-def entry_purpose(run: str, number: int) -> str:
-    """What an entry is sealed for: at another place, or in another run, it cannot be opened."""
-    return f"journal/{run}/{number}"
+def entry_purpose(run: str, number: int, kind: str, at: int) -> str:
+    """What an entry is sealed for: at another place, in another run or as another step, it cannot be opened."""
+    return f"journal/{run}/{number}/{kind}/{at}"

@@ -1,6 +1,6 @@
 """Answers a run from its recording: what its model said, and what its calls came to. Nothing here acts."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final, NoReturn, cast
 
 import msgspec
@@ -27,9 +27,9 @@ from agent_resolver.runtime.journal.recording import (
     Step,
     Stretch,
 )
-from agent_resolver.runtime.loop.calling import GIVEN_BACK, NOT_MADE, PERSON_SAYS
+from agent_resolver.runtime.loop.calling import GIVEN_BACK, PERSON_SAYS
 from agent_resolver.runtime.loop.sound_answer import RequestRefused
-from agent_resolver.runtime.run import RunState, Termination
+from agent_resolver.runtime.run import NOT_MADE, TOKEN_EXPIRED, RunState, Termination
 from agent_resolver.schema.outcome import Done, Failed, FailureCode, Outcome, Pending
 
 _TIMED: Final = frozenset({"budget_seconds", "timeout"})
@@ -136,7 +136,9 @@ class Course:
 
     def is_from_outside(self, end: Termination) -> bool:
         """True for an end that the agent had no part in: a person, a failed reader of events, or the clock."""
-        return end.reason == "cancelled" or (end.code in _TIMED and not self._has_more_time())
+        if end.reason == "cancelled" or end.code == TOKEN_EXPIRED:
+            return True
+        return end.code in _TIMED and not self._has_more_time()
 
     def _has_more_time(self) -> bool:
         """True if the agent of now would not have been stopped by the clock, as far as its limits say."""
@@ -243,6 +245,14 @@ class RecordedCalls:
 
     def end_run(self) -> None:
         """Nothing was opened."""
+
+    def now(self) -> str:
+        """No token expires in a replay: it expired when it did, which is recorded."""
+        return ""
+
+    def start_call(self, tool_id: str, arguments: Mapping[str, Any], context: CallContext) -> Awaitable[Outcome]:
+        """The outcome of the first open call."""
+        return self.call(tool_id, arguments, context)
 
     async def call(self, tool_id: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:  # noqa: ARG002
         """The outcome of the first open call.

@@ -7,6 +7,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET, Struct, field
 
+from agent_resolver.registry.call import ledger_key
 from agent_resolver.registry.port import Seal
 from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.errors import RunRefused
@@ -189,11 +190,16 @@ class _Reader:
         self._note_state(stretch)
 
     def _apply(self, entry: Entry) -> None:
-        first = len(self._state.messages)
-        for place, key in entry.change.results.items():
-            self.results[first + place] = kept_result(self._snapshot, self._row.id, key, self._seal)
-        texts = {key: text_of_result(self.results[first + place]) for place, key in entry.change.results.items()}
-        apply_change(self._state, entry.change, texts.__getitem__)
+        state = self._state
+
+        def read_result(tool_id: str, key: str) -> str:
+            # Its message is the next one of the conversation.
+            place = len(state.messages)
+            in_ledger = ledger_key(self._row.caller, tool_id, key)
+            self.results[place] = kept_result(self._snapshot, self._row.id, in_ledger, self._seal)
+            return text_of_result(self.results[place])
+
+        apply_change(state, entry.change, read_result)
 
     def _note_state(self, stretch: Stretch) -> None:
         stretch.messages = list(self._state.messages)

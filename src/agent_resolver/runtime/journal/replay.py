@@ -15,8 +15,9 @@ from agent_resolver.runtime.executor import LlmExecutor
 from agent_resolver.runtime.hook import PhaseContext
 from agent_resolver.runtime.journal.difference import Difference, describe_end, plan_notes
 from agent_resolver.runtime.journal.player import Course, RecordedCalls, RecordedModel, ReplayEnded
-from agent_resolver.runtime.journal.recording import PlanDocument, Recording, Stretch, decode_plan
+from agent_resolver.runtime.journal.recording import PlanDocument, Recording, decode_plan
 from agent_resolver.runtime.loop.lifecycle import Lifecycle, Start
+from agent_resolver.runtime.mention import Definitions
 from agent_resolver.runtime.plan import ResolvedAgent, ResolvedBackendAgent, ResolvedRunPlan
 from agent_resolver.runtime.plan_digest import plan_document
 from agent_resolver.runtime.planning import resolve
@@ -52,7 +53,12 @@ def _as_recorded(descriptor: Descriptor) -> Descriptor:
     return descriptor
 
 
-async def replay_run(recording: Recording, plan: ResolvedRunPlan, renew: Renew = _as_recorded) -> Replay:
+async def replay_run(
+    recording: Recording,
+    plan: ResolvedRunPlan,
+    renew: Renew = _as_recorded,
+    definitions: Definitions | None = None,
+) -> Replay:
     """Replay a run with the plan of its agent of now.
 
     The loop runs as always. Its model answers from the journal, its calls end as they ended then, and what plugins ask
@@ -63,6 +69,7 @@ async def replay_run(recording: Recording, plan: ResolvedRunPlan, renew: Renew =
         recording: The run.
         plan: The plan of its agent; its own model and tools are not used.
         renew: Brings the recorded definition of a server's tool up to date, as far as that is known.
+        definitions: Where agents that the user mentions are looked up, as for a run.
 
     Raises:
         RunRefused: Another system runs the agent.
@@ -76,7 +83,8 @@ async def replay_run(recording: Recording, plan: ResolvedRunPlan, renew: Renew =
         agent = _with_recorded_tools(plan, stretch.plan, renew)
         servers = _servers_of(agent)
         document = decode_plan(plan_document(agent))
-        course = await _replay_stretch(recording, stretch, agent, document)
+        course = Course(recording, stretch, _copied(stretch.state), document)
+        await _replay_stretch(course, agent, definitions)
         rounds, entries, difference = course.state.round, stretch.number, course.difference
         if difference is not None:
             entries = _entries_before_difference(course)
@@ -100,16 +108,17 @@ def _entries_before_difference(course: Course) -> int:
     return course.stretch.number
 
 
-async def _replay_stretch(
-    recording: Recording, stretch: Stretch, agent: ResolvedAgent, document: PlanDocument
-) -> Course:
+def _copied(state: RunState) -> RunState:
+    return msgspec.convert(msgspec.to_builtins(state), RunState)
+
+
+async def _replay_stretch(course: Course, agent: ResolvedAgent, definitions: Definitions | None) -> None:
     """Replay one stretch; its course then says what differs, if anything does."""
-    state = msgspec.convert(msgspec.to_builtins(stretch.state), RunState)
-    course = Course(recording, stretch, state, document)
+    recording, stretch, state = course.recording, course.stretch, course.state
     # Of these tools no question can be made: nothing more could be compared.
     if difference := _new_tools_difference(course, agent):
         course.note(difference)
-        return course
+        return
     start = Start(
         agent=_without_effects(_asking(agent, RecordedModel(course))),
         request=RunRequest(
@@ -128,6 +137,8 @@ async def _replay_stretch(
             agent=agent.spec.id,
             lock=agent.lock.digest if agent.lock else "",
         ),
+        # Only what a person says brings definitions in, not what an agent says to its delegate.
+        definitions=None if recording.row.parent else definitions,
         clock=lambda: course.seconds,
     )
     # Without a journal and a sink, the loop writes nothing and sends nothing.
@@ -136,7 +147,6 @@ async def _replay_stretch(
         _compare_end(course, result.termination)
         with suppress(ReplayEnded):
             course.require_calls_made()
-    return course
 
 
 def _compare_end(course: Course, end: Termination) -> None:

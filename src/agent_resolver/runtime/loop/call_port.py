@@ -1,6 +1,6 @@
 """The port through which a run calls tools."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any, Protocol
 
 from agent_resolver.core.masking import SecretFields
@@ -24,6 +24,14 @@ class CallPort(Protocol):
 
     def secret_arguments_of(self, tool_id: str) -> SecretFields:
         """The fields of a tool's arguments that nothing may show."""
+        ...
+
+    def now(self) -> str:
+        """The time by which the tokens of callers expire."""
+        ...
+
+    def start_call(self, tool_id: str, arguments: Mapping[str, Any], context: CallContext) -> Awaitable[Outcome]:
+        """Start a call, and return what waits for its outcome."""
         ...
 
     async def call(self, tool_id: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:

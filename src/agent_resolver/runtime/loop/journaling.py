@@ -14,7 +14,9 @@ from agent_resolver.runtime.run import RunResult, spent
 from agent_resolver.schema.errors import ResolverError
 from agent_resolver.storage.errors import LeaseLost
 
-_TAKEN_OVER: Final = "Another process has taken this run up, and goes on with it"
+LEASE_LOST: Final = "lease_lost"
+STATE_UNAVAILABLE: Final = "state_unavailable"
+TAKEN_OVER: Final = "Another process has taken this run up, and goes on with it"
 
 
 class JournalFailed(Exception):
@@ -33,7 +35,7 @@ async def note_question(run: LiveRun, request: ChatRequest) -> None:
     """
     journal = run.journal
     if journal is not None:
-        run.state.seconds = run.seconds
+        run.state.seconds = round(run.seconds, 3)
         await _written(run, journal.ask(run.values.current, question_of(request)))
 
 
@@ -47,7 +49,7 @@ async def note_reply(run: LiveRun, answer: ChatAnswer, cost: float | None) -> No
     if journal is None:
         return
     state = run.state
-    state.seconds = run.seconds
+    state.seconds = round(run.seconds, 3)
     # The conversation holds an answer to its question: whole, or in the pieces that it has so far.
     is_held = bool(state.pieces) or not state.is_asked
     reply = Reply(
@@ -76,7 +78,7 @@ async def note_failure(run: LiveRun, failure: InferenceFailure) -> None:
     """
     journal = run.journal
     if journal is not None:
-        run.state.seconds = run.seconds
+        run.state.seconds = round(run.seconds, 3)
         await _written(run, journal.fail(run.values.current, failure.kind))
 
 
@@ -97,15 +99,20 @@ async def note_end(run: LiveRun, result: RunResult) -> None:
         await _written(run, journal.end(run.values.current, result, run.context.caller))
 
 
+def lost_lease(run: LiveRun) -> JournalFailed:
+    """The end of a run here that another process has taken up: nothing of it is written any longer."""
+    run.is_journal_lost = True
+    return JournalFailed(LEASE_LOST, TAKEN_OVER)
+
+
 async def _written(run: LiveRun, writing: Awaitable[None]) -> None:
     try:
         await writing
     except LeaseLost as error:
-        run.is_journal_lost = True
-        raise JournalFailed("lease_lost", _TAKEN_OVER) from error
+        raise lost_lease(run) from error
     except (ResolverError, OSError) as error:
         run.is_journal_lost = True
         message = f"The run cannot be recorded, and so it does not go on: {type(error).__name__}"
-        raise JournalFailed("state_unavailable", message) from error
+        raise JournalFailed(STATE_UNAVAILABLE, message) from error
     if run.journal is not None and run.journal.is_cancelling:
         run.is_cancelled = True

@@ -172,11 +172,12 @@ MIGRATIONS: Final = (
     ALTER TABLE run ADD COLUMN tokens INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE run ADD COLUMN cost REAL;
     ALTER TABLE run ADD COLUMN uncertain INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE run ADD COLUMN entries INTEGER NOT NULL DEFAULT 0;
     CREATE TABLE journal (
         run TEXT NOT NULL,
         number INTEGER NOT NULL,
         kind TEXT NOT NULL,
-        at TEXT NOT NULL,
+        at INTEGER NOT NULL,
         body BLOB NOT NULL,
         PRIMARY KEY (run, number)
     ) WITHOUT ROWID;
@@ -188,6 +189,7 @@ MIGRATIONS: Final = (
         run TEXT NOT NULL,
         PRIMARY KEY (caller, name)
     ) WITHOUT ROWID;
+    ALTER TABLE pending ADD COLUMN via TEXT NOT NULL DEFAULT '';
     """,
 )
 """Each script brings the schema from one version to the next; they are only ever added to."""
