@@ -193,8 +193,8 @@ class RecordedModel:
             # Only the end of the run came after it, or nothing: what the model said is not known.
             course.stop()
         if isinstance(course.steps[0], Asked):
-            # The run went on without this answer, such as with a summary that was too long to be one.
-            raise RequestRefused("answer_not_used", "The answer could not be used")
+            # The run went on without an answer, which happens with a summary that is too long: it is not recorded.
+            raise RequestRefused("answer_too_large", "The answer was too large then")
         reply = course.next_step()
         if isinstance(reply, NotAnswered):
             raise InferenceFailure(cast("FailureKind", reply.kind), "The model did not answer then either")
