@@ -114,8 +114,10 @@ from agent_resolver.runtime.inference import (
     ToolOffer as ToolOffer,
     Usage as Usage,
 )
+from agent_resolver.runtime.journal.difference import Difference as Difference
 from agent_resolver.runtime.journal.entry import (
     MAX_ENTRY_BYTES as MAX_ENTRY_BYTES,
+    Beginning as Beginning,
     Entry as Entry,
     Question as Question,
     Reply as Reply,
@@ -127,12 +129,18 @@ from agent_resolver.runtime.journal.fold import (
     fold_run as fold_run,
     read_entries as read_entries,
 )
-from agent_resolver.runtime.journal.journal import LEASE_SECONDS as LEASE_SECONDS, Journal as Journal
+from agent_resolver.runtime.journal.journal import (
+    LEASE_SECONDS as LEASE_SECONDS,
+    Journal as Journal,
+    RunStart as RunStart,
+)
 from agent_resolver.runtime.journal.listing import (
     ListedRun as ListedRun,
     RunFilter as RunFilter,
     list_runs as list_runs,
 )
+from agent_resolver.runtime.journal.recording import Recording as Recording, read_recording as read_recording
+from agent_resolver.runtime.journal.replay import Replay as Replay, replay_run as replay_run
 from agent_resolver.runtime.known_model import KnownModels as KnownModels, known_models as known_models
 from agent_resolver.runtime.loop_action import LOOP_ACTIONS as LOOP_ACTIONS
 from agent_resolver.runtime.mention import Definitions as Definitions, mentions_due as mentions_due

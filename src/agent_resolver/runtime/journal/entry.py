@@ -1,7 +1,7 @@
 """Entries of a run's journal, and how each is written as bytes."""
 
 import zlib
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
@@ -95,6 +95,8 @@ class Reply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     finish: str = ""
     usage: Usage | None = None
     cost: float | None = None
+    text: str = ""
+    """The words of an answer that is not part of the conversation, such as a summary of it."""
 
 
 class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -104,6 +106,8 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     beginning: Beginning | UnsetType = UNSET
     caller: Caller | UnsetType = UNSET
     """Who acts from here on, where that is another caller than the one before."""
+    budget: dict[str, Any] | UnsetType = UNSET
+    """The budget from here on, where that is another one; nothing may be left of that of a delegate."""
     question: Question | UnsetType = UNSET
     reply: Reply | UnsetType = UNSET
     failure: str | UnsetType = UNSET

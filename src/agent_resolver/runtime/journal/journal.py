@@ -7,6 +7,7 @@ from typing import Any, Final
 from msgspec import UNSET, Struct, structs
 
 from agent_resolver.registry.port import Clock, Seal
+from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.errors import RunRefused
 from agent_resolver.runtime.journal.change import StateWatch
 from agent_resolver.runtime.journal.entry import (
@@ -309,9 +310,17 @@ class RunJournal:
         body = self._journal.seal.close(encode_entry(entry), purpose)
         return JournalRow(run=self.row.id, number=self.number, kind=kind, at=at, body=body)
 
-    async def resume(self, values: Mapping[str, Any], caller: Caller, facts: Mapping[str, str], plan: bytes) -> None:
-        """Write down that the run goes on, and on whose behalf."""
-        entry = structs.replace(self.next_entry(values), caller=caller)
+    async def resume(
+        self,
+        values: Mapping[str, Any],
+        caller: Caller,
+        facts: Mapping[str, str],
+        plan: bytes,
+        budget: RunBudget | None = None,
+    ) -> None:
+        """Write down that the run goes on, on whose behalf, and with which budget where that is another one."""
+        changed = UNSET if budget is None else structs.asdict(budget)
+        entry = structs.replace(self.next_entry(values), caller=caller, budget=changed)
         digest = self._watch.state.plan
         kept = PlanRow(digest=digest, body=self._journal.seal.close(pack(plan), plan_purpose(digest)))
         record = started_record(self.row.id, caller, {**facts, "resumed": "true"})

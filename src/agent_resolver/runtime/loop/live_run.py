@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from agent_resolver.core.wire_name import to_wire_name
-from agent_resolver.registry.registry import ToolRegistry
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.inference import ToolOffer, Usage
 from agent_resolver.runtime.journal.journal import RunJournal
+from agent_resolver.runtime.loop.call_port import CallPort
 from agent_resolver.runtime.loop.emitter import Emitter
 from agent_resolver.runtime.mention import Definitions
 from agent_resolver.runtime.message import Message, system_message
@@ -69,7 +69,7 @@ class LiveRun:
         agent: ResolvedAgent,
         request: RunRequest,
         state: RunState,
-        registry: ToolRegistry,
+        registry: CallPort,
         context: CallContext,
         emitter: Emitter,
         patience: Patience,
@@ -227,7 +227,7 @@ class LiveFacts:
         return self._run.state.consecutive_errors
 
 
-def _run_telemetry(registry: ToolRegistry) -> RunTelemetry | None:
+def _run_telemetry(registry: CallPort) -> RunTelemetry | None:
     """What watches the run: whatever watches the calls, if it knows of runs."""
     telemetry: object = registry.telemetry
     return cast("RunTelemetry", telemetry) if hasattr(telemetry, "begin_run") else None
