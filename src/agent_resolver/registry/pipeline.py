@@ -307,10 +307,22 @@ class Pipeline:
         limit = descriptor.rate_limit_per_minute
         # A server has one limit for all its tools; a function of the project has its own.
         subject = descriptor.source if descriptor.labels.kind == "TOOL" else descriptor.id
-        if limit is not None and (wait := await self._rates.take(subject, limit)):
+        if limit is None or await self._is_known(call):
+            return None
+        if wait := await self._rates.take(subject, limit):
             message = f"The rate limit of {subject} is {limit:g} a minute"
             return call.failed(FailureCode.RATE_LIMITED, message, f"try again in {ceil(wait)} s")
         return None
+
+    async def _is_known(self, call: Call) -> bool:
+        """True if the call was made before: what it came to is returned again, and uses nothing of a limit."""
+        key = call.key_under(call.approval)
+        return key is not None and await self._ledger.knows(key)
+
+    async def is_under_way(self, call: Call) -> bool:
+        """True if the same call runs, in any process: only asking for that is no call, and is not recorded."""
+        key = call.key_under(None)
+        return key is not None and await self._ledger.is_running(key)
 
     async def _gather_secrets(self, call: Call) -> Failed | Pending | None:
         found = []

@@ -182,8 +182,12 @@ async def _outcome_of(run: LiveRun, call: PlannedCall, arguments: dict[str, Any]
         is_under_way = isinstance(outcome, Failed) and outcome.code is FailureCode.ALREADY_RUNNING
         if not is_under_way:
             break
-        await asyncio.sleep(seconds)
-        seconds = min(seconds * 2, _MOST_LOOK_SECONDS)
+        is_over = False
+        while not is_over:
+            await asyncio.sleep(seconds)
+            seconds = min(seconds * 2, _MOST_LOOK_SECONDS)
+            # Each call is recorded, and a look is not.
+            is_over = not await run.registry.is_under_way(call.tool, arguments, context)
     if isinstance(outcome, Failed) and outcome.question is not UNSET:
         return _waits_for_answer(outcome, outcome.question)
     return outcome
