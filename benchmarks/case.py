@@ -193,6 +193,22 @@ def audited(bench: Bench) -> list[Result]:
     return [_alone("registry.call, audited", taken["call"], "ms", 1.0, note)]
 
 
+def durable(bench: Bench) -> list[Result]:
+    """Runs whose every step is on the disk before the next begins; with an approval; and what they take there."""
+    scratch = ROOT / ".bench"
+    scratch.mkdir(exist_ok=True)
+    line = [str(bench.tools()), "-I", str(ROOT / "benchmarks" / "durable.py"), str(bench.rounds(15, 5)), str(scratch)]
+    taken = json.loads(output_of(line))
+    note = f"{taken['at once'] * 1e3:.2f} ms each, 50 runs at once; a flush of this disk {taken['flush'] * 1e3:.2f} ms"
+    return [
+        _alone("durable run, a round", taken["round"] * 1e3, "ms", 1.5, note),
+        _alone("durable run, an approval", taken["approval"] * 1e3, "ms", 3.0),
+        _alone("durable run of 10 rounds on disk", taken["bytes"] / 1e3, "kB", 20.0),
+        _alone("1,000 waiting runs listed", taken["listing"] * 1e3, "ms", 100.0),
+        _alone("a waiting run on disk", taken["waiting bytes"] / 1e3, "kB", 2.0),
+    ]
+
+
 def manifest(bench: Bench) -> list[Result]:
     """The manifest of 1,000 tools, and its bytes."""
     line = [str(bench.tools()), "-I", str(ROOT / "benchmarks" / "manifest.py"), str(bench.rounds(15, 5))]
@@ -272,12 +288,64 @@ def failing(bench: Bench) -> list[Result]:
 
 
 def imported(bench: Bench) -> list[Result]:
-    """`agent resolve` over 10,000 entries in the form that `agent index import` writes, against hand-written ones.
+    """`agent resolve` over entries in the form that `agent index import` writes.
 
-    Both have the same servers and facts: once all in the index, and once imported without facts, which an overlay
-    then states.
+    They have the same servers and facts as hand-written ones: once all in the index, and once without facts, which an
+    overlay then states. The peer reads no imported entries, and is given as many hand-written ones.
     """
-    _, agents, _, by_hand, *_ = _inputs(10_000, 10)
+    files = _imported_files(10_000)
+    agents = str(Path(files["by hand"]).with_name("agents.md"))
+    commands = {
+        name: bench.agent(f"imported-{name}", ["-a", agents, "-i", file, "-o", LOCK]) for name, file in files.items()
+    }
+    commands["peer"] = bench.node("imported-peer", ["-a", agents, "-i", files["by hand"], "-o", LOCK])
+    commands["start"] = _in_hello(bench.agent("imported-start", []))
+    series = interleave(commands, bench.rounds(15, 7))
+    sizes = {name: Path(file).stat().st_size for name, file in files.items()}
+    note = f"the file is {sizes['imported'] / sizes['by hand']:.1f} times as large"
+    return [
+        *(
+            _compared(f"10,000 entries {name} / peer, by hand", (series[name], series["peer"]), TIME, 0.45)
+            for name in ("imported", "overlaid")
+        ),
+        _per_byte("10,000 entries imported / by hand, per byte", series, sizes, 1.0),
+        *(
+            _compared(f"10,000 entries {name} / by hand", (series[name], series["by hand"]), TIME, None, note)
+            for name in ("imported", "overlaid")
+        ),
+        _imported_per_entry(bench),
+    ]
+
+
+def _per_byte(name: str, series: Mapping[str, Series], sizes: Mapping[str, int], goal: float) -> Result:
+    """The time for a byte of the imported index against one of the hand-written, without the start of the command."""
+    taken = {}
+    for each in ("imported", "by hand"):
+        # Subtracted within a round: a slow minute slows the start as well.
+        rounds = zip(series[each].samples, series["start"].samples, strict=True)
+        reading = statistics.median(whole.seconds - start.seconds for whole, start in rounds)
+        taken[each] = reading * 1e9 / sizes[each]
+    ours, other = taken["imported"], taken["by hand"]
+    return Result(name=name, ours=ours, other=other, unit="ns", value=ours / other, goal=goal)
+
+
+def _imported_per_entry(bench: Bench) -> Result:
+    """The time that one more imported entry takes, at two sizes."""
+    sizes = (1_000, 10_000, 100_000)
+    commands = {}
+    for size in sizes:
+        files = _imported_files(size)
+        agents = str(Path(files["by hand"]).with_name("agents.md"))
+        arguments = ["-a", agents, "-i", files["imported"], "-o", LOCK]
+        commands[str(size)] = bench.agent(f"imported-{size}", arguments)
+    series = interleave(commands, bench.rounds(5, 3))
+    medians = {size: series[str(size)].median(TIME.of) / 1000 for size in sizes}
+    return _per_piece(f"imported to {sizes[2]:,}, per entry", medians, 1.3)
+
+
+def _imported_files(count: int) -> dict[str, str]:
+    """An index by hand, the same as the importer writes it, and that without the facts that its overlay has."""
+    _, _, _, by_hand, *_ = _inputs(count, 10)
     entries = json.loads(Path(by_hand).read_text(encoding="utf-8"))
     for entry in entries:
         # As the importer writes it: started, not called, and without a limit that no catalogue states.
@@ -286,23 +354,13 @@ def imported(bench: Bench) -> list[Result]:
         package = f"@example/{entry['id']}@{entry['version']}"
         launch = {"command": "npx", "args": ["-y", package], "env": ["EXAMPLE_TOKEN"], "transport": "stdio"}
         entry |= {"launch": launch, "name": package, "description": "Does what its name says.", "source": "example"}
-    written = _write_index("imported", entries)
+    written = _write_index(f"imported-{count}", entries)
     for entry in entries:
         del entry["data"]
-    overlaid = _write_index("overlaid", entries)
+    overlaid = _write_index(f"overlaid-{count}", entries)
     everywhere = {"data": {"residency": ["us-only"], "maxSensitivity": "pii.high"}}
     (overlaid.parent / "mcp.overlay.yaml").write_text(json.dumps({"servers": {"*": everywhere}}), encoding="utf-8")
-    files = {"by hand": by_hand, "imported": str(written), "overlaid": str(overlaid)}
-    commands = {
-        name: bench.agent(f"imported-{name}", ["-a", agents, "-i", file, "-o", LOCK]) for name, file in files.items()
-    }
-    series = interleave(commands, bench.rounds(15, 7))
-    larger = written.stat().st_size / Path(by_hand).stat().st_size
-    note = f"the file is {larger:.1f} times as large"
-    return [
-        _compared(f"10,000 entries {name} / by hand", (series[name], series["by hand"]), TIME, None, note)
-        for name in ("imported", "overlaid")
-    ]
+    return {"by hand": by_hand, "imported": str(written), "overlaid": str(overlaid)}
 
 
 def _write_index(name: str, entries: Sequence[object]) -> Path:
@@ -453,6 +511,7 @@ CASES: Final[Mapping[str, Callable[[Bench], list[Result]]]] = {
     "capability": capability,
     "traced": traced,
     "audited": audited,
+    "durable": durable,
     "manifest": manifest,
     "plan": plan,
     "run": run,

@@ -15,6 +15,7 @@ from agent_resolver.core import (
     effects_of,
     expiry,
     instant,
+    is_answered_by_worker,
     refuse_verdict,
     refuse_words,
 )
@@ -400,3 +401,47 @@ def test_an_approver_reads_what_the_tool_declares_about_its_effects(changes: dic
     described = Descriptor(id="a.b", description="", input_schema={}, source="server x", **changes)
 
     assert effects_of(described) == expected
+
+
+# A worker that acts for the caller ------------------------------------------------------------------------------------
+
+WORKER = Caller(id="worker", is_verified=True, roles=frozenset({"closer"}))
+
+
+@pytest.mark.parametrize("classification", CLASSIFICATION_RANK)
+def test_neither_the_caller_nor_the_worker_that_acts_for_them_approves(classification: Classification) -> None:
+    action = structs.replace(about(classification), via="worker")
+
+    by_worker = refuse_verdict(action, "approved", WORKER, NOW)
+    assert by_worker is not None
+    assert (by_worker.code, by_worker.message) == (
+        AnswerCode.OWN_CALL,
+        "worker makes this call, and cannot approve it",
+    )
+    assert code(refuse_verdict(action, "approved", ADA, NOW)) == "OWN_CALL"
+    assert refuse_verdict(action, "approved", GRACE, NOW) is None
+
+
+def test_a_worker_does_not_approve_in_the_name_of_an_approver() -> None:
+    through_worker = structs.replace(GRACE, via="worker")
+
+    assert code(refuse_verdict(ACTION, "approved", through_worker, NOW)) == "UNVERIFIED_APPROVER"
+    assert refuse_verdict(ACTION, "rejected", structs.replace(ADA, via="worker"), NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("action", "expected"),
+    [
+        (ACTION, True),
+        (about("INTERNAL"), True),
+        (about("INTERNAL", kind="CLARIFICATION"), False),
+        (about("RESTRICTED", kind="CLARIFICATION"), True),
+        (structs.replace(about("INTERNAL", kind="CLARIFICATION"), takes_approver=True), True),
+    ],
+)
+def test_an_approval_by_the_worker_does_not_count_once_it_acts(action: PendingAction, *, expected: bool) -> None:
+    answered = structs.replace(action, answer="approved", answered_by="worker")
+
+    assert is_answered_by_worker(answered, structs.replace(ADA, via="worker")) is expected
+    assert not is_answered_by_worker(answered, ADA)
+    assert not is_answered_by_worker(structs.replace(answered, answered_by="grace"), structs.replace(ADA, via="worker"))

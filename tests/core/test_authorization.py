@@ -1,8 +1,9 @@
 """What a caller may use, and which waiting actions a caller may see."""
 
 import pytest
+from hypothesis import given, strategies as st
 
-from agent_resolver.core import is_cleared, may_see_action, may_use, missing_scopes
+from agent_resolver.core import is_cleared, is_expired, may_see_action, may_use, missing_scopes, narrowed
 from agent_resolver.schema import (
     ANONYMOUS,
     CLASSIFICATION_RANK,
@@ -58,3 +59,67 @@ def test_a_tool_is_for_callers_with_its_scopes_and_clearance(rules: Rules, *, ex
 )
 def test_an_action_is_seen_by_its_caller_its_role_and_the_local_user(caller: Caller, *, expected: bool) -> None:
     assert may_see_action(WAITING, caller) is expected
+
+
+# Two identities -------------------------------------------------------------------------------------------------------
+
+NAMES = st.frozensets(st.sampled_from(["read", "write", "admin"]))
+CALLERS = st.builds(
+    Caller,
+    id=st.sampled_from(["ada", "worker"]),
+    is_verified=st.booleans(),
+    issuer=st.sampled_from(["", "https://one.example.com", "https://two.example.com"]),
+    scopes=st.none() | NAMES,
+    roles=NAMES,
+    clearance=st.sampled_from(list(CLASSIFICATION_RANK)),
+    cost_center=st.sampled_from(["", "cc-1"]),
+    app_id=st.sampled_from(["", "app"]),
+    expires_at=st.none() | st.sampled_from(["2026-03-01T12:00:00.000Z", "2026-03-01T13:00:00.000Z"]),
+)
+RULES = st.builds(
+    Rules,
+    required_scopes=st.lists(st.sampled_from(["read", "write", "admin"]), unique=True).map(tuple),
+    classification=st.sampled_from(list(CLASSIFICATION_RANK)),
+)
+
+
+@given(starter=CALLERS, acting=CALLERS, rules=RULES)
+def test_a_narrowed_caller_may_use_exactly_what_both_may(starter: Caller, acting: Caller, rules: Rules) -> None:
+    both = narrowed(starter, acting)
+
+    assert may_use(rules, both) == (may_use(rules, starter) and may_use(rules, acting))
+    assert both.roles == starter.roles & acting.roles
+    assert both.is_verified == (starter.is_verified and acting.is_verified)
+
+
+@given(starter=CALLERS, acting=CALLERS)
+def test_a_narrowed_caller_keeps_its_name_and_names_who_acts(starter: Caller, acting: Caller) -> None:
+    both = narrowed(starter, acting)
+
+    kept = ("id", "issuer", "cost_center", "app_id")
+    assert [getattr(both, name) for name in kept] == [getattr(starter, name) for name in kept]
+    assert (both.via, both.via_issuer, both.expires_at) == (acting.id, acting.issuer, acting.expires_at)
+
+
+@given(starter=CALLERS, acting=CALLERS)
+def test_narrowing_twice_by_the_same_identity_changes_nothing(starter: Caller, acting: Caller) -> None:
+    once = narrowed(starter, acting)
+
+    assert narrowed(once, acting) == once
+
+
+@given(starter=CALLERS, one=CALLERS, other=CALLERS, rules=RULES)
+def test_a_right_that_one_identity_lacks_does_not_come_back(
+    starter: Caller, one: Caller, other: Caller, rules: Rules
+) -> None:
+    both = narrowed(narrowed(starter, one), other)
+
+    assert may_use(rules, both) <= may_use(rules, narrowed(starter, one))
+
+
+@pytest.mark.parametrize(
+    ("expires_at", "expected"),
+    [(None, False), ("2026-03-01T12:00:00.001Z", False), ("2026-03-01T12:00:00.000Z", True)],
+)
+def test_a_token_is_expired_from_the_moment_it_names(expires_at: str | None, *, expected: bool) -> None:
+    assert is_expired(Caller(id="ada", expires_at=expires_at), "2026-03-01T12:00:00.000Z") is expected

@@ -100,6 +100,12 @@ def test_the_limits_of_callers_do_not_depend_on_their_order_or_number(chain: lis
 
 
 @LAW
+@given(chains, chains)
+def test_the_limits_of_two_runs_together_are_those_of_all_their_agents(one: list[Limits], other: list[Limits]) -> None:
+    assert limits_after(one).joined(limits_after(other)) == limits_after([*one, *other])
+
+
+@LAW
 @given(chains, limits, facts)
 def test_one_caller_more_never_lets_anything_see_the_data(
     chain: list[Limits], caller: Limits, known: tuple[tuple[Residency, ...] | None, Sensitivity | None]

@@ -2,7 +2,7 @@
 
 import re
 
-from agent_resolver.identity import TokenCode, keys, token
+from agent_resolver.identity import TokenCode, issuer_http, keys, token
 from tests.docs.page import ROOT
 
 PAGE = (ROOT / "docs" / "identity.md").read_text(encoding="utf-8")
@@ -23,11 +23,11 @@ def test_every_bound_is_named() -> None:
     bounds = {
         f"{token.MAX_TOKEN_BYTES:,} bytes",
         f"{token.LEEWAY_SECONDS} seconds",
-        f"{keys.MAX_DOCUMENT_BYTES:,} bytes",
+        f"{issuer_http.MAX_DOCUMENT_BYTES:,} bytes",
         f"the first {keys.MAX_KEYS} keys",
         f"for {keys.LIFETIME_SECONDS:g} seconds",
         f"at most every {keys.PAUSE_SECONDS:g} seconds",
-        f"{keys._ANSWER_SECONDS:g} seconds",
+        f"{issuer_http.ANSWER_SECONDS:g} seconds",
         f"less than {keys._SHORTEST_RSA_BITS:,} bits",
     }
 

@@ -198,7 +198,16 @@ def test_settings_come_by_key_with_those_that_are_unset() -> None:
 
     assert keys == sorted(keys)
     assert {setting.key: setting.value for setting in listed if setting.value is None} == dict.fromkeys(
-        ["engine.address", "health.prometheus", "identity.audience", "identity.issuer", "policy.file", "state.key_env"]
+        [
+            "engine.address",
+            "health.prometheus",
+            "identity.audience",
+            "identity.client_id",
+            "identity.client_secret_env",
+            "identity.issuer",
+            "policy.file",
+            "state.key_env",
+        ]
     )
     assert [setting for setting in listed if setting.key == "models.a.aliases"] == [
         structs.replace(listed[0], key="models.a.aliases", value=(), origin="default")
@@ -487,7 +496,7 @@ def test_a_password_is_shown_by_no_layer(url: str, expected: str) -> None:
     ):
         assert loaded.config.state.url == url
         assert [setting.value for setting in loaded.settings if setting.key == "state.url"] == [expected]
-        assert "secret" not in repr(loaded.settings)
+        assert "secret" not in repr([setting.value for setting in loaded.settings])
 
 
 def test_what_is_no_text_is_shown_as_it_is() -> None:

@@ -7,8 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.identity import InvalidToken, MissingToken, TokenCode, UnusableIdentity, Verifier
-from agent_resolver.project import Session, caller_of, caller_or_anonymous, user_name, verifier_of
+from agent_resolver.identity import (
+    ClientCredentials,
+    InvalidToken,
+    MissingToken,
+    TokenCode,
+    UnusableIdentity,
+    Verifier,
+    WorkerUnavailable,
+)
+from agent_resolver.project import (
+    Session,
+    UntrustedFolder,
+    caller_of,
+    caller_or_anonymous,
+    user_name,
+    verifier_of,
+    worker_of,
+)
 from agent_resolver.schema import ANONYMOUS, Caller, local_caller
 from agent_resolver.storage import OversizeFile, UnreadableFile
 
@@ -109,3 +125,63 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
         caller(project, tmp_path)
     with pytest.raises(OversizeFile):
         caller(project, tmp_path / "large")
+
+
+# The worker -----------------------------------------------------------------------------------------------------------
+
+CLIENT = ("identity.client_id=agents", "identity.client_secret_env=WORKER_SECRET")
+
+
+def test_without_a_client_there_is_no_worker(tmp_path: Path) -> None:
+    assert worker_of(opened(tmp_path)) is None
+    assert worker_of(opened(tmp_path, *CONFIGURED)) is None
+
+
+@pytest.mark.parametrize(
+    ("flags", "missing"),
+    [
+        ((*CONFIGURED, CLIENT[0]), "identity.client_secret_env"),
+        ((*CONFIGURED, CLIENT[1]), "identity.client_id"),
+        (CLIENT, "identity.issuer"),
+    ],
+)
+def test_a_worker_takes_an_issuer_a_client_and_a_secret(tmp_path: Path, flags: tuple[str, ...], missing: str) -> None:
+    with pytest.raises(UnusableIdentity) as caught:
+        worker_of(opened(tmp_path, *flags))
+
+    assert f"set `{missing}`" in caught.value.hint
+
+
+@pytest.mark.parametrize("secret", [None, "", "canary\n", "canary\udcff"])
+def test_a_worker_whose_secret_is_not_there_says_which_variable_to_set(tmp_path: Path, secret: str | None) -> None:
+    files = (str(tmp_path / "agents.md"), str(tmp_path / "mcp.index.json"))
+    environment = {} if secret is None else {"WORKER_SECRET": secret}
+    worker = worker_of(Session(*files, environment=environment, flags=(*CONFIGURED, *CLIENT)))
+
+    assert worker is not None
+    with pytest.raises(WorkerUnavailable) as caught:
+        asyncio.run(worker.caller())
+    assert str(caught.value) == "The worker agents has no token: the environment variable WORKER_SECRET holds no secret"
+    assert caught.value.hint == "set WORKER_SECRET to the secret of the client, without a line break"
+
+
+def test_a_worker_asks_for_tokens_with_the_secret_of_the_environment(tmp_path: Path) -> None:
+    files = (str(tmp_path / "agents.md"), str(tmp_path / "mcp.index.json"))
+    project = Session(*files, environment={"WORKER_SECRET": "canary"}, flags=(*CONFIGURED, *CLIENT))
+
+    worker = worker_of(project)
+
+    assert isinstance(worker, ClientCredentials)
+    assert "canary" not in repr(worker)
+
+
+@pytest.mark.parametrize(
+    ("setting", "flag"),
+    [('client_id = "agents"', CLIENT[1]), ('client_secret_env = "AWS_SECRET_ACCESS_KEY"', CLIENT[0])],
+)
+def test_a_folder_that_nobody_trusts_sends_no_secret_to_an_issuer(tmp_path: Path, setting: str, flag: str) -> None:
+    (tmp_path / "agent.toml").write_text(f"[identity]\n{setting}\n")
+
+    with pytest.raises(UntrustedFolder) as caught:
+        worker_of(opened(tmp_path, *CONFIGURED, flag))
+    assert "its settings say which secret is sent to the issuer" in f"{caught.value} {caught.value.hint}"

@@ -53,7 +53,7 @@ def test_a_budget_ends_a_run_that_goes_on_later(notes: Path) -> None:
     with Project.open(notes, trust=True) as project:
         stopped = asyncio.run(project.run("keeper", "Read", budget=RunBudget(max_rounds=1)))
         write_script(notes, saying("Done."))
-        done = asyncio.run(project.run("keeper", resume=stopped.state))
+        done = asyncio.run(project.resume(stopped.run, budget=RunBudget()))
 
     assert (stopped.termination.code, stopped.is_resumable) == ("budget_rounds", True)
     assert (done.text, done.run) == ("Done.", stopped.run)
@@ -67,7 +67,7 @@ def test_a_program_approves_what_a_run_waits_for(notes: Path) -> None:
         assert waiting.pending is not None
         await (await project.inbox()).approve(waiting.pending.id)
         write_script(notes, saying("Written."))
-        return waiting, await project.run("keeper", resume=waiting.state)
+        return waiting, await project.resume(waiting.run)
 
     with Project.open(notes, trust=True) as project:
         waiting, done = asyncio.run(work(project))
@@ -82,7 +82,7 @@ def test_what_cannot_run_is_an_error_and_leaves_no_state(notes: Path) -> None:
         with pytest.raises(ModelNotFound):
             asyncio.run(project.run("keeper", "Read", model="zz9"))
         with pytest.raises(RunRefused, match="no message"):
-            asyncio.run(project.run("keeper"))
+            asyncio.run(project.run("keeper", ""))
         (notes / "script.json").write_text("{")
         with pytest.raises(UnusableProvider, match="is not a script"):
             asyncio.run(project.run("keeper", "Read"))

@@ -474,3 +474,44 @@ def test_of_two_people_who_answer_at_once_one_is_taken_and_the_other_is_told(sta
     assert stage.show(question.id).answered_by == taken.answered_by
     assert stage.kinds()[2:] == [f"action.{taken.answer}", "action.refused"]
     assert stage.records()[3][1]["caller"] in {"grace", "hal"} - {taken.answered_by}
+
+
+# A worker that acts for the caller ------------------------------------------------------------------------------------
+
+WORKER = structs.replace(ADA, id="worker")
+THROUGH_WORKER = structs.replace(ADA, via="worker")
+
+
+def test_a_worker_does_not_approve_the_call_that_it_makes(stage: Stage) -> None:
+    stage.add(tool())
+    question = asked(stage, THROUGH_WORKER)
+
+    assert question.message == "worker asks for ada to call tickets.close (RESTRICTED)"
+    assert [stage.decide(question.id, "approved", by) for by in (WORKER, ADA, THROUGH_WORKER)] == [
+        "OWN_CALL",
+        "OWN_CALL",
+        "UNVERIFIED_APPROVER",
+    ]
+    assert stage.decide(question.id, "approved", GRACE) == "approved"
+    assert code_of(stage.call(CLOSE, THROUGH_WORKER)) == "DONE"
+
+
+def test_what_a_worker_approved_before_it_took_over_is_asked_again(stage: Stage) -> None:
+    stage.add(tool())
+    before = asked(stage, ADA)
+    assert stage.decide(before.id, "approved", WORKER) == "approved"
+
+    again = asked(stage, THROUGH_WORKER)
+
+    assert again.id != before.id
+    assert stage.decide(again.id, "approved", WORKER) == "OWN_CALL"
+    assert stage.decide(again.id, "approved", GRACE) == "approved"
+    assert code_of(stage.call(CLOSE, THROUGH_WORKER)) == "DONE"
+
+
+def test_an_approval_holds_when_a_worker_takes_over(stage: Stage) -> None:
+    stage.add(tool())
+    question = asked(stage, ADA)
+    assert stage.decide(question.id, "approved", GRACE) == "approved"
+
+    assert code_of(stage.call(CLOSE, THROUGH_WORKER)) == "DONE"

@@ -108,7 +108,7 @@ def test_an_approval_that_was_asked_for_does_not_open_a_tool_that_takes_a_strict
         open_registry.add(MemoryTool(BASH))
         stricter.add(tool := MemoryTool(BASH, rules=rules))
         if stage.ports.store is None:
-            stricter._pipeline = open_registry._pipeline.sharing(stricter._offer)
+            stricter._pipeline = open_registry._pipeline
             stage.pending._store = stage.inbox._store = stage.inbox._pending._store = open_registry._pipeline._store
         context = CallContext(run="r", trace_id="c" * 32, caller=ADA, approval_reason=RULE)
         waiting = run(open_registry.call(BASH, {"of": rules.approver_role}, context))

@@ -207,3 +207,24 @@ def test_without_a_trail_or_a_key_it_waits_as_well() -> None:
 
     assert code_of(stage.call(MOVE, LIN, {"ticket": 7})) == "DONE"
     assert code_of(stage.call(MOVE, LIN, {"ticket": 8})) == "CLARIFICATION_REQUIRED"
+
+
+def test_an_answer_that_a_worker_gave_before_it_took_over_is_asked_for_again(stage: Stage) -> None:
+    """The worker would otherwise say itself what the RESTRICTED call that it makes does."""
+    stage.add(AskingTool(move, rules=Rules(classification="RESTRICTED")))
+    worker = structs.replace(GRACE, id="worker")
+    through_worker = structs.replace(ADA, via="worker")
+
+    def approved(by: Caller) -> Outcome:
+        approval = stage.call(MOVE, by)
+        assert isinstance(approval, Pending)
+        stage.decide(approval.id, "approved", GRACE)
+        return stage.call(MOVE, by)
+
+    before = asked(approved(ADA))
+    assert stage.answer(before.id, "ops", worker) == "answered"
+
+    again = asked(approved(through_worker))
+
+    assert again.id != before.id
+    assert stage.answer(again.id, "ops", worker) == "OWN_CALL"

@@ -185,7 +185,8 @@ def test_a_lost_source_is_looked_for_by_a_run_that_may_call_its_tool_and_by_no_o
 def test_after_its_end_a_run_can_call_nothing_and_others_still_can() -> None:
     store = MemoryStore()
     parent = holding(MemoryTool("a"), store=store)
-    run, other = parent.for_run({"a", "own"}, [own := MemoryTool("own")]), parent.for_run({"a"})
+    run = parent.for_run({"a", "own", "late"}, [own := MemoryTool("own")])
+    other = parent.for_run({"a"})
     run.end_run()
     outcomes = [call(run, tool) for tool in ("a", "own", "unknown")]
 

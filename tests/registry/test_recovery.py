@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from agent_resolver.registry import CallContext, Inbox, Ledger, MemorySecrets, Ports, ToolRegistry
 from agent_resolver.schema import (
@@ -329,4 +330,25 @@ def test_an_answer_that_was_asked_for_without_the_tool_repeats_no_approved_call(
         assert code_of(third.call(None, to="acme")) == "OUTCOME_UNKNOWN"
         (question,) = third.questions()
     assert (weak.takes_approver, question.takes_approver) == (False, True)
+    assert pay.calls == 0
+
+
+def test_a_worker_cannot_let_itself_repeat_a_call_that_takes_an_approval(path: Path) -> None:
+    pay = tool(needs_approval=True)
+    worker = structs.replace(GRACE, id="worker")
+    with process(path, pay) as first:
+        waiting = first.call("k", to="acme")
+        assert isinstance(waiting, Pending)
+        run(first.inbox.decide(waiting.id, "approved", answering(GRACE)))
+        first.leave_in_the_middle("k", to="acme")
+
+    with process(path, pay) as second:
+        second.recover()
+        (before,) = second.questions()
+        run(second.inbox.answer(before.id, "retry", answering(worker)))
+        through_worker = CallContext(run="run", trace_id=TRACE, caller=structs.replace(ADA, via="worker"), key="k")
+        assert code_of(run(second.registry.call(PAY, {"to": "acme"}, through_worker))) == "OUTCOME_UNKNOWN"
+        (again,) = second.questions()
+
+    assert (again.id == before.id, again.via) == (False, "worker")
     assert pay.calls == 0

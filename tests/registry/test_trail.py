@@ -64,6 +64,20 @@ def test_the_issuer_that_vouches_is_named_beside_the_caller_and_the_approver() -
     ]
 
 
+def test_records_of_a_call_name_the_worker_that_acts_for_the_caller() -> None:
+    stage = in_memory().add(MemoryTool(rules=Rules(needs_approval=True)))
+    ada = Caller(id="ada", is_verified=True, clearance="RESTRICTED", via="worker", via_issuer="https://w.example.com")
+
+    stage.call("memory.echo", ada)
+    stage.call("memory.unknown", ada)
+
+    assert [(kind, body["caller"], body["via"], body["viaIssuer"]) for kind, body in stage.records()] == [
+        ("action.asked", "ada", "worker", "https://w.example.com"),
+        ("call.pending", "ada", "worker", "https://w.example.com"),
+        ("call.failed", "ada", "worker", "https://w.example.com"),
+    ]
+
+
 @pytest.mark.parametrize("code", AdmissionCode)
 def test_a_refusal_is_one_record_with_its_code(code: AdmissionCode) -> None:
     store = MemoryStore()

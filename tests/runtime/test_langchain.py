@@ -11,6 +11,7 @@ from langchain_core.exceptions import ModelConnectionError, ModelTimeoutError
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from langchain_openai import ChatOpenAI
+from msgspec import structs
 from pydantic import SecretStr
 
 from agent_resolver.runtime import (
@@ -24,10 +25,13 @@ from agent_resolver.runtime import (
     Message,
     TextBlock,
     TextDelta,
+    ToolOffer,
+    system_message,
     user_message,
 )
 from agent_resolver.runtime.provider.langchain import known_provider
 from agent_resolver.runtime.provider.langchain_failure import failure_in
+from agent_resolver.runtime.provider.langchain_wire import write_messages
 from tests.runtime.loopback_model import SECRET, STATUSES, LoopbackModel, loopback_model
 from tests.runtime.pieces import pieces_of
 
@@ -41,7 +45,7 @@ def server() -> Iterator[LoopbackModel]:
 
 
 @asynccontextmanager
-async def opened(url: str) -> AsyncIterator[LangChainExecutor]:
+async def opened(url: str, **options: Any) -> AsyncIterator[LangChainExecutor]:
     """An executor with connections of its own: those that LangChain keeps outlive the loop of a test."""
     # There is no TLS on loopback, and the certificates of the machine take long to read.
     async with httpx2.AsyncClient(verify=False) as client:
@@ -52,7 +56,7 @@ async def opened(url: str) -> AsyncIterator[LangChainExecutor]:
                 model=model, base_url=url, api_key=key, max_retries=0, http_async_client=client, **settings
             )
 
-        yield LangChainExecutor(make, name="acme", secrets=(SECRET,))
+        yield LangChainExecutor(make, name="acme", secrets=(SECRET,), **options)
 
 
 @pytest.mark.parametrize("name", EXECUTOR_CHECKS)
@@ -132,6 +136,37 @@ def test_the_fake_model_of_langchain_answers_whole_and_in_pieces() -> None:
     answer, pieces = asyncio.run(ask())
     assert (answer.text, answer.usage, answer.finish) == ("Hello to you", None, "stop")
     assert pieces == [*map(TextDelta, ["Hello", " ", "to", " ", "you"]), answer]
+
+
+HINTED = ChatRequest(
+    model="small",
+    messages=(system_message("Be brief."), system_message("Be kind."), user_message("Hello")),
+    tools=(ToolOffer("search", "Searches.", {"type": "object"}),),
+    cache_prompt=True,
+)
+
+
+@pytest.mark.parametrize("hint", [None, "prompt_cache_key", "cache_control"])
+def test_a_provider_is_asked_to_keep_prompts_in_its_own_words(hint: Any, server: LoopbackModel) -> None:
+    async def ask(request: ChatRequest) -> dict[str, Any]:
+        async with opened(server.plays([ChatAnswer(text="Hi")]), cache_hint=hint) as executor:
+            await executor.complete(request)
+        return server.requests[-1]
+
+    sent, plain = (asyncio.run(ask(each)) for each in (HINTED, structs.replace(HINTED, cache_prompt=False)))
+
+    assert [message["content"] for message in plain["messages"]] == ["Be brief.", "Be kind.", "Hello"]
+    assert "prompt_cache_key" not in plain
+    assert ("prompt_cache_key" in sent) == (hint == "prompt_cache_key")
+    marked = [{"type": "text", "text": "Be kind.", "cache_control": {"type": "ephemeral"}}]
+    assert sent["messages"][1]["content"] == (marked if hint == "cache_control" else "Be kind.")
+    assert (sent["messages"][0], sent["tools"]) == (plain["messages"][0], plain["tools"])
+
+
+def test_a_prompt_without_a_system_message_has_no_mark(server: LoopbackModel) -> None:
+    assert [message.content for message in write_messages(REQUEST.messages, marks_beginning=True)] == ["Hello"]
+    assert known_provider("anthropic")._cache_hint == "cache_control"
+    assert known_provider("openai", base_url=server.root)._cache_hint is None
 
 
 @pytest.mark.parametrize("reason", ["SAFETY", "refusal", "content_filter"])

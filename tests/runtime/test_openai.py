@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any, get_args
 
 import pytest
+from msgspec import structs
 
 from agent_resolver.runtime import (
     EXECUTOR_CHECKS,
@@ -29,6 +30,7 @@ from agent_resolver.runtime import (
     tool_message,
     user_message,
 )
+from agent_resolver.runtime.provider.openai_wire import request_body
 from tests.runtime.loopback_model import SECRET, STATUSES, LoopbackModel, loopback_model
 from tests.runtime.pieces import pieces_of
 
@@ -150,6 +152,24 @@ def test_a_request_is_written_as_the_api_says(server: LoopbackModel) -> None:
         "reasoning_effort": "high",
         "response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"type": "object"}}},
     }
+
+
+def test_only_openai_itself_is_asked_to_keep_prompts(server: LoopbackModel) -> None:
+    hinted = structs.replace(REQUEST, messages=(system_message("Be brief."), *REQUEST.messages), cache_prompt=True)
+
+    def key_of(request: ChatRequest) -> str | None:
+        key: str | None = request_body(request, is_stream=False, takes_cache_key=True).get("prompt_cache_key")
+        return key
+
+    answered(server.plays([ChatAnswer()]), hinted)
+    assert "prompt_cache_key" not in server.requests[-1]
+    assert OpenAiExecutor()._body(hinted, is_stream=True)["prompt_cache_key"] == key_of(hinted)
+    assert key_of(structs.replace(hinted, cache_prompt=False)) is None
+    # The same beginning has the same key, whatever follows it; another beginning has another.
+    assert key_of(structs.replace(hinted, messages=(*hinted.messages, user_message("Go on")))) == key_of(hinted)
+    offer = ToolOffer("search", "Searches.", {"type": "object"})
+    others = [structs.replace(hinted, tools=(offer,)), structs.replace(hinted, messages=(system_message("Be long."),))]
+    assert len({key_of(hinted), *map(key_of, others)}) == 3
 
 
 def test_a_stream_asks_for_its_usage(server: LoopbackModel) -> None:

@@ -3,8 +3,19 @@
 from typing import Any, cast
 
 import pytest
+from msgspec import structs
 
-from agent_resolver.runtime import PHASES, AgentSpec, ContextPolicy, EnvBuild, ExecutionEnv, Registrar, resolve_local
+from agent_resolver.runtime import (
+    PHASES,
+    AgentSpec,
+    ContextPolicy,
+    EnvBuild,
+    ExecutionEnv,
+    Registrar,
+    RegistrySet,
+    resolve_local,
+)
+from agent_resolver.schema import Descriptor, Labels
 from tests.runtime.sample import MemoryPlugin, MemoryTool, handler, registries
 
 EVERYTHING = {
@@ -121,7 +132,19 @@ def test_nothing_of_an_env_can_be_changed() -> None:
         env.tools = {}  # type: ignore[misc]
 
 
-def test_every_plan_has_an_env_of_its_own() -> None:
+def test_plans_without_plugins_share_an_env_unless_something_in_it_differs() -> None:
+    plain = AgentSpec(id="agent", model_id="m")
+    short = AgentSpec(id="short", model_id="m", max_rounds=3)
+    gated = AgentSpec(id="gated", model_id="m", sections={"permission": {"default_behavior": "deny"}})
+    snapshot = registries(plain, short, gated)
+
+    envs = [resolve_local(snapshot, spec.id).env for spec in (plain, plain, short, gated)]
+
+    assert envs[0] is envs[1]
+    assert len({id(env) for env in envs}) == 3
+
+
+def test_every_plan_with_a_plugin_has_an_env_of_its_own() -> None:
     spec = AgentSpec(id="agent", model_id="m", plugin_ids=("p",), delegates=("agent",), context_policy=ContextPolicy())
     snapshot = registries(spec, tools=["read"], plugins=[MemoryPlugin("p", **EVERYTHING)])
 
@@ -144,3 +167,77 @@ def test_every_plan_has_an_env_of_its_own() -> None:
         == third.tools["agent_run_agent"].descriptor
         == resolve_local(snapshot, "agent").tools["agent_run_agent"].descriptor
     )
+
+
+SPEC = AgentSpec(id="agent", model_id="m", plugin_ids=("p",))
+
+
+class ToolPlugin(MemoryPlugin):
+    """A plugin that offers the same tool for every plan, whose schema a test may change."""
+
+    def __init__(self, schema: Any, examples: tuple[Any, ...] = ()) -> None:
+        super().__init__("p")
+        self.tool = MemoryTool("tool")
+        labels = Labels(examples=examples)
+        self.tool.descriptor = structs.replace(self.tool.descriptor, input_schema=schema, labels=labels)
+
+    def register(self, registrar: Registrar) -> None:
+        registrar.tool(self.tool)
+
+
+def planned_descriptor(snapshot: RegistrySet) -> Descriptor:
+    descriptor = resolve_local(snapshot, "agent").tools["tool"].descriptor
+    assert descriptor is not None
+    return descriptor
+
+
+def test_a_tool_that_says_the_same_in_the_next_plan_is_not_copied_again() -> None:
+    snapshot = registries(SPEC, plugins=[ToolPlugin({"properties": {"limit": {"minimum": 1}}})])
+
+    assert planned_descriptor(snapshot) is planned_descriptor(snapshot)
+
+
+@pytest.mark.parametrize("changed", [2, True, 1.0, 10**30])
+def test_a_schema_that_a_plugin_changes_in_place_is_seen_by_the_next_plan(changed: object) -> None:
+    limit: dict[str, object] = {"minimum": 1}
+    snapshot = registries(SPEC, plugins=[ToolPlugin({"properties": {"limit": limit}})])
+    first = planned_descriptor(snapshot)
+
+    limit["minimum"] = changed
+
+    second = planned_descriptor(snapshot)
+    assert repr(second.input_schema) == repr({"properties": {"limit": {"minimum": changed}}})
+    assert repr(first.input_schema) == repr({"properties": {"limit": {"minimum": 1}}})
+    limit["minimum"] = 1
+    assert planned_descriptor(snapshot) == first
+
+
+def test_a_tool_that_goes_bad_between_two_plans_is_refused() -> None:
+    schema: dict[Any, object] = {}
+    plugin = ToolPlugin(schema)
+    snapshot = registries(SPEC, plugins=[plugin])
+    planned_descriptor(snapshot)
+
+    schema["default"] = object()
+    with pytest.raises(EnvBuild, match="plugin p: tool 'tool' cannot be used: its descriptor is not one"):
+        planned_descriptor(snapshot)
+
+    del schema["default"]
+    schema[1] = "no name"
+    with pytest.raises(EnvBuild, match="its descriptor is not one"):
+        planned_descriptor(snapshot)
+
+    del schema[1]
+    plugin.tool.invoke = None  # type: ignore[assignment,method-assign]
+    with pytest.raises(EnvBuild, match="it has no method `invoke`"):
+        planned_descriptor(snapshot)
+
+
+def test_what_plans_share_of_a_tool_cannot_be_changed() -> None:
+    snapshot = registries(SPEC, plugins=[ToolPlugin({"properties": {}}, examples=({"limit": 1},))])
+    descriptor = planned_descriptor(snapshot)
+
+    with pytest.raises(TypeError):
+        descriptor.input_schema["properties"]["limit"] = {}
+    with pytest.raises(TypeError):
+        descriptor.labels.examples[0]["limit"] = 2

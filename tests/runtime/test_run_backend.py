@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from agent_resolver.core import RunLimits
 from agent_resolver.runtime import (
@@ -198,3 +199,11 @@ def test_a_remote_delegate_runs_under_the_limits_of_its_caller() -> None:
     assert (prompt, limits.forbid) == ("Help", ("rm",))
     assert [message.text for message in result.state.messages] == ["Go", "", "from afar", "done"]
     assert result.usage.total_tokens == 2 + 7 + 2
+
+
+def test_what_a_backend_answers_is_under_the_limits_that_it_was_asked_under() -> None:
+    limits = RunLimits(forbid=("delete*",))
+
+    result = asyncio.run(runtime_of(MemoryBackend()).run_to_completion(structs.replace(GO, limits=limits)))
+
+    assert result.state.limits == limits

@@ -35,3 +35,12 @@ def test_a_caller_survives_being_written_and_read(scopes: frozenset[str] | None)
     caller = structs.replace(local_caller("ada"), scopes=scopes, expires_at="2026-01-01T00:00:00.000Z")
 
     assert msgspec.json.decode(msgspec.json.encode(caller), type=Caller) == caller
+
+
+def test_a_record_names_the_caller_and_whoever_acts_for_them() -> None:
+    ada = Caller(id="ada", issuer="https://one.example.com")
+    acted_for = structs.replace(ada, via="worker", via_issuer="https://two.example.com")
+
+    assert Caller(id="ada").as_recorded() == {"caller": "ada"}
+    assert ada.as_recorded() == {"caller": "ada", "issuer": "https://one.example.com"}
+    assert acted_for.as_recorded() == {**ada.as_recorded(), "via": "worker", "viaIssuer": "https://two.example.com"}

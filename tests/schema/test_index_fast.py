@@ -5,11 +5,10 @@ import pytest
 from hypothesis import given
 
 from agent_resolver.schema import (
-    CHUNK,
+    BATCH,
     Index,
     InvalidIndex,
     Launch,
-    count_keys,
     is_surely_clean,
     only_errors,
     parse_index,
@@ -129,11 +128,41 @@ def test_what_decoding_lets_pass_is_left_to_the_walker(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize("colon", ['":', '" :', '"\t\n:'])
-def test_keys_are_counted_wherever_a_chunk_ends(colon: str) -> None:
-    raw = index(*(server(id=f"acme-{number}") for number in range(300))).replace(b'":', colon.encode())
+def test_one_key_too_many_is_found_among_many_batches(colon: str) -> None:
+    raw = index(*(server(id=f"acme-{number}") for number in range(2 * BATCH + 1))).replace(b'":', colon.encode())
+    last = f"acme-{2 * BATCH}".encode()
+    twice = raw.replace(b'"' + last, b'"other", "id": "' + last)
+    assert twice != raw
 
-    assert len(raw) > CHUNK
-    assert {count_keys(b" " * shift + raw) for shift in range(300)} == {300 * 11}
+    assert is_clean(raw)
+    assert not is_clean(twice)
+
+
+def test_a_colon_in_text_is_not_taken_for_a_key() -> None:
+    raw = index(server(categories=['a":b', "::"], toolScopes={"a:b": ["read:all"]}))
+    twice = raw.replace(b'"id": "acme"', b'"id": "other", "id": "acme"')
+    assert twice != raw
+
+    assert unremarkable_index(index(server(categories=["a:b", "::"]))) is not None
+    assert is_clean(raw)
+    assert not is_clean(twice)
+
+
+@pytest.mark.parametrize("colon", [rb"\u003a", rb"\u003A"])
+def test_an_escaped_colon_does_not_hide_a_key_said_twice(colon: bytes) -> None:
+    """The file has one colon less than what is read from it, and one more for the key."""
+    twice = index(server(categories=["a?b"])).replace(b'"id": "acme"', b'"id": "other", "id": "acme"')
+    raw = twice.replace(b"a?b", b"a" + colon + b"b")
+    assert raw != twice
+
+    assert not is_clean(raw)
+    with pytest.raises(InvalidIndex, match="Duplicate key"):
+        parse_index(raw)
+
+
+def test_text_with_other_escapes_is_clean_without_the_walker() -> None:
+    assert is_clean(index(server(categories=["caf\u00e9"])))
+    assert rb"\u00e9" in index(server(categories=["caf\u00e9"]))
 
 
 BARE_LAUNCH = {"command": "acme-server"}
@@ -166,7 +195,28 @@ def test_a_default_that_is_left_out_does_not_hide_a_key_said_twice() -> None:
         parse_index(twice)
 
 
-def test_an_object_of_launch_records_is_read_as_its_array() -> None:
-    array = index(STARTED_SERVER)
-
+@pytest.mark.parametrize("array", [index(SERVER), index(STARTED_SERVER)])
+def test_an_object_of_servers_is_read_as_its_array_and_as_fast(array: bytes) -> None:
     assert parse_index(b'{"servers": ' + array + b"}") == parse_index(array)
+    assert unremarkable_index(b'{"servers": ' + array + b"}") == parse_index(array)
+
+
+@pytest.mark.parametrize("more", [b', "x": 1', b', "servers": []'])
+def test_a_key_beside_the_servers_of_an_object_is_remarked(more: bytes) -> None:
+    raw = b'{"servers": ' + index(STARTED_SERVER) + more + b"}"
+
+    assert unremarkable_index(raw) is None
+    assert read_index(raw).issues != ()
+
+
+def test_imported_entries_are_compared_with_what_is_written_for_them() -> None:
+    many = [server(id=f"acme-{number}", endpoint=..., launch=BARE_LAUNCH) for number in range(2 * BATCH + 1)]
+    raw = to_json(parse_index(index(*many)))
+    last = f'"id": "acme-{2 * BATCH}"'.encode()
+    twice = raw.replace(last, b'"id": "other", ' + last)
+    assert twice != raw
+
+    assert unremarkable_index(raw) == parse_index(raw)
+    assert unremarkable_index(twice) is None
+    with pytest.raises(InvalidIndex, match="Duplicate key"):
+        parse_index(twice)

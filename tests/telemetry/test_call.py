@@ -84,6 +84,15 @@ def test_what_a_caller_does_not_have_is_empty_and_the_program_is_ours() -> None:
     assert attributes["golden.is_compensation"] is True
 
 
+def test_a_span_names_the_worker_that_acts_for_the_caller() -> None:
+    watched = Watched()
+
+    watched.call(caller=structs.replace(CALLER, via="worker"))
+
+    attributes = dict(watched.span.attributes or {})
+    assert (attributes["golden.initiator_id"], attributes["golden.via_id"]) == ("user:1", "worker")
+
+
 @pytest.mark.parametrize(
     ("kind", "expected"), [("CAPABILITY", "function"), ("BLUEPRINT", "function"), ("TOOL", "extension")]
 )

@@ -17,7 +17,12 @@ from agent_resolver.catalog.errors import (
 )
 from agent_resolver.catalog.index import CatalogIndex as CatalogIndex
 from agent_resolver.catalog.listing import Verdict as Verdict
-from agent_resolver.catalog.mention import Dangling as Dangling, dangling_mentions as dangling_mentions
+from agent_resolver.catalog.mention import (
+    Dangling as Dangling,
+    Mentioned as Mentioned,
+    dangling_mentions as dangling_mentions,
+    follow_mention as follow_mention,
+)
 from agent_resolver.catalog.mention_rewrite import (
     LeftMention as LeftMention,
     Moved as Moved,

@@ -1,17 +1,21 @@
-"""Mentions of agents in other texts: `@server:agent://name`."""
+"""The agents that texts mention, and mentions that lead nowhere."""
 
-import re
 from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from agent_resolver.catalog.errors import MalformedUri
+from agent_resolver.catalog.errors import MalformedUri, UnknownAgent
 from agent_resolver.catalog.uri import AgentUri, parse_uri
+from agent_resolver.schema.mention import Mention, find_mentions
 from agent_resolver.schema.source import Lines
 
-_MENTION = re.compile(r"@[\w.-]+:(agent://[^\s<>\"'`)\]}|]*)")
-_TRAILING = ".,;:!?"
-_EMPHASIS = f"{_TRAILING}*_~"
+
+class Mentioned(Struct, frozen=True):
+    """An agent that a mention leads to."""
+
+    address: str
+    """The address as the text spells it."""
+    uri: AgentUri
 
 
 class Dangling(Struct, frozen=True):
@@ -26,17 +30,22 @@ class Dangling(Struct, frozen=True):
 def dangling_mentions(text: str, has: Callable[[AgentUri], bool]) -> Iterator[Dangling]:
     """Every mention of an agent that does not exist, or not at that version, in the order of the text."""
     lines = Lines(text)
-    for found in _MENTION.finditer(text):
-        uri = found.group(1).rstrip(_TRAILING)
-        # What ends emphasis may end a name too, so the name comes first.
-        plainer = uri.rstrip(_EMPHASIS)
-        if _reason_against(uri, has) and (reason := _reason_against(plainer, has)):
-            yield Dangling(plainer, *lines.place(found.start()), reason)
+    for mention in find_mentions(text):
+        found = follow_mention(mention, has)
+        if not isinstance(found, Mentioned):
+            yield Dangling(mention.spellings[-1], *lines.place(mention.start), str(found))
 
 
-def _reason_against(uri: str, has: Callable[[AgentUri], bool]) -> str:
-    """Why a mention leads nowhere, or nothing."""
+def follow_mention(mention: Mention, has: Callable[[AgentUri], bool]) -> Mentioned | MalformedUri | UnknownAgent:
+    """The agent that a mention leads to, or the reason why it leads nowhere."""
+    tried = [_look_up(address, has) for address in mention.spellings]
+    found = (each for each in tried if isinstance(each, Mentioned))
+    return next(found, tried[-1])
+
+
+def _look_up(address: str, has: Callable[[AgentUri], bool]) -> Mentioned | MalformedUri | UnknownAgent:
     try:
-        return "" if has(parse_uri(uri)) else f"No agent `{uri}`"
+        uri = parse_uri(address)
     except MalformedUri as error:
-        return str(error)
+        return error
+    return Mentioned(address, uri) if has(uri) else UnknownAgent(address)

@@ -7,12 +7,9 @@ from typing import Final
 from msgspec import Struct
 
 from agent_resolver.catalog.uri import agent_uri
+from agent_resolver.schema.mention import code_spans
 from agent_resolver.schema.source import Lines
 
-_CODE: Final = re.compile(
-    r"^ {0,3}(?P<fence>`{3,}|~{3,}).*?(?:^ {0,3}(?P=fence)|\Z)|`[^`\n]+`", re.DOTALL | re.MULTILINE
-)
-"""A block or a run of code, where `@name` is a decorator, a package or an example."""
 _AT: Final = r"(?<![\w@./:+-])@(?P<prefix>agent-)?(?P<name>{})(?![\w@:/+-]|\.\w)"
 _PROSE: Final = r"\b(?:the|an?) [`\"*]*(?P<name>{})[`\"*]* (?:sub-?)?agent\b"
 
@@ -72,7 +69,7 @@ def rewrite_mentions(text: str, path: str, moved: Moved) -> Rewriting:
         return Rewriting(text, 0, ())
     # The longest name first: `@code-reviewer` is not `@code`.
     names = "|".join(re.escape(name) for name in sorted(moved.uris, key=lambda name: (-len(name), name)))
-    code = [found.span() for found in _CODE.finditer(text)]
+    code = list(code_spans(text))
     lines = Lines(text)
     left: list[LeftMention] = []
     count = 0

@@ -14,6 +14,7 @@ from agent_resolver.core.approval import (
     effects_of as effects_of,
     expiry as expiry,
     instant as instant,
+    is_answered_by_worker as is_answered_by_worker,
     is_usable as is_usable,
     refuse_verdict as refuse_verdict,
     refuse_words as refuse_words,
@@ -30,9 +31,11 @@ from agent_resolver.core.audit import (
 )
 from agent_resolver.core.authorization import (
     is_cleared as is_cleared,
+    is_expired as is_expired,
     may_see_action as may_see_action,
     may_use as may_use,
     missing_scopes as missing_scopes,
+    narrowed as narrowed,
 )
 from agent_resolver.core.catalog_pattern import (
     MAX_PATTERN as MAX_PATTERN,
@@ -151,11 +154,14 @@ from agent_resolver.core.resolution import (
     resolver as resolver,
 )
 from agent_resolver.core.retention import (
+    Family as Family,
     Unfinished as Unfinished,
+    families_of as families_of,
     last_old_record as last_old_record,
     old_actions as old_actions,
     old_entries as old_entries,
-    old_runs as old_runs,
+    old_families as old_families,
+    traces_of as traces_of,
     unfinished as unfinished,
 )
 from agent_resolver.core.rule import (

@@ -80,9 +80,11 @@ def refuse_verdict(
     1. It must be an approval that still waits.
     2. Taking back one's own question is always allowed.
     3. What is RESTRICTED takes an approver that an issuer vouches for.
-    4. The caller, and the connection, that made the call cannot approve it. There is one exception: without an issuer,
-       the local user approves at the terminal what is not RESTRICTED, since there is no other person to ask.
-    5. A verified approver needs the role; without an issuer there are no roles.
+    4. An approver acts in person: a worker that acts for someone whose token expired cannot approve for them.
+    5. The caller, the worker that acts for the caller, and the connection that made the call cannot approve it. There
+       is one exception: without an issuer, the local user approves at the terminal what is not RESTRICTED, since there
+       is no other person to ask.
+    6. A verified approver needs the role; without an issuer there are no roles.
 
     Args:
         action: What waits.
@@ -104,16 +106,30 @@ def is_usable(action: PendingAction | None) -> bool:
     return action is not None and action.answer is not None and action.used_at is None
 
 
+def is_answered_by_worker(action: PendingAction, caller: Caller) -> bool:
+    """True if the worker that acts for the caller gave an answer that only an approver may give.
+
+    While the caller acted in person, the worker was another identity and could approve. Once it makes the call itself,
+    its own approval no longer counts.
+    """
+    takes_approver = action.type == "APPROVAL" or action.takes_approver or action.classification == "RESTRICTED"
+    return takes_approver and caller.via != "" and action.answered_by == caller.via
+
+
 def _not_entitled(action: PendingAction, by: Caller, connection: str) -> AnswerRefusal | None:
-    is_own = by.id == action.requester or (connection != "" and connection == action.connection)
+    is_own = by.id in {action.requester, action.via} or (connection != "" and connection == action.connection)
     is_at_terminal = not by.is_verified and not connection
     is_restricted = action.classification == "RESTRICTED"
     if is_restricted and not by.is_verified:
         message = f"{by.id} is not verified, and a RESTRICTED call takes an approver that an issuer vouches for"
         remedy = "name an issuer in `[identity]` of agent.toml and give a token of it: docs/inbox.md shows a trial"
         return AnswerRefusal(AnswerCode.UNVERIFIED_APPROVER, message, remedy)
+    if by.via:
+        message = f"{by.via} acts for {by.id}, whose token expired, and an approval takes the token of the approver"
+        return AnswerRefusal(AnswerCode.UNVERIFIED_APPROVER, message, f"approve it with a new token of {by.id}")
     if is_own and (is_restricted or not is_at_terminal):
-        message = f"{by.id} asked for this call, and cannot approve it"
+        role_in_call = "asked for" if by.id != action.via else "makes"
+        message = f"{by.id} {role_in_call} this call, and cannot approve it"
         remedy = "approve it with `agent inbox` in a terminal"
         if is_restricted or by.is_verified:
             remedy = f"ask another person with the role `{action.role}`"

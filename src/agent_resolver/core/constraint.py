@@ -10,7 +10,7 @@ from agent_resolver.schema.agent_file import AgentFile, Limits, Requirement, lim
 from agent_resolver.schema.vocabulary import SENSITIVITY_RANK, Residency, Sensitivity
 
 
-class RunLimits(Struct, frozen=True, kw_only=True):
+class RunLimits(Struct, frozen=True, kw_only=True, gc=False):
     """The limits that one run of an agent keeps: its own, and those of every caller before it, all at once.
 
     They travel with the data: the agents it delegates to keep them as well. `requireSigned` is not among them: it
@@ -26,12 +26,16 @@ class RunLimits(Struct, frozen=True, kw_only=True):
     def narrowed_by(self, limits: Limits) -> Self:
         """These limits and those of one more agent. Nothing that was refused before is allowed after."""
         asked = () if limits.residency in {None, "any"} else (limits.residency,)
-        levels = [level for level in (self.sensitivity, limits.sensitivity) if level]
+        return self.joined(RunLimits(residencies=asked, sensitivity=limits.sensitivity, forbid=limits.forbid))
+
+    def joined(self, other: "RunLimits") -> Self:
+        """These limits and those of another run, all at once."""
+        levels = [level for level in (self.sensitivity, other.sensitivity) if level]
         return structs.replace(
             self,
-            residencies=tuple(sorted({*self.residencies, *asked})),
+            residencies=tuple(sorted({*self.residencies, *other.residencies})),
             sensitivity=max(levels, key=lambda level: SENSITIVITY_RANK[level], default=None),
-            forbid=tuple(sorted({*self.forbid, *limits.forbid})),
+            forbid=tuple(sorted({*self.forbid, *other.forbid})),
         )
 
     @property

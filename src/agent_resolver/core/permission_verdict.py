@@ -27,6 +27,8 @@ MAX_MATCHED: Final = 65_536
 """The longest text that patterns and regular expressions are applied to, in characters."""
 _MAX_KNOWN: Final = 1_024
 """For how many tools the judge remembers which rules are about them; a model can make up any number of names."""
+_NO_TOOLS: Final[frozenset[str]] = frozenset()
+"""One value for all: each waiting run holds one."""
 _BEHAVIOR_RANK: Final[dict[Behavior, int]] = {"deny": 2, "allow": 1, "ask": 0}
 _KIND_RANK: Final = {"exact": 3, "glob": 2, "regex": 1}
 
@@ -102,15 +104,15 @@ class PermissionJudge:
     def denied_tools(self, tool_ids: Iterable[str]) -> frozenset[str]:
         """The tools among these that are denied whatever their arguments are."""
         shutting = [rule for rule in self._rules if rule.is_any and rule.verdict.behavior == "deny"]
-        if self._default.behavior != "deny":
-            if not shutting:
-                return frozenset()
-            return _ids(tool_id for tool_id in tool_ids if _is_about_any(shutting, tool_id))
-        # What no rule opens or asks about is denied as well.
-        opening = [rule for rule in self._rules if rule.verdict.behavior != "deny"]
-        return frozenset(
-            tool_id for tool_id in tool_ids if _is_about_any(shutting, tool_id) or not _is_about_any(opening, tool_id)
-        )
+        if self._default.behavior != "deny" and not shutting:
+            return _NO_TOOLS
+        asked_about = frozenset(tool_ids)
+        denied = _tools_about(shutting, asked_about)
+        if self._default.behavior == "deny":
+            # What no rule opens or asks about is denied as well.
+            opening = [rule for rule in self._rules if rule.verdict.behavior != "deny"]
+            denied |= asked_about - _tools_about(opening, asked_about)
+        return denied or _NO_TOOLS
 
     def _rules_for(self, tool_id: str) -> "tuple[_CompiledRule, ...]":
         """The rules that may be about calls of a tool, the highest first."""
@@ -122,13 +124,9 @@ class PermissionJudge:
         return known
 
 
-def _ids(tool_ids: Iterable[str]) -> frozenset[str]:
-    """The ids as a set. Every empty one is the same, since each waiting run holds one."""
-    return frozenset(tool_ids) or frozenset()
-
-
-def _is_about_any(rules: "Iterable[_CompiledRule]", tool_id: str) -> bool:
-    return any(rule.is_about(tool_id) for rule in rules)
+def _tools_about(rules: "Iterable[_CompiledRule]", tool_ids: frozenset[str]) -> frozenset[str]:
+    """The tools among these that one of the rules names."""
+    return frozenset().union(*(rule.tools_among(tool_ids) for rule in rules))
 
 
 class _MainText:
@@ -187,15 +185,23 @@ def _bounded_regex(is_found: Callable[[str], bool]) -> FindsMatch:
 class _CompiledRule:
     """A rule, ready to be held against calls."""
 
-    __slots__ = ("_fields", "_finds_main", "_finds_tool", "is_any", "verdict")
+    __slots__ = ("_fields", "_finds_main", "_finds_tool", "_tool_name", "is_any", "verdict")
 
     def __init__(self, rule: BehaviorRule, compiler: _Compiler) -> None:
         calls = rule.calls
         self.verdict = PermissionVerdict(rule.behavior, rule.text)
         self.is_any = is_about_any_arguments(calls)
         self._finds_tool = compiler.compile(calls.tool)
+        self._tool_name = calls.tool.text if calls.tool.kind == "exact" else None
         self._finds_main = None if calls.main_argument is None else compiler.compile(calls.main_argument)
         self._fields = tuple((field, compiler.compile(field.match)) for field in calls.fields)
+
+    def tools_among(self, tool_ids: frozenset[str]) -> frozenset[str]:
+        """The tools among these that the rule names."""
+        if self._tool_name is not None:
+            # An agent may have thousands of tools, and most rules name one.
+            return tool_ids & {self._tool_name}
+        return frozenset(tool_id for tool_id in tool_ids if self.is_about(tool_id))
 
     def is_about(self, tool_id: str) -> bool:
         """True if the rule names the tool; where that cannot be told, unless it allows."""

@@ -1,10 +1,11 @@
-"""What goes wrong with who is asking. None of these holds a token, or any part of one.
+"""What goes wrong with who is asking. None of these holds a token, a secret, or any part of one.
 
 ResolverError
 ├── InvalidToken          a token is refused
 ├── KeysUnavailable       the keys of the issuer cannot be had, so that nobody can tell
-└── UnusableIdentity      the settings do not say whom to believe
-    └── MissingToken      they do, and no token was given
+├── UnusableIdentity      the settings do not say whom to believe
+│   └── MissingToken      they do, and no token was given
+└── WorkerUnavailable     the worker has no token of its own, so that it cannot act
 """
 
 from enum import StrEnum
@@ -60,3 +61,11 @@ class UnusableIdentity(ResolverError):
 
 class MissingToken(UnusableIdentity):
     """An issuer vouches for callers here, and no token was given."""
+
+
+class WorkerUnavailable(ResolverError):
+    """The worker has no token of its own."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint

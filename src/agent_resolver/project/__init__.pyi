@@ -34,6 +34,7 @@ from agent_resolver.project.errors import (
     LockRefused as LockRefused,
     ManifestDrift as ManifestDrift,
     RefusedManifest as RefusedManifest,
+    RefusedStep as RefusedStep,
     UntrustedFolder as UntrustedFolder,
     UnusableModule as UnusableModule,
     UnusableProvider as UnusableProvider,
@@ -46,8 +47,10 @@ from agent_resolver.project.identity import (
     caller_or_anonymous as caller_or_anonymous,
     user_name as user_name,
     verifier_of as verifier_of,
+    worker_of as worker_of,
 )
 from agent_resolver.project.manifest import require_no_drift as require_no_drift
+from agent_resolver.project.mention import CatalogDefinitions as CatalogDefinitions
 from agent_resolver.project.plan import (
     CatalogAgents as CatalogAgents,
     ProjectLocks as ProjectLocks,
@@ -68,4 +71,19 @@ from agent_resolver.project.secret import ProjectSecrets as ProjectSecrets
 from agent_resolver.project.session import Session as Session
 from agent_resolver.project.tools import OpenTools as OpenTools, open_tools as open_tools
 from agent_resolver.project.trust import TrustedFolders as TrustedFolders, folders_behind as folders_behind
+from agent_resolver.project.workflow import (
+    StepResult as StepResult,
+    WorkflowRequest as WorkflowRequest,
+    WorkflowResult as WorkflowResult,
+    WorkflowStep as WorkflowStep,
+    plan_steps as plan_steps,
+    run_workflow as run_workflow,
+    step_prompt as step_prompt,
+    steps_of as steps_of,
+)
+from agent_resolver.project.workflow_event import (
+    WorkflowEvent as WorkflowEvent,
+    WorkflowStepEnded as WorkflowStepEnded,
+    WorkflowStepStarted as WorkflowStepStarted,
+)
 from agent_resolver.project.workspace import Member as Member, members as members

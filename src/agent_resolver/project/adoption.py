@@ -37,8 +37,8 @@ from agent_resolver.project.index import overlaid_servers, overlay_vouching
 from agent_resolver.project.probe import Pinned, Probed, pin_tools
 from agent_resolver.project.session import Session
 from agent_resolver.schema.agent_file import read_agent_file
-from agent_resolver.schema.index import UNVERSIONED, Index, IndexEntry, Server
-from agent_resolver.schema.index_reader import is_object, parse_index, read_index
+from agent_resolver.schema.index import UNVERSIONED, Index, IndexEntry, Server, is_object
+from agent_resolver.schema.index_reader import parse_index, read_index
 from agent_resolver.schema.issue import Issue, IssueCode, only_errors
 from agent_resolver.schema.limit import MAX_INDEX_BYTES
 from agent_resolver.schema.lockfile import Lockfile, to_json

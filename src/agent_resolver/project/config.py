@@ -177,6 +177,11 @@ class Identity(Struct, frozen=True, kw_only=True):
 
     issuer: Text | UnsetType = UNSET
     audience: Text | UnsetType = UNSET
+    client_id: Text | UnsetType = UNSET
+    """The name by which the issuer knows the worker, which acts in runs whose caller's token expired."""
+    client_secret_env: Text | UnsetType = UNSET
+    scopes: Texts = ()
+    """The scopes that the worker asks for; left out, the issuer decides."""
 
 
 class Knowledge(Struct, frozen=True, kw_only=True):

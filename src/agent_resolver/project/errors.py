@@ -5,6 +5,7 @@ ResolverError
 ├── LockRefused        the lock does not hold, so nothing is connected
 ├── ManifestDrift      the code offers other tools than the committed manifest says; holds every change
 ├── RefusedManifest    the committed manifest of tools cannot be used
+├── RefusedStep        a step of a workflow cannot be taken
 ├── UntrustedFolder    a folder would decide what runs, and no person said that it may
 ├── UnusableModule     a module of the project gives no tools
 ├── UnusableProvider   nothing can answer for the models of a provider
@@ -102,6 +103,20 @@ class RefusedManifest(ResolverError):
         self.source = path if issues else ""
         self.issues = tuple(issues)
         self.hint = hint
+
+
+class RefusedStep(ResolverError):
+    """A step of a workflow cannot be taken; has all that the reason says."""
+
+    def __init__(self, number: int, heading: str, reason: ResolverError) -> None:
+        super().__init__(f"Step {number}, `{heading}`: {reason}")
+        self.number = number
+        self.reason = reason
+        self.hint = reason.hint
+        self.source = reason.source
+        self.issues = reason.issues
+        self.details = reason.details
+        self.exit_code = reason.exit_code
 
 
 class UnusableWorkspace(ResolverError):

@@ -5,13 +5,14 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from agent_resolver.identity.errors import InvalidToken, MissingToken, TokenCode, UnusableIdentity
+from agent_resolver.identity.errors import InvalidToken, MissingToken, TokenCode, UnusableIdentity, WorkerUnavailable
 from agent_resolver.project.session import Session
 from agent_resolver.schema.caller import ANONYMOUS, Caller, local_caller
 from agent_resolver.storage.file import read_bounded
 
 if TYPE_CHECKING:
     from agent_resolver.identity.verifier import Verifier
+    from agent_resolver.runtime.worker import WorkerIdentity
 
 VARIABLE: Final = "AGENT_TOKEN"
 _MAX_FILE_BYTES: Final = 64 * 1024
@@ -19,6 +20,8 @@ _MAX_FILE_BYTES: Final = 64 * 1024
 _WHAT: Final = {
     "issuer": "the address of whoever gives out the tokens",
     "audience": "what the tokens for this project have in their claim `aud`",
+    "client_id": "the name by which the issuer knows the worker",
+    "client_secret_env": "the environment variable that holds the secret of the worker",
 }
 
 
@@ -37,6 +40,18 @@ async def caller_of(project: Session, token_file: str | None, environment: Mappi
         message = f"{project.config.identity.issuer} vouches for callers here, and no token was given"
         raise MissingToken(message, f"set {VARIABLE}, or name a file that holds the token with `--token-file`")
     return caller
+
+
+async def caller_or_worker(project: Session, token_file: str | None, environment: Mapping[str, str]) -> Caller:
+    """The identity that lets runs go on: the caller of a token, else the project's worker, else the local user.
+
+    Raises:
+        MissingToken: There is an issuer, no token, and no worker.
+        ResolverError: As for `caller_of`, or the worker gets no token.
+    """
+    caller = await caller_or_anonymous(project, token_file, environment)
+    worker = worker_of(project) if caller is ANONYMOUS else None
+    return await worker.caller() if worker is not None else await caller_of(project, token_file, environment)
 
 
 async def caller_or_anonymous(project: Session, token_file: str | None, environment: Mapping[str, str]) -> Caller:
@@ -74,6 +89,52 @@ def verifier_of(project: Session) -> "Verifier | None":
     from agent_resolver.identity.verifier import Verifier
 
     return Verifier(issuer, audience, IssuerKeys(issuer))
+
+
+def worker_of(project: Session) -> "WorkerIdentity | None":
+    """Who acts in runs whose caller's token has expired, or None where the settings name no such client.
+
+    A secret that is not there is reported when the worker has to act: a run that ends before needs none.
+
+    Raises:
+        UntrustedFolder: `agent.toml` says which secret is sent to the issuer, and no person trusts its folder.
+        UnusableIdentity: The settings name a client without its secret or its issuer.
+    """
+    if any(map(project.is_set_by_file, ("identity.client_id", "identity.client_secret_env"))):
+        project.require_trust("its settings say which secret is sent to the issuer")
+    identity = project.config.identity
+    client_id, variable = identity.client_id, identity.client_secret_env
+    if not client_id and not variable:
+        return None
+    if not client_id or not variable:
+        there, missing = ("client_id", "client_secret_env") if client_id else ("client_secret_env", "client_id")
+        message = f"`identity.{there}` is set, and `identity.{missing}` is not"
+        raise UnusableIdentity(message, f"set `identity.{missing}` too: {_WHAT[missing]}")
+    verifier = verifier_of(project)
+    if verifier is None:
+        message = "`identity.client_id` is set, and no issuer is set that could know it"
+        raise UnusableIdentity(message, "set `identity.issuer` and `identity.audience` in agent.toml")
+    secret = project.environment.get(variable, "")
+    # RFC 6749, appendix A.2: a line break at its end, as from a file, is not part of a secret.
+    if not secret or not secret.isprintable():
+        return _WorkerWithoutSecret(client_id, variable)
+    from agent_resolver.identity.client_credentials import ClientCredentials
+
+    return ClientCredentials(verifier, client_id, secret, scopes=identity.scopes)
+
+
+class _WorkerWithoutSecret:
+    """A worker whose secret is not in the environment, or cannot be one: it cannot act, and says why."""
+
+    def __init__(self, client_id: str, variable: str) -> None:
+        self._client_id = client_id
+        self._variable = variable
+
+    async def caller(self) -> Caller:
+        message = (
+            f"The worker {self._client_id} has no token: the environment variable {self._variable} holds no secret"
+        )
+        raise WorkerUnavailable(message, f"set {self._variable} to the secret of the client, without a line break")
 
 
 def user_name() -> str:

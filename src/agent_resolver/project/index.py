@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from agent_resolver.core.server import servers_of
 from agent_resolver.schema.errors import InvalidOverlay
-from agent_resolver.schema.index import OVERLAY_NAME, Index, Server
+from agent_resolver.schema.index import OVERLAY_NAME, Index, Server, server_of
 from agent_resolver.schema.limit import MAX_OVERLAY_BYTES
 from agent_resolver.storage.file import read_bounded
 
@@ -57,9 +57,8 @@ def overlaid_servers(index: Index, overlay: bytes | None, index_path: str) -> tu
     Raises:
         InvalidOverlay: With every error in the overlay.
     """
-    servers = servers_of(index)
     if overlay is None:
-        return servers
+        return servers_of(index)
     # Loaded only here: most projects have no overlay.
     from agent_resolver.core.overlay import apply_overlay
     from agent_resolver.schema.overlay import parse_overlay
@@ -67,7 +66,8 @@ def overlaid_servers(index: Index, overlay: bytes | None, index_path: str) -> tu
     try:
         reading = parse_overlay(overlay)
         assert reading.overlay is not None  # noqa: S101 - `parse_overlay` raises otherwise
-        return apply_overlay(servers, reading.overlay, reading.tree)
+        # One server at a time is made and replaced: a list of those without the facts is not needed.
+        return apply_overlay(map(server_of, index), reading.overlay, reading.tree)
     except InvalidOverlay as error:
         error.source = overlay_path(index_path)
         raise

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agent_resolver.runtime.budget import RunBudget
     from agent_resolver.runtime.event import Sink
     from agent_resolver.runtime.plan import ResolvedRunPlan
-    from agent_resolver.runtime.run import RunResult, RunState
+    from agent_resolver.runtime.run import RunResult
     from agent_resolver.schema.descriptor import Descriptor
     from agent_resolver.schema.outcome import Outcome
 
@@ -144,26 +144,24 @@ class Project:
     async def run(  # noqa: PLR0913 - each is one option of `agent run`
         self,
         agent_id: str,
-        prompt: str = "",
+        prompt: str,
         *,
         sink: "Sink | None" = None,
         budget: "RunBudget | None" = None,
         model: str = "",
-        resume: "RunState | None" = None,
-        with_changes: bool = False,
+        thread: str = "",
     ) -> "RunResult":
         """Run an agent with a prompt, as `agent run` does. However the run ends, that is a result, not an exception.
 
-        What waits for a person ends the run as suspended: `inbox` answers it, and `resume=result.state` goes on.
+        What waits for a person ends the run as suspended: `inbox` answers it, and `resume(result.run)` goes on.
 
         Args:
             agent_id: The agent, by its name or its address.
-            prompt: What it shall do; may be left out where a run goes on.
+            prompt: What it shall do.
             sink: Called with each event of the run.
             budget: The most that the run may use; it narrows the agent's own.
             model: A model in place of the one that the agent names.
-            resume: The state of a run that shall go on.
-            with_changes: True to go on although the agent changed since.
+            thread: The conversation that the run goes on with.
 
         Raises:
             ResolveError: The agent has no plan; the error says why.
@@ -182,14 +180,51 @@ class Project:
         request = RunRequest(
             agent_id=agent_id,
             messages=(user_message(prompt),) if prompt else (),
+            thread=thread,
             budget=budget or RunBudget(),
             streams=sink is not None,
-            resume=resume,
-            with_changes=with_changes,
         )
         models = {agent_id: model} if model else {}
         async with open_runs(self.session, self.catalog, caller=caller, models=models) as runs:
             return await runs.run(request, sink)
+
+    async def resume(
+        self,
+        run_id: str,
+        prompt: str = "",
+        *,
+        sink: "Sink | None" = None,
+        budget: "RunBudget | None" = None,
+        with_changes: bool = False,
+    ) -> "RunResult":
+        """Let a run go on that waits, was interrupted, or used up a budget, as `agent runs resume` does.
+
+        Args:
+            run_id: The id of the run: `RunResult.run`.
+            prompt: What the agent shall do in place of the calls that were open; may be left out.
+            sink: Called with each event of the run.
+            budget: The most that the run may use, in place of what it began with.
+            with_changes: True to go on although the agent changed since.
+
+        Raises:
+            RunRefused: There is no such run, another process has it, it has ended, or its agent changed since.
+            ResolveError: Its agent has no plan; and whatever else keeps a run from starting: see `run`.
+        """
+        with needing_extra("tools"):
+            from agent_resolver.project.identity import caller_of
+            from agent_resolver.project.run import open_runs
+            from agent_resolver.runtime.message import user_message
+            from agent_resolver.runtime.run import ResumeRequest
+        caller = await caller_of(self.session, self.token_file, self.session.environment)
+        request = ResumeRequest(
+            run=run_id,
+            messages=(user_message(prompt),) if prompt else (),
+            budget=budget,
+            streams=sink is not None,
+            with_changes=with_changes,
+        )
+        async with open_runs(self.session, self.catalog, caller=caller) as runs:
+            return await runs.resume(request, sink)
 
     async def inbox(self) -> "ProjectInbox":
         """What waits for a person, as the caller of this program sees it.

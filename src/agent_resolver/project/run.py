@@ -9,6 +9,8 @@ from typing import Final
 from msgspec import Struct
 
 from agent_resolver.catalog.catalog import Catalog
+from agent_resolver.project.identity import worker_of
+from agent_resolver.project.mention import CatalogDefinitions
 from agent_resolver.project.plan import CatalogAgents, agents_of, runtime_builder
 from agent_resolver.project.provider import ProviderExecutor
 from agent_resolver.project.session import Session
@@ -23,7 +25,6 @@ from agent_resolver.runtime.registry_set import HeldLock, ServerTools
 from agent_resolver.runtime.run import ResumeRequest, RunRequest, RunResult
 from agent_resolver.runtime.run_tools import OpenedTools
 from agent_resolver.schema.caller import Caller
-from agent_resolver.schema.state import RUNS
 from agent_resolver.storage.clock import SystemClock
 
 
@@ -140,7 +141,7 @@ class ProjectRuns:
             MissingExtra: A package that its model needs is not installed.
             UnusableProvider: The settings, the key or the script of its model are not right.
         """
-        await self._open_executors(self.runtime.resolve(request.agent_id, is_dry_run=True))
+        await self.prepare(self.runtime.resolve(request.agent_id, callers=request.callers, is_dry_run=True))
         return await self.runtime.run(request, sink)
 
     async def resume(self, request: ResumeRequest, sink: Sink | None = None) -> RunResult:
@@ -150,12 +151,13 @@ class ProjectRuns:
             RunRefused: There is no such run, another process has it, it has ended, or its agent changed since.
             ResolveError: Its agent has no plan; and whatever else keeps a run from starting: see `run`.
         """
-        row = await self._session.store.read(lambda snapshot: snapshot.get(RUNS, request.run))
-        if row is not None:
-            await self._open_executors(self.runtime.resolve(row.agent, is_dry_run=True))
+        known = await open_journal(self._session).look_up(request.run)
+        if known is not None:
+            limits = known.state.limits
+            await self.prepare(self.runtime.resolve(known.row.agent, callers=limits, is_dry_run=True))
         return await self.runtime.resume(request, sink)
 
-    async def _open_executors(self, plan: ResolvedRunPlan) -> None:
+    async def prepare(self, plan: ResolvedRunPlan) -> None:
         """Open what answers for the models of an agent: what is wrong with it is said before anything starts."""
         seats = plan.execution.seats if isinstance(plan.execution, ResolvedAgent) else ()
         for seat in seats:
@@ -166,13 +168,14 @@ class ProjectRuns:
 
 
 @asynccontextmanager
-async def open_runs(
+async def open_runs(  # noqa: PLR0913 - each is one part of them
     session: Session,
     catalog: Catalog,
     *,
     caller: Caller,
     use: ToolUse = _USUAL,
     models: Mapping[str, str] = _NO_MODELS,
+    is_strict: bool = False,
 ) -> AsyncIterator[ProjectRuns]:
     """Let agents of a project run; what answers for models is opened when it is first asked, and closed at the end.
 
@@ -182,14 +185,19 @@ async def open_runs(
         caller: Who calls tools, where a request to run does not say so.
         use: How tools are used.
         models: Models in place of those that agents name, by agent.
+        is_strict: True if a prompt may mention those agents alone that resolve.
 
     Raises:
-        UntrustedFolder: The project has code of its own, and no person trusts it.
+        UntrustedFolder: The project has code of its own, or names a worker, and no person trusts it.
+        UnusableIdentity: The settings name a worker without its secret or its issuer.
         BuildError: The settings name something twice, or a model that is not one.
     """
     agents = agents_of(session, catalog, models)
     builder = runtime_builder(session, catalog, agents).with_caller(caller)
     builder.with_run_tools(ProjectRunTools(session, agents, caller, use)).with_journal(partial(open_journal, session))
+    if (worker := worker_of(session)) is not None:
+        builder.with_worker(worker)
+    builder.with_definitions(CatalogDefinitions(catalog, is_strict=is_strict))
     runtime = builder.build_unchecked()
     try:
         yield ProjectRuns(session, runtime)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, structs
 
@@ -17,6 +17,9 @@ from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.descriptor import Descriptor, Rules
 from agent_resolver.schema.outcome import Done, Failed, FailureCode, Outcome, Pending
 from agent_resolver.schema.pending import PendingAction
+
+if TYPE_CHECKING:
+    from agent_resolver.registry.offer import Offer
 
 MAX_ID: Final = 200
 """How much is told of an id, which may be anything that a caller makes up."""
@@ -54,13 +57,16 @@ class Call:
         "has_run",
         "is_started",
         "key",
+        "offer",
         "secrets",
         "source_problem",
         "tool_id",
     )
 
-    def __init__(self, tool_id: str, arguments: dict[str, Any], context: CallContext) -> None:
+    def __init__(self, tool_id: str, arguments: dict[str, Any], context: CallContext, offer: "Offer") -> None:
         self.tool_id = tool_id
+        self.offer = offer
+        """What there is to call for whoever makes this call."""
         self.arguments = arguments
         self.approval_reason = context.approval_reason
         """Why this call takes an approval, whatever its tool's rules say."""
@@ -100,10 +106,9 @@ class Call:
 
     def record(self, kind: AuditKind, **body: object) -> Record:
         """What the trail keeps of the call."""
-        caller = self.context.caller
-        vouched = {"issuer": caller.issuer} if caller.issuer else {}
-        who = {"caller": caller.id, **vouched, "trace": self.context.trace_id, "tool": self.tool_id[:MAX_ID]}
-        return Record(self.context.run, kind, {**who, **body})
+        who = self.context.caller.as_recorded()
+        what = {"trace": self.context.trace_id, "tool": self.tool_id[:MAX_ID]}
+        return Record(self.context.run, kind, {**who, **what, **body})
 
     def ended(self, outcome: Outcome, *, keeps_content: bool = False) -> Record:
         """What the trail keeps of its end: enough to prove a result, and what may be shown of it if that is kept."""
@@ -137,8 +142,13 @@ class Call:
     def key_under(self, approval: PendingAction | None) -> str | None:
         """What makes it the same call: the caller's own key, never another caller's; else the approval it was given."""
         if self.context.key is not None:
-            return digest([self.context.caller.id, self.tool_id, self.context.key])
+            return ledger_key(self.context.caller.id, self.tool_id, self.context.key)
         return approval.id if approval else None
+
+
+def ledger_key(caller_id: str, tool_id: str, key: str) -> str:
+    """What the ledger knows a call by that its caller gave a key: two callers never share one."""
+    return digest([caller_id, tool_id, key])
 
 
 def place_of(error: BaseException) -> str:

@@ -4,7 +4,7 @@ import msgspec
 from msgspec import structs
 
 from agent_resolver.core.approval import AnswerCode, AnswerRefusal, Verdict, refuse_verdict, refuse_words
-from agent_resolver.core.authorization import is_cleared, may_see_action
+from agent_resolver.core.authorization import is_cleared, is_expired, may_see_action
 from agent_resolver.registry.errors import AnswerRefused, ToolFailure
 from agent_resolver.registry.memory import OpenSeal
 from agent_resolver.registry.pending_actions import PendingActions
@@ -116,8 +116,7 @@ class Inbox:
     async def _taken_up(self, action_id: str, context: CallContext) -> PendingAction:
         """The action, for somebody who may answer at all; nobody else learns whether there is one."""
         caller = context.caller
-        is_expired = caller.expires_at is not None and caller.expires_at <= self._clock.now()
-        if not is_expired and (caller.is_verified or not self.only_verified):
+        if not is_expired(caller, self._clock.now()) and (caller.is_verified or not self.only_verified):
             action = await self._pending.get(action_id)
             if action is None:
                 raise _unknown_action(action_id)
@@ -179,5 +178,4 @@ def _action_body(action: PendingAction) -> dict[str, object]:
 
 def _action_body_by(caller: Caller, action: PendingAction) -> dict[str, object]:
     """What it says of somebody who answers it, or tries to."""
-    vouched = {"issuer": caller.issuer} if caller.issuer else {}
-    return {"caller": caller.id, "verified": caller.is_verified, **vouched, **_action_body(action)}
+    return {**caller.as_recorded(), "verified": caller.is_verified, **_action_body(action)}

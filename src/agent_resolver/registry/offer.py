@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -10,9 +11,12 @@ from agent_resolver.core.admission import AdmissionCode, Refused
 from agent_resolver.registry.call import MAX_ID, Entry
 from agent_resolver.registry.errors import NeedsAction, ToolFailure
 from agent_resolver.registry.source import Source, owners_of
+from agent_resolver.schema.frozen import FrozenDict
+
+_NOTHING: Final = FrozenDict()
 
 
-class Offer(Struct, frozen=True):
+class Offer(Struct):
     """What there is to call, as the registry keeps it up to date."""
 
     entries: dict[str, Entry] = msgspec.field(default_factory=dict)
@@ -21,6 +25,18 @@ class Offer(Struct, frozen=True):
     """Why tools may not be called, by id, and then by the name of the source that has the tool."""
     sources: dict[str, Source] = msgspec.field(default_factory=dict)
     """Where tools come from that are not there all the time, by name."""
+
+    def put(self, entry: Entry) -> None:
+        """Offer a tool."""
+        self.entries[entry.descriptor.id] = entry
+
+    def refuse(self, tool_id: str, source: str, why: Refused) -> None:
+        """Remember why a tool of a source may not be called."""
+        self.refused.setdefault(tool_id, {})[source] = why
+
+    def attach(self, source: Source) -> None:
+        """Remember where tools come from that are not there all the time."""
+        self.sources[source.name] = source
 
     @property
     def has_sources(self) -> bool:
@@ -74,7 +90,7 @@ class Offer(Struct, frozen=True):
         return [source for source in owners if not source.is_there]
 
 
-class RunOffer(Offer, frozen=True, kw_only=True):
+class RunOffer(Offer, kw_only=True):
     """What one run may call: of the offer around it what is allowed, and tools of its own.
 
     Nothing is copied. Each question goes on to the offer around it, so that a tool which comes or goes there comes or
@@ -84,6 +100,28 @@ class RunOffer(Offer, frozen=True, kw_only=True):
     around: Offer
     allowed: Collection[str]
     """The ids that may be called, of tools around and of the run's own."""
+    # Few runs have anything of their own, and thousands may wait at once: until then they share empty tables.
+    entries: dict[str, Entry] = _NOTHING
+    refused: dict[str, dict[str, Refused]] = _NOTHING
+    sources: dict[str, Source] = _NOTHING
+
+    def put(self, entry: Entry) -> None:
+        """Offer a tool of the run's own."""
+        self.entries = {**self.entries, entry.descriptor.id: entry}
+
+    def refuse(self, tool_id: str, source: str, why: Refused) -> None:
+        """Remember why a tool of a source may not be called in this run."""
+        refusals = self.refused.get(tool_id, {})
+        self.refused = {**self.refused, tool_id: {**refusals, source: why}}
+
+    def attach(self, source: Source) -> None:
+        """Remember where tools of this run come from that are not there all the time."""
+        self.sources = {**self.sources, source.name: source}
+
+    def end(self) -> None:
+        """Offer nothing any longer, whatever is added afterwards."""
+        self.around, self.allowed = _ENDED, frozenset()
+        self.entries = self.refused = _NOTHING
 
     @property
     def has_sources(self) -> bool:
@@ -122,17 +160,16 @@ class RunOffer(Offer, frozen=True, kw_only=True):
         return await self.around.restore_sources(tool_id, run)
 
 
-class EndedOffer(Offer, frozen=True):
-    """What a run may call once it ended: nothing."""
-
-    def find(self, tool_id: str) -> Entry | None:  # noqa: ARG002 - the shape of offers
-        """No tool may be called."""
-        return None
+class EndedOffer(Offer):
+    """What is around a run that ended: no tool at all."""
 
     def refusal_of(self, tool_id: str) -> Refused | None:
         """Every tool is forbidden, those that there never were as well."""
         message = f"The run has ended, and {tool_id[:MAX_ID]} was called in it"
         return Refused(AdmissionCode.FORBIDDEN_ACTION, message, "start another run")
+
+
+_ENDED: Final = EndedOffer()
 
 
 def _not_allowed(tool_id: str) -> Refused:

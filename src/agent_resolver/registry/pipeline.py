@@ -6,25 +6,25 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from math import ceil
-from typing import Final, Self, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct, structs
 
-from agent_resolver.core.authorization import is_cleared, missing_scopes
-from agent_resolver.registry.call import MAX_ID, Call, place_of
+from agent_resolver.core.approval import is_answered_by_worker
+from agent_resolver.core.authorization import is_cleared, is_expired, missing_scopes
+from agent_resolver.registry.call import MAX_ID, Call, ledger_key, place_of
 from agent_resolver.registry.compiled_schema import schema_faults
 from agent_resolver.registry.content import without_surrogates
 from agent_resolver.registry.errors import NeedsAction, ToolFailure, WaitsFor
 from agent_resolver.registry.ledger import Ledger
 from agent_resolver.registry.memory import FixedClock, MemorySecrets, OpenSeal
-from agent_resolver.registry.offer import Offer
 from agent_resolver.registry.pending_actions import PendingActions
 from agent_resolver.registry.port import Clock, Seal, Secrets, Telemetry
 from agent_resolver.registry.question import RETRY, Questions, pending_of
 from agent_resolver.registry.rate_limit import RateLimits
 from agent_resolver.registry.secret import Secret, is_secret_name, redacted
-from agent_resolver.registry.tool import Progress
+from agent_resolver.registry.tool import CallContext, Progress
 from agent_resolver.schema.audit import AuditKind, Record
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.classification import CLASSIFICATION_RANK
@@ -77,10 +77,9 @@ class Ports(Struct, frozen=True, kw_only=True):
 
 
 class Pipeline:
-    """Takes calls through the steps; the registry says which tools there are."""
+    """Takes calls through the steps; each call knows which tools there are."""
 
-    def __init__(self, offer: Offer, ports: Ports) -> None:
-        self.offer = offer
+    def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._store: Store = ports.store or MemoryStore()
         self.is_recorded = ports.store is not None
@@ -89,12 +88,9 @@ class Pipeline:
         self._rates = RateLimits(self._store, ports.seconds)
         self._questions = Questions(PendingActions(self._store), ports.clock, ports.seal, is_recorded=self.is_recorded)
 
-    def sharing(self, offer: Offer) -> Self:
-        """A pipeline for other tools, with the same ports, ledger, rate limits and questions."""
-        shared = object.__new__(type(self))
-        shared.__dict__.update(self.__dict__)
-        shared.offer = offer
-        return shared
+    def now(self) -> str:
+        """The time by which tokens expire."""
+        return self._ports.clock.now()
 
     async def run(self, call: Call) -> Outcome:
         """Take a call to its end.
@@ -113,10 +109,10 @@ class Pipeline:
         12. The outcome is recorded before it is told.
         """
         # Before anything is watched: until its source is there, a tool has no descriptor to tell telemetry of.
-        if self.offer.has_sources and self.caller(call) is None:
+        if call.offer.has_sources and self.caller(call) is None:
             call.source_problem = await self._restore_sources(call)
         telemetry = self._ports.telemetry
-        entry = self.offer.find(call.tool_id)
+        entry = call.offer.find(call.tool_id)
         span = telemetry.begin(call.tool_id, entry.descriptor if entry else None, call.context) if telemetry else None
         outcome: Outcome | None = None
         try:
@@ -131,7 +127,7 @@ class Pipeline:
 
         Whoever may not make the call may not ask about it either, so that steps 1, 2, 4 and 5 of `run` come first.
         """
-        if self.offer.has_sources and self.caller(call) is None:
+        if call.offer.has_sources and self.caller(call) is None:
             call.source_problem = await self._restore_sources(call)
         try:
             refused = self.caller(call) or await self.tool(call) or self.scopes(call) or self.classification(call)
@@ -163,7 +159,7 @@ class Pipeline:
     async def _restore_sources(self, call: Call) -> ToolFailure | NeedsAction | None:
         """Look for the sources of a tool that are not there; the reason where the tool is still missing."""
         try:
-            return await self.offer.restore_sources(call.tool_id, call.context.run)
+            return await call.offer.restore_sources(call.tool_id, call.context.run)
         except (FileError, OSError) as error:
             return _state_failure(error, "see `agent state info`, then make the call again")
 
@@ -214,8 +210,8 @@ class Pipeline:
         if self._ports.only_verified and not caller.is_verified:
             message = f"{caller.id} is not verified, and this project has an issuer"
             return call.failed(FailureCode.UNAUTHORIZED, message, "give a token of its issuer: AGENT_TOKEN")
-        if caller.expires_at is not None and caller.expires_at <= self._ports.clock.now():
-            message = f"The token of {caller.id} expired at {caller.expires_at}"
+        if is_expired(caller, self.now()):
+            message = f"The token of {caller.via or caller.id} expired at {caller.expires_at}"
             return call.failed(FailureCode.UNAUTHORIZED, message, "get a new one from the issuer")
         return None
 
@@ -225,9 +221,9 @@ class Pipeline:
             return await self._questions.need(call, call.source_problem)
         if call.source_problem is not None:
             return call.failed_like(call.source_problem)
-        if refused := self.offer.refusal_of(call.tool_id):
+        if refused := call.offer.refusal_of(call.tool_id):
             return call.failed(FailureCode(refused.code.value), refused.message, refused.remedy)
-        entry = self.offer.find(call.tool_id)
+        entry = call.offer.find(call.tool_id)
         if entry is None:
             message = f"Unknown tool: {call.tool_id[:MAX_ID]}"
             return call.failed(FailureCode.UNKNOWN_TOOL, message, "list the tools with `agent tools list`")
@@ -284,7 +280,7 @@ class Pipeline:
         if newest is None or _is_too_weak(newest, rules):
             return await self._questions.approval(call, count)
         match newest.state(self._ports.clock.now()):
-            case "approved":
+            case "approved" if not is_answered_by_worker(newest, call.context.caller):
                 call.approval = newest
                 return None
             case "rejected":
@@ -319,10 +315,11 @@ class Pipeline:
         key = call.key_under(call.approval)
         return key is not None and await self._ledger.knows(key)
 
-    async def is_under_way(self, call: Call) -> bool:
-        """True if the same call runs, in any process: only asking for that is no call, and is not recorded."""
-        key = call.key_under(None)
-        return key is not None and await self._ledger.is_running(key)
+    async def is_under_way(self, tool_id: str, context: CallContext) -> bool:
+        """True if a call with this key runs, in any process: only asking for that is no call, and is not recorded."""
+        if context.key is None:
+            return False
+        return await self._ledger.is_running(ledger_key(context.caller.id, tool_id, context.key))
 
     async def _gather_secrets(self, call: Call) -> Failed | Pending | None:
         found = []
@@ -535,7 +532,7 @@ class Pipeline:
         """Note that a call was interrupted; what may not be done twice becomes a question for a person."""
         call.digest = interrupted.arguments
         if not interrupted.is_idempotent:
-            entry = self.offer.find(call.tool_id)
+            entry = call.offer.find(call.tool_id)
             rules = entry.descriptor.rules if entry else Rules()
             await self._questions.interrupted(call, interrupted.key, rules)
         record = call.record(AuditKind.CALL_INTERRUPTED, arguments=call.digest) if self.is_recorded else None

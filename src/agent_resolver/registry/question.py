@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import structs
 
-from agent_resolver.core.approval import MAX_OPEN_QUESTIONS, effects_of, expiry
+from agent_resolver.core.approval import MAX_OPEN_QUESTIONS, effects_of, expiry, is_answered_by_worker
 from agent_resolver.core.shorten import shorten
 from agent_resolver.registry.call import Call
 from agent_resolver.registry.content import arguments_for_approver, without_surrogates
@@ -44,7 +44,7 @@ class Questions:
     async def approval(self, call: Call, count: int) -> Pending | Failed:
         """Ask whether this very call may be made."""
         rules, now, binding = call.rules, self._clock.now(), _binding_of_approval(call)
-        question = f"{call.context.caller.id} asks to call {call.tool_id} ({rules.classification}){_reason_of(call)}"
+        question = f"{_who_asks(call)} to call {call.tool_id} ({rules.classification}){_reason_of(call)}"
         action = self._about_call("APPROVAL", call, binding, count, question)
         return await self._waiting(call, structs.replace(action, expires_at=expiry(now, rules.priority)))
 
@@ -64,6 +64,7 @@ class Questions:
             asked_at=self._clock.now(),
             binding=binding,
             requester=call.context.caller.id,
+            via=call.context.caller.via,
             trace_id=call.context.trace_id,
             connection=call.context.connection,
             agent=call.context.agent,
@@ -79,7 +80,7 @@ class Questions:
         (message,) = redacted([question], call.all_secrets())
         binding = _binding_of_call("CLARIFICATION", call, message)
         newest, count = await self._pending.newest(binding)
-        if newest is not None:
+        if newest is not None and not is_answered_by_worker(newest, call.context.caller):
             return newest
         # The answer holds for the whole question, of which a person is shown no more than a person reads.
         action = self._about_call("CLARIFICATION", call, binding, count, message[:_MAX_QUESTION])
@@ -95,7 +96,10 @@ class Questions:
         """
         binding = digest(["OUTCOME_UNKNOWN", key])
         newest, count = await self._pending.newest(binding)
-        if newest and newest.used_at is None and not _is_too_weak(newest, rules):
+        is_too_weak = newest is not None and (
+            _is_too_weak(newest, rules) or is_answered_by_worker(newest, call.context.caller)
+        )
+        if newest and newest.used_at is None and not is_too_weak:
             return newest
         if newest and newest.used_at and is_still_unknown and not await is_still_unknown():
             return None
@@ -107,6 +111,7 @@ class Questions:
             asked_at=self._clock.now(),
             binding=binding,
             requester=call.context.caller.id,
+            via=call.context.caller.via,
             trace_id=call.context.trace_id,
             arguments=call.digest,
             connection=call.context.connection,
@@ -135,6 +140,7 @@ class Questions:
             asked_at=self._clock.now(),
             binding=binding,
             requester=context.caller.id,
+            via=context.caller.via,
             trace_id=context.trace_id,
             arguments=call.digest,
             content=self._seal.close(text.encode(), seal_purpose(action_id)),
@@ -196,6 +202,12 @@ def _is_too_weak(question: PendingAction, rules: Rules) -> bool:
     is_lower = CLASSIFICATION_RANK[question.classification] < CLASSIFICATION_RANK[rules.classification]
     lacks_approver = rules.takes_approval and not (question.takes_approver and question.role == rules.approver_role)
     return is_lower or lacks_approver
+
+
+def _who_asks(call: Call) -> str:
+    """The words by which an approver learns who asks, and who makes the call if that is a worker."""
+    caller = call.context.caller
+    return f"{caller.via} asks for {caller.id}" if caller.via else f"{caller.id} asks"
 
 
 def _reason_of(call: Call) -> str:

@@ -13,7 +13,7 @@ from agent_resolver.core.masking import SecretFields, secret_fields
 from agent_resolver.registry.call import Call, Entry
 from agent_resolver.registry.compiled_schema import CompiledSchema, compile_once, compile_schema
 from agent_resolver.registry.errors import ToolIdConflict
-from agent_resolver.registry.offer import EndedOffer, Offer, RunOffer, kept_ids
+from agent_resolver.registry.offer import Offer, RunOffer, kept_ids
 from agent_resolver.registry.pipeline import Pipeline, Ports
 from agent_resolver.registry.port import Telemetry
 from agent_resolver.registry.source import Source
@@ -62,7 +62,7 @@ class ToolRegistry:
     def __init__(self, ports: Ports | None = None, *, pipeline: type[Pipeline] = Pipeline) -> None:
         """A registry on these ports."""
         self._offer = Offer()
-        self._pipeline = pipeline(self._offer, ports or Ports())
+        self._pipeline = pipeline(ports or Ports())
         self._calls = _RunningCalls()
         self.on_change: Callable[[], None] | None = None
         """Called after tools came or went; a source that replaces its tools says so once."""
@@ -84,7 +84,7 @@ class ToolRegistry:
         """
         registry = object.__new__(type(self))
         registry._offer = RunOffer(around=self._offer, allowed=kept_ids(allowed))
-        registry._pipeline = self._pipeline.sharing(registry._offer)
+        registry._pipeline = self._pipeline
         registry._calls = self._calls
         registry.on_change = None
         for tool in tools:
@@ -94,7 +94,7 @@ class ToolRegistry:
             known = registry._offer.entries.get(tool_id) or self._offer.find(tool_id)
             if known is not None:
                 raise ToolIdConflict(tool_id, known.descriptor.source, entry.descriptor.source)
-            registry._offer.entries[tool_id] = entry
+            registry._offer.put(entry)
         return registry
 
     @property
@@ -107,12 +107,17 @@ class ToolRegistry:
         """What watches the calls, if anything does."""
         return self._pipeline.telemetry
 
+    def now(self) -> str:
+        """The time by which the tokens of callers expire."""
+        return self._pipeline.now()
+
     def end_run(self) -> None:
         """Offer nothing any longer: what still holds the registry of a run cannot call tools after the run.
 
         Calls that have started go on to their end.
         """
-        self._offer = self._pipeline.offer = EndedOffer()
+        if isinstance(self._offer, RunOffer):
+            self._offer.end()
 
     def add(self, tool: Tool) -> None:
         """Offer a tool.
@@ -124,16 +129,16 @@ class ToolRegistry:
         """
         entry = _entry_of(tool)
         self._require_free(entry.descriptor)
-        self._offer.entries[entry.descriptor.id] = entry
+        self._offer.put(entry)
         self._note_change()
 
     def refuse(self, tool_id: str, source: str, refused: Refused) -> None:
         """Remember why a tool is not offered, so that a call to it can say so."""
-        self._offer.refused.setdefault(tool_id, {})[source] = refused
+        self._offer.refuse(tool_id, source, refused)
 
     def attach(self, source: Source) -> None:
         """Let this source look again for its tools when one of them is called while it is not there."""
-        self._offer.sources[source.name] = source
+        self._offer.attach(source)
 
     def replace(self, source: str, tools: Iterable[Tool], refused: Mapping[str, Refused]) -> None:
         """Offer and refuse exactly this of a source, in place of what it offered before.
@@ -147,7 +152,7 @@ class ToolRegistry:
             self._require_free(entry.descriptor, source)
         self._withdraw(source)
         for entry in entries:
-            self._offer.entries[entry.descriptor.id] = entry
+            self._offer.put(entry)
         for tool_id, why in refused.items():
             self.refuse(tool_id, source, why)
         if self._of_source(source) != before:
@@ -220,17 +225,21 @@ class ToolRegistry:
 
         Whoever stops waiting does not stop the call: between its effect and its record nothing may be lost.
         """
+        return await self.start_call(tool_id, arguments, context)
+
+    def start_call(self, tool_id: str, arguments: Mapping[str, Any], context: CallContext) -> "asyncio.Future[Outcome]":
+        """Start a call as `call` does, and return the future of its outcome; to cancel that does not stop the call."""
         if (home := self._calls.other_home()) is not None:
             elsewhere = asyncio.run_coroutine_threadsafe(self.call(tool_id, arguments, context), home)
-            return await asyncio.wrap_future(elsewhere)
+            return asyncio.wrap_future(elsewhere)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Outcome] = loop.create_future()
-        self._calls.tasks.add(loop.create_task(self._answer(answer, Call(tool_id, dict(arguments), context))))
-        return await answer
+        self._calls.tasks.add(loop.create_task(self._answer(answer, tool_id, dict(arguments), context)))
+        return answer
 
-    async def is_under_way(self, tool_id: str, arguments: Mapping[str, Any], context: CallContext) -> bool:
+    async def is_under_way(self, tool_id: str, context: CallContext) -> bool:
         """True if a call with this key has started in any process that is there, and has not ended."""
-        return await self._pipeline.is_under_way(Call(tool_id, dict(arguments), context))
+        return await self._pipeline.is_under_way(tool_id, context)
 
     async def clarify(
         self, tool_id: str, arguments: Mapping[str, Any], question: str, context: CallContext
@@ -247,14 +256,14 @@ class ToolRegistry:
         if (home := self._calls.other_home()) is not None:
             elsewhere = asyncio.run_coroutine_threadsafe(self.clarify(tool_id, arguments, question, context), home)
             return await asyncio.wrap_future(elsewhere)
-        return await self._pipeline.clarify(Call(tool_id, dict(arguments), context), question)
+        return await self._pipeline.clarify(Call(tool_id, dict(arguments), context, self._offer), question)
 
     async def deny(self, tool_id: str, reason: str, context: CallContext) -> Failed:
         """Record that a call is not made, and why: whoever runs an agent may deny more than its tools do."""
         if (home := self._calls.other_home()) is not None:
             elsewhere = asyncio.run_coroutine_threadsafe(self.deny(tool_id, reason, context), home)
             return await asyncio.wrap_future(elsewhere)
-        return await self._pipeline.deny(Call(tool_id, {}, context), reason)
+        return await self._pipeline.deny(Call(tool_id, {}, context, self._offer), reason)
 
     async def settle(self, seconds: float | None = None) -> None:
         """Wait until every call that was started is recorded, also those whose callers have stopped waiting.
@@ -275,13 +284,15 @@ class ToolRegistry:
         for interrupted in found:
             # The person who is asked about it must know whose call it was; this process only found it.
             theirs = structs.replace(context, trace_id=interrupted.trace_id, caller=Caller(id=interrupted.caller))
-            await self._pipeline.recover(Call(interrupted.tool, {}, theirs), interrupted)
+            await self._pipeline.recover(Call(interrupted.tool, {}, theirs, self._offer), interrupted)
         return len(found)
 
-    async def _answer(self, answer: "asyncio.Future[Outcome]", call: Call) -> None:
+    async def _answer(
+        self, answer: "asyncio.Future[Outcome]", tool_id: str, arguments: dict[str, Any], context: CallContext
+    ) -> None:
         """Run a call to its end in a task of its own, and tell whoever still waits for it."""
         try:
-            outcome = await self._pipeline.run(call)
+            outcome = await self._pipeline.run(Call(tool_id, arguments, context, self._offer))
             if not answer.done():
                 answer.set_result(outcome)
         except BaseException as error:

@@ -3,7 +3,7 @@
 import asyncio
 import secrets as randomness
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Final, Protocol, Self, runtime_checkable
 
 from msgspec import Struct
 
@@ -11,8 +11,11 @@ from agent_resolver.registry.errors import NeedsAction
 from agent_resolver.registry.secret import Secret
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.schema.frozen import FrozenDict
 from agent_resolver.storage.port import Lease
 
+_NOTHING: Final = FrozenDict()
+"""What a context without secrets and answers has: one for all, since every run that waits holds several contexts."""
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 """Tells whoever waits how much is done, of how much in all, and what is being done."""
 
@@ -44,9 +47,9 @@ class CallContext(Struct, frozen=True, kw_only=True):
     is_compensation: bool = False
     """Whether the call takes back what an earlier one did."""
     progress: Progress = _no_progress
-    secrets: Mapping[str, Secret] = {}
+    secrets: Mapping[str, Secret] = _NOTHING
     """The secrets that the tool declared, and no others."""
-    answers: Mapping[str, str] = {}
+    answers: Mapping[str, str] = _NOTHING
     """What people answered to the tool's questions."""
     lease: Lease | None = None
     """The lease that the run is held under: no call of it starts once another process has taken the run up."""

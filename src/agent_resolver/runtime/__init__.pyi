@@ -66,8 +66,11 @@ from agent_resolver.runtime.event import (
     AnswerReceived as AnswerReceived,
     AnswerRestarted as AnswerRestarted,
     BudgetNear as BudgetNear,
+    CompactionFailed as CompactionFailed,
+    ContextCompacted as ContextCompacted,
     HandlerFailed as HandlerFailed,
     InferenceFailed as InferenceFailed,
+    MentionUnresolved as MentionUnresolved,
     PlanWarned as PlanWarned,
     RoundRestarted as RoundRestarted,
     RoundStarted as RoundStarted,
@@ -125,8 +128,14 @@ from agent_resolver.runtime.journal.fold import (
     read_entries as read_entries,
 )
 from agent_resolver.runtime.journal.journal import LEASE_SECONDS as LEASE_SECONDS, Journal as Journal
+from agent_resolver.runtime.journal.listing import (
+    ListedRun as ListedRun,
+    RunFilter as RunFilter,
+    list_runs as list_runs,
+)
 from agent_resolver.runtime.known_model import KnownModels as KnownModels, known_models as known_models
 from agent_resolver.runtime.loop_action import LOOP_ACTIONS as LOOP_ACTIONS
+from agent_resolver.runtime.mention import Definitions as Definitions, mentions_due as mentions_due
 from agent_resolver.runtime.message import (
     MediaBlock as MediaBlock,
     Message as Message,
@@ -163,6 +172,7 @@ from agent_resolver.runtime.plan import (
     ResolvedAgent as ResolvedAgent,
     ResolvedBackendAgent as ResolvedBackendAgent,
     ResolvedRunPlan as ResolvedRunPlan,
+    Summarizer as Summarizer,
 )
 from agent_resolver.runtime.planning import (
     resolve as resolve,
@@ -201,6 +211,7 @@ from agent_resolver.runtime.registry_set import (
 )
 from agent_resolver.runtime.retry import RetryConfig as RetryConfig, RetryingExecutor as RetryingExecutor
 from agent_resolver.runtime.run import (
+    TOKEN_EXPIRED as TOKEN_EXPIRED,
     ResumeRequest as ResumeRequest,
     RunRequest as RunRequest,
     RunResult as RunResult,
@@ -228,3 +239,11 @@ from agent_resolver.runtime.spec_reader import (
 )
 from agent_resolver.runtime.state_key import KeyRegistration as KeyRegistration
 from agent_resolver.runtime.stop_rule import StopRules as StopRules
+from agent_resolver.runtime.summary import (
+    Summary as Summary,
+    safe_frontier as safe_frontier,
+    shown_messages as shown_messages,
+    summary_message as summary_message,
+    write_transcript as write_transcript,
+)
+from agent_resolver.runtime.worker import WorkerIdentity as WorkerIdentity

@@ -1,12 +1,15 @@
 """Agents as they are now, and their runs."""
 
 from threading import Lock as ThreadLock
+from typing import Final
 
 from msgspec import Struct, structs
 
+from agent_resolver.core.constraint import RunLimits
 from agent_resolver.runtime.errors import AgentNotFound, InvalidSpec, RegistryConflict, SnapshotNotHeld
 from agent_resolver.runtime.event import Sink
 from agent_resolver.runtime.executor import close_executor
+from agent_resolver.runtime.journal.fold import Folded
 from agent_resolver.runtime.journal.journal import Journal
 from agent_resolver.runtime.plan import ResolvedRunPlan
 from agent_resolver.runtime.planning import resolve
@@ -16,6 +19,8 @@ from agent_resolver.runtime.run_start import Runs
 from agent_resolver.runtime.spec import AgentSpec
 from agent_resolver.runtime.spec_reader import check_spec
 from agent_resolver.schema.issue import Issue, IssueCode
+
+_NO_CALLER: Final = RunLimits()
 
 
 class AgentRuntime:
@@ -37,8 +42,15 @@ class AgentRuntime:
         """What there is now."""
         return self._registries
 
-    def resolve(self, agent_id: str, *, version: int | None = None, is_dry_run: bool = False) -> ResolvedRunPlan:
-        """The plan of an agent in the snapshot of now; `version` refuses any other.
+    def resolve(
+        self,
+        agent_id: str,
+        *,
+        version: int | None = None,
+        callers: RunLimits = _NO_CALLER,
+        is_dry_run: bool = False,
+    ) -> ResolvedRunPlan:
+        """The plan of an agent in the snapshot of now, under the limits of its callers; `version` refuses any other.
 
         A run that has its own snapshot resolves its delegates against that, with `resolve_delegate`. A dry run checks
         all of it and builds no backend of a remote agent.
@@ -50,7 +62,7 @@ class AgentRuntime:
         registries = self._registries
         if version is not None and version != registries.version:
             raise SnapshotNotHeld(version, registries.version)
-        return resolve(registries, agent_id, is_dry_run=is_dry_run)
+        return resolve(registries, agent_id, callers, is_dry_run=is_dry_run)
 
     async def run(self, request: RunRequest, sink: Sink | None = None) -> RunResult:
         """Run an agent and send what happens to `sink`. Each run is planned again, and shares nothing with others.
@@ -61,7 +73,7 @@ class AgentRuntime:
             ResolveError: The agent has no plan.
             RunRefused: The request cannot be run, or nothing here can run it.
         """
-        return await self._runs.start(self.resolve(request.agent_id), request, sink)
+        return await self._runs.start(self.resolve(request.agent_id, callers=request.callers), request, sink)
 
     async def run_to_completion(self, request: RunRequest) -> RunResult:
         """Run an agent and wait for its end: as `run`, without events.
@@ -79,7 +91,11 @@ class AgentRuntime:
             ResolveError: Its agent has no plan.
             RunRefused: There is no such run, another process has it, it has ended, or its agent changed since.
         """
-        return await self._runs.resume(self.resolve, request, sink)
+
+        def find_plan(known: Folded) -> ResolvedRunPlan:
+            return self.resolve(known.row.agent, callers=known.state.limits)
+
+        return await self._runs.resume(find_plan, request, sink)
 
     @property
     def journal(self) -> Journal | None:

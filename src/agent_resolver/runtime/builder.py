@@ -23,6 +23,7 @@ from agent_resolver.runtime.errors import (
 from agent_resolver.runtime.executor import LlmExecutor
 from agent_resolver.runtime.journal.journal import Journal
 from agent_resolver.runtime.known_model import known_models
+from agent_resolver.runtime.mention import Definitions
 from agent_resolver.runtime.model import ModelPool, ModelSpec
 from agent_resolver.runtime.part_check import require_methods, require_name, require_type
 from agent_resolver.runtime.patience import Patience
@@ -45,6 +46,7 @@ from agent_resolver.runtime.run_tools import RunTools, SnapshotTools
 from agent_resolver.runtime.spec import DEFAULT_MODEL, AgentSpec
 from agent_resolver.runtime.spec_reader import check_spec, check_value
 from agent_resolver.runtime.tool_contract import OfferedTool, check_tool
+from agent_resolver.runtime.worker import WorkerIdentity
 from agent_resolver.schema.caller import Caller, local_caller
 from agent_resolver.schema.foreign_error import describe_exception
 
@@ -76,9 +78,11 @@ class AgentRuntimeBuilder:
         self._known_models: dict[str, ModelSpec] = {}
         self._has_a2a = True
         self._caller = local_caller("program")
+        self._worker: WorkerIdentity | None = None
         self._ports = Ports()
         self._run_tools: RunTools | None = None
         self._open_journal: Callable[[], Journal] | None = None
+        self._definitions: Definitions | None = None
         self._patience = Patience()
         self._breakers = Breakers()
 
@@ -222,6 +226,15 @@ class AgentRuntimeBuilder:
             self._caller = require_type(caller, Caller)
         return self
 
+    def with_worker(self, worker: WorkerIdentity) -> Self:
+        """Let this identity act in runs whose caller's token has expired, with the rights that both have.
+
+        Left out, calls of such a run are refused, and it ends before its model is asked again.
+        """
+        with self._collecting("worker"):
+            self._worker = require_methods(worker, "caller")
+        return self
+
     def with_ports(self, ports: Ports) -> Self:
         """Let calls of tools use these ports: where they are recorded, who watches them, where secrets are."""
         with self._collecting("ports"):
@@ -243,6 +256,12 @@ class AgentRuntimeBuilder:
         """
         with self._collecting("journal"):
             self._open_journal = require_methods(open_journal, "__call__")
+        return self
+
+    def with_definitions(self, definitions: Definitions) -> Self:
+        """Look up there the agents that users mention as `@server:agent://name`; left out, a mention is only text."""
+        with self._collecting("definitions"):
+            self._definitions = require_methods(definitions, "definition")
         return self
 
     def with_patience(self, patience: Patience) -> Self:
@@ -299,7 +318,15 @@ class AgentRuntimeBuilder:
             breakers=self._breakers,
         )
         tools = self._run_tools or SnapshotTools(self._ports, registries.tools)
-        return AgentRuntime(registries, local, others, Runs(tools, self._caller, self._open_journal, self._patience))
+        runs = Runs(
+            tools,
+            self._caller,
+            self._open_journal,
+            self._patience,
+            worker=self._worker,
+            definitions=self._definitions,
+        )
+        return AgentRuntime(registries, local, others, runs)
 
     @contextmanager
     def _collecting(self, kind: str) -> Iterator[None]:

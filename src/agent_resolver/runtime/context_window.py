@@ -34,13 +34,16 @@ def estimate_tools(tools: Iterable[ToolOffer]) -> int:
     return sum(len(msgspec.json.encode(tool)) for tool in tools) // _BYTES_PER_TOKEN
 
 
-def fit_request(request: ChatRequest, policy: ContextPolicy, preview: Preview) -> ChatRequest:
+def fit_request(
+    request: ChatRequest, policy: ContextPolicy, preview: Preview, pinned: Message | None = None
+) -> ChatRequest:
     """The request with no more of the conversation than the policy allows.
 
     1. A request that fits stays as it is.
     2. Large results of calls are cut to a preview, except in the newest messages.
     3. The oldest messages are left out, each call together with its results. System messages stay, and so do the newest
-       messages, as many as the policy says: if these do not fit, the provider has to say so.
+       messages, as many as the policy says: if these do not fit, the provider has to say so. The message `pinned` stays
+       as well: a summary is the oldest message, and all that is left of what it covers.
     """
     room = policy.max_context_tokens - policy.max_output_tokens - estimate_tools(request.tools)
     messages = request.messages
@@ -50,7 +53,7 @@ def fit_request(request: ChatRequest, policy: ContextPolicy, preview: Preview) -
     shortened = [
         _shorten_result(message, preview) if place < first_recent else message for place, message in enumerate(messages)
     ]
-    return structs.replace(request, messages=tuple(_newest_that_fit(shortened, room, first_recent)))
+    return structs.replace(request, messages=tuple(_newest_that_fit(shortened, room, first_recent, pinned)))
 
 
 def _estimate_message(message: Message) -> int:
@@ -71,22 +74,25 @@ def _shorten_result(message: Message, preview: Preview) -> Message:
     return structs.replace(message, content=(TextBlock(f"{shown}\n[{left_out:,} further characters are left out]"),))
 
 
-def _newest_that_fit(messages: Sequence[Message], room: int, first_recent: int) -> Iterator[Message]:
-    """All system messages, and of the others the newest that fit."""
-    units = list(_units(messages))
+def _newest_that_fit(
+    messages: Sequence[Message], room: int, first_recent: int, pinned: Message | None
+) -> Iterator[Message]:
+    """All system messages and the pinned one, and of the others the newest that fit."""
+    units = list(units_of(messages))
     left_out: set[int] = set()
     tokens = estimate_tokens(messages)
     for unit in units:
         is_recent = unit[-1] >= first_recent
         if tokens <= room or is_recent:
             break
-        if messages[unit[0]].role != "system":
+        first = messages[unit[0]]
+        if first.role != "system" and first != pinned:
             left_out.update(unit)
             tokens -= estimate_tokens(messages[place] for place in unit)
     return (message for place, message in enumerate(messages) if place not in left_out)
 
 
-def _units(messages: Sequence[Message]) -> Iterator[list[int]]:
+def units_of(messages: Sequence[Message]) -> Iterator[list[int]]:
     """The places of messages that belong together: one by itself, or an assistant's calls with all their results."""
     unit: list[int] = []
     for place, message in enumerate(messages):

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from agent_resolver.runtime.inference import Usage
+from agent_resolver.runtime.mention import UnresolvedCode
 from agent_resolver.runtime.run import Termination
 
 BudgetKind = Literal["rounds", "tokens", "cost", "seconds", "calls"]
@@ -79,6 +80,33 @@ class InferenceFailed(_Event, frozen=True, kw_only=True, gc=False, tag="answer.f
     message: str
 
 
+class ContextCompacted(_Event, frozen=True, kw_only=True, gc=False, tag="context.compacted"):
+    """A summary takes the place of the oldest messages in requests."""
+
+    model: str
+    messages: int
+    """How many messages of the conversation the summary covers."""
+    tokens_before: int
+    """The estimate of the next request without the summary, and with it."""
+    tokens_after: int
+    usage: Usage | None
+
+
+class CompactionFailed(_Event, frozen=True, kw_only=True, gc=False, tag="compaction.failed"):
+    """The oldest messages were not summed up: what does not fit is left out of requests, and the run goes on."""
+
+    code: str
+    message: str
+
+
+class MentionUnresolved(_Event, frozen=True, kw_only=True, gc=False, tag="mention.unresolved"):
+    """The user mentions an agent whose definition is not brought in; the words stay as they are."""
+
+    mention: str
+    code: UnresolvedCode
+    message: str
+
+
 class ToolStarted(_Event, frozen=True, kw_only=True, gc=False, tag="tool.started"):
     """A call starts."""
 
@@ -148,6 +176,9 @@ RunEvent = (
     | AnswerRestarted
     | AnswerReceived
     | InferenceFailed
+    | MentionUnresolved
+    | ContextCompacted
+    | CompactionFailed
     | ToolStarted
     | ToolProgressed
     | ToolEnded

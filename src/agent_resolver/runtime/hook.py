@@ -8,6 +8,7 @@ from msgspec import Struct
 from agent_resolver.runtime.inference import ChatAnswer, ChatRequest, Usage
 from agent_resolver.runtime.message import Message
 from agent_resolver.runtime.spec import AgentSpec
+from agent_resolver.runtime.summary import Summary
 from agent_resolver.schema.outcome import Outcome
 
 Phase = Literal[
@@ -111,6 +112,11 @@ class RunFacts(Protocol):
     @property
     def messages(self) -> Sequence[Message]:
         """The conversation so far, without the system prompt."""
+        ...
+
+    @property
+    def summary(self) -> Summary | None:
+        """What requests hold in place of the oldest messages; None where nothing was summed up."""
         ...
 
     @property

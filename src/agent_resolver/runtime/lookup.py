@@ -105,8 +105,7 @@ def look_up(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> Look
     for member, _ in members:
         check_data(spec.id, limits, Sight(f"model {member.id}", "model", member.data))
     trusted = [_fill_in_facts(member, provider.facts.get(member.upstream_model)) for member, provider in members]
-    known = [_fill_in_facts(member, registries.estimates.get(member.upstream_model)) for member in trusted]
-    known = [_fill_in_prices(member, registries.known_models.get(member.upstream_model)) for member in known]
+    known = [with_known_facts(registries, member) for member, _ in members]
     executors = [_with_retries(provider.executor, retry) for _, provider in members]
     seats = tuple(Seat(model, executor) for model, executor in zip(known, executors, strict=True))
     executor = seats[0] if pool is None else PooledExecutor(pool, seats, registries.breakers)
@@ -238,6 +237,13 @@ def _find_provider(registries: RegistrySet, model: ModelSpec) -> Provider:
     if provider is None:
         raise ProviderNotFound(model.provider_id, suggestion(model.provider_id, registries.providers))
     return provider
+
+
+def with_known_facts(registries: RegistrySet, model: ModelSpec) -> ModelSpec:
+    """The model with what its spec leaves open: what its provider knows of it, what is usual, and its prices."""
+    trusted = _fill_in_facts(model, _find_provider(registries, model).facts.get(model.upstream_model))
+    known = _fill_in_facts(trusted, registries.estimates.get(model.upstream_model))
+    return _fill_in_prices(known, registries.known_models.get(model.upstream_model))
 
 
 def _fill_in_facts(model: ModelSpec, facts: ModelFacts | None) -> ModelSpec:

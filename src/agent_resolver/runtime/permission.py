@@ -30,7 +30,7 @@ class Permissions(Struct, frozen=True, kw_only=True):
     rules: tuple[ParsedRule, ...]
 
 
-class PermissionGate(Struct, frozen=True, dict=True):
+class PermissionGate(Struct, frozen=True, eq=False, dict=True):
     """A hook that blocks the calls that the rules deny, and lets those wait that the rules ask about."""
 
     permissions: Permissions
@@ -53,6 +53,7 @@ class PermissionGate(Struct, frozen=True, dict=True):
         return None
 
 
+@lru_cache(maxsize=_KEPT)
 def permission_gate(permissions: Permissions) -> DefaultPlugin:
     """Applies the rules before each call."""
     return DefaultPlugin(PERMISSION, phases=(("tool_gate", PermissionGate(permissions)),))

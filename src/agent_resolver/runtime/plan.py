@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from agent_resolver.core.constraint import RunLimits
 from agent_resolver.registry.tool import Tool
+from agent_resolver.runtime.default_plugin import CompactionConfig
 from agent_resolver.runtime.executor import LlmExecutor
 from agent_resolver.runtime.model import Modalities, ModelPool, ModelSpec
 from agent_resolver.runtime.permission import Permissions
@@ -70,6 +71,15 @@ class AbsentTool(Struct, frozen=True, gc=False):
     reason: str
 
 
+class Summarizer(Struct, frozen=True):
+    """Sums up the beginning of conversations that grow too long."""
+
+    config: CompactionConfig
+    model: ModelSpec
+    """The model that the section names, else that of the agent."""
+    executor: LlmExecutor
+
+
 class ResolvedAgent(Struct, frozen=True, kw_only=True):
     """An agent that runs here."""
 
@@ -86,6 +96,8 @@ class ResolvedAgent(Struct, frozen=True, kw_only=True):
     """What its requests and answers may hold, where that is known for sure."""
     context_policy: ContextPolicy | None
     """As the model allows it."""
+    summarizer: Summarizer | None
+    """None where the policy has no threshold, or nothing shall be summed up."""
     env: ExecutionEnv
     permissions: Permissions | None
     """What happens when a tool is about to be called; None where the spec says nothing of it."""

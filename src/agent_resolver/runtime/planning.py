@@ -73,6 +73,7 @@ def _plan_local(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> 
         executor=found.executor,
         modality_guard=found.modality_guard,
         context_policy=found.context_policy,
+        summarizer=built.summarizer,
         env=built.env,
         permissions=built.permissions,
         tools=tools.tools,

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final, Protocol, get_args, runtime_checkable
 
@@ -12,8 +13,16 @@ from agent_resolver.registry.errors import UnusableTool
 from agent_resolver.registry.tool import Tool
 from agent_resolver.runtime.errors import EnvBuild, ToolIdConflict
 from agent_resolver.runtime.hook import Handler, Hook, Phase, Transform
-from agent_resolver.runtime.state_key import KEY_SCOPES, MERGE_RULES, KeyRegistration, KeyScope, MergeRule, fits_rule
-from agent_resolver.runtime.tool_contract import check_tool
+from agent_resolver.runtime.state_key import (
+    KEY_SCOPES,
+    MERGE_RULES,
+    KeyRegistration,
+    KeyScope,
+    MergeRule,
+    fits_rule,
+    initial_values,
+)
+from agent_resolver.runtime.tool_contract import KeptDescriptors, check_tool
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.foreign_error import describe_exception
 from agent_resolver.schema.frozen import freeze_fields
@@ -90,8 +99,8 @@ class ActivePlugin(Struct, frozen=True):
     plugin: Plugin
 
 
-class ExecutionEnv(Struct, frozen=True, kw_only=True):
-    """What the plugins of one plan registered; never shared between plans."""
+class ExecutionEnv(Struct, frozen=True, kw_only=True, dict=True):
+    """What the plugins of one plan registered; shared between plans only where all are the runtime's own."""
 
     phase_hooks: Mapping[Phase, tuple[TaggedHook, ...]]
     scheduled_action_handlers: Mapping[str, TaggedHandler]
@@ -103,8 +112,13 @@ class ExecutionEnv(Struct, frozen=True, kw_only=True):
     plugins: tuple[ActivePlugin, ...]
     """In the order in which they start."""
 
+    @cached_property
+    def key_defaults(self) -> Mapping[str, Any]:
+        """The values that state keys begin with: made once for all runs that share the env."""
+        return initial_values(self.key_registrations)
 
-class SharedParts(Struct, frozen=True):
+
+class SharedParts(Struct, frozen=True, eq=False):
     """Handlers and keys that are the same in every plan: they are made once, and no run holds copies of them."""
 
     actions: Mapping[str, TaggedHandler]
@@ -114,7 +128,13 @@ class SharedParts(Struct, frozen=True):
 class Registrar:
     """Takes what one plugin after the other registers."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: KeptDescriptors | None = None) -> None:
+        """Begin with nothing.
+
+        Args:
+            known: The descriptors of tools that were registered for earlier plans.
+        """
+        self._known = KeptDescriptors() if known is None else known
         self._plugin = ""
         self._counts = False
         self._is_open = False
@@ -194,7 +214,7 @@ class Registrar:
         """Offer a tool."""
         self._open()
         try:
-            offered = check_tool(tool)
+            offered = check_tool(tool, known=self._known)
         except UnusableTool as error:
             raise EnvBuild(f"plugin {self._plugin}: {error}") from error
         if not self._counts:

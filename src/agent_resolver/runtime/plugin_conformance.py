@@ -30,6 +30,7 @@ from agent_resolver.runtime.provider.scripted import ScriptedExecutor
 from agent_resolver.runtime.run import RunRequest, RunResult
 from agent_resolver.runtime.spec import AgentSpec
 from agent_resolver.runtime.state_key import KeyValues
+from agent_resolver.runtime.summary import Summary
 from agent_resolver.schema.outcome import Done
 
 MakePlugin = Callable[[], Plugin]
@@ -57,6 +58,7 @@ class SampleFacts(Struct, frozen=True, kw_only=True):
     spec: AgentSpec
     round: int = 2
     messages: tuple[Message, ...] = _MESSAGES
+    summary: Summary | None = None
     usage: Usage = Usage(6, 8)
     seconds: float = 1.5
     recent_texts: tuple[str, ...] = ("Let me see.",)

@@ -14,7 +14,7 @@ from agent_resolver.runtime.executor import LlmExecutor
 from agent_resolver.runtime.model import Modalities, ModelPool, ModelSpec
 from agent_resolver.runtime.plugin import Plugin
 from agent_resolver.runtime.spec import AgentSpec, RemoteEndpoint
-from agent_resolver.runtime.tool_contract import OfferedTool, value_digest
+from agent_resolver.runtime.tool_contract import KeptDescriptors, OfferedTool, value_digest
 from agent_resolver.schema.descriptor import Descriptor
 
 Value = TypeVar("Value")
@@ -146,6 +146,28 @@ class ServerTools(Struct, frozen=True, kw_only=True, dict=True):
         known = self.tools.items()
         return {tool_id: value_digest(descriptor) for tool_id, descriptor in known if descriptor is not None}
 
+    @cached_property
+    def ids_by_other_name(self) -> Mapping[str, Sequence[str]]:
+        """Its tools by what `forbid` may call them besides their ids, in the order of these names."""
+        found: dict[str, list[str]] = {}
+        for tool_id, descriptor in self.tools.items():
+            for name in names_at_server(self.server, tool_id, self.scopes.get(tool_id, ()), descriptor):
+                found.setdefault(name, []).append(tool_id)
+        return dict(sorted(found.items()))
+
+
+def names_at_server(
+    server: str, tool_id: str, scopes: tuple[str, ...], descriptor: Descriptor | None
+) -> tuple[str, ...]:
+    """What `forbid` may call a server's tool besides its id: the server's own name for it, and the scopes it needs."""
+    own_name = tool_id.removeprefix(f"{server.rpartition('@')[0]}.")
+    return (own_name, *scopes, *required_scopes(descriptor))
+
+
+def required_scopes(descriptor: Descriptor | None) -> tuple[str, ...]:
+    """The scopes that a caller of a tool must hold; none are known of a tool whose server is not connected yet."""
+    return descriptor.rules.required_scopes if descriptor else ()
+
 
 class HeldLock(Struct, frozen=True, kw_only=True):
     """A lock that was verified in full."""
@@ -196,6 +218,8 @@ class RegistrySet(Struct, frozen=True, kw_only=True):
     """Whether agents may be delegated to."""
     breakers: Breakers = field(default_factory=Breakers)
     """Which models failed too often of late; the snapshots of a runtime share them."""
+    kept_descriptors: KeptDescriptors = field(default_factory=KeptDescriptors)
+    """The tools of plugins as they were in earlier plans; the snapshots of a runtime share them."""
 
     def __post_init__(self) -> None:
         _close_mappings(self)

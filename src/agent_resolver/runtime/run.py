@@ -4,9 +4,11 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct, field
 
+from agent_resolver.core.constraint import RunLimits
 from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.inference import InferenceOverride, Usage
 from agent_resolver.runtime.message import Message, ToolCall, tool_message
+from agent_resolver.runtime.summary import Summary
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.outcome import Pending
 
@@ -14,13 +16,16 @@ TerminationReason = Literal[
     "natural_end", "behavior_requested", "stopped", "cancelled", "blocked", "suspended", "error"
 ]
 RunStatus = Literal["created", "running", "waiting", "done"]
+TOKEN_EXPIRED: Final = "token_expired"  # noqa: S105 - a code
+"""The code of a run whose caller's token expired, and for which no worker could act."""
 _Count = Annotated[int, Meta(ge=0)]
 """A state comes back from a file: less than nothing would give back what a budget has counted."""
 _Amount = Annotated[float, Meta(ge=0)]
-_NOT_MADE: Final = "This call was not made: the run ended or went on without it."
+NOT_MADE: Final = "This call was not made: the run ended or went on without it."
+"""What a model reads of such a call."""
 
 
-class Spent(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Spent(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What a run has used, with all that it delegated."""
 
     usage: Usage = Usage()
@@ -31,8 +36,11 @@ class Spent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The questions that may have been answered, and so have cost something, though no answer came here."""
 
 
-class RunState(Struct, kw_only=True):
-    """All that a run needs to go on later, elsewhere: plain values, nothing that lives in a process."""
+class RunState(Struct, kw_only=True, gc=False):
+    """All that a run needs to go on later, elsewhere: plain values, nothing that lives in a process.
+
+    Python's garbage collector need not look at it: what can be written as JSON never refers to itself.
+    """
 
     run: str
     """The run's id."""
@@ -40,8 +48,14 @@ class RunState(Struct, kw_only=True):
     agent_id: str
     plan: str
     """The digest of the plan that it ran by."""
+    limits: RunLimits = RunLimits()
+    """The limits that it ran under, its agent's own among them: they hold for what it said as well."""
     messages: list[Message] = field(default_factory=list)
-    """The conversation, without the system prompt."""
+    """The conversation, without the system prompt. It only ever grows."""
+    summary: Summary | None = None
+    """What requests hold in place of the oldest messages."""
+    summary_due: _Count = 0
+    """The estimated tokens of a request below which nothing is summed up: the last attempt was of little use."""
     round: _Count = 0
     usage: Usage = Usage()
     """Of its own questions, like `cost` and `calls`; `spent` adds what it delegated."""
@@ -98,7 +112,7 @@ def _total(own: Spent, others: list[Spent]) -> Spent:
 def close_calls(state: RunState) -> None:
     """Answer each open call with a note, so that the conversation has a result for every call it asked for."""
     for call in state.open_calls:
-        state.messages.append(tool_message(call.id, _NOT_MADE))
+        state.messages.append(tool_message(call.id, NOT_MADE))
     state.open_calls = []
     state.delegate = None
     state.is_judged = True
@@ -119,10 +133,16 @@ class Termination(Struct, frozen=True, kw_only=True, gc=False):
         """Only a suspended run waits; every other is done."""
         return "waiting" if self.reason == "suspended" else "done"
 
+    @property
+    def is_planned(self) -> bool:
+        """True if the agent came to its end, or a plugin ended it as planned."""
+        return self.reason in {"natural_end", "behavior_requested"}
+
 
 def is_resumable(termination: Termination) -> bool:
-    """True if a run that ended so can go on: it waits for a person, or a budget was used up."""
-    return termination.reason == "suspended" or termination.code.startswith("budget_")
+    """True if a run that ended so can go on: it waits for a person or a valid token, or a budget was used up."""
+    is_waiting = termination.reason == "suspended" or termination.code == TOKEN_EXPIRED
+    return is_waiting or termination.code.startswith("budget_")
 
 
 class RunRequest(Struct, frozen=True, kw_only=True):
@@ -131,6 +151,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     agent_id: str
     messages: tuple[Message, ...] = ()
     """What the user says; may be empty only where a run goes on."""
+    limits: RunLimits = RunLimits()
+    """The limits of the runs whose results the messages hold; they hold as the agent's own do."""
     caller: Caller | None = None
     """On whose behalf tools are called; None for the runtime's own caller."""
     run_id: str = ""
@@ -153,6 +175,11 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     the journal: `AgentRuntime.resume`."""
     with_changes: bool = False
     """True to go on also where the agent's plan changed since."""
+
+    @property
+    def callers(self) -> RunLimits:
+        """The limits that it begins with: those it is given, and those that the run to go on with ran under."""
+        return self.limits.joined(self.resume.limits) if self.resume else self.limits
 
 
 class ResumeRequest(Struct, frozen=True, kw_only=True):
@@ -198,5 +225,5 @@ class RunResult(Struct, frozen=True, kw_only=True):
 
     @property
     def is_resumable(self) -> bool:
-        """True if the run can go on: it waits for a person, or a budget was used up."""
+        """True if the run can go on: it waits for a person or a valid token, or a budget was used up."""
         return is_resumable(self.termination)

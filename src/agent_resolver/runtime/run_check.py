@@ -2,6 +2,7 @@
 
 import re
 import secrets as randomness
+import time
 from typing import Final
 
 import msgspec
@@ -10,10 +11,16 @@ from agent_resolver.runtime.errors import RunRefused
 from agent_resolver.runtime.plan import ResolvedAgent
 from agent_resolver.runtime.plan_digest import plan_digest
 from agent_resolver.runtime.run import RunRequest, RunState, close_calls
+from agent_resolver.runtime.summary import is_within
 
 MAX_RUN_ID: Final = 64
 MAX_THREAD: Final = 200
 _TRACE_ID: Final = re.compile("[0-9a-f]{32}")
+
+
+def new_run_id() -> str:
+    """A random id of 32 hexadecimal digits that begins with the time: runs lie in the state as they came."""
+    return f"{time.time_ns() // 1_000_000:012x}{randomness.token_hex(10)}"
 
 
 def _copied_state(state: RunState) -> RunState:
@@ -29,6 +36,8 @@ def _copied_state(state: RunState) -> RunState:
     # Approvals hold for a trace, so that every run here has one.
     if not copied.trace_id:
         raise RunRefused(f"the state of run {state.run} is not one that a run leaves: its trace is missing")
+    if copied.summary is not None and not is_within(copied.summary, copied.messages):
+        raise RunRefused(f"the state of run {state.run} is not one that a run leaves: its summary covers half a call")
     has_answer = bool(copied.messages) and copied.messages[-1].role == "assistant"
     if not (copied.is_judged or has_answer):
         raise RunRefused(f"the state of run {state.run} is not one that a run leaves: its last answer is missing")
@@ -50,7 +59,7 @@ def checked_id(request: RunRequest) -> str:
     trace_id = resumed.trace_id if resumed else request.trace_id
     if trace_id and not _TRACE_ID.fullmatch(trace_id):
         raise RunRefused("the trace id is not 32 hexadecimal digits", "leave it out, or give that of the caller")
-    run_id = resumed.run if resumed else request.run_id or randomness.token_hex(16)
+    run_id = resumed.run if resumed else request.run_id or new_run_id()
     if not run_id.isprintable() or not 0 < len(run_id) <= MAX_RUN_ID:
         raise RunRefused(f"the id of a run has 1 to {MAX_RUN_ID} printable characters", "leave it out")
     if len(request.thread) > MAX_THREAD or not request.thread.isprintable():
@@ -77,6 +86,7 @@ def state_of(agent: ResolvedAgent, request: RunRequest, run_id: str) -> RunState
             trace_id=request.trace_id or randomness.token_hex(16),
             agent_id=request.agent_id,
             plan=digest,
+            limits=agent.limits,
             messages=list(request.messages),
         )
     if state.plan != digest and not request.with_changes:
@@ -86,6 +96,7 @@ def state_of(agent: ResolvedAgent, request: RunRequest, run_id: str) -> RunState
         )
     copied = _copied_state(state)
     copied.plan = digest
+    copied.limits = agent.limits
     if request.messages:
         # What the user says takes the place of the calls that were open.
         close_calls(copied)

@@ -19,6 +19,7 @@ from agent_resolver.runtime.journal.fold import Folded
 from agent_resolver.runtime.journal.journal import Journal, RunJournal, RunStart
 from agent_resolver.runtime.journal.keeper import LeaseKeeper
 from agent_resolver.runtime.loop.lifecycle import Cancellable, Lifecycle, Start
+from agent_resolver.runtime.mention import Definitions
 from agent_resolver.runtime.patience import Patience
 from agent_resolver.runtime.plan import ResolvedAgent, ResolvedBackendAgent, ResolvedRunPlan
 from agent_resolver.runtime.plan_digest import plan_document
@@ -27,14 +28,15 @@ from agent_resolver.runtime.registry_set import HeldLock, LayeredMapping
 from agent_resolver.runtime.run import ResumeRequest, RunRequest, RunResult, RunState, close_calls, is_resumable
 from agent_resolver.runtime.run_check import checked_id, state_of
 from agent_resolver.runtime.run_tools import OpenedTools, RunTools
+from agent_resolver.runtime.worker import WorkerIdentity
 from agent_resolver.schema.caller import Caller
 from agent_resolver.storage.errors import FileError
 from agent_resolver.storage.port import Lease
 
 _PATIENCE: Final = Patience()
 
-FindPlan = Callable[[str], ResolvedRunPlan]
-"""The plan of an agent by its id, as it is now."""
+FindPlan = Callable[[Folded], ResolvedRunPlan]
+"""The plan that a run goes on by: that of its agent as it is now, under the limits that the run was given."""
 
 
 class Taken(Struct, frozen=True):
@@ -47,12 +49,15 @@ class Taken(Struct, frozen=True):
 class Runs:
     """Starts runs, takes up those that were interrupted, and knows those that run."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is one part that runs stand on
         self,
         tools: RunTools,
         caller: Caller,
         open_journal: Callable[[], Journal] | None = None,
         patience: Patience = _PATIENCE,
+        *,
+        worker: WorkerIdentity | None = None,
+        definitions: Definitions | None = None,
     ) -> None:
         """Runs with these tools.
 
@@ -61,6 +66,8 @@ class Runs:
             caller: Who calls them, where a request does not say so.
             open_journal: Opens the journal that keeps the runs, when the first one needs it; None keeps them in memory.
             patience: How long runs wait for code of others.
+            worker: Who acts for callers whose token has expired.
+            definitions: Where agents that users mention are looked up; None leaves mentions as they are.
         """
         self._tools = tools
         self._caller = caller
@@ -68,6 +75,8 @@ class Runs:
         self._journal: Journal | None = None
         self._keeper: LeaseKeeper | None = None
         self._patience = patience
+        self._worker = worker
+        self._definitions = definitions
         self._running: dict[str, Cancellable] = {}
         self._not_given_back: dict[str, Lease] = {}
         """Leases of runs that stopped while the state could not be written."""
@@ -127,9 +136,9 @@ class Runs:
                 resume=folded.state,
                 with_changes=request.with_changes,
             )
-            return await self.start(find_plan(folded.row.agent), resumed, sink, delegating, Taken(folded, lease))
+            return await self.start(find_plan(folded), resumed, sink, delegating, Taken(folded, lease))
         except BaseException:
-            # A run that came to its end has given it back; one that could not begin can be taken up at once.
+            # Others can take it up at once. A run that came to its end, or was interrupted, has released it by itself.
             with suppress(FileError, OSError):
                 await journal.release(lease)
             raise
@@ -158,17 +167,25 @@ class Runs:
         run_id = checked_id(request)
         if isinstance(plan.execution, ResolvedBackendAgent):
             return await self._run_elsewhere(plan.execution, structs.replace(request, run_id=run_id), sink, delegating)
-        opening = _Opening()
-        self._register(run_id, opening, delegating)
+        if request.resume is not None and taken is None and self._open_journal is not None:
+            raise RunRefused(f"run {run_id} goes on from its journal, not from a state", "resume it by its id")
+        self._register(run_id, _Opening(), delegating)
         try:
             async with self._tools.open(plan, run_id) as opened:
-                live = plan if opened.lock is None else _with_lock(plan, opened.lock)
-                start = await self._prepare(live, request, run_id, opened, delegating, taken)
-                lifecycle = Lifecycle(structs.replace(start, sink=sink))
+                # What only the start of a run needs is made elsewhere, so that no run which waits holds it.
+                lifecycle = await self._prepare(plan, request, run_id, opened, sink, delegating, taken)
                 self._replace(run_id, lifecycle, delegating)
-                if opening.is_cancelled or (start.journal is not None and start.journal.is_cancelling):
-                    lifecycle.cancel()
-                return await self._execute(lifecycle, start, delegating)
+                try:
+                    return await lifecycle.execute()
+                finally:
+                    if self._keeper is not None:
+                        self._keeper.drop(run_id)
+                    _end_run(lifecycle)
+                    if delegating is not None:
+                        # Also if it was cut off, for instance because its call took too long.
+                        delegating.count(lifecycle.run.state)
+                    if lifecycle.run.journal is not None:
+                        await self._give_back(lifecycle.run.journal)
         finally:
             self._forget(run_id, delegating)
 
@@ -178,25 +195,30 @@ class Runs:
         request: RunRequest,
         run_id: str,
         opened: OpenedTools,
+        sink: Sink | None,
         delegating: Delegating | None,
         taken: Taken | None,
-    ) -> Start:
+    ) -> Lifecycle:
         """What the loop starts from: the first state of the run, its tools, and its place in the journal."""
-        agent = _require_local(plan)
         caller = request.caller or self._caller
         journal = self.journal
-        # A conversation is the caller's own; that of a delegate is its own run.
         before = None
         if request.thread and taken is None:
             before = await _conversation(journal, caller, request)
+        if before is not None:
+            # What was said before was said under the limits of then.
+            plan = resolve(plan.snapshot, plan.agent_id, plan.callers.joined(before.state.limits))
+        plan = plan if opened.lock is None else _with_lock(plan, opened.lock)
+        agent = _require_local(plan)
         state = state_of(agent, request, run_id)
         if before is not None:
             # A run that used up its budget leaves calls open, and no model takes a call without its result.
             close_calls(before.state)
             state.messages = [*before.state.messages, *state.messages]
+            state.summary, state.summary_due = before.state.summary, before.state.summary_due
             state.values = _thread_values(agent, before.state)
         own_tools = self._delegation.own_tools(plan, agent, run_id, delegating, is_journaled=journal is not None)
-        registry = opened.registry.for_run(agent.tools, list(own_tools))
+        registry = opened.registry.for_run(agent.tools, own_tools)
         context = CallContext(
             run=state.run,
             trace_id=state.trace_id,
@@ -206,20 +228,29 @@ class Runs:
             lock=agent.lock.digest if agent.lock else "",
             parent=request.parent,
         )
+        # A model wrote the prompt of a delegate, also if a person takes its run up: its mentions bring nothing in.
+        is_delegate = delegating is not None or (taken is not None and bool(taken.folded.row.parent))
         writer = None
         if journal is not None:
             _require_recorded(opened.registry)
             writer = await self._journaled(journal, agent, request, state, context, delegating, taken, before)
             writer.has_delegates = bool(agent.spec.delegates)
-        return Start(
+        start = Start(
             agent=agent,
             request=request,
             state=state,
             registry=registry,
             context=context,
+            sink=sink,
             journal=writer,
             patience=self._patience,
+            worker=self._worker,
+            definitions=None if is_delegate else self._definitions,
         )
+        lifecycle = Lifecycle(start)
+        if writer is not None and self._keeper is not None:
+            self._keeper.hold(run_id, writer.lease, lifecycle.cancel, lifecycle.lose)
+        return lifecycle
 
     async def _journaled(  # noqa: PLR0913, PLR0917 - as above
         self,
@@ -272,22 +303,6 @@ class Runs:
             message = f"the run cannot be recorded, and so it does not start: {type(error).__name__}"
             raise RunRefused(message, "see `agent state info`") from error
 
-    async def _execute(self, lifecycle: Lifecycle, start: Start, delegating: Delegating | None) -> RunResult:
-        journal, keeper = start.journal, self._keeper
-        if journal is not None and keeper is not None:
-            keeper.hold(start.state.run, journal.lease, lifecycle.cancel, lifecycle.lose)
-        try:
-            return await lifecycle.execute()
-        finally:
-            if keeper is not None:
-                keeper.drop(start.state.run)
-            _end_run(lifecycle, start.registry)
-            if delegating is not None:
-                # Also if it was cut off, for instance because its call took too long.
-                delegating.count(start.state)
-            if journal is not None:
-                await self._give_back(journal)
-
     async def _give_back(self, journal: RunJournal) -> None:
         """Let any process take up a run that stopped before its end."""
         try:
@@ -304,20 +319,24 @@ class Runs:
             raise RunRefused(f"run {run_id} is running already", "wait for it, or cancel it")
         self._running[run_id] = run
         if delegating is not None:
-            delegating.lifecycle.delegates.append(run)
+            delegating.lifecycle.delegates += (run,)
 
-    def _replace(self, run_id: str, run: Cancellable, delegating: Delegating | None) -> None:
-        """Know a run by what it is now."""
-        if delegating is not None:
-            delegates = delegating.lifecycle.delegates
-            delegates[delegates.index(self._running[run_id])] = run
+    def _replace(self, run_id: str, run: Lifecycle, delegating: Delegating | None) -> None:
+        """Know a run whose tools are open by its lifecycle."""
+        opening = self._running[run_id]
         self._running[run_id] = run
+        if delegating is not None:
+            delegating.lifecycle.delegates = (*_without(delegating.lifecycle.delegates, opening), run)
+        is_cancelled = isinstance(opening, _Opening) and opening.is_cancelled
+        journal = run.run.journal
+        if is_cancelled or (journal is not None and journal.is_cancelling):
+            run.cancel()
 
     def _forget(self, run_id: str, delegating: Delegating | None) -> None:
         """Know a run that ended no longer."""
         run = self._running.pop(run_id)
         if delegating is not None:
-            delegating.lifecycle.delegates.remove(run)
+            delegating.lifecycle.delegates = _without(delegating.lifecycle.delegates, run)
 
     async def _run_elsewhere(
         self, agent: ResolvedBackendAgent, request: RunRequest, sink: Sink | None, delegating: Delegating | None
@@ -329,6 +348,8 @@ class Runs:
             result = await run.execute(sink, is_delegate=delegating is not None)
         finally:
             self._forget(request.run_id, delegating)
+        # What a backend answers is under the limits that it was asked under, whatever it put into the state.
+        result = structs.replace(result, state=structs.replace(result.state, limits=agent.limits))
         if delegating is not None:
             # What a backend says of its result counts, whatever it put into the state.
             used = structs.replace(
@@ -360,7 +381,11 @@ class _Opening:
         self.is_cancelled = True
 
 
-def _end_run(lifecycle: Lifecycle, registry: ToolRegistry) -> None:
+def _without(runs: tuple[Cancellable, ...], ended: Cancellable) -> tuple[Cancellable, ...]:
+    return tuple(run for run in runs if run is not ended)
+
+
+def _end_run(lifecycle: Lifecycle) -> None:
     """Let nothing that a run started call tools after its end.
 
     Calls go on when their caller no longer waits for them; agents that are called so do not.
@@ -370,7 +395,7 @@ def _end_run(lifecycle: Lifecycle, registry: ToolRegistry) -> None:
             delegate.interrupt()
         else:
             delegate.cancel()
-    registry.end_run()
+    lifecycle.run.registry.end_run()
 
 
 def _require_resumable(folded: Folded, *, is_delegate: bool) -> None:

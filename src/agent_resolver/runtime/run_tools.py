@@ -33,16 +33,17 @@ class SnapshotTools(AbstractAsyncContextManager[OpenedTools]):
     """The tools that a program added to its runtime. They need no lock, and nothing has to be connected."""
 
     def __init__(self, ports: Ports, tools: Mapping[str, OfferedTool]) -> None:
-        self._registry = ToolRegistry(ports)
+        registry = ToolRegistry(ports)
         for offered in tools.values():
-            self._registry.add(tool_under_id(offered.tool, offered.descriptor))
+            registry.add(tool_under_id(offered.tool, offered.descriptor))
+        self._opened = OpenedTools(registry=registry)
 
     def open(self, plan: ResolvedRunPlan, run: str) -> AbstractAsyncContextManager[OpenedTools]:  # noqa: ARG002 - the port
         """The same tools for every run."""
         return self
 
     async def __aenter__(self) -> OpenedTools:
-        return OpenedTools(registry=self._registry)
+        return self._opened
 
     async def __aexit__(self, *_: object) -> None:
         """Nothing was opened for one run alone."""

@@ -35,17 +35,33 @@ class KeyRegistration(Struct, frozen=True, kw_only=True):
     """The value before the first update: a JSON value."""
 
 
+def initial_values(registrations: Iterable[KeyRegistration], known: Mapping[str, Any] = {}) -> Mapping[str, Any]:
+    """The values that keys begin with, by key; nothing in them can be changed."""
+    return MappingProxyType({each.key: freeze(known.get(each.key, each.default)) for each in registrations})
+
+
 class KeyValues:
     """The values of a run's keys. They are frozen: a hook that changes what it was given would go round the rules."""
 
     __slots__ = ("_registrations", "_values")
 
-    def __init__(self, registrations: tuple[KeyRegistration, ...], known: Mapping[str, Any] = {}) -> None:
-        """Values as they are `known` from an earlier part of the run, else as registered."""
+    def __init__(
+        self,
+        registrations: tuple[KeyRegistration, ...],
+        known: Mapping[str, Any] = {},
+        defaults: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Values as they are `known` from an earlier part of the run, else as registered.
+
+        Args:
+            registrations: The keys.
+            known: Values from an earlier part of the run.
+            defaults: What `initial_values` makes of the registrations, where it is at hand.
+        """
         self._registrations = registrations
-        self._values: Mapping[str, Any] = MappingProxyType(
-            {each.key: freeze(known.get(each.key, each.default)) for each in registrations}
-        )
+        if defaults is None or known:
+            defaults = initial_values(registrations, known)
+        self._values: Mapping[str, Any] = defaults
 
     @property
     def current(self) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ import json
 import types
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct, structs
@@ -19,6 +19,9 @@ from agent_resolver.schema.errors import ResolverError
 from agent_resolver.schema.foreign_error import describe_exception
 from agent_resolver.schema.frozen import freeze
 
+_MAX_KEPT: Final = 20_000
+"""Of how many tools the descriptors are kept: a plugin may name its tools otherwise for every plan."""
+
 
 class OfferedTool(Struct, frozen=True, dict=True):
     """A tool, and its descriptor as it was when the tool was offered: the tool may say something else later."""
@@ -32,12 +35,46 @@ class OfferedTool(Struct, frozen=True, dict=True):
         return value_digest(self.descriptor)
 
 
-def check_tool(offered: Tool | Callable[..., Any], tool_id: str | None = None) -> OfferedTool:
+class KeptDescriptors:
+    """The descriptors that tools had when they were last offered, as they were checked and copied then.
+
+    A plugin offers its tools for every plan. To check and to copy a descriptor takes many times longer than to see that
+    it still says what it said.
+    """
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, tuple[bytes, Descriptor]] = {}
+
+    def keep(self, descriptor: Descriptor, tool_id: str) -> Descriptor:
+        """The copy of a descriptor under an id; the one that was made before where the two say the same.
+
+        Raises:
+            UnusableTool: A part of it is not of the type that it should be.
+        """
+        # That it is the same object says nothing: its schemas may be dictionaries, which the plugin can change.
+        # MessagePack also tells apart what Python takes for equal, such as 1 and True.
+        try:
+            content = msgspec.msgpack.encode(descriptor)
+        except Exception:  # noqa: BLE001 - the check below says what is wrong, or that only MessagePack cannot hold it
+            return _kept_descriptor(descriptor, tool_id)
+        before = self._by_id.get(tool_id)
+        if before is not None and before[0] == content:
+            return before[1]
+        kept = _kept_descriptor(descriptor, tool_id)
+        if before is not None or len(self._by_id) < _MAX_KEPT:
+            self._by_id[tool_id] = (content, kept)
+        return kept
+
+
+def check_tool(
+    offered: Tool | Callable[..., Any], tool_id: str | None = None, known: KeptDescriptors | None = None
+) -> OfferedTool:
     """The tool that was offered, or that a plain typed function makes.
 
     Args:
         offered: A tool, or a function that `tool_of` of the capabilities makes one of.
         tool_id: The id that it is offered under; left out, its own.
+        known: The descriptors of earlier plans, for a tool that is offered again and again.
 
     Raises:
         UnusableTool: It cannot be a tool.
@@ -45,10 +82,12 @@ def check_tool(offered: Tool | Callable[..., Any], tool_id: str | None = None) -
     if tool_id is not None and (fault := tool_id_fault(tool_id)):
         raise UnusableTool(type(offered).__name__, fault)
     tool: Any = offered
-    if isinstance(offered, types.FunctionType | types.MethodType):
+    if isinstance(offered, (types.FunctionType, types.MethodType)):
         tool = _tool_of_function(offered, tool_id or "")
     descriptor = usable_descriptor(tool)
-    return OfferedTool(_kept_descriptor(descriptor, tool_id or descriptor.id), tool)
+    own_id = tool_id or descriptor.id
+    kept = known.keep(descriptor, own_id) if known else _kept_descriptor(descriptor, own_id)
+    return OfferedTool(kept, tool)
 
 
 def value_digest(value: object) -> str:
@@ -85,6 +124,7 @@ def _kept_descriptor(descriptor: Descriptor, tool_id: str) -> Descriptor:
         input_schema=freeze(copied.input_schema),
         output_schema=freeze(copied.output_schema),
         hints=freeze(copied.hints),
+        labels=structs.replace(copied.labels, examples=tuple(map(freeze, copied.labels.examples))),
     )
 
 

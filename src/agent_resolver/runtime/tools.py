@@ -19,7 +19,7 @@ from agent_resolver.runtime.lookup import Lookup
 from agent_resolver.runtime.plan import AbsentTool, PlannedTool, PlanWarning, ToolSource, WarningCode
 from agent_resolver.runtime.plugin import ExecutionEnv
 from agent_resolver.runtime.plugins import BuiltEnv
-from agent_resolver.runtime.registry_set import HeldLock, RegistrySet
+from agent_resolver.runtime.registry_set import HeldLock, RegistrySet, names_at_server, required_scopes
 from agent_resolver.runtime.spec import AgentSpec
 from agent_resolver.runtime.spec_reader import pattern_faults
 from agent_resolver.schema.descriptor import Descriptor
@@ -53,7 +53,7 @@ def collect_tools(registries: RegistrySet, found: Lookup, built: BuiltEnv) -> To
     ids = sorted(offered)
     matched = {pattern: matching_texts(parts_of(pattern), ids) for _, _, pattern in spec.patterns()}
     refused = _refused_tools(spec, offered, ids, matched)
-    _add_forbidden(found.limits.forbid, offered, ids, refused)
+    _add_forbidden(found, offered, ids, refused)
     tools = {tool_id: offered[tool_id] for tool_id in ids if tool_id not in refused}
     absent = [_absent_tool(offered[tool_id], why) for tool_id, why in refused.items()]
     absent += _refused_by_lock(lock)
@@ -186,25 +186,42 @@ def _refused_tools(
 
 
 def _add_forbidden(
-    forbid: Sequence[str], found: Mapping[str, PlannedTool], ids: Sequence[str], refused: dict[str, Why]
+    found: Lookup, offered: Mapping[str, PlannedTool], ids: Sequence[str], refused: dict[str, Why]
 ) -> None:
     """Add what the agent file or a caller forbids, by the name of a tool or by a scope that it needs."""
+    forbid = found.limits.forbid
     if not forbid:
         return
-    by_id = {tool_id for pattern in forbid for tool_id in matching_texts(tuple(pattern.split("*")), ids)}
-    by_other_names = {tool.id for tool in found.values() if _other_names(tool)}
-    for tool_id in sorted(by_id | by_other_names):
-        if why := forbidden((tool_id, *_other_names(found[tool_id])), forbid):
+    # There may be thousands of tools: only those that a pattern finds by one of their names are looked at.
+    patterns = [tuple(pattern.split("*")) for pattern in forbid]
+    suspects = {tool_id for parts in patterns for tool_id in matching_texts(parts, ids)}
+    for by_name in _ids_by_other_names(found.lock, offered.values()):
+        names = list(by_name)
+        matching = chain.from_iterable(matching_texts(parts, names) for parts in patterns)
+        suspects.update(*(by_name[name] for name in matching))
+    for tool_id in sorted(suspects):
+        if why := forbidden((tool_id, *_other_names(offered[tool_id])), forbid):
             refused.setdefault(tool_id, Why(why.code.value, why.message))
 
 
+def _ids_by_other_names(lock: HeldLock | None, tools: Iterable[PlannedTool]) -> Iterator[Mapping[str, Sequence[str]]]:
+    """The tools by what `forbid` may call them besides their ids; each mapping is in the order of these names."""
+    for server in lock.servers if lock else ():
+        yield server.ids_by_other_name
+    # Written out, since it is asked of every tool of every plan.
+    with_scopes = [tool for tool in tools if tool.descriptor and tool.descriptor.rules.required_scopes]
+    by_scope: dict[str, list[str]] = {}
+    for tool in with_scopes:
+        for scope in required_scopes(tool.descriptor):
+            by_scope.setdefault(scope, []).append(tool.id)
+    yield dict(sorted(by_scope.items()))
+
+
 def _other_names(tool: PlannedTool) -> tuple[str, ...]:
-    """What `forbid` may call a tool besides its id: the server's own name for it, and the scopes that it needs."""
-    scopes = tool.descriptor.rules.required_scopes if tool.descriptor else ()
+    """What `forbid` may call a tool besides its id."""
     if tool.source != "server":
-        return scopes
-    server = tool.origin.rpartition("@")[0]
-    return (tool.id.removeprefix(f"{server}."), *tool.scopes, *scopes)
+        return required_scopes(tool.descriptor)
+    return names_at_server(tool.origin, tool.id, tool.scopes, tool.descriptor)
 
 
 def _absent_tool(tool: PlannedTool, why: Why) -> AbsentTool:

@@ -54,6 +54,7 @@ from agent_resolver.schema.errors import (
     InvalidLockfile as InvalidLockfile,
     InvalidManifest as InvalidManifest,
     InvalidOverlay as InvalidOverlay,
+    InvalidWorkflow as InvalidWorkflow,
     ResolverError as ResolverError,
 )
 from agent_resolver.schema.explanation import (
@@ -94,8 +95,7 @@ from agent_resolver.schema.index import (
 )
 from agent_resolver.schema.index_edit import entry_documents as entry_documents, with_entries as with_entries
 from agent_resolver.schema.index_fast import (
-    CHUNK as CHUNK,
-    count_keys as count_keys,
+    BATCH as BATCH,
     is_surely_clean as is_surely_clean,
 )
 from agent_resolver.schema.index_reader import (
@@ -124,6 +124,10 @@ from agent_resolver.schema.limit import (
     MAX_FRONT_MATTER_CHARACTERS as MAX_FRONT_MATTER_CHARACTERS,
     MAX_INTEGER_DIGITS as MAX_INTEGER_DIGITS,
     MAX_LOCKFILE_BYTES as MAX_LOCKFILE_BYTES,
+    MAX_WORKFLOW_BYTES as MAX_WORKFLOW_BYTES,
+    MAX_WORKFLOW_HEADING as MAX_WORKFLOW_HEADING,
+    MAX_WORKFLOW_STEPS as MAX_WORKFLOW_STEPS,
+    MAX_WORKFLOW_TEXT as MAX_WORKFLOW_TEXT,
 )
 from agent_resolver.schema.lockfile import (
     LockedServer as LockedServer,
@@ -138,6 +142,12 @@ from agent_resolver.schema.manifest import (
     is_manifest as is_manifest,
     manifest_digest as manifest_digest,
     parse_manifest as parse_manifest,
+)
+from agent_resolver.schema.mention import (
+    Mention as Mention,
+    code_spans as code_spans,
+    find_mentions as find_mentions,
+    without_mentions as without_mentions,
 )
 from agent_resolver.schema.outcome import (
     Done as Done,
@@ -216,4 +226,10 @@ from agent_resolver.schema.vocabulary import (
     Text as Text,
 )
 from agent_resolver.schema.walker import suggestion as suggestion, walk as walk
+from agent_resolver.schema.workflow import (
+    SectionMention as SectionMention,
+    Workflow as Workflow,
+    WorkflowSection as WorkflowSection,
+    parse_workflow as parse_workflow,
+)
 from agent_resolver.schema.yaml_tree import parse_yaml as parse_yaml

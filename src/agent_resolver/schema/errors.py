@@ -7,7 +7,8 @@ ResolverError
     ├── InvalidDefinitions
     ├── InvalidIndex
     ├── InvalidLockfile
-    └── InvalidManifest
+    ├── InvalidManifest
+    └── InvalidWorkflow
 """
 
 from collections.abc import Sequence
@@ -63,6 +64,10 @@ class InvalidLockfile(InvalidInput):
 
 class InvalidManifest(InvalidInput):
     """A manifest of tools does not follow its schema."""
+
+
+class InvalidWorkflow(InvalidInput):
+    """A workflow has no steps that could be taken."""
 
 
 class EditedManifest(ResolverError):

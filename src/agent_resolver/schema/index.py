@@ -6,6 +6,7 @@ from typing import Final
 from msgspec import UNSET, Struct, UnsetType
 
 from agent_resolver.schema.canonical_digest import digest
+from agent_resolver.schema.source import BYTE_ORDER_MARK
 from agent_resolver.schema.vocabulary import (
     Endpoint,
     EndpointTransport,
@@ -23,6 +24,8 @@ OVERLAY_NAME: Final = "mcp.overlay.yaml"
 """The name of the overlay of an index, which is in the same folder."""
 UNVERSIONED: Final = "unversioned"
 """Takes the place of the version of a server whose index entry states none."""
+_MOST_SPACE: Final = 4096
+"""An object that begins with more white space than this is taken for an array, and refused."""
 
 
 class ServerData(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
@@ -101,6 +104,12 @@ class IndexFile(Struct, frozen=True):
     servers: Index
 
 
+def is_object(raw: bytes) -> bool:
+    """True if the file is an object, which holds the servers under `servers`; else it is an array of them."""
+    head = raw[:_MOST_SPACE].removeprefix(BYTE_ORDER_MARK.encode())
+    return head.lstrip().startswith(b"{")
+
+
 class Server(Struct, frozen=True, gc=False):
     """One server at one version. A fact that is not stated is None, which no constraint accepts."""
 
@@ -136,34 +145,43 @@ class Server(Struct, frozen=True, gc=False):
 
 def server_of(entry: IndexEntry) -> Server:
     """The server that an entry of an index file states."""
-    data = entry.data or _NO_DATA
-    trust = entry.trust or _NO_TRUST
-    # These values may be stated and empty, zero or false, which is not the same as not knowing.
+    # Values that may be stated and be empty, zero or false, which is not the same as not knowing: `or` would mix it up.
     scopes = _scopes_of_tools(entry) if entry.scopes is UNSET else entry.scopes
+    tools = None if entry.tools is UNSET else entry.tools
+    data = entry.data or _NO_DATA
     residency = None if data.residency is UNSET else data.residency
+    trust = entry.trust or _NO_TRUST
     signed = None if trust.signed is UNSET else trust.signed
     publisher = None if trust.publisher is UNSET else trust.publisher
-    stated_limit = entry.policy.rate_limit_per_min if entry.policy else UNSET
-    limit = None if stated_limit is UNSET else stated_limit
-    tools = None if entry.tools is UNSET else entry.tools
+    policy = entry.policy or _NO_POLICY
+    limit = None if policy.rate_limit_per_min is UNSET else policy.rate_limit_per_min
+    # The others are never empty when they are stated, or mean the same when they are.
+    version = entry.version or UNVERSIONED
+    endpoint = entry.endpoint or ""
+    max_sensitivity = data.max_sensitivity or None
+    launch = entry.launch or None
+    tool_scopes = entry.tool_scopes or None
+    transport = entry.transport or "streamable-http"
+    status = entry.status or "active"
+    drafted = entry.drafted or ()
     # By position, in the order of the fields: an index may have 100,000 entries, and keywords take longer.
     return Server(
         entry.id,
-        entry.version or UNVERSIONED,
-        entry.endpoint or "",
+        version,
+        endpoint,
         entry.categories,
         scopes,
         residency,
-        data.max_sensitivity or None,
+        max_sensitivity,
         signed,
         publisher,
         limit,
-        entry.launch or None,
-        entry.tool_scopes or None,
-        entry.transport or "streamable-http",
-        entry.status or "active",
+        launch,
+        tool_scopes,
+        transport,
+        status,
         tools,
-        entry.drafted or (),
+        drafted,
     )
 
 
@@ -176,3 +194,4 @@ def _scopes_of_tools(entry: IndexEntry) -> tuple[str, ...] | None:
 
 _NO_DATA: Final = ServerData()
 _NO_TRUST: Final = ServerTrust()
+_NO_POLICY: Final = ServerPolicy()

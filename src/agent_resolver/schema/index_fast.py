@@ -1,45 +1,110 @@
-"""Whether decoded entries are certain to be right, decided over the whole file at once."""
+"""Whether decoded entries are certain to be right, decided over many of them at once."""
 
 import re
+from collections.abc import Iterator
 from itertools import chain
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from agent_resolver.schema.index import UNVERSIONED, Index, IndexEntry
+from agent_resolver.schema.index import UNVERSIONED, Index, IndexEntry, is_object
 from agent_resolver.schema.limit import MAX_DEPTH
 from agent_resolver.schema.vocabulary import SEPARATORS
-
-_KEYS_OF_THE_COMMON_SHAPE = 11
-"""Seven of the entry, two of `data`, two of `trust`."""
 
 _HIGH_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
 _ENCODED_CONTROL = re.compile(rb"\\[bfnrtu]|\x7f|\xc2[\x80-\x9f]")
 _STRING = re.compile(rb'"[^"]*"')
 _NEITHER_BRACKET_NOR_QUOTE = bytes(set(range(256)) - set(b'[]{}"'))
 _CURLY_TO_SQUARE = bytes.maketrans(b"{}", b"[]")
-_SPACE = b" \t\n\r"
-CHUNK = 64 * 1024
+_ESCAPED_COLON = b"\\u003"
+"""How every escape begins that may stand for a colon; some stand for a digit."""
+BATCH = 100
+"""How many entries are checked at a time: so few stay in the processor's cache from one check to the next."""
 
 
 def is_surely_clean(raw: bytes, entries: Index) -> bool:
     """Whether decoded entries are certain to have no error; False means that the walker must look.
 
-    Each check runs over the whole file at once, so that 100,000 servers cost milliseconds.
+    Each check runs over many entries at once, so that 100,000 servers cost milliseconds.
     """
-    return (
-        _is_utf8(raw)
-        and _has_no_control_character(raw, entries)
-        and _has_no_separator(entries)
-        and _has_no_duplicate(entries)
-        and all(map(_states_its_endpoint, entries))
-        and (_has_only_known_keys(raw, entries) or (_is_shallow(raw) and _has_unique_keys(raw)))
-    )
+    comparison = _compared(raw, entries)
+    if comparison is None:
+        return False
+    return comparison.has_only_known_keys() or (_is_shallow(raw) and _has_unique_keys(raw))
 
 
 def is_surely_unremarkable(raw: bytes, entries: Index) -> bool:
     """Whether decoded entries are certain to have no error and no warning: no unknown key, no invisible character."""
-    return raw.isascii() and b"\\" not in raw and is_surely_clean(raw, entries) and _has_only_known_keys(raw, entries)
+    if not raw.isascii() or b"\\" in raw:
+        return False
+    comparison = _compared(raw, entries)
+    return comparison is not None and comparison.has_only_known_keys()
+
+
+class _Comparison:
+    """Compares a file with what this package writes for its entries, to find keys that decoding dropped.
+
+    1. Skip the entries at its start that are written to the byte as this package writes them, which is all of an
+       imported index.
+    2. Count the colons of the rest, and those of its entries when they are written again. Text keeps its colons
+       through both, and each key has one more. So a key that decoding dropped, since it is unknown or given twice, is
+       a colon more in the file, whatever its value is; white space changes nothing.
+    """
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+        self._skipped = 0
+        self._skipped_bytes = 0
+        self._is_skipping = True
+        self._colons = 0
+        self._has_launch = False
+
+    def add(self, batch: Index, text: bytes) -> None:
+        """Go on with the next entries, and with what is written for them, without white space."""
+        self._is_skipping = self._is_skipping and self._skip(batch, text)
+        if not self._is_skipping:
+            self._colons += text.count(b":")
+            self._has_launch = self._has_launch or any(entry.launch for entry in batch)
+
+    def _skip(self, batch: Index, text: bytes) -> bool:
+        """Skip a batch if the file goes on with it."""
+        # Without the brackets, which the file has once for all entries.
+        indented = msgspec.json.format(text, indent=2)[1:-2]
+        # The byte before a batch need not be compared: in valid JSON it is the first bracket, or a comma.
+        start = self._skipped_bytes + 1
+        if not self._raw.startswith(indented, start):
+            return False
+        self._skipped += len(batch)
+        self._skipped_bytes = start + len(indented)
+        return True
+
+    def has_only_known_keys(self) -> bool:
+        """True if the file has no other keys than the entries need, and none of them twice."""
+        left_out = _count_left_out(self._raw, self._skipped) if self._has_launch else 0
+        key_of_servers = 1 if is_object(self._raw) else 0
+        return _has_colons(self._raw, self._colons + key_of_servers - left_out, start=self._skipped_bytes)
+
+
+def _compared(raw: bytes, entries: Index) -> _Comparison | None:
+    """The file beside its entries; None if a value of theirs is not valid for certain."""
+    if not _is_utf8(raw):
+        return None
+    comparison = _Comparison(raw)
+    may_hold_control = _may_hold_control_character(raw)
+    names: set[str] = set()
+    for batch in _batches(entries):
+        text = msgspec.json.encode(batch)
+        if may_hold_control and _ENCODED_CONTROL.search(text):
+            return None
+        if not _has_no_separator(batch) or not all(map(_states_its_endpoint, batch)):
+            return None
+        names.update([f"{entry.id}@{entry.version or UNVERSIONED}" for entry in batch])
+        comparison.add(batch, text)
+    return comparison if len(names) == len(entries) else None
+
+
+def _batches(entries: Index) -> Iterator[Index]:
+    return (entries[start : start + BATCH] for start in range(0, len(entries), BATCH))
 
 
 def _is_utf8(raw: bytes) -> bool:
@@ -53,81 +118,36 @@ def _is_utf8(raw: bytes) -> bool:
     return True
 
 
-def _has_no_control_character(raw: bytes, entries: Index) -> bool:
+def _may_hold_control_character(raw: bytes) -> bool:
     # JSON spells them with a backslash, all but U+007F to U+009F.
-    if b"\\" not in raw and b"\x7f" not in raw and (raw.isascii() or not _HIGH_CONTROL.search(raw)):
+    if b"\\" in raw or b"\x7f" in raw:
         return True
-    return _ENCODED_CONTROL.search(msgspec.json.encode(entries)) is None
+    return not raw.isascii() and _HIGH_CONTROL.search(raw) is not None
 
 
 def _has_no_separator(entries: Index) -> bool:
+    scopes = chain.from_iterable([entry.scopes or () for entry in entries])
+    maps = [entry.tool_scopes for entry in entries if entry.tool_scopes]
+    scopes_of_tools = chain.from_iterable(chain.from_iterable([scopes.values() for scopes in maps]))
     identifiers = "".join(
         chain(
             [entry.id for entry in entries],
             [entry.version or "" for entry in entries],
-            chain.from_iterable([entry.scopes or () for entry in entries]),
-            chain.from_iterable(
-                scopes for entry in entries if entry.tool_scopes for scopes in entry.tool_scopes.values()
-            ),
+            scopes,
+            scopes_of_tools,
         )
     )
     endpoints = "".join([entry.endpoint or "" for entry in entries])
-    variables = "".join(chain.from_iterable(entry.launch.env for entry in entries if entry.launch))
+    launches = [entry.launch for entry in entries if entry.launch]
+    variables = "".join(chain.from_iterable([launch.env for launch in launches]))
     has_separator = any(separator in identifiers for separator in SEPARATORS)
     return not has_separator and "|" not in endpoints and "=" not in variables
-
-
-def _has_no_duplicate(entries: Index) -> bool:
-    names = {f"{entry.id}@{entry.version or UNVERSIONED}" for entry in entries}
-    return len(names) == len(entries)
 
 
 def _states_its_endpoint(entry: IndexEntry) -> bool:
     if isinstance(entry.launch, UnsetType):
         return entry.endpoint is not UNSET
     return entry.endpoint is UNSET or entry.endpoint == entry.launch.endpoint
-
-
-def _has_only_known_keys(raw: bytes, entries: Index) -> bool:
-    """True if the file has as many keys as the entries need: then none is unknown and none is said twice."""
-    if not all(map(_has_common_shape, entries)):
-        # A launch record has defaults, which the entry has whether or not they were written.
-        return _is_as_written(raw, entries) or _has_keys_of(raw, entries, left_out=_count_left_out(raw, entries))
-    policies = [entry.policy for entry in entries if entry.policy]
-    maps = [entry.tool_scopes for entry in entries if not isinstance(entry.tool_scopes, UnsetType)]
-    expected = (
-        _KEYS_OF_THE_COMMON_SHAPE * len(entries)
-        + len(policies)
-        + sum(policy.rate_limit_per_min is not UNSET for policy in policies)
-        + len(maps)
-        + sum(map(len, maps))
-    )
-    return count_keys(raw) == expected
-
-
-def _has_common_shape(entry: IndexEntry) -> bool:
-    """True if an entry states every fact, and has none of the keys that imported entries have."""
-    data, trust = entry.data, entry.trust
-    if not data or data.residency is UNSET or not data.max_sensitivity:
-        return False
-    if not trust or trust.signed is UNSET or trust.publisher is UNSET:
-        return False
-    if not entry.version or entry.scopes is UNSET or not entry.endpoint:
-        return False
-    # An import writes some of these keys, `agent index probe` the two others.
-    is_imported = entry.source or entry.name or entry.description is not UNSET or entry.transport or entry.status
-    is_probed = entry.tools is not UNSET or entry.drafted is not UNSET
-    return not is_imported and not is_probed
-
-
-def count_keys(raw: bytes) -> int:
-    """How many keys the file has, or more where a string looks like one; in chunks, so that no copy is held."""
-    count, last = 0, b""
-    for start in range(0, len(raw), CHUNK):
-        chunk = last + raw[start : start + CHUNK].translate(None, _SPACE)
-        count += chunk.count(b'":')
-        last = chunk[-1:]
-    return count
 
 
 def _is_shallow(raw: bytes) -> bool:
@@ -151,21 +171,12 @@ def _has_unique_keys(raw: bytes) -> bool:
         content = msgspec.json.decode(raw)
     except (msgspec.MsgspecError, RecursionError):
         return False
-    return _has_keys_of(raw, content)
+    return _has_colons(raw, msgspec.json.encode(content).count(b":"))
 
 
-def _has_keys_of(raw: bytes, content: object, left_out: int = 0) -> bool:
-    """True if the file has as many keys as its content has when it is written again, but for those left out."""
-    # Writing spells `\\u0022` as a quote, which would be counted.
-    return b"\\u" not in raw and count_keys(raw) == count_keys(msgspec.json.encode(content)) - left_out
-
-
-def _is_as_written(raw: bytes, entries: Index) -> bool:
-    """True if the file is what this package writes for these entries, but for white space."""
-    # One entry tells whether it is worth while to write them all.
-    opening = msgspec.json.format(msgspec.json.encode(entries[:1]), indent=2).removesuffix(b"\n]")
-    # The shorter of the two texts is made: without white space.
-    return raw.startswith(opening) and msgspec.json.format(raw, indent=-1) == msgspec.json.encode(entries)
+def _has_colons(raw: bytes, expected: int, start: int = 0) -> bool:
+    # An escaped colon is one only after decoding, and would make up for that of a dropped key.
+    return raw.count(b":", start) == expected and raw.find(_ESCAPED_COLON, start) < 0
 
 
 class _WrittenLaunch(Struct, gc=False):
@@ -189,11 +200,9 @@ _written = msgspec.json.Decoder(list[_WrittenEntry])
 _written_file = msgspec.json.Decoder(_WrittenFile)
 
 
-def _count_left_out(raw: bytes, entries: Index) -> int:
-    """The number of keys of launch records that decoding has added: each of three has a default."""
-    if not any(entry.launch for entry in entries):
-        return 0
-    is_object = raw[:CHUNK].lstrip().startswith(b"{")
-    written = _written_file.decode(raw).servers if is_object else _written.decode(raw)
-    launches = [entry.launch for entry in written if entry.launch]
+def _count_left_out(raw: bytes, skipped: int) -> int:
+    """The number of keys of launch records that decoding has added after some entries: each of three has a default."""
+    # The entries cannot tell: a default looks the same whether or not the file states it.
+    written = _written_file.decode(raw).servers if is_object(raw) else _written.decode(raw)
+    launches = [entry.launch for entry in written[skipped:] if entry.launch]
     return sum((launch.args is UNSET) + (launch.env is UNSET) + (launch.transport is UNSET) for launch in launches)

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from agent_resolver.schema.errors import InvalidIndex
-from agent_resolver.schema.index import UNVERSIONED, Index, IndexFile, Launch
+from agent_resolver.schema.index import UNVERSIONED, Index, IndexFile, Launch, is_object
 from agent_resolver.schema.index_fast import is_surely_clean, is_surely_unremarkable
 from agent_resolver.schema.issue import Issue, IssueCode, only_errors
 from agent_resolver.schema.json_reader import JsonReading, read_json
@@ -16,8 +16,6 @@ from agent_resolver.schema.tree import Item, Mapping, Node, Sequence, find, loca
 
 _decoder = msgspec.json.Decoder(Index)
 _file_decoder = msgspec.json.Decoder(IndexFile)
-_MOST_SPACE: Final = 4096
-"""An object that begins with more white space than this is taken for an array, and refused."""
 
 
 def parse_index(raw: bytes) -> Index:
@@ -58,12 +56,6 @@ def read_index(raw: bytes) -> JsonReading[Index]:
     reading = read_json(raw, IndexFile, lambda tree: _within_servers(_broken_rules(_servers_node(tree))))
     value = None if reading.value is None else reading.value.servers
     return JsonReading(reading.issues, _servers_node(reading.tree), value)
-
-
-def is_object(raw: bytes) -> bool:
-    """True if the file is an object, which holds the servers under `servers`; else it is an array of them."""
-    head = raw[:_MOST_SPACE].removeprefix(BYTE_ORDER_MARK.encode())
-    return head.lstrip().startswith(b"{")
 
 
 def _servers_node(tree: Node) -> Node:

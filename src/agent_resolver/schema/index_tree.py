@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from msgspec import Struct
 
-from agent_resolver.schema.index_reader import is_object
+from agent_resolver.schema.index import is_object
 from agent_resolver.schema.json_tree import parse_json_at
 from agent_resolver.schema.source import BYTE_ORDER_MARK
 from agent_resolver.schema.tree import Node

@@ -41,3 +41,14 @@ MAX_FORBID_PATTERNS = 100
 
 MAX_WORKSPACE_FILES = 100_000
 """How many Markdown files a workspace may have below its folder."""
+
+MAX_WORKFLOW_BYTES = 1024 * 1024
+
+MAX_WORKFLOW_STEPS = 100
+"""How many steps a workflow may have: each asks a model at least once."""
+
+MAX_WORKFLOW_HEADING = 200
+"""How many characters a heading of a workflow may have."""
+
+MAX_WORKFLOW_TEXT = 100_000
+"""How many characters may be below one heading: each agent that it mentions is given them."""

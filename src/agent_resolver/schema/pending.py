@@ -61,6 +61,8 @@ class PendingAction(Struct, frozen=True, kw_only=True, rename="camel"):
     """What the tool declares about its effects, in words."""
     takes_approver: bool = False
     """True for a question about a call that takes an approval: only those who may approve the call may answer."""
+    via: str = ""
+    """The worker that makes the call for the requester, whose token has expired; empty where there is none."""
 
     @property
     def is_open(self) -> bool:

@@ -58,7 +58,8 @@ class JournalRow(Struct, frozen=True, kw_only=True):
     number: int
     """From 1, without gaps."""
     kind: str
-    at: str
+    at: int
+    """The time, in milliseconds since 1970."""
     body: bytes
     """Sealed: what changed with this step."""
 

@@ -48,6 +48,7 @@ from agent_resolver.telemetry.attribute import (
     TOOL_TYPE,
     TOOL_TYPES,
     UNKNOWN_TOOL,
+    VIA_ID,
 )
 from agent_resolver.telemetry.ending import AttributeValue, Ending, ReasoningEnd, ending_of
 from agent_resolver.telemetry.log import Entry, Level, Log
@@ -179,6 +180,7 @@ class CallTelemetry:
             INITIATOR_ID: caller.id[:MAX_CHARACTERS],
             IS_COMPENSATION: context.is_compensation,
             OPERATION: operation,
+            **_acting_worker(caller),
         }
         return RunSpan(f"{operation} {subject[:MAX_CHARACTERS]}", {**golden, **attributes}, parent, own)
 
@@ -238,6 +240,7 @@ class CallTelemetry:
             OPERATION: EXECUTE_TOOL,
             TOOL_NAME: tool,
         }
+        attributes.update(_acting_worker(caller))
         if span.tool:
             attributes[TOOL_TYPE] = TOOL_TYPES.get(span.tool.labels.kind, FUNCTION)
         if ending.state != "done":
@@ -269,3 +272,8 @@ class CallTelemetry:
 
     def _app(self, caller: Caller) -> str:
         return (caller.app_id or self._app_id)[:MAX_CHARACTERS]
+
+
+def _acting_worker(caller: Caller) -> dict[str, str]:
+    """The attribute that names the worker which acts for the caller; none while the caller acts in person."""
+    return {VIA_ID: caller.via[:MAX_CHARACTERS]} if caller.via else {}

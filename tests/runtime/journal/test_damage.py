@@ -26,7 +26,7 @@ EDITS = {
     "body": "UPDATE journal SET body = CAST(substr(body, 1, 20) AS BLOB) WHERE run = 'r' AND number = 3",
     "empty": "UPDATE journal SET body = x'' WHERE run = 'r' AND number = 2",
     "kind": "UPDATE journal SET kind = 'model.failed' WHERE run = 'r' AND number = 3",
-    "time": "UPDATE journal SET at = '2020-01-01T00:00:00.000Z' WHERE run = 'r' AND number = 3",
+    "time": "UPDATE journal SET at = 1577836800000 WHERE run = 'r' AND number = 3",
     "first": "DELETE FROM journal WHERE run = 'r' AND number = 1",
     "middle": "DELETE FROM journal WHERE run = 'r' AND number = 3",
     "last": "DELETE FROM journal WHERE run = 'r' AND number = (SELECT max(number) FROM journal WHERE run = 'r')",
@@ -117,7 +117,7 @@ def test_an_edited_row_changes_neither_agent_nor_caller_nor_state(tmp_path: Path
 
 
 def sealed(content: bytes) -> JournalRow:
-    return JournalRow(run="r", number=1, kind="run.started", at="", body=content)
+    return JournalRow(run="r", number=1, kind="run.started", at=0, body=content)
 
 
 @pytest.mark.parametrize(

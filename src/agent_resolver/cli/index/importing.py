@@ -10,8 +10,8 @@ from agent_resolver.cli.input import INDEX, INDEX_LABEL, read_index_bytes
 from agent_resolver.cli.option import Commands, add_command, add_json, output_path
 from agent_resolver.core.count import counted
 from agent_resolver.schema.errors import InvalidIndex, InvalidOverlay
-from agent_resolver.schema.index import OVERLAY_NAME, UNVERSIONED, Index, IndexEntry
-from agent_resolver.schema.index_reader import is_object, parse_index, read_index
+from agent_resolver.schema.index import OVERLAY_NAME, UNVERSIONED, Index, IndexEntry, is_object
+from agent_resolver.schema.index_reader import parse_index, read_index
 from agent_resolver.schema.issue import IssueCode
 from agent_resolver.schema.lockfile import to_json
 from agent_resolver.storage.errors import UnreadableFile

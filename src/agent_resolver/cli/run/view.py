@@ -8,13 +8,18 @@ import msgspec
 
 from agent_resolver.cli.output import err, err_dim, is_out_terminal, out_json_line, out_piece
 from agent_resolver.cli.progress import progress_line
+from agent_resolver.core.count import counted
 from agent_resolver.core.shorten import shorten
+from agent_resolver.project.workflow_event import WorkflowEvent, WorkflowStepEnded, WorkflowStepStarted
 from agent_resolver.runtime.event import (
     AnswerReceived,
     AnswerRestarted,
     BudgetNear,
+    CompactionFailed,
+    ContextCompacted,
     HandlerFailed,
     InferenceFailed,
+    MentionUnresolved,
     PlanWarned,
     RoundRestarted,
     RoundStarted,
@@ -26,6 +31,7 @@ from agent_resolver.runtime.event import (
     ToolProgressed,
     ToolStarted,
 )
+from agent_resolver.runtime.loop.calling import INTERRUPTED
 
 _MOST_ARGUMENTS: Final = 60
 _MOST_WORDS: Final = 120
@@ -34,6 +40,9 @@ _MOST_WORDS: Final = 120
 
 class View(Protocol):
     """Takes the events of a run."""
+
+    run: str
+    """The run that was shown last."""
 
     @property
     def streams(self) -> bool:
@@ -44,7 +53,7 @@ class View(Protocol):
         """Say that a run starts, which may take a while: servers are connected, and a model may have to be loaded."""
         ...
 
-    def show(self, event: RunEvent) -> None:
+    def show(self, event: RunEvent | WorkflowEvent) -> None:
         """Show an event."""
         ...
 
@@ -54,12 +63,16 @@ class JsonView:
 
     streams = True
 
+    def __init__(self) -> None:
+        self.run = ""
+
     def starting(self) -> AbstractContextManager[None]:
         """Say nothing: the first event does."""
         return nullcontext()
 
-    def show(self, event: RunEvent) -> None:
+    def show(self, event: RunEvent | WorkflowEvent) -> None:
         """Print an event."""
+        self.run = getattr(event, "run", self.run)
         out_json_line(event)
 
 
@@ -71,6 +84,7 @@ class TextView:
     """
 
     def __init__(self) -> None:
+        self.run = ""
         self.streams = is_out_terminal()
         self._model = ""
         self._arguments: dict[str, str] = {}
@@ -79,6 +93,8 @@ class TextView:
         self._has_text = False
         """True once text of the present answer was shown."""
         self._has_progress = False
+        self._is_last_step = True
+        """True unless more steps of a workflow follow: their agents read what this one says, a program does not."""
 
     @contextmanager
     def starting(self) -> Iterator[None]:
@@ -89,11 +105,12 @@ class TextView:
         finally:
             self._wipe_progress()
 
-    def show(self, event: RunEvent) -> None:  # noqa: C901, PLR0912 - one case for each kind of event
+    def show(self, event: RunEvent | WorkflowEvent) -> None:  # noqa: C901, PLR0912 - one case for each kind of event
         """Show an event."""
         match event:
             case RunStarted():
                 self._wipe_progress()
+                self.run = event.run
                 self._model = event.model
             case RoundStarted():
                 self._has_text = False
@@ -123,10 +140,27 @@ class TextView:
                 self._warn(f"the model did not answer: {event.kind}: {event.message}")
             case BudgetNear():
                 self._warn(_budget_text(event))
+            case MentionUnresolved():
+                self._warn(f"the mention of {event.mention} stays text: {event.message}")
+            case ContextCompacted():
+                tokens = f"about {event.tokens_before:,} tokens became {event.tokens_after:,}"
+                self._note(f"summed up {counted(event.messages, 'message')}: {tokens}")
+            case CompactionFailed():
+                self._warn(f"the conversation was not summed up: {event.code}: {event.message}")
             case HandlerFailed():
                 self._warn(f"plugin {event.plugin} failed in {event.handler}: {event.message}")
             case RunEnded():
                 self._end_run(event)
+            case WorkflowStepStarted():
+                self._start_step(event)
+            case WorkflowStepEnded() if event.termination.code == "length" and event.step < event.steps:
+                # The next step is given a text that looks whole, and is not.
+                self._warn(event.termination.message)
+
+    def _start_step(self, event: WorkflowStepStarted) -> None:
+        self._is_last_step = event.step == event.steps
+        self._end_line()
+        err(f"{event.step}/{event.steps} {event.heading} ({event.agent})")
 
     def _show_text(self, text: str) -> None:
         if not (text and self.streams):
@@ -164,8 +198,8 @@ class TextView:
 
     def _end_run(self, event: RunEnded) -> None:
         self._end_line()
-        is_over = event.status == "done"
-        if is_over and event.text and not self.streams:
+        is_over = event.status == "done" and event.termination.code != INTERRUPTED
+        if is_over and self._is_last_step and event.text and not self.streams:
             out_piece(event.text if event.text.endswith("\n") else f"{event.text}\n")
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
+from agent_resolver.runtime.call_key import call_key
 from agent_resolver.runtime.message import Message, tool_message
 from agent_resolver.runtime.run import RunState
 
@@ -23,7 +24,7 @@ class _Special(Struct, kw_only=True, omit_defaults=True):
     messages: list[Message] = field(default_factory=list)
     """Messages are only ever added."""
     results: dict[int, str] = field(default_factory=dict)
-    """By the place among the new messages: the key under which the ledger has the text of a tool's message."""
+    """By the place among the new messages: the tool whose result the ledger has, in place of the message's text."""
     open_calls: int | UnsetType = UNSET
     """How many calls of the newest message with calls are open, which are always its last ones."""
     values: dict[str, Any] = field(default_factory=dict)
@@ -46,8 +47,8 @@ StateChange: Any = msgspec.defstruct(
 )
 """What changed in a state: a field for each of `RunState` that can change."""
 
-ReadResult = Callable[[str], str]
-"""The text that a model was given of a call, by the key that the ledger has it under."""
+ReadResult = Callable[[str, str], str]
+"""The text that a model was given of a call, by its tool and the key that the run gave it."""
 
 
 class StateWatch:
@@ -61,7 +62,7 @@ class StateWatch:
         self._open = len(state.open_calls)
         self._values: Mapping[str, Any] = state.values
         self.results: dict[int, str] = {}
-        """By the place among all messages: the ledger keys of results that the journal does not have yet."""
+        """By the place among all messages: the tools of results that the ledger has and the journal does not yet."""
 
     def watch(self, state: RunState) -> None:
         """Watch another state from here on: what differs from the one before counts as changed."""
@@ -97,7 +98,7 @@ class StateWatch:
     def _new_messages(self) -> tuple[list[Message], dict[int, str]]:
         first = self._count
         messages = self.state.messages[first:]
-        results = {place - first: key for place, key in self.results.items()}
+        results = {place - first: tool_id for place, tool_id in self.results.items()}
         for place in results:
             # The ledger has the text already.
             messages[place] = tool_message(messages[place].call_id, "")
@@ -108,13 +109,20 @@ class StateWatch:
 
 def apply_change(state: RunState, change: Any, read_result: ReadResult) -> None:  # noqa: ANN401 - a `StateChange`
     """Bring a state to where it was when the change was written."""
+    # Results belong to the calls that were open before: their keys have the round and the place of then.
+    is_open = len(state.open_calls)
+    for place, message in enumerate(change.messages):
+        tool_id = change.results.get(place)
+        if tool_id is not None:
+            text = read_result(tool_id, call_key(state, is_open, message.call_id))
+            state.messages.append(tool_message(message.call_id, text))
+        else:
+            state.messages.append(message)
+        is_open -= message.role == "tool"
     for name in _PLAIN:
         value = getattr(change, name)
         if value is not UNSET:
             setattr(state, name, value)
-    for place, message in enumerate(change.messages):
-        key = change.results.get(place)
-        state.messages.append(message if key is None else tool_message(message.call_id, read_result(key)))
     if change.open_calls is not UNSET:
         state.open_calls = _last_calls(state.messages, change.open_calls)
     for key in change.lost_values:

@@ -16,13 +16,10 @@ from agent_resolver.schema.errors import ResolverError
 from agent_resolver.schema.outcome import Pending
 from agent_resolver.schema.state import JournalRow
 
-_RAW: Final = b"\0"
 _PACKED: Final = b"\1"
-_WORTH_PACKING: Final = 80
-"""Fewer bytes than this do not become fewer by packing."""
 _QUICK: Final = 1
-_RAW_DEFLATE: Final = -15
-"""Without the header and the sum of zlib: the seal finds out what was changed."""
+_WINDOW: Final = -15
+"""The usual window, without zlib's own header and checksum: the seal finds every change."""
 _COMMON: Final = (
     b'"},{"type":"image","media_type":"data":"url":"delegated":{"pieces":[{"repairs":{"consecutive_errors":'
     b'"uncertain":1,"is_cut_off":true,"lost_values":["pending":{"trace_id":"id":"type":"CLARIFICATION","APPROVAL",'
@@ -77,9 +74,12 @@ class Beginning(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Question(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A question to a model, as digests of its parts: enough to find out which of them differs later."""
+    """A question to a model, as digests of its parts: enough to find out which of them differs later.
 
-    model: str
+    An entry leaves out the parts that are those of the question before it.
+    """
+
+    model: str = ""
     system: str = ""
     messages: str = ""
     count: int = 0
@@ -117,7 +117,7 @@ _DECODER: Final = msgspec.json.Decoder(Entry)
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """An entry as bytes, packed where that makes it smaller.
+    """An entry as bytes.
 
     Raises:
         EntryRefused: It could not be read again.
@@ -128,8 +128,6 @@ def encode_entry(entry: Entry) -> bytes:
         raise EntryRefused(f"a step of the run cannot be written: {error}") from error
     if len(content) > MAX_ENTRY_BYTES:
         raise EntryRefused(f"a step of the run has {len(content):,} bytes, and {MAX_ENTRY_BYTES:,} is the most")
-    if len(content) < _WORTH_PACKING:
-        return _RAW + content
     return pack(content)
 
 
@@ -149,26 +147,24 @@ def unpack(content: bytes) -> bytes:
         ValueError: It is damaged, or too large.
     """
     form, packed = content[:1], content[1:]
-    if form == _RAW:
-        return packed
-    unpacker = zlib.decompressobj(_RAW_DEFLATE, zdict=_COMMON)
+    if form != _PACKED:
+        raise ValueError("it was written by a newer version")
+    unpacker = zlib.decompressobj(_WINDOW, zdict=_COMMON)
     try:
         unpacked = unpacker.decompress(packed, MAX_ENTRY_BYTES)
     except zlib.error as error:
-        raise ValueError(f"an entry of the journal is damaged: {error}") from error
-    if unpacker.unconsumed_tail:
-        raise ValueError("an entry of the journal is too large")
-    if form != _PACKED or not unpacker.eof:
-        raise ValueError("an entry of the journal is damaged")
+        raise ValueError(f"it is damaged: {error}") from error
+    if not unpacker.eof:
+        raise ValueError("it is too large, or was cut off")
     return unpacked
 
 
 def pack(content: bytes) -> bytes:
-    """Bytes packed as those of entries are."""
-    packer = zlib.compressobj(_QUICK, zlib.DEFLATED, _RAW_DEFLATE, zdict=_COMMON)
-    return _PACKED + packer.compress(content) + packer.flush()
+    """Bytes in the fewest bytes."""
+    packer = zlib.compressobj(_QUICK, zlib.DEFLATED, _WINDOW, zdict=_COMMON)
+    return b"".join((_PACKED, packer.compress(content), packer.flush()))
 
 
-def entry_purpose(run: str, number: int, kind: str, at: str) -> str:
+def entry_purpose(run: str, number: int, kind: str, at: int) -> str:
     """What an entry is sealed for: at another place, in another run or as another step, it cannot be opened."""
     return f"journal/{run}/{number}/{kind}/{at}"

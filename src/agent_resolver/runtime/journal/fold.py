@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, structs
 
 from agent_resolver.core.count import counted
+from agent_resolver.registry.call import ledger_key
 from agent_resolver.registry.port import Seal
 from agent_resolver.runtime.errors import RunRefused
 from agent_resolver.runtime.journal.change import apply_change
-from agent_resolver.runtime.journal.entry import Beginning, Entry, decode_entry
+from agent_resolver.runtime.journal.entry import Beginning, Entry, Question, decode_entry
+from agent_resolver.runtime.journal.question_digest import with_known
 from agent_resolver.runtime.message import Message
 from agent_resolver.runtime.result_text import text_of_result
 from agent_resolver.runtime.run import RunState, Termination
@@ -55,13 +57,18 @@ def read_entries(snapshot: Snapshot, run: str, seal: Seal) -> list[tuple[Journal
         DamagedJournal: One of them was edited or is missing.
     """
     found = []
+    known = Question()
     for number, row in enumerate(snapshot.find(JOURNAL, {"run": run}), 1):
         if row.number != number:
             raise DamagedJournal(run, f"entry {number} is missing")
         try:
-            found.append((row, decode_entry(row, seal)))
+            entry = decode_entry(row, seal)
         except (ValueError, msgspec.MsgspecError) as error:
             raise DamagedJournal(run, f"entry {number}: {error}") from error
+        if entry.question is not UNSET:
+            known = with_known(entry.question, known)
+            entry = structs.replace(entry, question=known)
+        found.append((row, entry))
     return found
 
 
@@ -128,8 +135,8 @@ def fold_entries(
     pending: Pending | None = None
     termination: Termination | None = None
 
-    def read_result(key: str) -> str:
-        return _read_result(snapshot, row.id, key, seal)
+    def read_result(tool_id: str, key: str) -> str:
+        return _read_result(snapshot, row.id, ledger_key(beginning.caller.id, tool_id, key), seal)
 
     for _, entry in entries:
         apply_change(state, entry.change, read_result)

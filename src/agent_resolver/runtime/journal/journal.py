@@ -20,6 +20,8 @@ from agent_resolver.runtime.journal.entry import (
     pack,
 )
 from agent_resolver.runtime.journal.fold import DamagedJournal, Folded, fold_run
+from agent_resolver.runtime.journal.moment import milliseconds_of
+from agent_resolver.runtime.journal.question_digest import without_known
 from agent_resolver.runtime.journal.record import ended_record, started_record
 from agent_resolver.runtime.run import RunResult, RunState, Termination, close_calls, is_resumable, spent
 from agent_resolver.schema.caller import Caller
@@ -259,7 +261,17 @@ class Journal:
 class RunJournal:
     """Writes the journal of one run, while this process holds its lease."""
 
-    __slots__ = ("_journal", "_watch", "has_delegates", "is_cancelling", "is_held", "lease", "number", "row")
+    __slots__ = (
+        "_journal",
+        "_question",
+        "_watch",
+        "has_delegates",
+        "is_cancelling",
+        "is_held",
+        "lease",
+        "number",
+        "row",
+    )
 
     def __init__(self, journal: Journal, row: Run, state: RunState, *, message_count: int) -> None:
         self._journal = journal
@@ -269,6 +281,8 @@ class RunJournal:
         """The number of the newest entry."""
         self.is_cancelling = False
         """True once another process asked for the run to end."""
+        self._question = Question()
+        """The newest question that this process has written."""
         self.is_held = True
         """True until the lease is given back."""
         self.has_delegates = False
@@ -279,9 +293,9 @@ class RunJournal:
         """Write the changes of another state from here on, the first time against the one before."""
         self._watch.watch(state)
 
-    def note_result(self, place: int, key: str) -> None:
-        """Remember that the ledger has the text of the message at this place."""
-        self._watch.results[place] = key
+    def note_result(self, place: int, tool_id: str) -> None:
+        """Remember that the ledger has the text of the message at this place, as the result of this tool."""
+        self._watch.results[place] = tool_id
 
     def next_entry(self, values: Mapping[str, Any]) -> Entry:
         """An entry with what changed since the last one."""
@@ -290,7 +304,7 @@ class RunJournal:
     def seal_entry(self, kind: EntryKind, entry: Entry) -> JournalRow:
         """The next row of the journal."""
         self.number += 1
-        at = self._journal.clock.now()
+        at = milliseconds_of(self._journal.clock.now())
         purpose = entry_purpose(self.row.id, self.number, kind, at)
         body = self._journal.seal.close(encode_entry(entry), purpose)
         return JournalRow(run=self.row.id, number=self.number, kind=kind, at=at, body=body)
@@ -310,7 +324,9 @@ class RunJournal:
 
     async def ask(self, values: Mapping[str, Any], question: Question) -> None:
         """Write down that a model is about to be asked."""
-        await self._write("model.asked", structs.replace(self.next_entry(values), question=question), None)
+        entry = structs.replace(self.next_entry(values), question=without_known(question, self._question))
+        self._question = question
+        await self._write("model.asked", entry, None)
 
     async def answer(self, values: Mapping[str, Any], reply: Reply, row: Run) -> None:
         """Write down what it answered, before any event tells of it."""
@@ -367,7 +383,8 @@ class RunJournal:
             FileError: The state cannot be written.
         """
         kept = self.seal_entry(kind, entry)
-        changed = structs.replace(row or self.row, changed_at=kept.at, entries=kept.number)
+        now = self._journal.clock.now()
+        changed = structs.replace(row or self.row, changed_at=now, entries=kept.number)
 
         def write(transaction: Transaction) -> bool:
             transaction.require(self.lease)
@@ -401,6 +418,8 @@ def _require_free(transaction: Transaction, row: Run) -> None:
         raise RunRefused(f"there is a run {row.id} already", "leave the id out, or resume that run")
     if not row.thread:
         return
+    if row.continues and transaction.get(RUNS, row.continues) is None:
+        raise RunRefused(f"the last run of thread {row.thread} was removed meanwhile", "start the run again")
     thread = transaction.get(THREADS, row.caller, row.thread)
     newest = None if thread is None else transaction.get(RUNS, thread.run)
     if newest is not None and newest.id != row.continues:

@@ -8,7 +8,7 @@ import msgspec
 from agent_resolver.runtime.inference import ChatRequest
 from agent_resolver.runtime.journal.entry import Question
 
-_BYTES: Final = 12
+_BYTES: Final = 8
 """Enough to tell parts apart; nothing is proven by these digests."""
 _ENCODER: Final = msgspec.json.Encoder()
 
@@ -36,3 +36,16 @@ def question_of(request: ChatRequest) -> Question:
 
 def _short_digest(value: Any) -> str:  # noqa: ANN401 - any part of a request
     return blake2b(_ENCODER.encode(value), digest_size=_BYTES).hexdigest()
+
+
+def without_known(question: Question, known: Question) -> Question:
+    """A question without the parts that it has in common with the one before it."""
+    names = Question.__struct_fields__
+    changed = {name: getattr(question, name) for name in names if getattr(question, name) != getattr(known, name)}
+    return Question(**changed)
+
+
+def with_known(question: Question, known: Question) -> Question:
+    """A question with the parts that it has in common with the one before it."""
+    names = Question.__struct_fields__
+    return Question(**{name: getattr(question, name) or getattr(known, name) for name in names})

@@ -9,12 +9,13 @@ import msgspec
 from msgspec import UNSET, Struct, structs
 
 from agent_resolver.core.wire_name import from_wire_name
-from agent_resolver.registry.call import Call
 from agent_resolver.registry.secret import Secret, redacted
 from agent_resolver.registry.tool import CallContext
+from agent_resolver.runtime.call_key import call_key
 from agent_resolver.runtime.errors import StateFailure
 from agent_resolver.runtime.event import ToolEnded, ToolProgressed, ToolStarted
 from agent_resolver.runtime.hook import Block, End, PlannedCall, SetResult, Suspend
+from agent_resolver.runtime.loop.acting import renew_caller
 from agent_resolver.runtime.loop.emitter import SinkFailed
 from agent_resolver.runtime.loop.journaling import LEASE_LOST, TAKEN_OVER, lost_lease
 from agent_resolver.runtime.loop.live_run import LiveRun
@@ -49,13 +50,29 @@ class BadCall(Struct, frozen=True):
     faults: tuple[str, ...]
 
 
+class OpenedCall(Struct, frozen=True, gc=False):
+    """A call that passed the gate. All in it are JSON values, which refer to nothing that could refer to it."""
+
+    call: PlannedCall
+    arguments: dict[str, Any]
+    """As the tool is given them; hooks see a copy."""
+    reason: str
+    """Why a person must approve it; empty where none needs to."""
+
+
 async def make_calls(run: LiveRun) -> Termination | None:
     """Make the open calls of the run, one after the other; the end of the run, where one of them ends it.
 
     A call that waits for a person stays open, and so do those after it: when the run goes on, they are made.
     """
     while run.state.open_calls:
-        if end := cancelled(run) or await _make_call(run, run.state.open_calls[0]):
+        # Where nobody has a valid token, the registry refuses the call and records that.
+        await renew_caller(run)
+        # Two steps, and not one within the other: thousands of runs may wait in the second.
+        end = cancelled(run)
+        opened = end or await _open_call(run, run.state.open_calls[0])
+        end = await _execute_call(run, opened) if isinstance(opened, OpenedCall) else opened
+        if end:
             return end
     return None
 
@@ -71,13 +88,12 @@ def cancelled(run: LiveRun) -> Termination | None:
     return Termination(reason="cancelled", message="The run was cancelled")
 
 
-async def _make_call(run: LiveRun, asked: ToolCall) -> Termination | None:
-    """Take one call to its end.
+async def _open_call(run: LiveRun, asked: ToolCall) -> OpenedCall | Termination | None:
+    """The call that may be made; else the end of the run, or None for a call that has its result without its tool.
 
     1. Arguments that are not a JSON object are given back to the model.
     2. The gate: hooks may block the call, which ends the run, give its result, or have a person approve it.
     3. The budget must have room for it.
-    4. The tool is called.
     """
     tool_id = _tool_id_of(run, asked.name)
     arguments = _arguments_of(asked)
@@ -95,10 +111,10 @@ async def _make_call(run: LiveRun, asked: ToolCall) -> Termination | None:
         return ended(gated.end)
     # A plugin that gives no reason asks all the same: without words the call would pass.
     reason = gated.gate.reason or _NO_REASON if isinstance(gated.gate, Suspend) else ""
-    return await check_calls(run, tool_id) or await _execute_call(run, call, arguments, reason)
+    return await check_calls(run, tool_id) or OpenedCall(call, arguments, reason)
 
 
-async def _execute_call(run: LiveRun, call: PlannedCall, arguments: dict[str, Any], reason: str) -> Termination | None:
+async def _execute_call(run: LiveRun, opened: OpenedCall) -> Termination | None:
     """Call the tool.
 
     1. The registry calls it: there is no other way to a tool.
@@ -106,16 +122,34 @@ async def _execute_call(run: LiveRun, call: PlannedCall, arguments: dict[str, An
     3. Arguments that do not fit the schema are given back to the model.
     4. Every other outcome is for the model to read.
     """
+    call = opened.call
     before = await run_phase(run, "before_tool_execute", call=call)
     if before.end:
         return ended(before.end)
-    outcome = await _call_tool(run, call, arguments, reason)
+    if run.emitter.is_heard:
+        await _send_start(run, call)
+    context = _context_of(run, call, opened.reason)
+    run.state.calls[call.tool] = run.state.calls.get(call.tool, 0) + 1
+    try:
+        outcome = await run.registry.start_call(call.tool, opened.arguments, context)
+        if isinstance(outcome, Failed):
+            outcome = await _settled_outcome(run, opened, context, outcome)
+    except asyncio.CancelledError:
+        _note_interruption(run, call)
+        raise
+    except LeaseLost as error:
+        raise lost_lease(run) from error
+    await _send_outcome(run, opened, outcome)
     if isinstance(outcome, Pending):
+        # It was not made yet: once it is approved, it is made and counted.
+        run.state.calls[call.tool] -= 1
         return await _suspend(run, call.id, call.tool, outcome)
     if isinstance(outcome, Failed) and _is_about_arguments(outcome):
-        return await _give_back(run, run.state.open_calls[0], BadCall(call.tool, arguments, outcome.details))
+        return await _give_back(run, run.state.open_calls[0], BadCall(call.tool, opened.arguments, outcome.details))
     run.state.repairs.pop(call.tool, None)
-    _note_ledger_key(run, call, arguments, outcome)
+    if run.journal is not None and isinstance(outcome, Done):
+        # The ledger has the result: the journal refers to it in place of a copy.
+        run.journal.note_result(len(run.state.messages), call.tool)
     _answer_call(run, text_of(outcome))
     after = await run_phase(run, "after_tool_execute", call=call, outcome=outcome)
     return ended(after.end)
@@ -143,51 +177,22 @@ def _arguments_of(asked: ToolCall) -> dict[str, Any] | tuple[str, ...]:
     return arguments if isinstance(arguments, dict) else ("arguments: not a JSON object",)
 
 
-async def _call_tool(run: LiveRun, call: PlannedCall, arguments: dict[str, Any], reason: str) -> Outcome:
-    if run.emitter.is_heard:
-        await _send_start(run, call)
-    counts = run.state.calls
-    counts[call.tool] = counts.get(call.tool, 0) + 1
-    try:
-        outcome = await _outcome_of(run, call, arguments, reason)
-    except asyncio.CancelledError:
-        _note_interruption(run, call)
-        raise
-    if isinstance(outcome, Pending):
-        # It was not made yet: once it is approved, it is made and counted.
-        counts[call.tool] -= 1
-    elif isinstance(outcome, Failed):
-        # What is wrong with arguments is said once, when the call is given back.
-        if not _is_about_arguments(outcome):
-            words = _without_secret_fields(run, call.tool, arguments, outcome.message)
-            await _send_end(run, call.id, call.tool, "failed", outcome.code.value, words)
-    else:
-        await _send_end(run, call.id, call.tool, "done")
-    return outcome
+async def _settled_outcome(run: LiveRun, opened: OpenedCall, context: CallContext, outcome: Outcome) -> Outcome:
+    """What a call comes to that was made before the run was interrupted.
 
-
-async def _outcome_of(run: LiveRun, call: PlannedCall, arguments: dict[str, Any], reason: str) -> Outcome:
-    """What the call came to.
-
-    One that was on its way when the run was interrupted may still be: its outcome is waited for. One that only a person
-    knows the end of waits for that person.
+    One that was on its way then may still be: its outcome is waited for. One that only a person knows the end of waits
+    for that person.
     """
-    context = _context_of(run, call, reason)
     seconds = _FIRST_LOOK_SECONDS
-    while True:
-        try:
-            outcome = await run.registry.call(call.tool, arguments, context)
-        except LeaseLost as error:
-            raise lost_lease(run) from error
-        is_under_way = isinstance(outcome, Failed) and outcome.code is FailureCode.ALREADY_RUNNING
-        if not is_under_way:
-            break
+    call, arguments = opened.call, opened.arguments
+    while isinstance(outcome, Failed) and outcome.code is FailureCode.ALREADY_RUNNING:
         is_over = False
         while not is_over:
             await asyncio.sleep(seconds)
             seconds = min(seconds * 2, _MOST_LOOK_SECONDS)
             # Each call is recorded, and a look is not.
-            is_over = not await run.registry.is_under_way(call.tool, arguments, context)
+            is_over = not await run.registry.is_under_way(call.tool, context)
+        outcome = await run.registry.call(call.tool, arguments, context)
     if isinstance(outcome, Failed) and outcome.question is not UNSET:
         return _waits_for_answer(outcome, outcome.question)
     return outcome
@@ -204,14 +209,14 @@ def _waits_for_answer(outcome: Failed, question: str) -> Pending:
     )
 
 
-def _note_ledger_key(run: LiveRun, call: PlannedCall, arguments: dict[str, Any], outcome: Outcome) -> None:
-    """Let the journal refer to a result that the ledger has, in place of a copy."""
-    journal = run.journal
-    if journal is not None and isinstance(outcome, Done):
-        context = _context_of(run, call, "")
-        key = Call(call.tool, arguments, context).key_under(None)
-        if key is not None:
-            journal.note_result(len(run.state.messages), key)
+async def _send_outcome(run: LiveRun, opened: OpenedCall, outcome: Outcome) -> None:
+    """Send how a call ended, unless that is said elsewhere: when it waits for a person, or is given back."""
+    call = opened.call
+    if isinstance(outcome, Done):
+        await _send_end(run, call.id, call.tool, "done")
+    elif isinstance(outcome, Failed) and not _is_about_arguments(outcome):
+        words = _without_secret_fields(run, call.tool, opened.arguments, outcome.message)
+        await _send_end(run, call.id, call.tool, "failed", outcome.code.value, words)
 
 
 def _without_secret_fields(run: LiveRun, tool_id: str, arguments: Mapping[str, Any], words: str) -> str:
@@ -243,10 +248,7 @@ def _context_of(run: LiveRun, call: PlannedCall, reason: str) -> CallContext:
     if run.journal is not None:
         changes["lease"] = run.journal.lease
     if run.registry.is_recorded:
-        # Under one key a call is done once, also if the run is interrupted and goes on. The trace is part of it, since
-        # another run may be given the same id.
-        position = len(run.state.open_calls)
-        changes["key"] = f"{run.id}/{run.state.trace_id}/{run.round}/{position}/{call.id}"
+        changes["key"] = call_key(run.state, len(run.state.open_calls), call.id)
     if reason:
         changes["approval_reason"] = reason
     if run.emitter.is_heard:

@@ -35,7 +35,7 @@ async def note_question(run: LiveRun, request: ChatRequest) -> None:
     """
     journal = run.journal
     if journal is not None:
-        run.state.seconds = run.seconds
+        run.state.seconds = round(run.seconds, 3)
         await _written(run, journal.ask(run.values.current, question_of(request)))
 
 
@@ -49,7 +49,7 @@ async def note_reply(run: LiveRun, answer: ChatAnswer, cost: float | None) -> No
     if journal is None:
         return
     state = run.state
-    state.seconds = run.seconds
+    state.seconds = round(run.seconds, 3)
     reply = Reply(model=answer.model_id or answer.model, finish=answer.finish, usage=answer.usage, cost=cost)
     used = spent(state)
     row = structs.replace(
@@ -70,7 +70,7 @@ async def note_failure(run: LiveRun, failure: InferenceFailure) -> None:
     """
     journal = run.journal
     if journal is not None:
-        run.state.seconds = run.seconds
+        run.state.seconds = round(run.seconds, 3)
         await _written(run, journal.fail(run.values.current, failure.kind))
 
 

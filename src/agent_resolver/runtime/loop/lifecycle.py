@@ -15,7 +15,7 @@ from agent_resolver.registry.tool import CallContext
 from agent_resolver.runtime.errors import StateFailure
 from agent_resolver.runtime.event import HandlerFailed, PlanWarned, RunEnded, RunStarted, Sink
 from agent_resolver.runtime.journal.journal import RunJournal
-from agent_resolver.runtime.loop.calling import cancelled, ended
+from agent_resolver.runtime.loop.calling import INTERRUPTED, cancelled, ended
 from agent_resolver.runtime.loop.emitter import Emitter, SinkFailed
 from agent_resolver.runtime.loop.foreign_code import is_being_cancelled, settle
 from agent_resolver.runtime.loop.journaling import JournalFailed, note_end
@@ -23,6 +23,7 @@ from agent_resolver.runtime.loop.live_run import LiveRun
 from agent_resolver.runtime.loop.phase import run_phase
 from agent_resolver.runtime.loop.rounds import run_rounds
 from agent_resolver.runtime.loop.sound_answer import RequestRefused
+from agent_resolver.runtime.mention import Definitions
 from agent_resolver.runtime.patience import Patience
 from agent_resolver.runtime.plan import ResolvedAgent
 from agent_resolver.runtime.plugin import ActivePlugin
@@ -36,10 +37,12 @@ from agent_resolver.runtime.run import (
     spent,
 )
 from agent_resolver.runtime.state_key import KeyValues
+from agent_resolver.runtime.worker import WorkerIdentity
 from agent_resolver.schema.foreign_error import describe_exception
 from agent_resolver.schema.outcome import Pending
 from agent_resolver.telemetry.ending import ReasoningEnd
 
+INTERRUPTED_HERE: Final = Termination(reason="cancelled", code=INTERRUPTED, message="The run was interrupted")
 _TASK_CANCELLED: Final = Termination(reason="cancelled", message="The task of the run was cancelled")
 
 
@@ -54,7 +57,9 @@ class Start(Struct, frozen=True, kw_only=True):
     sink: Sink | None = None
     journal: RunJournal | None = None
     patience: Patience = Patience()
+    definitions: Definitions | None = None
     clock: Callable[[], float] = time.monotonic
+    worker: WorkerIdentity | None = None
 
 
 class Cancellable(Protocol):
@@ -115,11 +120,13 @@ class Lifecycle:
             patience=start.patience,
             journal=start.journal,
             clock=start.clock,
+            worker=start.worker,
+            definitions=start.definitions,
         )
-        self.delegates: list[Cancellable] = []
+        self.delegates: tuple[Cancellable, ...] = ()
         """The runs of agents that this one delegates to now."""
-        self._active: list[ActivePlugin] = []
-        """The plugins that started their parts and did not end them yet."""
+        self._active = 0
+        """How many plugins started their parts and did not end them yet: the first ones of the plan."""
         self._scope = asyncio.timeout(None)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._has_started = False
@@ -168,6 +175,7 @@ class Lifecycle:
             if termination is _TASK_CANCELLED:
                 # Whoever runs this goes away; that is no reason for a run which lasts to end.
                 run.is_interrupted = run.journal is not None
+                termination = INTERRUPTED_HERE if run.is_interrupted else termination
             await self._close_despite_cancellation(termination)
             raise
         finally:
@@ -183,7 +191,11 @@ class Lifecycle:
                 if run.budget.max_seconds is not None:
                     left = max(0.0, run.budget.max_seconds - run.seconds)
                     self._scope.reschedule(asyncio.get_running_loop().time() + left)
-                return await self._through_phases()
+                await self._announce()
+                await self._activate()
+                self._has_started = True
+                start = await run_phase(run, "run_start")
+                return ended(start.end) or await run_rounds(run)
         except asyncio.CancelledError as error:
             if is_being_cancelled():
                 raise
@@ -202,14 +214,6 @@ class Lifecycle:
             return end
         message = f"The budget of {self.run.budget.max_seconds:g} s is used up"
         return Termination(reason="stopped", code="budget_seconds", message=message)
-
-    async def _through_phases(self) -> Termination:
-        run = self.run
-        await self._announce()
-        await self._activate()
-        self._has_started = True
-        start = await run_phase(run, "run_start")
-        return ended(start.end) or await run_rounds(run)
 
     async def _announce(self) -> None:
         run = self.run
@@ -244,7 +248,7 @@ class Lifecycle:
         for active in run.agent.env.plugins:
             state = PluginState(active.id, run.values)
             # From here on it is ended as well, also if its start fails halfway.
-            self._active.append(active)
+            self._active += 1
             try:
                 await _call_if_there(active.plugin, "bind", patience, run.facts)
                 await _call_if_there(active.plugin, "on_activate", patience, run.spec, state)
@@ -271,7 +275,8 @@ class Lifecycle:
             self._has_started = False
             await self._run_end()
         while self._active:
-            await self._deactivate(self._active.pop())
+            self._active -= 1
+            await self._deactivate(run.agent.env.plugins[self._active])
         if not (is_resumable(termination) or run.is_interrupted):
             close_calls(run.state)
         pending = run.pending if termination.reason == "suspended" else None

@@ -10,6 +10,7 @@ from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.inference import ToolOffer, Usage
 from agent_resolver.runtime.journal.journal import RunJournal
 from agent_resolver.runtime.loop.emitter import Emitter
+from agent_resolver.runtime.mention import Definitions
 from agent_resolver.runtime.message import Message, system_message
 from agent_resolver.runtime.patience import Patience
 from agent_resolver.runtime.plan import ResolvedAgent
@@ -18,6 +19,8 @@ from agent_resolver.runtime.run_telemetry import RunTelemetry
 from agent_resolver.runtime.spec import AgentSpec
 from agent_resolver.runtime.state_key import KeyValues
 from agent_resolver.runtime.stop_rule import HISTORY
+from agent_resolver.runtime.summary import Summary
+from agent_resolver.runtime.worker import WorkerIdentity
 from agent_resolver.schema.classification import CLASSIFICATION_OF
 
 if TYPE_CHECKING:
@@ -40,8 +43,8 @@ class LiveRun:
         "budgets_said",
         "classification",
         "context",
+        "definitions",
         "emitter",
-        "facts",
         "has_budget",
         "is_cancelled",
         "is_interrupted",
@@ -56,6 +59,7 @@ class LiveRun:
         "system",
         "telemetry",
         "values",
+        "worker",
     )
     """Thousands of runs may wait at once, so that what each holds counts."""
 
@@ -71,6 +75,8 @@ class LiveRun:
         patience: Patience,
         journal: RunJournal | None,
         clock: Callable[[], float],
+        worker: WorkerIdentity | None = None,
+        definitions: Definitions | None = None,
     ) -> None:
         self.agent = agent
         self.request = request
@@ -78,17 +84,19 @@ class LiveRun:
         self.registry = registry
         self.context = context
         """What every call of the run has in common."""
+        self.worker = worker
+        """Who acts for the caller once their token has expired."""
         self.emitter = emitter
         self.patience = patience
         self.journal = journal
         """Where each step is written down; None for a run that lives in memory alone."""
-        self.facts = LiveFacts(self)
-        """What plugins may know of the run."""
+        self.definitions = definitions
+        """Where agents that the user mentions are looked up; None where mentions are only text."""
         self.telemetry = _run_telemetry(registry)
         sensitivity = agent.limits.sensitivity
         self.classification = CLASSIFICATION_OF[sensitivity] if sensitivity else "INTERNAL"
         """How sensitive the data of the run is, for those who watch it."""
-        self.values = KeyValues(agent.env.key_registrations, state.values)
+        self.values = KeyValues(agent.env.key_registrations, state.values, agent.env.key_defaults)
         self.budget: RunBudget = agent.spec.budget.narrowed_by(request.budget)
         self.has_budget = self.budget != RunBudget()
         self.pending: Pending | None = None
@@ -119,6 +127,11 @@ class LiveRun:
         return self.agent.spec
 
     @property
+    def facts(self) -> "LiveFacts":
+        """What plugins may know of the run. It is not kept: a run that refers to itself would outlive its end."""
+        return LiveFacts(self)
+
+    @property
     def round(self) -> int:
         """The number of the present round, from 1; 0 before the first."""
         return self.state.round
@@ -134,7 +147,7 @@ class LiveRun:
 
     def save(self) -> RunState:
         """The state of the run, with all that is kept elsewhere while it runs."""
-        self.state.seconds = self.seconds
+        self.state.seconds = round(self.seconds, 3)
         self.state.values = dict(self.values.current)
         return self.state
 
@@ -181,6 +194,11 @@ class LiveFacts:
     def messages(self) -> Sequence[Message]:
         """The conversation so far, without the system prompt."""
         return tuple(self._run.state.messages)
+
+    @property
+    def summary(self) -> Summary | None:
+        """What requests hold in place of the oldest messages; None where nothing was summed up."""
+        return self._run.state.summary
 
     @property
     def usage(self) -> Usage:

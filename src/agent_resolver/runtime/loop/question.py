@@ -1,7 +1,7 @@
 """Asks the model: builds the request, lets plugins change it, and counts what the answer costs."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from msgspec import structs
@@ -24,11 +24,16 @@ from agent_resolver.runtime.loop.emitter import SinkFailed
 from agent_resolver.runtime.loop.foreign_code import is_being_cancelled
 from agent_resolver.runtime.loop.journaling import note_question, note_reply
 from agent_resolver.runtime.loop.live_run import LiveRun
+from agent_resolver.runtime.loop.mentioned import definitions_due
 from agent_resolver.runtime.loop.sound_answer import RequestRefused, require_length, sound_answer
 from agent_resolver.runtime.loop_action import LOOP_ACTIONS, NextQuestion, next_question
+from agent_resolver.runtime.mention import first_unanswered
 from agent_resolver.runtime.message import MediaBlock, Message, user_message
 from agent_resolver.runtime.model import Modalities, Modality, ModelSpec
+from agent_resolver.runtime.plan import Summarizer
 from agent_resolver.runtime.plugin import TaggedTransform
+from agent_resolver.runtime.run import RunState
+from agent_resolver.runtime.summary import shown_messages
 from agent_resolver.schema.foreign_error import describe_exception
 from agent_resolver.telemetry.ending import ReasoningEnd
 
@@ -62,8 +67,9 @@ async def ask_model(run: LiveRun) -> ChatAnswer:
             forget_asked()
 
     try:
+        definitions = await definitions_due(run)
         while whole is None:
-            await ask(run, _transformed(run, _request_of(run, asked)), keep)
+            await ask(run, _transformed(run, _request_of(run, asked, definitions)), keep)
     except (InferenceFailure, RequestRefused, StateFailure):
         run.state.pieces = []
         run.state.is_asked = False
@@ -94,13 +100,20 @@ def _keep_answer(run: LiveRun, answer: ChatAnswer) -> ChatAnswer | None:
     return whole
 
 
-async def ask(run: LiveRun, request: ChatRequest, keep: Callable[[ChatAnswer], None]) -> ChatAnswer:
+async def ask(
+    run: LiveRun,
+    request: ChatRequest,
+    keep: Callable[[ChatAnswer], None],
+    summarizer: Summarizer | None = None,
+) -> ChatAnswer:
     """Ask the model, and count what its answer used.
 
     Args:
         run: The run.
         request: The question.
         keep: Puts the answer into the state of the run, before any event tells of it.
+        summarizer: Asked in place of the agent's model, for a summary: that is not an answer to the user, and no
+            event shows its text.
 
     Raises:
         InferenceFailure: The model did not answer.
@@ -114,17 +127,19 @@ async def ask(run: LiveRun, request: ChatRequest, keep: Callable[[ChatAnswer], N
     if run.is_cancelled:
         raise InferenceFailure("cancelled", "The run was cancelled before its model was asked")
     try:
-        answer = sound_answer(await _watched_answer(run, request))
+        answer = sound_answer(await _watched_answer(run, request, summarizer))
     except asyncio.CancelledError:
         # The provider may have answered all the same, and count it.
         run.state.uncertain += 1
         raise
     if guard is not None and answer.media:
         _require_output(guard, answer)
-    cost = _count_usage(run, answer)
+    cost = _count_usage(run, answer, summarizer.model if summarizer else run.agent.model)
     keep(answer)
     # It is written down before anyone is told of it: what was told once must not be lost.
     await note_reply(run, answer, cost)
+    if summarizer is not None:
+        return answer
     await run.emitter.send(
         AnswerReceived,
         run.round,
@@ -140,7 +155,7 @@ async def ask(run: LiveRun, request: ChatRequest, keep: Callable[[ChatAnswer], N
 # The request ----------------------------------------------------------------------------------------------------------
 
 
-def _request_of(run: LiveRun, asked: NextQuestion | None) -> ChatRequest:
+def _request_of(run: LiveRun, asked: NextQuestion | None, definitions: tuple[Message, ...]) -> ChatRequest:
     agent = run.agent
     override = run.request.override
     before: tuple[Message, ...] = ()
@@ -152,13 +167,29 @@ def _request_of(run: LiveRun, asked: NextQuestion | None) -> ChatRequest:
     limit = override.max_output_tokens or (policy.max_output_tokens if policy else None)
     return ChatRequest(
         model=agent.seats[0].model.upstream_model,
-        messages=(*run.system, *before, *run.state.messages, *after, *_continuation(run.state.pieces)),
+        messages=(
+            *run.system,
+            *before,
+            *_conversation(run.state, definitions),
+            *after,
+            *_continuation(run.state.pieces),
+        ),
         tools=_offered_tools(run, asked),
         temperature=override.temperature,
         max_output_tokens=limit,
         reasoning_effort=override.reasoning_effort or agent.spec.reasoning_effort,
         cache_prompt=policy is not None and policy.enable_prompt_cache,
     )
+
+
+def _conversation(state: RunState, definitions: tuple[Message, ...]) -> Sequence[Message]:
+    """The conversation as requests hold it, with the definitions right before the words that mention them."""
+    shown = shown_messages(state.messages, state.summary)
+    if not definitions:
+        return shown
+    # No summary covers what the user said last.
+    place = len(shown) - len(state.messages) + first_unanswered(state.messages)
+    return (*shown[:place], *definitions, *shown[place:])
 
 
 def _continuation(pieces: list[Message]) -> Iterator[Message]:
@@ -213,16 +244,16 @@ def _apply(transform: TaggedTransform, request: ChatRequest, context: PhaseConte
 # The answer -----------------------------------------------------------------------------------------------------------
 
 
-async def _watched_answer(run: LiveRun, request: ChatRequest) -> ChatAnswer:
+async def _watched_answer(run: LiveRun, request: ChatRequest, summarizer: Summarizer | None) -> ChatAnswer:
     """The answer of the model, with a span of its own if the run is watched."""
     telemetry = run.telemetry
     if telemetry is None:
-        return await _answer_to(run, request)
-    model = run.agent.seats[0].model
+        return await _answer_to(run, request, summarizer)
+    model = summarizer.model if summarizer else run.agent.seats[0].model
     span = telemetry.begin_chat(model.upstream_model, model.provider_id, run.classification, run.context)
     ending = ReasoningEnd(error="cancelled")
     try:
-        answer = await _answer_to(run, request)
+        answer = await _answer_to(run, request, summarizer)
         ending = _ending_of(answer)
     except InferenceFailure as failure:
         ending = ReasoningEnd(error=failure.kind)
@@ -238,16 +269,17 @@ def _ending_of(answer: ChatAnswer) -> ReasoningEnd:
     return ReasoningEnd(model=answer.model or answer.model_id, finish=answer.finish, usage=counted)
 
 
-async def _answer_to(run: LiveRun, request: ChatRequest) -> ChatAnswer:
+async def _answer_to(run: LiveRun, request: ChatRequest, summarizer: Summarizer | None) -> ChatAnswer:
     """The answer of the model, whose text is sent as it comes where the run streams.
 
     Raises:
         InferenceFailure: There is none, whatever the executor raised.
     """
     try:
-        if run.request.streams and run.emitter.is_heard:
+        if summarizer is None and run.request.streams and run.emitter.is_heard:
             return await _streamed(run, request)
-        answer: object = await run.agent.executor.complete(request)
+        executor = summarizer.executor if summarizer else run.agent.executor
+        answer: object = await executor.complete(request)
     except (InferenceFailure, SinkFailed, RequestRefused):
         raise
     except asyncio.CancelledError as error:
@@ -282,7 +314,7 @@ async def _streamed(run: LiveRun, request: ChatRequest) -> ChatAnswer:
     raise InferenceFailure("stream_interrupted", "The stream ended before the answer was whole")
 
 
-def _count_usage(run: LiveRun, answer: ChatAnswer) -> float | None:
+def _count_usage(run: LiveRun, answer: ChatAnswer, asked: ModelSpec) -> float | None:
     """Add what an answer used to what the run used; what it cost, where its price is known.
 
     Raises:
@@ -292,7 +324,7 @@ def _count_usage(run: LiveRun, answer: ChatAnswer) -> float | None:
     cost = None
     if usage is not None:
         state.usage += usage
-        cost = _model_of(run, answer).cost(usage.input_tokens, usage.output_tokens)
+        cost = _model_of(run, answer, asked).cost(usage.input_tokens, usage.output_tokens)
     elif budget.max_tokens is not None:
         raise RequestRefused(
             "usage_unknown", "The provider does not say how many tokens it used, and they have a budget"
@@ -303,10 +335,10 @@ def _count_usage(run: LiveRun, answer: ChatAnswer) -> float | None:
     return cost
 
 
-def _model_of(run: LiveRun, answer: ChatAnswer) -> ModelSpec:
+def _model_of(run: LiveRun, answer: ChatAnswer, asked: ModelSpec) -> ModelSpec:
     """The model that answered: of a pool, its members have prices of their own."""
     models = (seat.model for seat in run.agent.seats)
-    return next((model for model in models if model.id == answer.model_id), run.agent.model)
+    return next((model for model in models if model.id == answer.model_id), asked)
 
 
 # Modalities -----------------------------------------------------------------------------------------------------------

@@ -4,77 +4,85 @@ from agent_resolver.runtime.event import InferenceFailed, RoundRestarted, RoundS
 from agent_resolver.runtime.executor import InferenceFailure
 from agent_resolver.runtime.hook import Phase
 from agent_resolver.runtime.inference import ChatAnswer
+from agent_resolver.runtime.loop.acting import renew_caller
 from agent_resolver.runtime.loop.calling import cancelled, ended, make_calls
+from agent_resolver.runtime.loop.compaction import compact
 from agent_resolver.runtime.loop.journaling import note_failure
 from agent_resolver.runtime.loop.live_run import LiveRun
 from agent_resolver.runtime.loop.phase import run_phase
 from agent_resolver.runtime.loop.question import ask_model
 from agent_resolver.runtime.loop.spending import check_budget
-from agent_resolver.runtime.run import Termination
+from agent_resolver.runtime.run import RunState, Termination
 
 
 async def run_rounds(run: LiveRun) -> Termination:
-    """Run rounds until one of them ends the run. A run that goes on first finishes the round that it ended in."""
-    if (end := await _finish_interrupted_round(run)) is not None:
-        return end
-    while True:
-        if end := cancelled(run) or await check_budget(run) or await _run_round(run):
-            return end
+    """Run rounds until one of them ends the run. A run that goes on first finishes the round that it ended in.
 
-
-async def _finish_interrupted_round(run: LiveRun) -> Termination | None:
-    """Ask again what was not answered, judge the newest answer if that was interrupted, make the calls left open."""
-    state = run.state
-    if state.is_asked:
-        await run.emitter.send(RoundRestarted, run.round)
-        return await _question(run)
-    if not state.is_judged:
-        said = state.messages[-1]
-        answer = ChatAnswer(text=said.text, calls=said.calls)
-        if end := await _judge(run, answer):
-            return end
-        return await _finish_round(run)
-    return await _finish_round(run) if state.open_calls else None
-
-
-async def _run_round(run: LiveRun) -> Termination | None:
-    """One round.
-
-    1. The phases `step_start` and `before_inference`.
-    2. The model is asked.
-    3. The phase `after_inference`, in which stop rules are: they count before any call of the answer is made.
-    4. The calls of the answer, and the phase `step_end`.
+    1. The model is asked.
+    2. The phase `after_inference`, in which stop rules are: they count before any call of the answer is made.
+    3. The calls of the answer, and the phase `step_end`.
     """
-    run.state.round += 1
-    await run.emitter.send(RoundStarted, run.round)
-    if end := await _phase(run, "step_start") or await _phase(run, "before_inference"):
+    answer = _interrupted_answer(run.state)
+    while True:
+        if answer is not None:
+            has_calls = bool(run.state.open_calls)
+            if end := await _judge(run, answer) or await make_calls(run) or await _end_round(run, has_calls=has_calls):
+                return end
+        # The round of a question that is asked again was admitted before.
+        if end := (
+            cancelled(run) or await check_budget(run, is_in_round=run.state.is_asked) or await renew_caller(run)
+        ):
+            return end
+        said = await _ask(run)
+        if isinstance(said, Termination):
+            return said
+        answer = said
+
+
+def _interrupted_answer(state: RunState) -> ChatAnswer | None:
+    """The newest answer, if it was not judged or has calls that were not made."""
+    if state.is_judged and not state.open_calls:
+        return None
+    said = state.messages[-1]
+    return ChatAnswer(text=said.text, calls=said.calls)
+
+
+async def _ask(run: LiveRun) -> ChatAnswer | Termination | None:
+    """The next answer of the model; None if it gave none and the run goes on.
+
+    The phases `step_start` and `before_inference` come first. Then a conversation that grew too long is summed up; a
+    run that was interrupted meanwhile sums up again.
+    """
+    if run.state.is_asked:
+        # The run was interrupted while its model was asked: that question is asked again, in the same round.
+        await run.emitter.send(RoundRestarted, run.round)
+    else:
+        run.state.round += 1
+        await run.emitter.send(RoundStarted, run.round)
+        if end := await _phase(run, "step_start") or await _phase(run, "before_inference"):
+            return end
+    if await compact(run) and (end := await check_budget(run, is_in_round=True)):
         return end
-    return await _question(run)
-
-
-async def _question(run: LiveRun) -> Termination | None:
-    """Ask the model, judge its answer, and make the calls of it."""
     try:
-        answer = await ask_model(run)
+        return await ask_model(run)
     except InferenceFailure as failure:
         return cancelled(run) or await _note_failure(run, failure)
-    return await _judge(run, answer) or await _finish_round(run)
 
 
 async def _judge(run: LiveRun, answer: ChatAnswer) -> Termination | None:
+    """Let stop rules look at an answer that they did not see yet."""
+    if run.state.is_judged:
+        return None
     end = await _phase(run, "after_inference", answer)
     run.state.is_judged = True
     return end
 
 
-async def _finish_round(run: LiveRun) -> Termination | None:
-    """Make the calls of the round; an answer without any is the agent's last."""
-    had_calls = bool(run.state.open_calls)
-    if end := await make_calls(run):
-        return end
+async def _end_round(run: LiveRun, *, has_calls: bool) -> Termination | None:
+    """End a round whose calls were made; an answer without any is the agent's last."""
     if end := await _phase(run, "step_end"):
         return end
-    if had_calls:
+    if has_calls:
         return None
     if run.state.is_cut_off:
         return Termination(reason="natural_end", code="length", message="The last answer ran out of tokens")

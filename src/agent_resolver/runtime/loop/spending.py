@@ -29,11 +29,16 @@ class LimitUse(Struct, frozen=True):
         return f"{self.kind} {self.tool}"
 
 
-async def check_budget(run: LiveRun) -> Termination | None:
-    """The end of a run whose budget is used up, looked at before each question to the model."""
+async def check_budget(run: LiveRun, *, is_in_round: bool = False) -> Termination | None:
+    """The end of a run whose budget is used up, looked at before each question to the model.
+
+    Within a round, the number of rounds does not count: the present one was admitted.
+    """
     if not run.has_budget:
         return None
     for use in _limit_uses(run):
+        if is_in_round and use.kind == "rounds":
+            continue
         if use.used >= use.limit:
             return _used_up(use)
         await _say_if_near(run, use)
@@ -60,15 +65,19 @@ async def check_calls(run: LiveRun, tool_id: str) -> Termination | None:
 def remaining_budget(run: LiveRun, resumed: RunState | None = None) -> RunBudget:
     """What is left of a run's budget, for an agent that it delegates to.
 
-    What is used up leaves nothing: with the least there is, each of many delegates could ask its model once more.
-
     Args:
         run: The run that delegates.
         resumed: The state of the delegate, where it waited and goes on: what it used itself is in there.
     """
-    budget = run.budget
     used = spent(run.state, without=resumed.run if resumed else "")
-    seconds = run.seconds - (resumed.seconds if resumed else 0.0)
+    return budget_after(run.budget, used, run.seconds - (resumed.seconds if resumed else 0.0))
+
+
+def budget_after(budget: RunBudget, used: Spent, seconds: float) -> RunBudget:
+    """What a run that used this, and took so many seconds, leaves of a budget.
+
+    What is used up leaves nothing: with the least there is, each of many runs could ask its model once more.
+    """
     return RunBudget(
         max_rounds=None if budget.max_rounds is None else max(0, budget.max_rounds - used.rounds),
         max_tokens=None if budget.max_tokens is None else max(0, budget.max_tokens - used.usage.total_tokens),

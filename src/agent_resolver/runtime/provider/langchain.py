@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.ai import add_ai_message_chunks
 from msgspec import structs
 
@@ -15,10 +15,12 @@ from agent_resolver.runtime.executor import InferenceFailure
 from agent_resolver.runtime.inference import ChatAnswer, ChatRequest, Piece, TextDelta
 from agent_resolver.runtime.provider.langchain_failure import failure_in
 from agent_resolver.runtime.provider.langchain_wire import ChunkReader, read_answer, write_messages
-from agent_resolver.runtime.provider.openai_wire import EFFORTS, write_tool
+from agent_resolver.runtime.provider.openai_wire import EFFORTS, cache_key, write_tool
 
 MakeModel = Callable[..., BaseChatModel]
 """Makes a chat model from its name and settings such as `temperature` and `max_tokens`."""
+CacheHint = Literal["prompt_cache_key", "cache_control"]
+"""A parameter of OpenAI's requests, or a mark in the messages of Anthropic's."""
 _EFFORT_KNOWN: Final = frozenset({"azure_openai", "groq", "openai", "xai"})
 _MOST_KEPT: Final = 32
 
@@ -32,6 +34,7 @@ class LangChainExecutor:
         *,
         name: str = "langchain",
         takes_effort: bool = False,
+        cache_hint: CacheHint | None = None,
         secrets: tuple[str, ...] = (),
     ) -> None:
         """The executor of the models that a function makes.
@@ -40,11 +43,13 @@ class LangChainExecutor:
             make_model: Makes the model of a name; models are kept, so that their connections are.
             name: What failures call the provider.
             takes_effort: True if the models take `reasoning_effort`.
+            cache_hint: How the models are asked to keep the beginning of a prompt; None if they cannot be.
             secrets: What failures must not quote.
         """
         self._make_model = make_model
         self._name = name
         self._takes_effort = takes_effort
+        self._cache_hint = cache_hint
         self._secrets = secrets
         self._models: dict[tuple[Any, ...], BaseChatModel] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -59,7 +64,7 @@ class LangChainExecutor:
             model = self._model_for(request)
             if request.response_schema is not None:
                 return await self._structured(model, request)
-            message = await self._with_tools(model, request).ainvoke(write_messages(request.messages))
+            message = await self._with_tools(model, request).ainvoke(self._messages(request))
         except Exception as error:
             raise failure_in(self._name, error, secrets=self._secrets) from error
         return read_answer(self._name, _require_message(message))
@@ -77,7 +82,7 @@ class LangChainExecutor:
             return
         reader = ChunkReader()
         try:
-            chunks = self._with_tools(self._model_for(request), request).astream(write_messages(request.messages))
+            chunks = self._with_tools(self._model_for(request), request).astream(self._messages(request))
             async with aclosing(chunks):
                 async for chunk in chunks:
                     if isinstance(chunk, AIMessageChunk):
@@ -96,7 +101,7 @@ class LangChainExecutor:
         # LangChain asks for a title, since some providers are shown the schema as a tool.
         schema = {"title": "answer", "description": "The answer.", **(request.response_schema or {})}
         asked = model.with_structured_output(schema, include_raw=True)
-        found = await asked.ainvoke(write_messages(request.messages))
+        found = await asked.ainvoke(self._messages(request))
         if not isinstance(found, Mapping):
             raise InferenceFailure("provider", f"{self._name}: the answer does not follow the schema")
         answer = read_answer(self._name, _require_message(found["raw"]))
@@ -108,7 +113,14 @@ class LangChainExecutor:
         return structs.replace(answer, text=text, calls=(), finish="length" if answer.finish == "length" else "stop")
 
     def _with_tools(self, model: BaseChatModel, request: ChatRequest) -> Any:  # noqa: ANN401 - a runnable
-        return model.bind_tools([write_tool(tool) for tool in request.tools]) if request.tools else model
+        bound = model.bind_tools([write_tool(tool) for tool in request.tools]) if request.tools else model
+        if request.cache_prompt and self._cache_hint == "prompt_cache_key":
+            return bound.bind(prompt_cache_key=cache_key(request))
+        return bound
+
+    def _messages(self, request: ChatRequest) -> list[BaseMessage]:
+        is_marked = request.cache_prompt and self._cache_hint == "cache_control"
+        return write_messages(request.messages, marks_beginning=is_marked)
 
     def _model_for(self, request: ChatRequest) -> BaseChatModel:
         """The model with the settings of a request; connections cannot move to another loop."""
@@ -166,5 +178,14 @@ def known_provider(
         make_model,
         name=name or model_provider,
         takes_effort=model_provider in _EFFORT_KNOWN,
+        cache_hint=_cache_hint_of(model_provider, base_url),
         secrets=(api_key,) if api_key else (),
     )
+
+
+def _cache_hint_of(model_provider: str, base_url: str) -> CacheHint | None:
+    """How a provider is asked to keep prompts. A server of one's own may refuse what it does not know."""
+    if base_url:
+        return None
+    hints: dict[str, CacheHint] = {"openai": "prompt_cache_key", "anthropic": "cache_control"}
+    return hints.get(model_provider)

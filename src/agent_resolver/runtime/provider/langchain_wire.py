@@ -21,9 +21,19 @@ _HELD_BACK: Final = frozenset(
 # Requests -------------------------------------------------------------------------------------------------------------
 
 
-def write_messages(messages: tuple[Message, ...]) -> list[BaseMessage]:
-    """The conversation."""
-    return list(map(_write_message, messages))
+def write_messages(messages: tuple[Message, ...], *, marks_beginning: bool = False) -> list[BaseMessage]:
+    """The conversation; with a mark after the last system message, up to which Anthropic then keeps the prompt."""
+    written = list(map(_write_message, messages))
+    if marks_beginning:
+        last = next((place for place in reversed(range(len(messages))) if messages[place].role == "system"), None)
+        if last is not None:
+            written[last] = _with_mark(messages[last])
+    return written
+
+
+def _with_mark(message: Message) -> SystemMessage:
+    # The tools come before the system prompt there, so that the mark covers them as well.
+    return SystemMessage([{"type": "text", "text": message.text, "cache_control": {"type": "ephemeral"}}])
 
 
 def _write_message(message: Message) -> BaseMessage:

@@ -74,8 +74,8 @@ class OpenAiExecutor:
             raise ValueError("the address must be `https`, or `http` on this machine, without user and password")
         self._url = f"{base_url.rstrip('/')}/chat/completions"
         self._has_tls = parts.scheme == "https"
-        # OpenAI's newest models refuse the older name, and other servers may not know the newer one.
-        self._limit_name = "max_completion_tokens" if base_url.rstrip("/") == OPENAI_URL else "max_tokens"
+        # Other servers may refuse what they do not know.
+        self._is_openai = base_url.rstrip("/") == OPENAI_URL
         self._api_key = api_key
         self._name = name
         self._answer_seconds = answer_seconds
@@ -89,7 +89,7 @@ class OpenAiExecutor:
         Raises:
             InferenceFailure: There is none.
         """
-        body = request_body(request, is_stream=False, limit_name=self._limit_name)
+        body = self._body(request, is_stream=False)
         # The client bounds each step, and a server that sends a byte now and then would pass them all.
         patience = asyncio.timeout(self._answer_seconds)
         try:
@@ -111,7 +111,7 @@ class OpenAiExecutor:
         Raises:
             InferenceFailure: There is none, or it broke off.
         """
-        body = request_body(request, is_stream=True, limit_name=self._limit_name)
+        body = self._body(request, is_stream=True)
         gathered = GatheredAnswer(self._name)
         async with (
             self._answering(body, _EVENTS) as (response, key),
@@ -135,6 +135,11 @@ class OpenAiExecutor:
         # Those of a loop that is over are closed already.
         if client is not None and self._loop is asyncio.get_running_loop():
             await client.aclose()
+
+    def _body(self, request: ChatRequest, *, is_stream: bool) -> Document:
+        # OpenAI's newest models refuse the older name of the limit, and other servers may not know the newer one.
+        limit_name = "max_completion_tokens" if self._is_openai else "max_tokens"
+        return request_body(request, is_stream=is_stream, limit_name=limit_name, takes_cache_key=self._is_openai)
 
     @asynccontextmanager
     async def _answering(self, body: Document, kind: str) -> AsyncIterator[tuple[httpx2.Response, str]]:

@@ -1,6 +1,8 @@
 """Chat completions as OpenAI's API writes them: requests, answers, and the pieces of a stream."""
 
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from itertools import takewhile
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +26,7 @@ MAX_CALLS: Final = 128
 """The most calls that one answer may ask for."""
 MAX_ANSWER_BYTES: Final = 8 * 1024 * 1024
 """The most that an answer may say; a stream takes many times that on the wire."""
+_KEY_LENGTH: Final = 32
 _MOST_TOKENS: Final = 1_000_000_000
 _FINISHES: Final[Mapping[str, Finish]] = {"length": "length", "max_tokens": "length"}
 EFFORTS: Final = {"none": "none", "low": "low", "medium": "medium", "high": "high", "max": "high"}
@@ -32,13 +35,16 @@ EFFORTS: Final = {"none": "none", "low": "low", "medium": "medium", "high": "hig
 # Requests -------------------------------------------------------------------------------------------------------------
 
 
-def request_body(request: ChatRequest, *, is_stream: bool, limit_name: str = "max_tokens") -> Document:
+def request_body(
+    request: ChatRequest, *, is_stream: bool, limit_name: str = "max_tokens", takes_cache_key: bool = False
+) -> Document:
     """The body of a request.
 
     Args:
         request: What is asked.
         is_stream: True to be answered in pieces.
         limit_name: What the server calls the most tokens of an answer.
+        takes_cache_key: True if the server knows `prompt_cache_key`.
 
     Raises:
         InferenceFailure: A message holds what this API has no word for.
@@ -58,9 +64,20 @@ def request_body(request: ChatRequest, *, is_stream: bool, limit_name: str = "ma
         # Not `strict`: that takes a subset of JSON Schema alone, and what does not follow is found here anyway.
         schema = {"name": "answer", "schema": request.response_schema}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    if request.cache_prompt and takes_cache_key:
+        body["prompt_cache_key"] = cache_key(request)
     if is_stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
     return body
+
+
+def cache_key(request: ChatRequest) -> str:
+    """The same key for requests with the same beginning, so that the provider finds what it kept of earlier ones.
+
+    It is a digest of the model, the system prompt and the tools, and says nothing of users.
+    """
+    beginning = [message.text for message in takewhile(lambda message: message.role == "system", request.messages)]
+    return sha256(msgspec.json.encode([request.model, beginning, request.tools])).hexdigest()[:_KEY_LENGTH]
 
 
 def write_tool(tool: ToolOffer) -> Document:

@@ -177,7 +177,7 @@ MIGRATIONS: Final = (
         run TEXT NOT NULL,
         number INTEGER NOT NULL,
         kind TEXT NOT NULL,
-        at TEXT NOT NULL,
+        at INTEGER NOT NULL,
         body BLOB NOT NULL,
         PRIMARY KEY (run, number)
     ) WITHOUT ROWID;
@@ -189,6 +189,7 @@ MIGRATIONS: Final = (
         run TEXT NOT NULL,
         PRIMARY KEY (caller, name)
     ) WITHOUT ROWID;
+    ALTER TABLE pending ADD COLUMN via TEXT NOT NULL DEFAULT '';
     """,
 )
 """Each script brings the schema from one version to the next; they are only ever added to."""
