@@ -89,6 +89,11 @@ class Ledger:
         """True if a call started under this key and was not forgotten."""
         return await self._store.read(lambda snapshot: snapshot.get(LEDGER, key)) is not None
 
+    async def is_running(self, key: str) -> bool:
+        """True if a call started under this key in a process that is there, and has not ended."""
+        kept = await self._store.read(lambda snapshot: snapshot.get(LEDGER, key))
+        return kept is not None and kept.state == "started" and not self._is_interrupted(kept)
+
     async def interrupted(self) -> list[LedgerEntry]:
         """Every call that started and whose process is gone, by key."""
         started = await self._store.read(lambda snapshot: snapshot.find(LEDGER, {"state": "started"}))

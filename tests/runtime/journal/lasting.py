@@ -51,10 +51,12 @@ class CountingModel:
         self._answer = answer
         self.asked: list[ChatRequest] = []
         self.hangs = False
+        self.hangs_at = 0
+        """The number of the question that it does not answer, from 1."""
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
         self.asked.append(request)
-        if self.hangs:
+        if self.hangs or len(self.asked) == self.hangs_at:
             await asyncio.Event().wait()
         return self._answer(request)
 

@@ -34,7 +34,7 @@ from tests.runtime.journal.lasting import (
 )
 
 ANSWERING = CallContext.for_caller(CALLER)
-CHAIN = {"agent": {"delegates": ("middle",)}, "middle": {"delegates": ("deep",)}, "deep": {}}
+CHAIN: dict[str, dict[str, Any]] = {"agent": {"delegates": ("middle",)}, "middle": {"delegates": ("deep",)}, "deep": {}}
 
 
 def delegates(request: ChatRequest) -> ChatAnswer:
@@ -351,3 +351,51 @@ def test_a_program_that_starts_another_loop_does_not_wait_for_a_call_of_the_one_
     asyncio.run(interrupt())
     asyncio.run(go_on())
     store.close()
+
+
+def test_a_delegate_that_changed_keeps_the_chain_waiting_until_changes_are_allowed(tmp_path: Path) -> None:
+    async def story() -> None:
+        path, tool = tmp_path / "state.db", CountingTool("act", needs_approval=True)
+        first = chain_on(path, tool)
+        waiting = await first.runtime.run_to_completion(go(run_id="r"))
+        assert waiting.pending is not None
+        await first.inbox.decide(waiting.pending.id, "approved", ANSWERING)
+        first.store.close()
+
+        changed = {**CHAIN, "deep": {"max_rounds": 7}}
+        second = Stage(SqliteStore(str(path), key=KEY), CountingModel(delegates), [tool], changed)
+        for _ in range(2):
+            still = await second.runtime.resume(ResumeRequest(run="r"))
+            assert still.pending is not None
+            assert "agent deep changed since run" in still.pending.message
+            assert "--with-changes" in still.pending.remedy
+        assert (tool.made, second.model.asked) == ([], [])
+        result = await second.runtime.resume(ResumeRequest(run="r", with_changes=True))
+        assert (result.text, len(tool.made), len(second.model.asked)) == ("Done.", 1, 3)
+        second.store.close()
+
+    asyncio.run(story())
+
+
+def test_a_question_of_a_delegate_that_was_never_answered_is_uncertain_for_its_caller(tmp_path: Path) -> None:
+    async def story() -> None:
+        path, tool = tmp_path / "state.db", CountingTool("act")
+        first = chain_on(path, tool)
+        asked: list[ChatRequest] = first.model.asked
+        first.model.hangs_at = 2
+        running = asyncio.create_task(first.runtime.run_to_completion(go(run_id="r")))
+        await comes_true(lambda: len(asked) == 2)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        first.store.close()
+
+        second = chain_on(path, tool)
+        result = await second.runtime.resume(ResumeRequest(run="r"))
+        rows = await rows_of(second)
+        assert (spent(result.state).uncertain, result.state.uncertain) == (1, 0)
+        assert (rows["agent"].uncertain, rows["middle"].uncertain, rows["deep"].uncertain) == (1, 1, 0)
+        assert len(second.model.asked) == 5
+        second.store.close()
+
+    asyncio.run(story())

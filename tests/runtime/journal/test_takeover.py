@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from agent_resolver.registry import CallContext
 from agent_resolver.runtime import (
@@ -287,6 +288,61 @@ def test_a_state_file_that_is_gone_ends_the_run(tmp_path: Path) -> None:
         stage = stage_on(path, CountingModel(calls_then_ends(2)), [CountingTool("act", remove)])
         result = await stage.runtime.run_to_completion(go(run_id="r"))
         assert result.termination.code == "state_unavailable"
+        stage.store.close()
+
+    asyncio.run(story())
+
+
+def test_a_run_that_waits_for_a_call_under_way_looks_without_recording_each_look(tmp_path: Path) -> None:
+    async def story() -> None:
+        reached, goes_on = asyncio.Event(), asyncio.Event()
+        stage = stage_on(tmp_path / "state.db", CountingModel(calls_then_ends(1)), [SlowTool(reached, goes_on)])
+        running = asyncio.create_task(stage.runtime.run_to_completion(go(run_id="r")))
+        await reached.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        resumed = asyncio.create_task(stage.runtime.resume(ResumeRequest(run="r")))
+        store: Any = stage.store
+
+        def codes() -> list[Any]:
+            records = store.read_now(lambda snapshot: list(snapshot.records("r")))
+            return [record.body.get("code") for record in records if record.kind == "call.failed"]
+
+        await comes_true(lambda: "ALREADY_RUNNING" in codes())
+        for _ in range(200):
+            await asyncio.sleep(0.001)
+        goes_on.set()
+        assert (await resumed).text == "Done."
+        assert codes() == ["ALREADY_RUNNING"]
+        stage.store.close()
+
+    asyncio.run(story())
+
+
+def test_calls_that_are_returned_again_use_nothing_of_a_rate_limit(tmp_path: Path) -> None:
+    """Two calls are done when the run is interrupted in the third one: it is resumed with all three."""
+
+    def three(request: ChatRequest) -> ChatAnswer:
+        if rounds_of(request):
+            return ChatAnswer(text="Done.")
+        calls = [ToolCall(f"c{n}", "limited", f'{{"n": {n}}}') for n in range(2)]
+        return ChatAnswer(calls=(*calls, ToolCall("c2", "act", '{"n": 2}')), finish="tool_calls")
+
+    async def story() -> None:
+        reached, goes_on = asyncio.Event(), asyncio.Event()
+        limited = CountingTool("limited")
+        limited.descriptor = structs.replace(limited.descriptor, rate_limit_per_minute=2)
+        stage = stage_on(tmp_path / "state.db", CountingModel(three), [limited, SlowTool(reached, goes_on)])
+        running = asyncio.create_task(stage.runtime.run_to_completion(go(run_id="r")))
+        await reached.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        goes_on.set()
+        result = await stage.runtime.resume(ResumeRequest(run="r"))
+        assert (result.text, len(limited.made)) == ("Done.", 2)
+        assert "RATE_LIMITED" not in "".join(message.text for message in result.state.messages)
         stage.store.close()
 
     asyncio.run(story())

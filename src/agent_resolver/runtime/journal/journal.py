@@ -249,7 +249,7 @@ class Journal:
             status="cancelled",
             reason="cancelled",
             changed_at=now,
-            uncertain=state.uncertain,
+            uncertain=used.uncertain,
             entries=writer.number,
         )
         transaction.put(RUNS, ended)
@@ -360,7 +360,7 @@ class RunJournal:
             rounds=result.rounds,
             tokens=result.usage.total_tokens,
             cost=result.cost,
-            uncertain=result.state.uncertain,
+            uncertain=spent(result.state).uncertain,
         )
         record = ended_record(result.state, caller, end, result.pending, result.usage, result.cost)
 

@@ -190,10 +190,15 @@ async def _settled_outcome(run: LiveRun, opened: OpenedCall, context: CallContex
     for that person.
     """
     seconds = _FIRST_LOOK_SECONDS
+    call, arguments = opened.call, opened.arguments
     while isinstance(outcome, Failed) and outcome.code is FailureCode.ALREADY_RUNNING:
-        await asyncio.sleep(seconds)
-        seconds = min(seconds * 2, _MOST_LOOK_SECONDS)
-        outcome = await run.registry.call(opened.call.tool, opened.arguments, context)
+        is_over = False
+        while not is_over:
+            await asyncio.sleep(seconds)
+            seconds = min(seconds * 2, _MOST_LOOK_SECONDS)
+            # Each call is recorded, and a look is not.
+            is_over = not await run.registry.is_under_way(call.tool, context)
+        outcome = await run.registry.call(call.tool, arguments, context)
     if isinstance(outcome, Failed) and outcome.question is not UNSET:
         return _waits_for_answer(outcome, outcome.question)
     return outcome

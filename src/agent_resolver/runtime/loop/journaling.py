@@ -65,7 +65,7 @@ async def note_reply(run: LiveRun, answer: ChatAnswer, cost: float | None) -> No
         rounds=state.round,
         tokens=used.usage.total_tokens,
         cost=used.cost,
-        uncertain=state.uncertain,
+        uncertain=used.uncertain,
     )
     await _written(run, journal.answer(run.values.current, reply, row))
 

@@ -319,7 +319,7 @@ class Lifecycle:
                 text=result.text,
                 usage=result.usage,
                 cost=result.cost,
-                uncertain=result.state.uncertain,
+                uncertain=spent(result.state).uncertain,
                 pending=result.pending.id if result.pending else "",
             )
 
