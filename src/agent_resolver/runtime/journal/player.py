@@ -243,6 +243,10 @@ class RecordedCalls:
         """No event is sent, so that nothing has to be masked."""
         return SecretFields()
 
+    async def is_under_way(self, tool_id: str, context: CallContext) -> bool:  # noqa: ARG002 - the port
+        """False: nothing runs in a replay."""
+        return False
+
     def end_run(self) -> None:
         """Nothing was opened."""
 

@@ -38,6 +38,10 @@ class CallPort(Protocol):
         """Call a tool."""
         ...
 
+    async def is_under_way(self, tool_id: str, context: CallContext) -> bool:
+        """True if a call with this key has started in any process that is there, and has not ended."""
+        ...
+
     async def clarify(
         self, tool_id: str, arguments: Mapping[str, Any], question: str, context: CallContext
     ) -> str | Pending | Failed:
