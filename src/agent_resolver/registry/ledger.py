@@ -80,6 +80,11 @@ class Ledger:
         finally:
             self._running.discard(key)
 
+    def lose(self, key: str) -> None:
+        """Count a call of this process as interrupted: what ran it has ended without a word."""
+        self._running.discard(key)
+        self._lost.add(key)
+
     async def knows(self, key: str) -> bool:
         """True if a call started under this key and was not forgotten."""
         return await self._store.read(lambda snapshot: snapshot.get(LEDGER, key)) is not None

@@ -167,7 +167,11 @@ class Pipeline:
         try:
             return await self.audit(call, await self._outcome(call))
         except (asyncio.CancelledError, GeneratorExit):
-            raise  # The loop ends, and the program with it: the next one finds what was interrupted.
+            # The loop ends, and mostly the program with it. What was interrupted is found by the next process, and by
+            # the next loop of this one.
+            if call.is_started:
+                self._ledger.lose(call.key)
+            raise
         except (FileError, OSError) as error:
             # What a tool raises has become an outcome before: this comes from the state.
             remedy = _LOOK_FIRST if call.has_run else "it was not made: see `agent state info`, then make it again"

@@ -116,10 +116,12 @@ from agent_resolver.runtime.inference import (
 )
 from agent_resolver.runtime.journal.difference import Difference as Difference
 from agent_resolver.runtime.journal.entry import (
+    MAX_ENTRY_BYTES as MAX_ENTRY_BYTES,
     Beginning as Beginning,
     Entry as Entry,
     Question as Question,
     Reply as Reply,
+    decode_entry as decode_entry,
 )
 from agent_resolver.runtime.journal.fold import (
     DamagedJournal as DamagedJournal,
@@ -127,7 +129,11 @@ from agent_resolver.runtime.journal.fold import (
     fold_run as fold_run,
     read_entries as read_entries,
 )
-from agent_resolver.runtime.journal.journal import Journal as Journal, RunStart as RunStart
+from agent_resolver.runtime.journal.journal import (
+    LEASE_SECONDS as LEASE_SECONDS,
+    Journal as Journal,
+    RunStart as RunStart,
+)
 from agent_resolver.runtime.journal.listing import (
     ListedRun as ListedRun,
     RunFilter as RunFilter,
@@ -222,6 +228,8 @@ from agent_resolver.runtime.run import (
     Termination as Termination,
     spent as spent,
 )
+from agent_resolver.runtime.run_export import export_run as export_run
+from agent_resolver.runtime.run_history import RunHistory as RunHistory, read_history as read_history
 from agent_resolver.runtime.run_tools import OpenedTools as OpenedTools, RunTools as RunTools
 from agent_resolver.runtime.seat import PooledExecutor as PooledExecutor, Seat as Seat
 from agent_resolver.runtime.spec import (

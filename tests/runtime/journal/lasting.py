@@ -121,5 +121,5 @@ class Stage:
         self.inbox = Inbox(store, MemorySecrets(), SystemClock())
 
 
-def go(agent: str = "agent", **more: Any) -> RunRequest:
-    return RunRequest(agent_id=agent, messages=(user_message("Go"),), **more)
+def go(agent: str = "agent", prompt: str = "Go", **more: Any) -> RunRequest:
+    return RunRequest(agent_id=agent, messages=(user_message(prompt),), **more)

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from agent_resolver.schema.outcome import Pending
 
 
+_DIGITS = 4
+"""Of seconds: more of them would be kept with every step, and mean nothing."""
+
+
 class LiveRun:
     """A run while it runs. Code of plugins is given `facts` in its place."""
 
@@ -135,7 +139,7 @@ class LiveRun:
     @property
     def seconds(self) -> float:
         """How long the run has run, without the time that it waited for people."""
-        return self._seconds_before + self._clock() - self._started
+        return round(self._seconds_before + self._clock() - self._started, _DIGITS)
 
     def snapshot(self) -> Mapping[str, Any]:
         """The values of state keys as they are now."""
