@@ -1,6 +1,6 @@
 """A model that says what a script says: for tests, demonstrations and dry runs, without any network."""
 
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -63,6 +63,30 @@ class ScriptedExecutor:
         if step is None:
             raise InferenceFailure("invalid_request", "the script has no further answer")
         return step(request) if callable(step) else step
+
+
+class ResumingScript(ScriptedExecutor):
+    """Answers from a script of a file. A run that another process began goes on where the script stopped.
+
+    The first request says how many answers the run has had since its user last spoke. A script that has no further
+    answer there is another one than the run began with, and starts from its beginning.
+    """
+
+    def __init__(self, script: Sequence[Step]) -> None:
+        super().__init__(script)
+        self._script = script
+
+    def _next(self, request: ChatRequest) -> Said:
+        if not self.requests:
+            had = _answers_since_user(request)
+            self._steps = iter(self._script[had:] or self._script)
+        return super()._next(request)
+
+
+def _answers_since_user(request: ChatRequest) -> int:
+    roles = [message.role for message in reversed(request.messages)]
+    since = roles[: roles.index("user")] if "user" in roles else roles
+    return since.count("assistant")
 
 
 def cut_answer(said: ChatAnswer | InferenceFailure) -> Iterable[Piece | InferenceFailure]:
