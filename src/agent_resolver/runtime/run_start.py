@@ -123,6 +123,7 @@ class Runs:
                 messages=request.messages,
                 caller=acting_for(beginning.caller, request.caller or self._caller),
                 thread=folded.row.thread,
+                part_of=folded.row.parent,
                 parent=request.parent,
                 connection=request.connection,
                 budget=beginning.budget if request.budget is None else request.budget,
@@ -264,7 +265,7 @@ class Runs:
             "plan": state.plan,
             "lock": context.lock,
             "model": agent.model.id,
-            "parent": delegating.lifecycle.run.id if delegating else "",
+            "parent": delegating.lifecycle.run.id if delegating else request.part_of,
         }
         try:
             if taken is not None:
@@ -377,7 +378,9 @@ def _end_run(lifecycle: Lifecycle) -> None:
 
 
 def _require_resumable(folded: Folded) -> None:
-    """Refuse a run that has come to its end."""
+    """Refuse a run that has come to its end, and one of no agent."""
+    if folded.row.kind != "agent":
+        raise RunRefused(f"run {folded.row.id} is a {folded.row.kind}, and not the run of one agent")
     end = folded.termination
     if end is None or is_resumable(end):
         return

@@ -3,9 +3,13 @@
 import argparse
 import asyncio
 import gc
-from collections.abc import Sequence
-from functools import partial
-from typing import TYPE_CHECKING
+import shlex
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, structs
 
 from agent_resolver.catalog.query import Query
 from agent_resolver.cli.catalog.execution import open_catalog_of
@@ -22,7 +26,6 @@ from agent_resolver.cli.run.execution import (
     exit_code_of,
     read_prompt,
     report_stop,
-    run_and_answer,
 )
 from agent_resolver.cli.run.view import JsonView, TextView, View
 from agent_resolver.cli.tools.execution import end_on_sigterm
@@ -30,26 +33,24 @@ from agent_resolver.core.count import counted
 from agent_resolver.project.errors import RefusedStep
 from agent_resolver.project.identity import caller_of
 from agent_resolver.project.plan import agents_of
-from agent_resolver.project.run import ProjectRuns, ToolUse, open_runs
-from agent_resolver.project.workflow import (
-    WorkflowRequest,
-    WorkflowResult,
-    WorkflowStep,
-    plan_steps,
-    run_workflow,
-    steps_of,
-)
+from agent_resolver.project.run import ProjectRuns, ToolUse, open_journal, open_runs
+from agent_resolver.project.workflow import content_digest, plan_steps, steps_of
+from agent_resolver.project.workflow_request import WorkflowRequest, WorkflowResult
+from agent_resolver.project.workflow_run import RunStep, has_changed, kept_workflow, resume_workflow, start_workflow
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.runtime.errors import ResolveError
-from agent_resolver.schema.caller import Caller
+from agent_resolver.runtime.run import ResumeRequest, RunRequest, RunResult
 from agent_resolver.schema.errors import InvalidWorkflow
 from agent_resolver.schema.limit import MAX_WORKFLOW_BYTES
-from agent_resolver.schema.workflow import Workflow, parse_workflow
+from agent_resolver.schema.state import FINISHED, RUNS
+from agent_resolver.schema.workflow import WorkflowSteps, parse_workflow
 from agent_resolver.storage.file import read_bounded
 
 if TYPE_CHECKING:
     from agent_resolver.catalog.catalog import Catalog
     from agent_resolver.project.session import Session
+
+_INTERRUPTED: Final = 128 + signal.SIGINT
 
 
 def run(options: argparse.Namespace) -> int:
@@ -57,25 +58,80 @@ def run(options: argparse.Namespace) -> int:
     gc.enable()  # Other commands live for moments, and do without.
     options.agents = AGENT_FILE
     with session_of(options) as session:
+        catalog = open_catalog_of(session, options)
         try:
-            # It says which agents act, and what they do: a file of another user must not.
-            workflow = parse_workflow(read_bounded(options.workflow, MAX_WORKFLOW_BYTES, session.users))
-            return _run_in(session, workflow, options)
+            workflow = _read_workflow(session, catalog, options)
         except InvalidWorkflow as error:
             raise InvalidFiles([InvalidFile("workflow", options.workflow, error.issues)]) from None
-        except RefusedStep as refused:
-            if isinstance(refused.reason, ResolveError):
-                refused.hint = refused.hint or HINTS.get(type(refused.reason), "")
-            raise
+        prompt = _prompt_of(options, catalog)
+        view: View = JsonView() if options.json else TextView()
+        request = WorkflowRequest(prompt=prompt, budget=budget_of(options), streams=view.streams)
+
+        async def start(runs: ProjectRuns, run_step: RunStep) -> WorkflowResult | None:
+            if options.check:
+                plan_steps(runs.runtime, workflow.steps)
+                return None
+            return await start_workflow(runs, workflow, request, run_step, view.show)
+
+        return _run_in(session, catalog, Taking(workflow, request.run_id, start), view, options)
 
 
-def _run_in(session: "Session", workflow: Workflow, options: argparse.Namespace) -> int:
-    catalog = open_catalog_of(session, options)
-    prompt = _prompt_of(options, catalog)
+def resume(session: "Session", catalog: "Catalog", run_id: str, options: argparse.Namespace) -> int:
+    """Go on with a workflow to its end: what `agent runs resume` does with one."""
+    workflow, budget = asyncio.run(kept_workflow(open_journal(session), run_id))
+    if has_changed(workflow, session.users) and not options.json:
+        err(f"{workflow.file} is not as it was when this run began, which goes on by the steps of then")
+    view: View = JsonView() if options.json else TextView()
+    given = {name: value for name, value in structs.asdict(budget_of(options)).items() if value}
+    request = ResumeRequest(
+        run=run_id,
+        budget=structs.replace(budget, **given),
+        streams=view.streams,
+        with_changes=options.with_changes,
+    )
+
+    async def go_on(runs: ProjectRuns, run_step: RunStep) -> WorkflowResult:
+        return await resume_workflow(runs, request, run_step, view.show)
+
+    return _run_in(session, catalog, Taking(workflow, run_id, go_on), view, options)
+
+
+class Taking(Struct, frozen=True):
+    """A workflow whose steps are about to be taken."""
+
+    workflow: WorkflowSteps
+    run: str
+    work: Callable[[ProjectRuns, RunStep], Awaitable[WorkflowResult | None]]
+    """Takes the steps; None if they are only looked at."""
+
+
+def _run_in(session: "Session", catalog: "Catalog", taking: Taking, view: View, options: argparse.Namespace) -> int:
     try:
-        return asyncio.run(_run_to_end(session, catalog, workflow, prompt, options))
+        return asyncio.run(_run_to_end(session, catalog, taking, view, options))
     except asyncio.CancelledError:
+        _report_interruption(session, taking.run, options)
         return TERMINATED
+    except KeyboardInterrupt:
+        _report_interruption(session, taking.run, options)
+        return _INTERRUPTED
+    except RefusedStep as refused:
+        if isinstance(refused.reason, ResolveError):
+            refused.hint = refused.hint or HINTS.get(type(refused.reason), "")
+        if _is_unfinished(session, taking.run):
+            refused.hint = "; then ".join(part for part in (refused.hint, _go_on(taking.run, options)) if part)
+        raise
+
+
+def _read_workflow(session: "Session", catalog: "Catalog", options: argparse.Namespace) -> WorkflowSteps:
+    # It says which agents act, and what they do: a file of another user must not.
+    content = read_bounded(options.workflow, MAX_WORKFLOW_BYTES, session.users)
+    workflow = parse_workflow(content)
+    return WorkflowSteps(
+        title=workflow.title,
+        file=str(Path(options.workflow).absolute()),
+        digest=content_digest(content),
+        steps=steps_of(workflow, agents_of(session, catalog)),
+    )
 
 
 def _prompt_of(options: argparse.Namespace, catalog: "Catalog") -> str:
@@ -88,77 +144,103 @@ def _prompt_of(options: argparse.Namespace, catalog: "Catalog") -> str:
 
 
 async def _run_to_end(
-    session: "Session", catalog: "Catalog", workflow: Workflow, prompt: str, options: argparse.Namespace
+    session: "Session", catalog: "Catalog", taking: Taking, view: View, options: argparse.Namespace
 ) -> int:
     end_on_sigterm()
-    steps = steps_of(workflow, agents_of(session, catalog))
     caller = await caller_of(session, options.token_file, session.environment)
     use = ToolUse(seconds=options.timeout, verbose=options.verbose)
-    models = {step.agent: options.model for step in steps if options.model}
+    workflow = taking.workflow
+    models = {step.agent: options.model for step in workflow.steps if options.model}
+    taken: list[str] = []
     async with open_runs(session, catalog, caller=caller, use=use, models=models) as runs:
-        # What is wrong with any step is said before the first one is paid for.
-        plans = plan_steps(runs.runtime, steps)
-        if options.check:
-            _print_steps(workflow, steps, options)
-            return 0
-        for plan in plans:
-            await runs.prepare(plan)
-        result = await _run_steps(runs, steps, prompt, caller, options)
+        answers = answers_of(runs, options, CallContext.for_caller(caller))
+
+        async def run_step(request: RunRequest) -> RunResult:
+            taken.append(request.run_id)
+            while True:
+                with view.starting():
+                    ran = await runs.take_step(request, view.show)
+                if ran.pending is None or not await answers(ran.pending.id):
+                    return ran
+
+        result = await taking.work(runs, run_step)
+    if result is None:
+        _print_steps(workflow, options)
+        return 0
     if not options.json:
-        _report_end(workflow, steps, result, options)
+        if not taken and result.text:
+            # The last step came to its end before, in a process that could not say so.
+            out(result.text)
+        _report_end(workflow, result, options)
     return exit_code_of(result.termination)
-
-
-async def _run_steps(
-    runs: ProjectRuns, steps: Sequence[WorkflowStep], prompt: str, caller: Caller, options: argparse.Namespace
-) -> WorkflowResult:
-    view: View = JsonView() if options.json else TextView()
-    answers = answers_of(runs, options, CallContext.for_caller(caller))
-    request = WorkflowRequest(prompt=prompt, budget=budget_of(options), streams=view.streams)
-    run_step = partial(run_and_answer, runs, view=view, answers=answers)
-    return await run_workflow(steps, request, run_step, view.show)
 
 
 # What is printed ------------------------------------------------------------------------------------------------------
 
 
-def _title_of(workflow: Workflow, options: argparse.Namespace) -> str:
-    title: str = workflow.title or options.workflow
-    return title
+def _title_of(workflow: WorkflowSteps) -> str:
+    return workflow.title or Path(workflow.file).name
 
 
-def _print_steps(workflow: Workflow, steps: Sequence[WorkflowStep], options: argparse.Namespace) -> None:
+def _print_steps(workflow: WorkflowSteps, options: argparse.Namespace) -> None:
+    steps = workflow.steps
     if options.json:
         listed = [
             {"step": each.number, "heading": each.heading, "agent": each.agent, "line": each.line} for each in steps
         ]
         out_json({"success": True, "workflow": options.workflow, "title": workflow.title, "steps": listed})
         return
-    out(f"✓ {_title_of(workflow, options)}: {counted(len(steps), 'step')}")
+    out(f"✓ {_title_of(workflow)}: {counted(len(steps), 'step')}")
     for step in steps:
         out(f"  {step.number}. {step.heading} ({step.agent})")
 
 
-def _report_end(
-    workflow: Workflow, steps: Sequence[WorkflowStep], result: WorkflowResult, options: argparse.Namespace
-) -> None:
+def _report_end(workflow: WorkflowSteps, result: WorkflowResult, options: argparse.Namespace) -> None:
     termination = result.termination
     used = describe_use(result.rounds, result.usage, result.cost)
+    count = len(workflow.steps)
     if termination.is_planned:
         if termination.code == "length":  # The text looks whole, and is not.
             err(f"warning: {termination.message}")
-        err(f"✓ {_title_of(workflow, options)}: {counted(len(steps), 'step')}, {used}")
+        err(f"✓ {_title_of(workflow)}: {counted(count, 'step')}, {used}")
         return
     step = result.step
-    report_stop(f"Step {step.number} of {len(steps)}, {step.heading} ({step.agent})", termination, used, result.pending)
-    err(f"hint: {_hint_at_going_on(result)}")
+    report_stop(f"Step {step.number} of {count}, {step.heading} ({step.agent})", termination, used, result.pending)
+    if termination.reason != "cancelled":
+        err(f"hint: {_hint_at_going_on(result, options)}")
 
 
-def _hint_at_going_on(result: WorkflowResult) -> str:
-    """What to do so that the workflow gets further when it is run again."""
-    kept = "; the steps before it are done again" if result.done else ""
-    if result.pending is not None:
-        return f"run the workflow at a terminal, where you are asked and it goes on at once{kept}"
-    if result.termination.code.startswith("budget_"):
-        return f"raise the budget, by options such as `--max-rounds` or in the agent file, and run it again{kept}"
-    return f"correct that, and run the workflow again{kept}"
+def _hint_at_going_on(result: WorkflowResult, options: argparse.Namespace) -> str:
+    """What to do so that the workflow gets further, and the command that lets it go on."""
+    go_on = _go_on(result.run, options)
+    pending, code = result.pending, result.termination.code
+    if pending is not None:
+        commands = {
+            "APPROVAL": f"`agent inbox approve {pending.id}`, or `reject`",
+            "CLARIFICATION": f"`agent inbox answer {pending.id} TEXT`",
+        }
+        return f"{commands.get(pending.type, pending.message)}; then {go_on}"
+    kind = code.removeprefix("budget_")
+    if kind == code:
+        return f"correct that; then {go_on} takes the step again"
+    if getattr(options, f"max_{kind}", None) is None:
+        return f"allow more in the budget of the agent file; then {_go_on(result.run, options, '--with-changes')}"
+    return f"{_go_on(result.run, options, f'--max-{kind}')} with more than before"
+
+
+def _go_on(run: str, options: argparse.Namespace, *more: str) -> str:
+    model = ["--model", options.model] if options.model else []
+    return f"`{shlex.join(['agent', 'runs', 'resume', run, *model, *more])}`"
+
+
+def _report_interruption(session: "Session", run: str, options: argparse.Namespace) -> None:
+    """Say how a workflow goes on that was interrupted; nothing of one that had not begun, or has ended."""
+    if not options.json and _is_unfinished(session, run):
+        err(f"interrupted: {_go_on(run, options)} goes on")
+
+
+def _is_unfinished(session: "Session", run: str) -> bool:
+    if not session.has_state:
+        return False
+    row = session.store.read_now(lambda snapshot: snapshot.get(RUNS, run))
+    return row is not None and row.status not in FINISHED

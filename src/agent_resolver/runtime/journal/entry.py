@@ -14,6 +14,7 @@ from agent_resolver.runtime.run import RunState, Termination
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.outcome import Pending
 from agent_resolver.schema.state import JournalRow
+from agent_resolver.schema.workflow import WorkflowSteps
 
 _PACKED: Final = b"\1"
 _QUICK: Final = 1
@@ -37,7 +38,14 @@ MAX_ENTRY_BYTES: Final = 64 * 1024 * 1024
 """The most that an entry may unpack to: a file that was edited must not fill the memory."""
 
 EntryKind = Literal[
-    "run.started", "run.resumed", "model.asked", "model.answered", "model.failed", "run.waiting", "run.ended"
+    "run.started",
+    "run.resumed",
+    "model.asked",
+    "model.answered",
+    "model.failed",
+    "step.ended",
+    "run.waiting",
+    "run.ended",
 ]
 
 
@@ -51,6 +59,8 @@ class Beginning(Struct, frozen=True, kw_only=True, omit_defaults=True):
     override: InferenceOverride = InferenceOverride()
     continues: str = ""
     """The run whose conversation comes before this one's."""
+    workflow: WorkflowSteps | UnsetType = UNSET
+    """The steps, where the run is a workflow."""
 
 
 class Question(Struct, frozen=True, kw_only=True, omit_defaults=True):

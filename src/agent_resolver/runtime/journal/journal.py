@@ -34,6 +34,7 @@ from agent_resolver.schema.state import (
     JournalRow,
     PlanRow,
     Run,
+    RunKind,
     RunStatus,
     ThreadRow,
 )
@@ -54,8 +55,9 @@ class RunStart(Struct, frozen=True, kw_only=True):
     """How many of its messages come from the runs before it in its conversation."""
     thread: str = ""
     parent: str = ""
-    plan: bytes
-    """What its plan was made of."""
+    kind: RunKind = "agent"
+    plan: bytes = b""
+    """What its plan was made of; a workflow has none."""
     facts: Mapping[str, str]
     """What the trail keeps of its start."""
 
@@ -79,7 +81,7 @@ class Journal:
         now = self.clock.now()
         row = Run(
             id=state.run,
-            kind="agent",
+            kind=start.kind,
             status="running",
             trace_id=state.trace_id,
             started_at=now,
@@ -95,7 +97,7 @@ class Journal:
         writer = RunJournal(self, row, state, message_count=start.before)
         entry = structs.replace(writer.next_entry(state.values), beginning=beginning)
         kept = writer.seal_entry("run.started", entry)
-        plan = PlanRow(digest=state.plan, body=self.seal.close(pack(start.plan), plan_purpose(state.plan)))
+        plan = self.sealed_plan(state.plan, start.plan)
         record = started_record(state.run, beginning.caller, start.facts)
         _ = self.store.owner  # Making its name reads the file, which a piece of work must not do.
         seconds = self.seconds()
@@ -105,7 +107,8 @@ class Journal:
             lease = claim_in(transaction, self.store, lease_name(row.id), seconds, LEASE_SECONDS)
             if lease is None:
                 raise RunRefused(f"run {row.id} is running already", "wait for it, or cancel it")
-            transaction.put(PLANS, plan, only_new=True)
+            if plan is not None:
+                transaction.put(PLANS, plan, only_new=True)
             transaction.put(RUNS, structs.replace(row, lease=lease.number))
             transaction.put(JOURNAL, kept)
             if row.thread:
@@ -116,6 +119,12 @@ class Journal:
 
         writer.lease = await self.store.write(write)
         return writer
+
+    def sealed_plan(self, digest: str, plan: bytes) -> PlanRow | None:
+        """The row that keeps what a plan was made of; None for a run without one."""
+        if not plan:
+            return None
+        return PlanRow(digest=digest, body=self.seal.close(pack(plan), plan_purpose(digest)))
 
     async def look_up(self, run: str) -> Folded | None:
         """A run as its journal tells it, without taking it up; None if there is no such run."""
@@ -193,32 +202,40 @@ class Journal:
         seconds, now = self.seconds(), self.clock.now()
         _ = self.store.owner
 
-        def write(transaction: Transaction) -> Run:
+        def write(transaction: Transaction) -> RunStatus:
             row = transaction.get(RUNS, run)
             if row is None:
                 raise RunRefused(f"there is no run {run}", "`agent runs list` shows those there are")
             if row.status in FINISHED:
                 raise RunRefused(f"run {run} has ended: {row.status}")
-            lease = claim_in(transaction, self.store, lease_name(run), seconds, LEASE_SECONDS)
-            if lease is None:
-                asked = structs.replace(row, status="cancelling", changed_at=now)
-                transaction.put(RUNS, asked)
-                return asked
-            folded = fold_run(transaction, run, self.seal)
-            if folded is None:
-                raise DamagedJournal(run, "it is gone")
-            end = Termination(reason="cancelled", message="The run was cancelled")
-            writer = self.resumed(folded, lease, folded.state)
-            entry = structs.replace(writer.next_entry(folded.state.values), termination=end)
-            ended = structs.replace(writer.row, status="cancelled", reason="cancelled", changed_at=now)
-            transaction.put(JOURNAL, writer.seal_entry("run.ended", entry))
-            transaction.put(RUNS, ended)
-            used = spent(folded.state)
-            transaction.append(ended_record(folded.state, folded.caller, end, None, used.usage, used.cost))
-            release_in(transaction, lease)
-            return ended
+            return self._cancel_in(transaction, row, seconds, now)
 
-        return (await self.store.write(write)).status
+        return await self.store.write(write)
+
+    def _cancel_in(self, transaction: Transaction, row: Run, seconds: float, now: str) -> RunStatus:
+        """End a run, and those that it delegates to. This ends: a run is there before the runs that it delegates to."""
+        run = row.id
+        lease = claim_in(transaction, self.store, lease_name(run), seconds, LEASE_SECONDS)
+        if lease is None:
+            transaction.put(RUNS, structs.replace(row, status="cancelling", changed_at=now))
+            # The process that has it ends its delegates with it.
+            return "cancelling"
+        folded = fold_run(transaction, run, self.seal)
+        if folded is None:
+            raise DamagedJournal(run, "it is gone")
+        end = Termination(reason="cancelled", message="The run was cancelled")
+        writer = self.resumed(folded, lease, folded.state)
+        entry = structs.replace(writer.next_entry(folded.state.values), termination=end)
+        ended = structs.replace(writer.row, status="cancelled", reason="cancelled", changed_at=now)
+        transaction.put(JOURNAL, writer.seal_entry("run.ended", entry))
+        transaction.put(RUNS, ended)
+        used = spent(folded.state)
+        transaction.append(ended_record(folded.state, folded.caller, end, None, used.usage, used.cost))
+        release_in(transaction, lease)
+        for part in transaction.find(RUNS, {"parent": run}):
+            if part.status not in FINISHED:
+                self._cancel_in(transaction, part, seconds, now)
+        return "cancelled"
 
 
 class RunJournal:
@@ -262,11 +279,12 @@ class RunJournal:
         """Write down that the run goes on, and on whose behalf."""
         entry = structs.replace(self.next_entry(values), caller=caller)
         digest = self._watch.state.plan
-        kept = PlanRow(digest=digest, body=self._journal.seal.close(pack(plan), plan_purpose(digest)))
+        kept = self._journal.sealed_plan(digest, plan)
         record = started_record(self.row.id, caller, {**facts, "resumed": "true"})
 
         def also(transaction: Transaction) -> None:
-            transaction.put(PLANS, kept, only_new=True)
+            if kept is not None:
+                transaction.put(PLANS, kept, only_new=True)
             transaction.append(record)
 
         await self._write("run.resumed", entry, structs.replace(self.row, plan=digest), also)
@@ -284,6 +302,10 @@ class RunJournal:
     async def fail(self, values: Mapping[str, Any], failure: str) -> None:
         """Write down that it did not answer."""
         await self._write("model.failed", structs.replace(self.next_entry(values), failure=failure), None)
+
+    async def end_step(self, values: Mapping[str, Any], row: Run) -> None:
+        """Write down that a step of a workflow came to its end, before the next one begins."""
+        await self._write("step.ended", self.next_entry(values), row)
 
     async def end(self, values: Mapping[str, Any], result: RunResult, caller: Caller) -> None:
         """Write down how the run ended, or what it waits for; another process can then take it up."""
