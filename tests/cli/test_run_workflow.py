@@ -325,7 +325,8 @@ def test_a_step_that_has_to_wait_ends_the_workflow_and_says_how_it_gets_further(
 
     assert (ran.code, ran.stdout) == (1, "")
     assert "✗ Step 1 of 2, Write (keeper): suspended (APPROVAL_REQUIRED)" in ran.stderr
-    assert re.search(r"hint: `agent inbox approve \S+`, or `reject`; then `agent runs resume [0-9a-f]{32}`\n", ran.stderr)
+    hint = r"hint: `agent inbox approve \S+`, or `reject`; then `agent runs resume [0-9a-f]{32}`\n"
+    assert re.search(hint, ran.stderr)
     assert kinds(notes).count("call.started") == 0
 
 
