@@ -242,14 +242,43 @@ Exits 0; 1 if the agent is unknown or cannot be made.""",
 [Runs an agent](run.md) with a prompt: asks its model, and makes the calls that the model asks for, under the agent's
 own lock. The answer is on stdout, all else on stderr; on a terminal the text appears as it comes, elsewhere only the
 last. With `--json`, one event a line. A call that takes an approval, or a question, is answered at the terminal;
-without one the run ends suspended, and `--resume` goes on with what `--save-state` kept. Put options before or after
-the agent and the prompt, not between them.
+without one the run ends suspended, and [`agent runs resume`](runs.md) goes on with it. `--thread` goes on with a
+conversation. Put options before or after the agent and the prompt, not between them.
 
 With `--workflow`, takes the steps of [a workflow](workflows.md) one after the other, each as the agent that it
 mentions.
 
 Exits 0 if the agent came to its end; 1 if it was stopped, blocked or suspended, if the model failed, or if the agent
 has no plan; 2 if nothing is asked or a file is missing; 130 if it was interrupted.""",
+    "runs list": """\
+Lists [runs](runs.md), newest first: id, status, agent, when it started, rounds, cost, and what it waits for. A run
+whose process is gone is `interrupted`.
+
+Exits 0, also where there is none.""",
+    "runs show": """\
+Shows what happened in a run: each question to the model, each call with its outcome, and what is next. Secret fields
+are masked.
+
+Exits 0; 1 if there is no such run, or its journal cannot be read.""",
+    "runs resume": """\
+Lets a run [go on](runs.md) from where it stopped: one that waited and was answered, was interrupted, or used up a
+budget. It is shown as by `agent run`.
+
+Exits 0 if the agent came to its end; 1 if it did not, or if the run cannot go on; 2 if no run is named; 130 if it was
+interrupted.""",
+    "runs cancel": """\
+Ends runs for good, with all that they delegated. Another process that has one is asked to end it.
+
+Exits 0; 1 if there is no such run, or it has ended: then none is cancelled that is named after it.""",
+    "runs replay": """\
+Runs the journal of a run again without acting: no model is asked, and no tool is called.
+
+Exits 0 if there is no difference, 1 if there is one.""",
+    "runs export": """\
+Writes all that is kept of a run as one JSON document, with secret fields masked: the same bytes each time for a run
+that has ended. A file is written whole or not at all, for you alone.
+
+Exits 0; 1 if there is no such run, or its journal cannot be read.""",
     "serve": """\
 [Serves the agents](serve.md) of the catalog as resources and through four tools, until the client goes or somebody
 interrupts. Over stdio, unless `--http` gives an address. It needs the extra `serve`. Stdout belongs to the protocol.

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.scripted_model import NOTES, write_notes
 from tests.conftest import Run
 from tests.process import assert_none_is_left
 
@@ -150,3 +151,24 @@ def on_terminal(text: str, *command: str, **environment: str) -> str:
     os.close(ours)
     started.wait()
     return shown.decode()
+
+
+@pytest.fixture
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of one agent with tools of its own code, as the current folder; a person trusts it."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("AGENT_TOKEN", raising=False)
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    sys.modules.pop(NOTES, None)
+    write_notes(folder)
+    return folder
+
+
+@pytest.fixture
+def trusted(notes: Path, run: Run) -> Path:
+    """The same, trusted."""
+    assert run("trust-folder").code == 0
+    return notes

@@ -1,11 +1,10 @@
-"""`agent run`: what it prints, what it keeps, and how it ends."""
+"""`agent run`: what it prints, and how it ends."""
 
 import io
 import json
 import os
 import pty
 import signal
-import stat
 import subprocess
 import sys
 from contextlib import suppress
@@ -17,30 +16,9 @@ import pytest
 
 from agent_resolver.runtime import RunEnded, RunEvent, RunStarted
 from tests.cli.conftest import Snapshot, kinds
-from tests.cli.scripted_model import AGENT, NOTES, asking, saying, write_notes, write_script
+from tests.cli.scripted_model import AGENT, asking, saying, write_script
 from tests.conftest import Run
 from tests.process import eventually
-
-
-@pytest.fixture
-def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project of one agent with tools of its own code, as the current folder; a person trusts it."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.delenv("AGENT_TOKEN", raising=False)
-    folder = tmp_path / "notes"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    monkeypatch.syspath_prepend(str(folder))
-    sys.modules.pop(NOTES, None)
-    write_notes(folder)
-    return folder
-
-
-@pytest.fixture
-def trusted(notes: Path, run: Run) -> Path:
-    """The same, trusted."""
-    assert run("trust-folder").code == 0
-    return notes
 
 
 def events_of(stdout: str) -> list[RunEvent]:
@@ -103,28 +81,6 @@ def test_an_agent_that_is_not_there_is_named_with_the_nearest(trusted: Path, run
     assert (ran.code, ran.stderr) == (1, "error: agent not found: keepr\nhint: did you mean `keeper`?\n")
 
 
-def test_a_run_that_was_not_kept_gets_no_command_that_would_not_help(trusted: Path, run: Run) -> None:
-    """An approval of a run that is gone is of no use: another run asks again."""
-    write_script(trusted, asking("notes__write", name="welcome"))
-
-    ran = run("run", "Write it")
-
-    assert ran.code == 1
-    assert "agent inbox approve" not in ran.stderr
-    assert ran.stderr.endswith("hint: this run was not kept; with `--save-state FILE` it could go on later\n")
-
-
-def test_a_run_that_goes_on_with_another_model_is_refused_with_the_way_out(trusted: Path, run: Run) -> None:
-    write_script(trusted, asking("notes__read", name="welcome"), saying("It says hello."))
-    assert run("run", "What does it say?", "--max-rounds", "1", "--save-state", "run.json").code == 1
-    other = ("--config", "models.default.upstream_model=other")
-
-    refused, resumed = run("run", "--resume", "run.json", *other), run("run", "--resume", "run.json")
-
-    assert (refused.code, resumed.code) == (1, 0)
-    assert "`--with-changes`" in refused.stderr
-
-
 def test_an_answer_that_ran_out_of_tokens_is_a_warning(trusted: Path, run: Run) -> None:
     write_script(trusted, *[{**saying("And so"), "finish": "length"}] * 4)
 
@@ -160,7 +116,8 @@ WRONG = {
     "an empty prompt": (("keeper", " "), "The prompt is empty"),
     "a budget of nothing": (("keeper", "Hello", "--max-rounds", "0"), "`0` is not a whole number above 0"),
     "a cost that is no number": (("keeper", "Hello", "--max-cost", "nan"), "`nan` is not a number above 0"),
-    "a state that is not there": (("--resume", "run.json"), "`run.json` does not exist"),
+    "a thread without a name": (("Go", "--thread", ""), "the name of a thread"),
+    "a thread whose name steers": (("Go", "--thread", "\x1b[2J"), "the name of a thread"),
 }
 
 
@@ -215,19 +172,6 @@ def test_a_model_that_does_not_answer_ends_the_run_with_its_kind(trusted: Path, 
     assert "✗ keeper: error (unauthorized): the key is not valid\n" in ran.stderr
 
 
-def test_a_budget_that_is_used_up_ends_the_run_and_it_can_go_on(trusted: Path, run: Run) -> None:
-    write_script(trusted, asking("notes__read", name="welcome"), saying("It says hello."))
-
-    stopped = run("run", "What does it say?", "--max-rounds", "1", "--save-state", "run.json")
-    write_script(trusted, saying("It says hello."))
-    resumed = run("run", "--resume", "run.json")
-
-    assert stopped.code == 1
-    assert "budget_rounds" in stopped.stderr
-    assert stopped.stderr.endswith("hint: `agent run --resume run.json`\n")
-    assert (resumed.code, resumed.stdout) == (0, "It says hello.\n")
-
-
 def test_a_budget_that_is_nearly_used_up_is_a_warning(trusted: Path, run: Run) -> None:
     write_script(trusted, *(asking("notes__read", name=str(number)) for number in range(4)), saying("Done."))
 
@@ -269,139 +213,23 @@ def waiting_id(run: Run) -> str:
     return str(action["id"])
 
 
+def newest_run(run: Run) -> str:
+    """The id of the newest run."""
+    return str(json.loads(run("runs", "list", "--json").stdout)[0]["id"])
+
+
 def test_without_a_terminal_a_run_that_has_to_wait_ends_suspended(trusted: Path, run: Run) -> None:
     write_script(trusted, asking("notes__write", name="welcome", pin="1234"))
 
-    ran = run("run", "Write it", "--save-state", "run.json")
+    ran = run("run", "Write it")
 
-    action_id = waiting_id(run)
+    action_id, run_id = waiting_id(run), newest_run(run)
     assert (ran.code, ran.stdout) == (1, "")
     assert f"  Waiting for APPROVAL {action_id}, until " in ran.stderr
-    assert f"hint: `agent inbox approve {action_id}`, or `reject`; then `agent run --resume run.json`\n" in ran.stderr
-    assert (trusted / "run.json").stat().st_mode & 0o777 == 0o600
+    assert f"  Kept as run {run_id}\n" in ran.stderr
+    hint = f"hint: `agent inbox approve {action_id}`, or `reject`; then `agent runs resume {run_id}`\n"
+    assert ran.stderr.endswith(hint)
     assert kinds(trusted)[-3:] == ["action.asked", "call.pending", "run.ended"]
-
-
-@pytest.mark.parametrize(("verdict", "outcome"), [("approve", "done"), ("reject", "failed: APPROVAL_REJECTED")])
-def test_a_run_goes_on_once_a_person_has_answered(trusted: Path, run: Run, verdict: str, outcome: str) -> None:
-    write_script(trusted, asking("notes__write", name="welcome"))
-    assert run("run", "Write it", "--save-state", "run.json").code == 1
-    still = run("run", "--resume", "run.json")
-    assert run("inbox", verdict, waiting_id(run)).code == 0
-    write_script(trusted, saying("All right."))
-
-    ran = run("run", "--resume", "run.json")
-
-    assert still.code == 1
-    assert (ran.code, ran.stdout) == (0, "All right.\n")
-    assert f'· notes.write {{"name":"welcome"}} → {outcome}' in ran.stderr
-    assert run("audit", "verify").code == 0
-
-
-def test_a_run_that_has_ended_goes_on_with_the_next_prompt(trusted: Path, run: Run) -> None:
-    write_script(trusted, saying("First."))
-    assert run("run", "One", "--save-state", "run.json").code == 0
-    write_script(trusted, saying("Second."))
-
-    without, with_prompt = run("run", "--resume", "run.json"), run("run", "--resume", "run.json", "Two")
-
-    assert without.code == 2
-    assert "The run in `run.json` has ended" in without.stderr
-    assert (with_prompt.code, with_prompt.stdout) == (0, "Second.\n")
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b'{"run": 7}',
-        b'{"run": "\xff"}',
-        b'{"run":"r","trace_id":"","agent_id":"keeper","plan":"p","delegate":' * 5_000 + b"null" + b"}" * 5_000,
-        b'{"run":"r","trace_id":"","agent_id":"keeper","plan":"p","values":{"k":' + b"[" * 5_000 + b"]" * 5_000 + b"}}",
-    ],
-    ids=["another type", "not UTF-8", "nested delegates", "nested values"],
-)
-def test_a_file_that_is_not_the_state_of_a_run_is_refused(trusted: Path, run: Run, content: bytes) -> None:
-    (trusted / "run.json").write_bytes(content)
-
-    ran = run("run", "--resume", "run.json")
-
-    assert ran.code == 1
-    assert "error: `run.json` is not the state of a run" in ran.stderr
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("round", -1),
-        ("cost", -5.0),
-        ("seconds", -1e300),
-        ("calls", {"notes.write": -100}),
-        ("usage", {"inputTokens": -100_000, "outputTokens": 0}),
-        ("trace_id", ""),
-        ("trace_id", "F" * 32),
-    ],
-)
-def test_an_edited_state_gives_back_no_budget_and_has_a_trace(
-    trusted: Path, run: Run, field: str, value: object
-) -> None:
-    write_script(trusted, asking("notes__write", name="welcome"))
-    assert run("run", "Write it", "--save-state", "run.json").code == 1
-    state = json.loads((trusted / "run.json").read_text())
-    (trusted / "run.json").write_text(json.dumps({**state, field: value}))
-
-    ran = run("run", "--resume", "run.json")
-
-    assert ran.code == 1
-    assert ran.stderr.startswith("error: ")
-
-
-def test_a_state_without_the_answer_that_was_to_be_judged_is_refused(trusted: Path, run: Run) -> None:
-    write_script(trusted, asking("notes__write", name="welcome"))
-    assert run("run", "Write it", "--save-state", "run.json").code == 1
-    state = json.loads((trusted / "run.json").read_text())
-    (trusted / "run.json").write_text(json.dumps({**state, "is_judged": False, "messages": []}))
-
-    assert "is not one that a run leaves" in run("run", "--resume", "run.json").stderr
-
-
-@pytest.mark.parametrize("change", [{}, {"round": 7}, {"run": "another"}], ids=["as it was", "a round", "an id"])
-def test_a_state_that_is_resumed_twice_makes_an_approved_call_once(
-    trusted: Path, run: Run, change: dict[str, object]
-) -> None:
-    write_script(trusted, asking("notes__write", name="welcome"))
-    assert run("run", "Write it", "--save-state", "run.json").code == 1
-    state = json.loads((trusted / "run.json").read_text())
-    (trusted / "copy.json").write_text(json.dumps({**state, **change}))
-    assert run("inbox", "approve", waiting_id(run)).code == 0
-    write_script(trusted, saying("Done."))
-
-    assert run("run", "--resume", "run.json").code == 0
-    run("run", "--resume", "copy.json")
-
-    assert kinds(trusted).count("call.started") == 1
-
-
-def test_a_state_is_its_owners_alone_also_where_a_file_was(trusted: Path, run: Run) -> None:
-    write_script(trusted, saying("Done."))
-    (trusted / "run.json").write_text("{}")
-    (trusted / "run.json").chmod(0o644)
-
-    assert run("run", "Go", "--save-state", "run.json").code == 0
-    assert stat.S_IMODE((trusted / "run.json").stat().st_mode) == 0o600
-
-
-def test_a_run_does_not_go_on_under_another_plan_unless_that_is_meant(trusted: Path, run: Run) -> None:
-    write_script(trusted, asking("notes__write", name="welcome"))
-    assert run("run", "Write it", "--save-state", "run.json").code == 1
-    (trusted / "agents.md").write_text(AGENT.replace("You keep notes.", "You burn notes."))
-
-    refused = run("run", "--resume", "run.json")
-    write_script(trusted, saying("Done."))
-    meant = run("run", "--resume", "run.json", "Go on", "--with-changes")
-
-    assert refused.code == 1
-    assert "changed since" in refused.stderr
-    assert meant.code == 0
 
 
 # At a terminal --------------------------------------------------------------------------------------------------------
@@ -529,7 +357,7 @@ def test_a_secret_that_is_missing_is_waited_for_and_never_typed_in(trusted: Path
         config.write('\n[secrets.SEAL]\nfile = "seal.txt"\n')
     write_script(trusted, asking("notes__seal", name="welcome"))
 
-    shown = at_terminal("run", "Seal it", "--save-state", "run.json", typed=b"canary-4711\n\x04")
+    shown = at_terminal("run", "Seal it", typed=b"canary-4711\n\x04")
 
     assert shown.code == 1
     assert "Press Enter once it is there" in shown.text
@@ -537,7 +365,7 @@ def test_a_secret_that_is_missing_is_waited_for_and_never_typed_in(trusted: Path
     (trusted / "seal.txt").write_text("wax")
     (trusted / "seal.txt").chmod(0o600)
     write_script(trusted, saying("Sealed."))
-    assert run("run", "--resume", "run.json").stdout == "Sealed.\n"
+    assert run("runs", "resume", newest_run(run)).stdout == "Sealed.\n"
     assert b"canary-4711" not in (trusted / ".agent" / "state.db").read_bytes()
 
 
@@ -571,6 +399,7 @@ def test_ctrl_c_at_a_question_ends_the_command(trusted: Path, run: Run) -> None:
 
     assert shown.code == 130
     assert waiting_id(run)
+    assert f"interrupted: `agent runs resume {newest_run(run)}` goes on" in shown.text
 
 
 # Interrupted ----------------------------------------------------------------------------------------------------------
@@ -578,7 +407,7 @@ def test_ctrl_c_at_a_question_ends_the_command(trusted: Path, run: Run) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_cancels_the_run_and_its_last_event_says_so(
+def test_a_signal_interrupts_the_run_and_its_last_event_says_so(
     trusted: Path, run: Run, sign: signal.Signals, code: int
 ) -> None:
     write_script(trusted, asking("notes__hang", name="welcome"))
@@ -591,8 +420,10 @@ def test_a_signal_cancels_the_run_and_its_last_event_says_so(
     last = events_of(stdout)[-1]
     assert command.returncode == code
     assert isinstance(last, RunEnded)
-    assert last.termination.reason == "cancelled"
-    assert "run.ended" in kinds(trusted)
+    assert (last.termination.reason, last.termination.code) == ("cancelled", "interrupted")
+    assert "run.ended" not in kinds(trusted)
+    (listed,) = json.loads(run("runs", "list", "--json").stdout)
+    assert (listed["id"], listed["status"]) == (last.run, "interrupted")
     assert run("audit", "verify").code == 0
 
 

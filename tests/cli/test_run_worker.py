@@ -132,10 +132,16 @@ def calls(project: Path) -> list[tuple[str, str, str | None]]:
     return [(kind, body["caller"], body.get("via")) for kind, body in bodies]
 
 
+def run_id_of(shown: str) -> str:
+    """The id that `agent run` says of a run that did not come to its end."""
+    (line,) = (line for line in shown.splitlines() if line.startswith("  Kept as run "))
+    return line.split()[3]
+
+
 def test_a_worker_goes_on_and_neither_it_nor_the_starter_approves(
     project: Path, issuer: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waiting = run("run", "keeper", "Go", "--save-state", "run.json")
+    waiting = run("run", "keeper", "Go")
 
     assert "suspended (APPROVAL_REQUIRED): worker asks for ada to call work.pay (INTERNAL)" in waiting.stderr
     assert calls(project) == [
@@ -153,9 +159,16 @@ def test_a_worker_goes_on_and_neither_it_nor_the_starter_approves(
     assert "Made by: worker" in run("inbox", "show", action).stdout
     assert run("inbox", "approve", action).code == 0
 
+    # With no token at all, the worker lets the run go on: as ada, with the rights that both have.
+    monkeypatch.delenv("AGENT_TOKEN")
+    write_script(project, saying("Paid."))
+    gone_on = run("runs", "resume", run_id_of(waiting.stderr))
+    assert (gone_on.stdout, gone_on.code) == ("Paid.\n", 0)
+    assert calls(project)[-2:] == [("call.started", "ada", "worker"), ("call.done", "ada", "worker")]
+
 
 def test_the_secret_of_the_worker_is_in_no_file_and_no_output(project: Path, run: Run) -> None:
-    waiting = run("run", "keeper", "Go", "--save-state", "run.json", "--json")
+    waiting = run("run", "keeper", "Go", "--json")
     shown = [run(*command) for command in (("config", "show"), ("audit", "show"), ("audit", "show", "--json"))]
 
     assert '"via":"worker"' in shown[-1].stdout.replace(" ", "")
@@ -170,13 +183,14 @@ def test_without_a_worker_the_run_ends_and_says_how_to_go_on(
     settings = (project / "agent.toml").read_text().splitlines()
     (project / "agent.toml").write_text("\n".join(line for line in settings if not line.startswith("client_")))
 
-    ended = run("run", "keeper", "Go", "--save-state", "run.json")
+    ended = run("run", "keeper", "Go")
 
     assert ended.code == 1
     assert "✗ keeper: error (token_expired): The token of ada expired at " in ended.stderr
     assert "Resume the run with a new token" in ended.stderr
-    assert "hint: `agent run --resume run.json`" in ended.stderr
+    run_id = run_id_of(ended.stderr)
+    assert f"hint: `agent runs resume {run_id}` with a new token" in ended.stderr
     assert calls(project) == [("call.started", "ada", None), ("call.done", "ada", None)]
     write_script(project, saying("Done."))
     monkeypatch.setenv("AGENT_TOKEN", token_of(issuer, "ada"))
-    assert run("run", "--resume", "run.json").stdout == "Done.\n"
+    assert run("runs", "resume", run_id).stdout == "Done.\n"

@@ -392,8 +392,7 @@ def test_a_version_that_a_mention_asks_for_is_kept_to(go: Go, folder: Path, mode
 WRONG = {
     "an agent": (("analyst", "Go"), "A workflow names its agents itself"),
     "an agent in place of a prompt": (("analyst",), "A workflow names its agents itself, and `analyst` is one"),
-    "a file to keep it in": (("Go", "--save-state", "x.json"), "A workflow is not kept in a file"),
-    "a run to go on with": (("--resume", "x.json"), "A workflow is not kept in a file"),
+    "a thread": (("Go", "--thread", "talk"), "A workflow is not a conversation"),
     "a check of a prompt": (("--check", "Go"), "takes no prompt"),
     "an empty prompt": ((" ",), "The prompt is empty"),
     "another file": (("--workflow", "nothing.md"), "`nothing.md` does not exist"),

@@ -10,7 +10,7 @@ import pytest
 
 from agent_resolver.registry import Ledger, PendingActions
 from agent_resolver.schema import RUNS, AuditKind, PendingAction, Record, Run as RunRow, Start
-from agent_resolver.storage import SqliteStore
+from agent_resolver.storage import MIGRATIONS, SqliteStore
 from tests.cli.state_file import record_all
 from tests.conftest import Run
 
@@ -74,14 +74,15 @@ def test_info_says_what_is_kept(project: Path, run: Run) -> None:
 
     assert (ran.code, ran.stderr) == (0, "")
     head, *rest = ran.stdout.splitlines()
-    assert head == f"{path}: {path.stat().st_size} bytes, schema 4"
-    assert rest[:4] == [
+    assert head == f"{path}: {path.stat().st_size} bytes, schema {len(MIGRATIONS)}"
+    assert rest[:5] == [
         "  Key: state.key",
         "  Calls: 1 done, 1 failed, 1 started",
         "  Inbox: 1 open, 1 rejected",
         "  Runs: none",
+        "  Journal: 0 steps, 0 plans, 0 threads",
     ]
-    assert rest[4].startswith("  Audit: 4 records, 2026-01-31T10:00:00.000Z to ")
+    assert rest[5].startswith("  Audit: 4 records, 2026-01-31T10:00:00.000Z to ")
     found = info(run)
     assert (found["ledger"], found["trail"]["records"]) == ({"done": 1, "failed": 1, "started": 1}, 4)
 
@@ -149,7 +150,7 @@ def test_what_is_young_stays(project: Path, run: Run) -> None:
     ran = run("state", "prune", "--older-than", "99999d", "--json")
 
     found = json.loads(ran.stdout)
-    assert found["removed"] == {"ledger": 0, "pending": 0, "runs": 0, "audit": 0}
+    assert found["removed"] == {"ledger": 0, "pending": 0, "runs": 0, "plans": 0, "audit": 0}
     assert (found["success"], found["dryRun"]) == (True, False)
     assert info(run)["trail"]["records"] == 4, "what removes nothing records nothing"
 

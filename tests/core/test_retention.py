@@ -5,7 +5,16 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from agent_resolver.core import Unfinished, last_old_record, old_actions, old_entries, old_runs, unfinished
+from agent_resolver.core import (
+    Unfinished,
+    families_of,
+    last_old_record,
+    old_actions,
+    old_entries,
+    old_families,
+    traces_of,
+    unfinished,
+)
 from agent_resolver.schema import AuditRecord, LedgerEntry, PendingAction, Run
 
 OLD, BEFORE, NEW, NOW = (f"2026-0{month}-01T00:00:00.000Z" for month in (1, 3, 5, 7))
@@ -66,7 +75,46 @@ def test_only_runs_that_have_not_ended_need_anything() -> None:
     ],
 )
 def test_runs_that_ended_long_ago_are_old(run: Run, is_old: bool) -> None:  # noqa: FBT001
-    assert old_runs([run], BEFORE) == ([run] if is_old else [])
+    assert old_run_ids(run) == ([run.id] if is_old else [])
+
+
+def old_run_ids(*runs: Run) -> list[str]:
+    """The ids of the runs that are removed."""
+    return [run.id for family in old_families(families_of(runs), BEFORE) for run in family.members]
+
+
+def test_parts_go_with_the_run_that_started_them_and_not_before() -> None:
+    parent, child = run_row(id="parent"), run_row(id="child", parent="parent", changed_at=NEW)
+    grandchild = run_row(id="grandchild", parent="child")
+
+    assert old_run_ids(child, grandchild, parent) == ["child", "grandchild", "parent"]
+    assert old_run_ids(structs.replace(parent, changed_at=NEW), child, grandchild) == []
+    assert old_run_ids(parent, child, structs.replace(grandchild, status="waiting")) == []
+    # Its parent was removed before.
+    assert old_run_ids(grandchild) == ["grandchild"]
+
+
+def test_rows_that_are_parts_of_each_other_end_the_search() -> None:
+    one, other = run_row(id="one", parent="other"), run_row(id="other", parent="one")
+
+    assert sorted(old_run_ids(one, other)) == ["one", "other"]
+
+
+def test_a_run_is_kept_while_a_younger_one_goes_on_with_its_conversation() -> None:
+    first = run_row(id="1")
+    second = run_row(id="2", continues="1")
+    third = run_row(id="3", continues="2", changed_at=NEW)
+    part = run_row(id="part of 1", parent="1")
+
+    assert old_run_ids(first, second, third, part) == []
+    assert old_run_ids(first, second, part) == ["1", "part of 1", "2"]
+    assert old_run_ids(structs.replace(third, continues="gone")) == []
+
+
+def test_calls_of_a_run_that_is_kept_are_kept() -> None:
+    kept = traces_of([run_row(trace_id="t")])
+
+    assert old_entries([entry(trace_id="t"), entry(trace_id="u")], BEFORE, kept) == [entry(trace_id="u")]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +130,7 @@ def test_runs_that_ended_long_ago_are_old(run: Run, is_old: bool) -> None:  # no
     ],
 )
 def test_calls_that_ended_long_ago_are_old(kept: LedgerEntry, is_old: bool) -> None:  # noqa: FBT001
-    assert old_entries([kept], BEFORE, NEEDED) == ([kept] if is_old else [])
+    assert old_entries([kept], BEFORE, NEEDED.traces) == ([kept] if is_old else [])
 
 
 @pytest.mark.parametrize(

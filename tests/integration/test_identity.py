@@ -461,7 +461,8 @@ async def test_without_an_issuer_nothing_is_asked_for(issuer: Issuer) -> None:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
         beside: Callable[[], Any] = anyio.sleep_forever
         async with anyio.create_task_group() as group:
-            group.start_soon(serve_http, server, listening, [], Notices(), beside)
+            serve = partial(serve_http, on_interrupt=lambda: None)
+            group.start_soon(serve, server, listening, [], Notices(), beside)
             opened = await asked(url, body=INITIALIZE)
             missing = await asked(url.replace("/mcp", "/.well-known/oauth-protected-resource"), "HEAD")
             group.cancel_scope.cancel()

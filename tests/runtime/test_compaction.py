@@ -272,12 +272,14 @@ def test_a_conversation_too_long_for_the_model_that_sums_up_is_cut_and_says_so()
 def test_a_budget_that_a_summary_uses_up_ends_the_run_before_the_next_question() -> None:
     stage = Stage()
 
-    stopped = stage.run(budget=RunBudget(max_tokens=11 * 4))
+    stopped = stage.run(budget=RunBudget(max_tokens=11 * 3))
 
-    assert (stopped.termination.code, len(stage.questions), len(stage.summaries)) == ("budget_tokens", 3, 1)
-    stage.run(messages=(), resume=stopped.state)
-    check_sound(stage.questions[3])
-    assert stage.questions[3].messages[1] == summary_message(Summary("They read pages.", 5))
+    assert (stopped.termination.code, len(stage.questions), len(stage.summaries)) == ("budget_tokens", 2, 1)
+    # The third round is still open, and its question is asked without another summary.
+    resumed = stage.run(messages=(), resume=stopped.state, budget=RunBudget(max_rounds=3))
+    assert (resumed.termination.code, len(stage.questions), len(stage.summaries)) == ("budget_rounds", 3, 1)
+    assert stage.questions[2].messages[1] == summary_message(Summary("They read pages.", 3))
+    check_sound(stage.questions[2])
 
 
 def test_the_last_round_of_a_budget_may_sum_up() -> None:

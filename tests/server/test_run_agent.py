@@ -21,7 +21,7 @@ from agent_resolver.server import RunAgentTool
 from tests.cli.conftest import kinds
 from tests.cli.scripted_model import NOTES, asking, saying, write_notes, write_script
 from tests.process import comes_true, eventually
-from tests.server.conftest import META, Process, Start, environment, over_http
+from tests.server.conftest import META, Address, Process, Start, environment, over_http
 
 ADA = Caller(id="ada", is_verified=True, clearance="INTERNAL", scopes=frozenset({"run:agents"}))
 
@@ -178,7 +178,7 @@ class Stage:
         self.is_trusted = True
         """False to take the trust away once the server has started."""
 
-    def call(self, caller: Caller, name: str = "keeper", **more: Any) -> Outcome:
+    def call(self, caller: Caller, name: str = "keeper", thread: str = "", **more: Any) -> Outcome:
         """Run an agent as this caller."""
 
         async def work() -> Outcome:
@@ -188,7 +188,8 @@ class Stage:
                 registry = ToolRegistry()
                 registry.add(RunAgentTool(runs, catalog))
                 context = structs.replace(CallContext.for_caller(caller), **more)
-                return await registry.call("run_agent", {"agent": name, "prompt": "Do it"}, context)
+                talk = {"thread": thread} if thread else {}
+                return await registry.call("run_agent", {"agent": name, "prompt": "Do it", **talk}, context)
 
         return asyncio.run(work())
 
@@ -252,31 +253,112 @@ def test_an_agent_that_the_caller_may_not_see_cannot_be_run(stage: Stage, notes:
     assert isinstance(shown, Done)
 
 
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+def started(folder: Path) -> list[tuple[str, object]]:
+    """Who started runs or let them go on."""
+    records = [record["body"] for record in agent(folder, "audit", "show") if record["kind"] == "run.started"]
+    return [(body["caller"], body.get("resumed")) for body in records]
+
+
+def test_the_same_call_finds_its_waiting_run_in_the_store(stage: Stage, notes: Path) -> None:
+    """Each call here has a runtime of its own, as after a restart of the server."""
+    write_script(notes, asking("notes__write", name="welcome"))
+    waiting = stage.call(ADA, trace_id=TRACE)
+    assert isinstance(waiting, Pending)
+    still = stage.call(ADA, trace_id=TRACE)
+    agent(notes, "inbox", "approve", waiting.id, "--trust")
+    write_script(notes, saying("Written."))
+
+    done, again = stage.call(ADA, trace_id=TRACE), stage.call(ADA, trace_id=TRACE)
+
+    assert isinstance(still, Pending)
+    assert still.id == waiting.id
+    assert isinstance(done, Done)
+    assert isinstance(again, Done)
+    assert done.result["text"] == "Written."
+    # What came to its natural end is returned again, and not run again.
+    assert again.result == done.result
+    assert started(notes) == [("ada", None), ("ada", "true"), ("ada", "true")]
+
+
+def test_no_caller_goes_on_with_the_run_of_another(stage: Stage, notes: Path) -> None:
+    write_script(notes, asking("notes__write", name="welcome"), saying("Written."))
+    waiting = stage.call(ADA, trace_id=TRACE)
+    assert isinstance(waiting, Pending)
+    agent(notes, "inbox", "approve", waiting.id, "--trust")
+
+    outcome = stage.call(structs.replace(ADA, id="bob"), trace_id=TRACE)
+    stage.call(structs.replace(ADA, issuer="https://other.example"), trace_id=TRACE)
+
+    assert isinstance(outcome, Pending)
+    assert outcome.id != waiting.id
+    # The third is another person, whom another issuer calls by the same name.
+    assert started(notes) == [("ada", None), ("bob", None), ("ada", None)]
+
+
+def test_the_same_call_runs_again_after_a_run_that_failed(stage: Stage, notes: Path) -> None:
+    write_script(notes, {"failure": {"kind": "unauthorized", "message": "the key is not valid"}})
+    failed = stage.call(ADA, trace_id=TRACE)
+    write_script(notes, saying("Hello."))
+
+    done = stage.call(ADA, trace_id=TRACE)
+
+    assert isinstance(failed, Failed)
+    assert isinstance(done, Done)
+
+
+def test_a_client_goes_on_with_a_conversation(stage: Stage, notes: Path) -> None:
+    write_script(notes, saying("Hello."))
+
+    first, second = stage.call(ADA, thread="talk"), stage.call(ADA, thread="talk")
+
+    assert isinstance(first, Done)
+    assert isinstance(second, Done)
+    (newest, oldest) = agent(notes, "runs", "list")
+    assert (newest["continues"], newest["thread"], newest["caller"]) == (oldest["id"], "talk", "ada")
+
+
 @pytest.mark.slow
-def test_a_caller_whose_runs_wait_does_not_make_others_start_again(stage: Stage, notes: Path) -> None:
-    """A run that starts again makes calls again that it had made."""
-    write_script(notes, *[asking("notes__write", name="welcome")] * 200)
-    bob = structs.replace(ADA, id="bob")
-    session, catalog = stage.project.session, stage.project.catalog
+def test_a_server_that_stops_interrupts_its_runs_and_does_not_end_them(start: Start, notes: Path) -> None:
+    write_script(notes, asking("notes__hang", name="welcome"))
+    process = start("--trust", "--run")
+    request = {"name": "run_agent", "arguments": {"agent": "keeper", "prompt": "Hang"}, "_meta": META}
+    process.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": request})
+    assert eventually((notes / "hanging").exists, 30.0)
 
-    async def work() -> None:
-        async with open_runs(session, catalog, caller=local_caller("operator")) as runs:
-            registry = ToolRegistry()
-            registry.add(RunAgentTool(runs, catalog))
+    process.process.terminate()
+    process.process.wait(30)
 
-            async def call(caller: Caller, trace: int) -> None:
-                context = structs.replace(CallContext.for_caller(caller), trace_id=f"{trace:032x}")
-                outcome = await registry.call("run_agent", {"agent": "keeper", "prompt": "Do it"}, context)
-                assert isinstance(outcome, Pending)
+    (row,) = agent(notes, "runs", "list")
+    assert row["status"] == "interrupted"
+    assert "run.ended" not in kinds(notes)
 
-            await call(ADA, 1)
-            for trace in range(2, 102):
-                await call(bob, trace)
-            await call(ADA, 1)
 
-    asyncio.run(work())
-    started = [record["body"] for record in agent(notes, "audit", "show") if record["kind"] == "run.started"]
-    assert [body.get("resumed") for body in started if body["caller"] == "ada"] == [None, True]
+@pytest.mark.slow
+def test_a_server_over_http_that_stops_interrupts_its_runs(notes: Path) -> None:
+    write_script(notes, asking("notes__hang", name="welcome"))
+
+    async def call(url: str) -> None:
+        async with Client(url) as client:
+            await client.call_tool("run_agent", {"agent": "keeper", "prompt": "Hang"})
+
+    async def stop(address: Address) -> None:
+        calling = asyncio.create_task(call(address.url))
+        await comes_true((notes / "hanging").exists)
+        address.process.terminate()
+        await asyncio.to_thread(address.process.wait, 30)
+        calling.cancel()
+        with suppress(BaseException):
+            await calling
+
+    with over_http(notes, "--trust", "--run") as address:
+        asyncio.run(stop(address))
+
+    (row,) = agent(notes, "runs", "list")
+    assert row["status"] == "interrupted"
+    assert "run.ended" not in kinds(notes)
 
 
 def test_a_run_that_stops_is_a_failure_for_the_client(stage: Stage, notes: Path) -> None:

@@ -71,6 +71,7 @@ COMMANDS: Final = (
     "catalog",
     "plan",
     "run",
+    "runs",
     "serve",
     "tools",
     "inbox",

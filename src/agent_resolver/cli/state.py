@@ -54,7 +54,7 @@ def add_to(commands: Commands) -> None:
     info = add_command(group, "info", "print what the state holds", _INFO_EXAMPLES)
     backup = add_command(group, "backup", "copy the state to a file while it is in use", _BACKUP_EXAMPLES)
     backup.add_argument("file", metavar="FILE", type=output_path, help="the copy; it must not be there yet")
-    prune = add_command(group, "prune", "remove calls and inbox items that ended long ago", _PRUNE_EXAMPLES)
+    prune = add_command(group, "prune", "remove runs, calls and inbox items that ended long ago", _PRUNE_EXAMPLES)
     prune.add_argument(
         "--older-than",
         metavar="AGE",
@@ -160,6 +160,8 @@ def _print_info(info: "StateInfo") -> None:
     for label, counts in (("Calls", info.ledger), ("Inbox", info.pending), ("Runs", info.runs)):
         listed = ", ".join(f"{count} {state}" for state, count in counts.items())
         out(f"  {label}: {listed or 'none'}")
+    steps, plans = counted(info.journal, "step"), counted(info.plans, "plan")
+    out(f"  Journal: {steps}, {plans}, {counted(info.threads, 'thread')}")
     trail = info.trail
     pruned = f", {trail.pruned} pruned" if trail.pruned else ""
     between = f", {trail.first_at} to {trail.last_at}" if trail.first_at else ""

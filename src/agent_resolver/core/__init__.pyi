@@ -154,11 +154,14 @@ from agent_resolver.core.resolution import (
     resolver as resolver,
 )
 from agent_resolver.core.retention import (
+    Family as Family,
     Unfinished as Unfinished,
+    families_of as families_of,
     last_old_record as last_old_record,
     old_actions as old_actions,
     old_entries as old_entries,
-    old_runs as old_runs,
+    old_families as old_families,
+    traces_of as traces_of,
     unfinished as unfinished,
 )
 from agent_resolver.core.rule import (

@@ -1,6 +1,6 @@
 """Decides what of the state is old enough to be removed, and what an unfinished run still needs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -31,14 +31,63 @@ def unfinished(runs: Iterable[Run]) -> Unfinished:
     )
 
 
-def old_runs(runs: Iterable[Run], before: str) -> list[Run]:
-    """The runs that ended before a time."""
-    return [run for run in runs if run.status in FINISHED and run.changed_at < before]
+class Family(Struct, frozen=True):
+    """A run that no other run started, and all that it delegated: they are removed together."""
+
+    root: Run
+    members: tuple[Run, ...]
+    """The root is one of them."""
+
+    def is_old(self, before: str) -> bool:
+        """True if all of it has ended, and the root before a time."""
+        return self.root.changed_at < before and all(run.status in FINISHED for run in self.members)
 
 
-def old_entries(entries: Iterable[LedgerEntry], before: str, needed: Unfinished) -> list[LedgerEntry]:
-    """The calls that ended before a time. A call that only a person knows the end of has not ended."""
-    ended = (entry for entry in entries if entry.state in _ENDED and entry.trace_id not in needed.traces)
+def families_of(runs: Iterable[Run]) -> list[Family]:
+    """The runs with their parts. A part whose parent is not there any more is a family of its own."""
+    known = {run.id: run for run in runs}
+    members: dict[str, list[Run]] = {}
+    for run in known.values():
+        members.setdefault(_root_of(run, known).id, []).append(run)
+    return [Family(known[root], tuple(found)) for root, found in members.items()]
+
+
+def _root_of(run: Run, known: Mapping[str, Run]) -> Run:
+    """The run that a run is a part of. This ends also where rows were edited to be parts of each other."""
+    seen = {run.id}
+    while run.parent in known and run.parent not in seen:
+        run = known[run.parent]
+        seen.add(run.id)
+    return run
+
+
+def old_families(families: Iterable[Family], before: str) -> list[Family]:
+    """The families that ended before a time, without those whose conversation a younger run goes on with."""
+    known = list(families)
+    home = {run.id: family for family in known for run in family.members}
+    kept: dict[str, Family] = {}
+    waiting = [family for family in known if not family.is_old(before)]
+    while waiting:
+        family = waiting.pop()
+        if family.root.id in kept:
+            continue
+        kept[family.root.id] = family
+        # A conversation is folded from all of its runs.
+        waiting += [home[run.continues] for run in family.members if run.continues in home]
+    return [family for family in known if family.root.id not in kept]
+
+
+def traces_of(runs: Iterable[Run]) -> frozenset[str]:
+    """The traces of runs: the results of calls under them are parts of conversations."""
+    return frozenset(run.trace_id for run in runs)
+
+
+def old_entries(entries: Iterable[LedgerEntry], before: str, kept_traces: frozenset[str]) -> list[LedgerEntry]:
+    """The calls that ended before a time, without those of runs that are kept.
+
+    A call that only a person knows the end of has not ended.
+    """
+    ended = (entry for entry in entries if entry.state in _ENDED and entry.trace_id not in kept_traces)
     # What an older version of the program finished has no time for its end.
     return [entry for entry in ended if (entry.ended_at or entry.started_at) < before]
 

@@ -24,7 +24,7 @@ RENEW_SECONDS: Final = 30.0
 """How long before its end a token is renewed, or half of its life if that is shorter."""
 _BASIC: Final = "client_secret_basic"
 _POST: Final = "client_secret_post"
-_REFUSALS: Final = frozenset(
+_REFUSAL_CODES: Final = frozenset(
     "invalid_request invalid_client invalid_grant unauthorized_client unsupported_grant_type "  # noqa: SIM905 - a list
     "invalid_scope invalid_target".split()
 )
@@ -46,13 +46,13 @@ class _Refused(Struct):
     error: str
 
 
-class _Held(Struct, frozen=True):
+class _HeldCaller(Struct, frozen=True):
     caller: Caller
     renew_at: float
     ends_at: float
 
 
-class _Failed(Struct, frozen=True):
+class _FailedFetch(Struct, frozen=True):
     problem: WorkerUnavailable
     at: float
 
@@ -88,8 +88,8 @@ class ClientCredentials:
         self._get = get
         self._post = post
         self._clock = clock
-        self._held: _Held | None = None
-        self._failed: _Failed | None = None
+        self._held: _HeldCaller | None = None
+        self._failed: _FailedFetch | None = None
         self._fetcher = ThreadPoolExecutor(1, thread_name_prefix="worker-token")
 
     async def caller(self) -> Caller:
@@ -124,7 +124,7 @@ class ClientCredentials:
         # Every verified token says when it ends.
         ends_at = datetime.fromisoformat(caller.expires_at or "").timestamp()
         renew_at = ends_at - min(RENEW_SECONDS, (ends_at - now) / 2)
-        self._held = _Held(caller, renew_at, ends_at)
+        self._held = _HeldCaller(caller, renew_at, ends_at)
         return caller
 
     def _fetch(self) -> Caller:
@@ -135,7 +135,7 @@ class ClientCredentials:
         try:
             caller = self._fetch_caller()
         except WorkerUnavailable as problem:
-            self._failed = _Failed(problem, self._clock())
+            self._failed = _FailedFetch(problem, self._clock())
             raise
         self._failed = None
         return caller
@@ -195,4 +195,4 @@ def _reason_in(body: bytes) -> str:
         code = msgspec.json.decode(body, type=_Refused).error
     except (ValueError, RecursionError):
         return ""
-    return f" ({code})" if code in _REFUSALS else ""
+    return f" ({code})" if code in _REFUSAL_CODES else ""

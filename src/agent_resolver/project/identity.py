@@ -42,6 +42,18 @@ async def caller_of(project: Session, token_file: str | None, environment: Mappi
     return caller
 
 
+async def caller_or_worker(project: Session, token_file: str | None, environment: Mapping[str, str]) -> Caller:
+    """The identity that lets runs go on: the caller of a token, else the project's worker, else the local user.
+
+    Raises:
+        MissingToken: There is an issuer, no token, and no worker.
+        ResolverError: As for `caller_of`, or the worker gets no token.
+    """
+    caller = await caller_or_anonymous(project, token_file, environment)
+    worker = worker_of(project) if caller is ANONYMOUS else None
+    return await worker.caller() if worker is not None else await caller_of(project, token_file, environment)
+
+
 async def caller_or_anonymous(project: Session, token_file: str | None, environment: Mapping[str, str]) -> Caller:
     """As `caller_of`, for servers that are told with each request who is asking: with no token it is nobody."""
     verifier = verifier_of(project)

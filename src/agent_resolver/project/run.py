@@ -169,6 +169,7 @@ class ProjectRuns:
             return await self.run(request, sink)
         resumed = ResumeRequest(
             run=request.run_id,
+            part_of=request.part_of,
             caller=request.caller,
             budget=request.budget,
             streams=request.streams,

@@ -8,10 +8,21 @@ from contextlib import closing
 
 from msgspec import Struct
 
-from agent_resolver.core.retention import Unfinished, last_old_record, old_actions, old_entries, old_runs, unfinished
+from agent_resolver.core.retention import (
+    Family,
+    Unfinished,
+    families_of,
+    last_old_record,
+    old_actions,
+    old_entries,
+    old_families,
+    traces_of,
+    unfinished,
+)
 from agent_resolver.project.session import Session
+from agent_resolver.runtime.journal.journal import lease_name
 from agent_resolver.schema.audit import AuditKind, Record
-from agent_resolver.schema.state import LEDGER, PENDING, RUNS
+from agent_resolver.schema.state import JOURNAL, LEASES, LEDGER, PENDING, PLANS, RUNS, THREADS, Run
 from agent_resolver.schema.table import Row, Table
 from agent_resolver.storage.errors import UnwritableFile
 from agent_resolver.storage.file import replace_with
@@ -19,6 +30,8 @@ from agent_resolver.storage.port import Snapshot, Store, Transaction
 
 _PAGE = 500
 """How many rows are removed in one commit: other processes write in between."""
+_FAMILIES = 20
+"""How many runs with their parts are removed in one commit: each has some dozens of rows."""
 
 
 class TrailInfo(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -45,6 +58,10 @@ class StateInfo(Struct, frozen=True, kw_only=True, rename="camel"):
     """The number of calls in each state."""
     pending: dict[str, int]
     runs: dict[str, int]
+    journal: int
+    """The number of steps that runs have written down."""
+    plans: int
+    threads: int
     trail: TrailInfo
 
 
@@ -54,6 +71,9 @@ class Pruned(Struct, frozen=True, kw_only=True):
     ledger: int = 0
     pending: int = 0
     runs: int = 0
+    """With all that belongs to them: journals, conversations, leases."""
+    plans: int = 0
+    """What runs were made of that are gone."""
     audit: int = 0
 
 
@@ -71,6 +91,9 @@ def state_info(session: Session, now: str) -> StateInfo:
             store.read_now(lambda snapshot: [action.state(now) for action in snapshot.find(PENDING)])
         ),
         runs=_count_values(store.read_now(lambda snapshot: [run.status for run in snapshot.find(RUNS)])),
+        journal=store.count(JOURNAL),
+        plans=store.count(PLANS),
+        threads=store.count(THREADS),
         trail=store.read_now(_trail_info),
     )
 
@@ -127,19 +150,25 @@ async def prune(  # noqa: PLR0913 - each is one option of a command line
         is_trial: True to remove nothing, and only say what would be.
     """
     runs = await _all_rows(store, RUNS)
-    needed = unfinished(runs)
-    entries = old_entries(await _all_rows(store, LEDGER), before, needed)
+    old = old_families(families_of(runs), before)
+    # Runs go first: what they need of the ledger must not be gone before they are.
+    removed = {run.id for family in old for run in family.members} if is_trial else await _drop_runs(store, old, runs)
+    kept = [run for run in runs if run.id not in removed]
+    needed = unfinished(kept)
+    entries = old_entries(await _all_rows(store, LEDGER), before, traces_of(kept))
     actions = old_actions(await _all_rows(store, PENDING), now, before, needed)
-    ended = old_runs(runs, before)
     through, count = await store.read(lambda snapshot: _old_records(snapshot, now, audit_before, needed))
-    pruned = Pruned(ledger=len(entries), pending=len(actions), runs=len(ended), audit=count)
+    plans = await store.read(lambda snapshot: _unused_plans(snapshot, removed))
+    pruned = Pruned(ledger=len(entries), pending=len(actions), runs=len(removed), plans=len(plans), audit=count)
     if is_trial or pruned == Pruned():
         return pruned
     await _drop_in_pages(store, LEDGER, [entry.key for entry in entries])
     await _drop_in_pages(store, PENDING, [action.id for action in actions])
-    await _drop_in_pages(store, RUNS, [each.id for each in ended])
 
     def finish(transaction: Transaction) -> None:
+        # Looked for again: a run may have begun by one of them meanwhile.
+        for digest in _unused_plans(transaction, set()):
+            transaction.drop(PLANS, digest)
         if through:
             transaction.prune_trail(through)
         counts = {"ledger": pruned.ledger, "pending": pruned.pending, "runs": pruned.runs, "audit": pruned.audit}
@@ -147,6 +176,61 @@ async def prune(  # noqa: PLR0913 - each is one option of a command line
 
     await store.write(finish)
     return pruned
+
+
+# Runs -----------------------------------------------------------------------------------------------------------------
+
+
+async def _drop_runs(store: Store, families: list[Family], runs: list[Run]) -> set[str]:
+    """Remove runs, each with its parts and all that belongs to them in one commit; the ids of those removed."""
+    known = {run.id for run in runs}
+    removed: set[str] = set()
+    for start in range(0, len(families), _FAMILIES):
+        page = families[start : start + _FAMILIES]
+        removed |= await store.write(_drop_families(page, known))
+    return removed
+
+
+def _drop_families(families: list[Family], known: set[str]) -> Callable[[Transaction], set[str]]:
+    def drop(transaction: Transaction) -> set[str]:
+        unchanged = [family for family in families if not _has_changed(transaction, family, known)]
+        removed = [run for family in unchanged for run in family.members]
+        for run in removed:
+            _drop_run(transaction, run)
+        return {run.id for run in removed}
+
+    return drop
+
+
+def _has_changed(snapshot: Snapshot, family: Family, known: set[str]) -> bool:
+    """True if a run went on, or its conversation did in a run that is not `known`, since it was to be removed."""
+    for run in family.members:
+        now = snapshot.get(RUNS, run.id)
+        if now is None or now.changed_at != run.changed_at or now.status != run.status:
+            return True
+        thread = snapshot.get(THREADS, run.caller, run.thread) if run.thread else None
+        if thread is not None and thread.run not in known:
+            return True
+    return False
+
+
+def _drop_run(transaction: Transaction, run: Run) -> None:
+    for row in transaction.find(JOURNAL, {"run": run.id}):
+        transaction.drop(JOURNAL, run.id, row.number)
+    transaction.drop(LEASES, lease_name(run.id))
+    thread = transaction.get(THREADS, run.caller, run.thread) if run.thread else None
+    if thread is not None and thread.run == run.id:
+        transaction.drop(THREADS, run.caller, run.thread)
+    transaction.drop(RUNS, run.id)
+
+
+def _unused_plans(snapshot: Snapshot, removed: set[str]) -> list[str]:
+    """The plans that no run refers to, once the runs `removed` are gone."""
+    used = {run.plan for run in snapshot.find(RUNS) if run.id not in removed}
+    return [plan.digest for plan in snapshot.find(PLANS) if plan.digest not in used]
+
+
+# Rows -----------------------------------------------------------------------------------------------------------------
 
 
 async def _all_rows(store: Store, table: Table[Row]) -> list[Row]:

@@ -10,10 +10,11 @@ from msgspec import UNSET, structs
 from agent_resolver.core.authorization import acting_for
 from agent_resolver.project.workflow import StepResult
 from agent_resolver.project.workflow_request import WorkflowRequest, WorkflowResult
+from agent_resolver.registry.port import Seal
 from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.errors import RunRefused
-from agent_resolver.runtime.journal.entry import Beginning
-from agent_resolver.runtime.journal.fold import Folded
+from agent_resolver.runtime.journal.entry import Beginning, EntryRefused
+from agent_resolver.runtime.journal.fold import Folded, fold_run
 from agent_resolver.runtime.journal.journal import Journal, RunJournal, RunStart
 from agent_resolver.runtime.journal.keeper import LeaseKeeper
 from agent_resolver.runtime.loop.lifecycle import result_of
@@ -23,6 +24,7 @@ from agent_resolver.runtime.run import ResumeRequest, RunResult, RunState, Spent
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.workflow import WorkflowStep, WorkflowSteps
 from agent_resolver.storage.errors import FileError, LeaseLost
+from agent_resolver.storage.port import Snapshot
 
 _NOT_RECORDED: Final = "see `agent state info`"
 
@@ -113,7 +115,6 @@ class KeptProgress(WorkflowProgress):
         self._journal = journal
         self._writer = writer
         self._keeper = LeaseKeeper(journal)
-        self._has_ended = False
 
     def hold(self, cancel: Callable[[str], object]) -> None:
         """Keep the workflow, until it is released; `cancel` ends the run of a step by its id."""
@@ -122,14 +123,16 @@ class KeptProgress(WorkflowProgress):
             self.is_cancelled = True
             cancel(self.step_run)
 
-        self._keeper.hold(self.state.run, self._writer.lease, cancel_all)
+        def lose() -> None:
+            """Another process has the workflow: the end of the present step cannot be written, and no other begins."""
+
+        self._keeper.hold(self.state.run, self._writer.lease, cancel_all, lose)
 
     async def release(self) -> None:
         """Let other processes take the workflow up, unless it has ended."""
         self._keeper.drop(self.state.run)
-        if not self._has_ended:
-            with suppress(FileError, OSError):
-                await self._writer.release()
+        with suppress(FileError, OSError):
+            await self._writer.release()
 
     async def finish_step(self, ran: RunResult) -> None:
         """Write down that a step came to its end, before the next one begins.
@@ -172,7 +175,6 @@ class KeptProgress(WorkflowProgress):
         )
         with _recording(self.state.run):
             await self._writer.end(self.state.values, ended, self.caller)
-        self._has_ended = True
 
     async def _look_up(self, run_id: str) -> Folded | None:
         return await self._journal.look_up(run_id)
@@ -203,7 +205,7 @@ async def begin_progress(
         kind="workflow",
         state=state,
         beginning=Beginning(
-            state=structs.replace(state, messages=[], values={}),
+            state=structs.replace(state, messages=[]),
             caller=caller,
             budget=request.budget,
             workflow=workflow,
@@ -238,6 +240,18 @@ async def take_up_progress(
     progress = KeptProgress(journal, writer, folded.state, budget, caller=caller)
     progress.is_cancelled = writer.is_cancelling
     return workflow, progress
+
+
+def kept_workflow(snapshot: Snapshot, run: str, seal: Seal) -> WorkflowSteps:
+    """The steps that a workflow began with.
+
+    Raises:
+        RunRefused: There is no such workflow, or its journal cannot be read.
+    """
+    folded = fold_run(snapshot, run, seal)
+    if folded is None:
+        raise RunRefused(f"there is no run {run}", "`agent runs list` shows those there are")
+    return workflow_of(folded)
 
 
 def workflow_of(folded: Folded) -> WorkflowSteps:
@@ -284,6 +298,8 @@ def _recording(run: str) -> Iterator[None]:
     except LeaseLost as error:
         message = f"another process has taken workflow {run} up, and goes on with it"
         raise RunRefused(message, "wait for it, or cancel it") from error
+    except EntryRefused as error:
+        raise RunRefused(f"workflow {run} cannot be recorded: {error}") from error
     except (FileError, OSError) as error:
         message = f"workflow {run} cannot be recorded, and so it does not go on: {type(error).__name__}"
         raise RunRefused(message, _NOT_RECORDED) from error

@@ -14,7 +14,6 @@ from agent_resolver.project.workflow_progress import (
     begin_progress,
     new_progress,
     take_up_progress,
-    workflow_of,
 )
 from agent_resolver.project.workflow_request import WorkflowRequest, WorkflowResult
 from agent_resolver.runtime.budget import RunBudget
@@ -86,18 +85,6 @@ async def resume_workflow(
         left = workflow.steps[len(progress.done(workflow.steps)) :]
         await _prepare(runs, plan_steps(runs.runtime, left, progress.state.limits))
         return await run_workflow(workflow.steps, resumed, run_step or runs.take_step, sink, progress)
-
-
-async def kept_workflow(journal: Journal, run: str) -> tuple[WorkflowSteps, RunBudget]:
-    """The steps and the budget that a workflow began with.
-
-    Raises:
-        RunRefused: There is no such workflow.
-    """
-    folded = await journal.look_up(run)
-    if folded is None:
-        raise RunRefused(f"there is no run {run}", "`agent runs list` shows those there are")
-    return workflow_of(folded), folded.beginning.budget
 
 
 def has_changed(workflow: WorkflowSteps, users: frozenset[int]) -> bool:

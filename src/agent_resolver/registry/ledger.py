@@ -7,7 +7,7 @@ from agent_resolver.core.ledger import judge_start
 from agent_resolver.schema.audit import Record
 from agent_resolver.schema.ledger import Begun, Ending, LedgerEntry, Start
 from agent_resolver.schema.state import LEDGER, PENDING
-from agent_resolver.storage.port import Store, Transaction
+from agent_resolver.storage.port import Lease, Store, Transaction
 
 
 class Ledger:
@@ -20,11 +20,21 @@ class Ledger:
         self._lost: set[str] = set()
         """The keys of calls of this process whose end could not be written: they count as interrupted."""
 
-    async def start(self, start: Start) -> Begun:
-        """Note that a call starts, use up what lets it, and record it, all at once; or say why it may not."""
+    async def start(self, start: Start, lease: Lease | None = None) -> Begun:
+        """Note that a call starts, use up what lets it, and record it, all at once; or say why it may not.
+
+        Args:
+            start: The call.
+            lease: What the run of the call is held under, if it is held.
+
+        Raises:
+            LeaseLost: Another process has taken the run up.
+        """
         owner = self._store.owner
 
         def begin(transaction: Transaction) -> Begun:
+            if lease is not None:
+                transaction.require(lease)
             kept = transaction.get(LEDGER, start.key)
             answer = None if start.uses is None else transaction.get(PENDING, start.uses)
             is_interrupted = kept is not None and self._is_interrupted(kept)

@@ -340,7 +340,7 @@ class Pipeline:
             at=self._ports.clock.now(),
             record=self._start_record(call) if self.is_recorded else None,
         )
-        begun = await self._ledger.start(start)
+        begun = await self._ledger.start(start, call.context.lease)
         if begun.state == "unknown":
             return await self._unknown(call, start)
         call.is_started = begun.state == "started"
@@ -390,7 +390,7 @@ class Pipeline:
 
         async def is_still_unknown() -> bool:
             nonlocal begun
-            begun = await self._ledger.start(start)
+            begun = await self._ledger.start(start, call.context.lease)
             call.is_started = begun.state == "started"
             return begun.state == "unknown"
 
@@ -398,7 +398,8 @@ class Pipeline:
         if action is None:  # Somebody else made the call a moment ago, with the answer to the last question.
             return None if call.is_started else await self._not_started(call, begun)
         if action.answer and action.answer.strip().lower() == RETRY:
-            begun = await self._ledger.start(structs.replace(start, uses=action.id, is_new_attempt=True))
+            again = structs.replace(start, uses=action.id, is_new_attempt=True)
+            begun = await self._ledger.start(again, call.context.lease)
             call.is_started = begun.state == "started"
             if begun.state not in {"unknown", "refused"}:
                 return None if call.is_started else await self._not_started(call, begun)

@@ -12,6 +12,7 @@ from agent_resolver.registry.secret import Secret
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.frozen import FrozenDict
+from agent_resolver.storage.port import Lease
 
 _NOTHING: Final = FrozenDict()
 """What a context without secrets and answers has: one for all, since every run that waits holds several contexts."""
@@ -50,6 +51,8 @@ class CallContext(Struct, frozen=True, kw_only=True):
     """The secrets that the tool declared, and no others."""
     answers: Mapping[str, str] = _NOTHING
     """What people answered to the tool's questions."""
+    lease: Lease | None = None
+    """The lease that the run is held under: no call of it starts once another process has taken the run up."""
     given_up: asyncio.Event | None = None
     """Set once the caller no longer waits; the call goes on unless its tool ends it. None where that is not known."""
 

@@ -122,6 +122,11 @@ from agent_resolver.runtime.journal.fold import (
     read_entries as read_entries,
 )
 from agent_resolver.runtime.journal.journal import Journal as Journal
+from agent_resolver.runtime.journal.listing import (
+    ListedRun as ListedRun,
+    RunFilter as RunFilter,
+    list_runs as list_runs,
+)
 from agent_resolver.runtime.known_model import KnownModels as KnownModels, known_models as known_models
 from agent_resolver.runtime.loop_action import LOOP_ACTIONS as LOOP_ACTIONS
 from agent_resolver.runtime.mention import Definitions as Definitions, mentions_due as mentions_due

@@ -8,10 +8,13 @@ from msgspec import Struct
 from agent_resolver.registry.errors import ToolFailure, WaitsFor
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.runtime.loop.calling import INTERRUPTED
+from agent_resolver.runtime.loop.journaling import LEASE_LOST, STATE_UNAVAILABLE
 from agent_resolver.runtime.run import RunResult
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.outcome import FailureCode, Pending
 
+_GOES_ON: Final = {INTERRUPTED, LEASE_LOST, STATE_UNAVAILABLE}
+"""How a run ends here that can be taken up again from its journal."""
 _ENDS_WELL: Final = {"natural_end", "behavior_requested"}
 
 StartDelegate = Callable[[str, CallContext], Awaitable[RunResult]]
@@ -38,7 +41,7 @@ class DelegateTool(Struct, frozen=True):
             return result.text
         if result.pending is not None:
             raise WaitsFor(result.pending)
-        if end.code == INTERRUPTED:
+        if end.code in _GOES_ON:
             raise WaitsFor(_until_resumed(result))
         words = f": {end.message}" if end.message else ""
         remedy = "ask for something else, or go on without it"

@@ -4,8 +4,9 @@ import json
 from typing import Any, Final
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
+from agent_resolver.core.masking import SecretFields, secret_fields
 from agent_resolver.runtime.plan import PlannedTool, ResolvedAgent
 from agent_resolver.runtime.tool_contract import value_digest
 
@@ -13,14 +14,24 @@ _FORM: Final = "plan-1"
 """Part of every digest: raised when the parts change, so that no digest of then is taken for one of now."""
 
 
+class ToolSecrets(Struct, frozen=True):
+    """The fields of one tool that are shown to nobody."""
+
+    arguments: SecretFields = SecretFields()
+    results: SecretFields = SecretFields()
+
+
 def plan_document(agent: ResolvedAgent) -> bytes:
-    """What a plan is made of, as JSON: the parts that its digest is over."""
-    parts = _parts(agent)
+    """What a plan is made of, as JSON: the parts that its digest is over, and which fields of its tools are secret."""
+    parts = {**_parts(agent), "secret_fields": _secrets_of_tools(agent)}
     try:
         return msgspec.json.encode(parts, order="sorted")
     except UnicodeEncodeError:
         # A program may have made them of what is no character; Python's own encoder escapes it.
         return json.dumps(msgspec.to_builtins(parts), sort_keys=True).encode()
+
+
+_NO_SECRETS: Final = ToolSecrets()
 
 
 def plan_digest(agent: ResolvedAgent) -> str:
@@ -48,6 +59,20 @@ def _parts(agent: ResolvedAgent) -> dict[str, Any]:
         "unconnected": agent.unconnected,
         "tools": _tool_parts(agent),
     }
+
+
+def _secrets_of_tools(agent: ResolvedAgent) -> dict[str, ToolSecrets]:
+    """The tools with secret fields: whoever shows a run later has the tools no longer."""
+    found = {}
+    for tool in agent.tools.values():
+        descriptor = tool.descriptor
+        if descriptor is None:
+            continue
+        arguments = secret_fields(descriptor.input_schema, descriptor.rules.secret_fields)
+        secrets = ToolSecrets(arguments, secret_fields(descriptor.output_schema, arguments.names))
+        if secrets != _NO_SECRETS:
+            found[tool.id] = secrets
+    return found
 
 
 def _tool_parts(agent: ResolvedAgent) -> list[Any]:

@@ -7,7 +7,7 @@ from msgspec import Meta, Struct, field
 from agent_resolver.core.constraint import RunLimits
 from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.inference import InferenceOverride, Usage
-from agent_resolver.runtime.message import Message, ToolCall
+from agent_resolver.runtime.message import Message, ToolCall, tool_message
 from agent_resolver.runtime.summary import Summary
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.outcome import Pending
@@ -21,6 +21,8 @@ TOKEN_EXPIRED: Final = "token_expired"  # noqa: S105 - a code
 _Count = Annotated[int, Meta(ge=0)]
 """A state comes back from a file: less than nothing would give back what a budget has counted."""
 _Amount = Annotated[float, Meta(ge=0)]
+NOT_MADE: Final = "This call was not made: the run ended or went on without it."
+"""What a model reads of such a call."""
 
 
 class Spent(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -103,6 +105,17 @@ def _total(own: Spent, others: list[Spent]) -> Spent:
     return Spent(usage=usage, cost=cost, rounds=rounds, calls=calls)
 
 
+def close_calls(state: RunState) -> None:
+    """Answer each open call with a note, so that the conversation has a result for every call it asked for."""
+    for call in state.open_calls:
+        state.messages.append(tool_message(call.id, NOT_MADE))
+    state.open_calls = []
+    state.delegate = None
+    state.is_judged = True
+    state.is_asked = False
+    state.pieces = []
+
+
 class Termination(Struct, frozen=True, kw_only=True, gc=False):
     """Why a run ended."""
 
@@ -171,6 +184,8 @@ class ResumeRequest(Struct, frozen=True, kw_only=True):
     """Which run shall go on, and how."""
 
     run: str
+    part_of: str = ""
+    """The id of the workflow that it is a step of: a step goes on with its workflow alone."""
     messages: tuple[Message, ...] = ()
     """What the user says now, in place of the calls that were open."""
     caller: Caller | None = None

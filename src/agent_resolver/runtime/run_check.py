@@ -8,10 +8,9 @@ from typing import Final
 import msgspec
 
 from agent_resolver.runtime.errors import RunRefused
-from agent_resolver.runtime.loop.calling import close_calls
 from agent_resolver.runtime.plan import ResolvedAgent
 from agent_resolver.runtime.plan_digest import plan_digest
-from agent_resolver.runtime.run import RunRequest, RunState
+from agent_resolver.runtime.run import RunRequest, RunState, close_calls
 from agent_resolver.runtime.summary import is_within
 
 MAX_RUN_ID: Final = 64

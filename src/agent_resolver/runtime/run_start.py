@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, structs
 
 from agent_resolver.core.authorization import acting_for
 from agent_resolver.registry.registry import ToolRegistry
@@ -14,7 +14,7 @@ from agent_resolver.runtime.backend_run import BackendRun
 from agent_resolver.runtime.delegation import Delegating, Delegation
 from agent_resolver.runtime.errors import RunRefused
 from agent_resolver.runtime.event import Sink
-from agent_resolver.runtime.journal.entry import Beginning
+from agent_resolver.runtime.journal.entry import Beginning, EntryRefused
 from agent_resolver.runtime.journal.fold import Folded
 from agent_resolver.runtime.journal.journal import Journal, RunJournal, RunStart
 from agent_resolver.runtime.journal.keeper import LeaseKeeper
@@ -25,7 +25,7 @@ from agent_resolver.runtime.plan import ResolvedAgent, ResolvedBackendAgent, Res
 from agent_resolver.runtime.plan_digest import plan_document
 from agent_resolver.runtime.planning import resolve
 from agent_resolver.runtime.registry_set import HeldLock, LayeredMapping
-from agent_resolver.runtime.run import ResumeRequest, RunRequest, RunResult, RunState, is_resumable
+from agent_resolver.runtime.run import ResumeRequest, RunRequest, RunResult, RunState, close_calls, is_resumable
 from agent_resolver.runtime.run_check import checked_id, state_of
 from agent_resolver.runtime.run_tools import OpenedTools, RunTools
 from agent_resolver.runtime.worker import WorkerIdentity
@@ -78,6 +78,8 @@ class Runs:
         self._worker = worker
         self._definitions = definitions
         self._running: dict[str, Cancellable] = {}
+        self._not_given_back: dict[str, Lease] = {}
+        """Leases of runs that stopped while the state could not be written."""
         self._delegation = Delegation(self, self._running)
 
     @property
@@ -114,16 +116,20 @@ class Runs:
             raise RunRefused("runs are kept in memory alone here, and cannot be resumed by their id")
         if request.run in self._running:
             raise RunRefused(f"run {request.run} is running already", "wait for it, or cancel it")
+        left = self._not_given_back.pop(request.run, None)
+        if left is not None:
+            await journal.release(left)
         folded, lease = await journal.claim(request.run)
         try:
-            _require_resumable(folded)
+            part_of = delegating.lifecycle.run.id if delegating else request.part_of
+            _require_resumable(folded, part_of=part_of)
             beginning = folded.beginning
             resumed = RunRequest(
                 agent_id=folded.row.agent,
                 messages=request.messages,
                 caller=acting_for(beginning.caller, request.caller or self._caller),
                 thread=folded.row.thread,
-                part_of=folded.row.parent,
+                part_of=part_of,
                 parent=request.parent,
                 connection=request.connection,
                 budget=beginning.budget if request.budget is None else request.budget,
@@ -180,6 +186,8 @@ class Runs:
                     if delegating is not None:
                         # Also if it was cut off, for instance because its call took too long.
                         delegating.count(lifecycle.run.state)
+                    if lifecycle.run.journal is not None:
+                        await self._give_back(lifecycle.run.journal)
         finally:
             self._forget(run_id, delegating)
 
@@ -206,6 +214,8 @@ class Runs:
         agent = _require_local(plan)
         state = state_of(agent, request, run_id)
         if before is not None:
+            # A run that used up its budget leaves calls open, and no model takes a call without its result.
+            close_calls(before.state)
             state.messages = [*before.state.messages, *state.messages]
             state.summary, state.summary_due = before.state.summary, before.state.summary_due
             state.values = _thread_values(agent, before.state)
@@ -226,6 +236,7 @@ class Runs:
         if journal is not None:
             _require_recorded(opened.registry)
             writer = await self._journaled(journal, agent, request, state, context, delegating, taken, before)
+            writer.has_delegates = bool(agent.spec.delegates)
         start = Start(
             agent=agent,
             request=request,
@@ -240,7 +251,7 @@ class Runs:
         )
         lifecycle = Lifecycle(start)
         if writer is not None and self._keeper is not None:
-            self._keeper.hold(run_id, writer.lease, lifecycle.cancel)
+            self._keeper.hold(run_id, writer.lease, lifecycle.cancel, lifecycle.lose)
         return lifecycle
 
     async def _journaled(  # noqa: PLR0913, PLR0917 - as above
@@ -275,22 +286,32 @@ class Runs:
             start = RunStart(
                 state=state,
                 beginning=Beginning(
-                    state=structs.replace(state, messages=[], values={}),
+                    state=structs.replace(state, messages=[]),
                     caller=context.caller,
                     budget=request.budget,
                     override=request.override,
                     continues=before.row.id if before else "",
+                    thread=request.thread,
+                    parent=facts["parent"],
                 ),
-                before=len(before.state.messages) if before else 0,
-                thread=request.thread,
-                parent=facts["parent"],
+                before=before.message_count if before else 0,
                 plan=plan_document(agent),
                 facts=facts,
             )
             return await journal.begin(start)
+        except EntryRefused as error:
+            raise RunRefused(str(error), "give it less to begin with, as text or as JSON") from error
         except (FileError, OSError) as error:
             message = f"the run cannot be recorded, and so it does not start: {type(error).__name__}"
             raise RunRefused(message, "see `agent state info`") from error
+
+    async def _give_back(self, journal: RunJournal) -> None:
+        """Let any process take up a run that stopped before its end."""
+        try:
+            await journal.release()
+        except (FileError, OSError):
+            # The state cannot be used now. Once it can, this process must not wait for its own lease to run out.
+            self._not_given_back[journal.row.id] = journal.lease
 
     # The runs that run ------------------------------------------------------------------------------------------------
 
@@ -308,7 +329,9 @@ class Runs:
         self._running[run_id] = run
         if delegating is not None:
             delegating.lifecycle.delegates = (*_without(delegating.lifecycle.delegates, opening), run)
-        if isinstance(opening, _Opening) and opening.is_cancelled:
+        is_cancelled = isinstance(opening, _Opening) and opening.is_cancelled
+        journal = run.run.journal
+        if is_cancelled or (journal is not None and journal.is_cancelling):
             run.cancel()
 
     def _forget(self, run_id: str, delegating: Delegating | None) -> None:
@@ -377,10 +400,14 @@ def _end_run(lifecycle: Lifecycle) -> None:
     lifecycle.run.registry.end_run()
 
 
-def _require_resumable(folded: Folded) -> None:
-    """Refuse a run that has come to its end, and one of no agent."""
-    if folded.row.kind != "agent":
-        raise RunRefused(f"run {folded.row.id} is a {folded.row.kind}, and not the run of one agent")
+def _require_resumable(folded: Folded, *, part_of: str) -> None:
+    """Refuse a run that has come to its end, and one that only the run which it is a part of may take up."""
+    if folded.beginning.workflow is not UNSET:
+        raise RunRefused(f"run {folded.row.id} is a workflow, and not the run of one agent")
+    parent = folded.beginning.parent
+    if parent != part_of:
+        # On its own it would run without the limits and the budget of that run.
+        raise RunRefused(f"run {folded.row.id} is a part of run {parent}", "resume that one")
     end = folded.termination
     if end is None or is_resumable(end):
         return

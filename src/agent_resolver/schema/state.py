@@ -49,6 +49,8 @@ class Run(Struct, frozen=True, kw_only=True):
     """In US dollars; None where a price is not known."""
     uncertain: int = 0
     """The questions to a model that may have cost something though no answer came."""
+    entries: int = 0
+    """How many entries its journal has: a journal with fewer has lost some."""
 
 
 class JournalRow(Struct, frozen=True, kw_only=True):

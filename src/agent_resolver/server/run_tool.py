@@ -16,8 +16,11 @@ from agent_resolver.registry.errors import ToolFailure, WaitsFor
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.runtime.errors import ResolveError, RunRefused
 from agent_resolver.runtime.event import RunEvent, Sink, ToolEnded, ToolStarted
+from agent_resolver.runtime.journal.fold import Folded
+from agent_resolver.runtime.journal.journal import Journal
+from agent_resolver.runtime.loop.lifecycle import result_of
 from agent_resolver.runtime.message import user_message
-from agent_resolver.runtime.run import RunRequest, RunResult, RunState
+from agent_resolver.runtime.run import ResumeRequest, RunRequest, RunResult
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.descriptor import Descriptor, Rules
@@ -27,8 +30,12 @@ from agent_resolver.schema.outcome import FailureCode
 SCOPE: Final = "run:agents"
 """What a caller that an issuer vouches for must hold; whoever sits at this machine holds every scope."""
 _log = logging.getLogger(__name__)
-_MOST_WAITING: Final = 100
-"""How many runs that wait for a person are kept."""
+_MOST_ATTEMPTS: Final = 100
+"""How often the same call may start another run after one that failed."""
+_ID_DIGITS: Final = 32
+_MAX_THREAD: Final = 200
+_CLOSING_SECONDS: Final = 5.0
+"""How long a run that is cancelled may take for its end; a call that it made goes on by itself."""
 _MOST_SECONDS: Final = 3600.0
 _MAX_PROMPT: Final = 1_000_000
 _ENDS_WELL: Final = {"natural_end", "behavior_requested"}
@@ -42,6 +49,12 @@ _SCHEMA: Final = {
             "maxLength": _MAX_PROMPT,
             "pattern": "\\S",
             "description": "What it shall do",
+        },
+        "thread": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": _MAX_THREAD,
+            "description": "The name of a conversation with the agent to go on with, or to begin",
         },
     },
     "required": ["agent", "prompt"],
@@ -60,8 +73,7 @@ class RunAgentTool:
         self._runs = runs
         self._catalog = catalog
         self._is_strict = is_strict
-        self._waiting: dict[tuple[str, str], RunState] = {}
-        """The runs that wait for a person, by the caller and the call that started each, the oldest first."""
+        self._is_stopping = False
         self.descriptor = Descriptor(
             id="run_agent",
             description="Run an agent with a prompt, and return what it says in the end. "
@@ -75,29 +87,71 @@ class RunAgentTool:
         )
 
     async def invoke(self, arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401 - the port
-        """Run the agent; the same call under the same trace goes on with a run that waits.
+        """Run the agent; the same call under the same trace goes on with a run that waits, or returns what it said.
 
         Raises:
             ToolFailure: There is no such agent, it cannot run, or it did not come to its natural end.
             WaitsFor: A call of the run waits for a person.
         """
-        key = (context.caller.id, digest([context.trace_id, arguments]))
         agent_id = self._agent_id(arguments["agent"], context.caller)
-        resumed = self._waiting.pop(key, None)
-        request = RunRequest(
-            agent_id=agent_id,
-            messages=() if resumed else (user_message(arguments["prompt"]),),
-            caller=context.caller,
-            trace_id=context.trace_id,
-            parent=context.parent,
-            connection=context.connection,
-            resume=resumed,
-        )
-        result = await self._run_until_given_up(request, context)
+        run_id, known = await self._find_run(arguments, context)
+        if known is not None and known.termination is not None and known.pending is None:
+            return _document_of(result_of(known.state, known.termination))
+        request: RunRequest | ResumeRequest
+        if known is None:
+            request = RunRequest(
+                agent_id=agent_id,
+                messages=(user_message(arguments["prompt"]),),
+                caller=context.caller,
+                run_id=run_id,
+                thread=arguments.get("thread", ""),
+                trace_id=context.trace_id,
+                parent=context.parent,
+                connection=context.connection,
+            )
+        else:
+            request = ResumeRequest(
+                run=run_id, caller=context.caller, parent=context.parent, connection=context.connection
+            )
+        result = await self._run_until_given_up(request, run_id, context)
         if result.pending is not None:
-            self._keep(key, result.state)
             raise WaitsFor(result.pending)
         return _document_of(result)
+
+    def stop(self) -> None:
+        """Let the runs be interrupted: the server stops, and they go on later with `agent runs resume`."""
+        self._is_stopping = True
+
+    async def _find_run(self, arguments: dict[str, Any], context: CallContext) -> tuple[str, Folded | None]:
+        """The run that this very call started before, if it waits, was interrupted or came to its natural end.
+
+        The id of a run follows from its caller and the call, so that no caller finds the run of another. A run that
+        failed is left as it is: the same call starts another one.
+        """
+        journal = self._journal()
+        caller = context.caller
+        for attempt in range(_MOST_ATTEMPTS):
+            asked = [caller.id, caller.issuer, context.trace_id, arguments, attempt]
+            run_id = digest(asked)[-_ID_DIGITS:]
+            known = await self._look_up(journal, run_id)
+            end = known.termination if known else None
+            is_over = end is not None and end.reason != "suspended"
+            if not is_over or (end is not None and end.reason in _ENDS_WELL):
+                return run_id, known
+        message = f"The same call has failed {_MOST_ATTEMPTS} times under this trace"
+        raise ToolFailure(FailureCode.TOOL_ERROR, message, "make it under another trace")
+
+    def _journal(self) -> Journal:
+        journal = self._runs.runtime.journal
+        if journal is None:
+            raise ToolFailure(FailureCode.NOT_CONFIGURED, "Runs are not kept here", "ask whoever runs this server")
+        return journal
+
+    async def _look_up(self, journal: Journal, run_id: str) -> Folded | None:
+        try:
+            return await journal.look_up(run_id)
+        except ResolverError as error:
+            raise self._failure_of(run_id, error) from None
 
     def _agent_id(self, text: str, caller: Caller) -> str:
         """The id of an agent that the caller may see."""
@@ -109,20 +163,17 @@ class RunAgentTool:
             raise ToolFailure(FailureCode.TOOL_ERROR, str(error), remedy) from None
         return agent_id_of(found.uri)
 
-    def _keep(self, key: tuple[str, str], state: RunState) -> None:
-        """Keep a run that waits. If there are too many, the caller with the most gives up the oldest of theirs."""
-        self._waiting[key] = state
-        if len(self._waiting) > _MOST_WAITING:
-            callers = [caller for caller, _ in self._waiting]
-            greediest = max(callers, key=callers.count)
-            del self._waiting[next(each for each in self._waiting if each[0] == greediest)]
-
-    async def _run_until_given_up(self, request: RunRequest, context: CallContext) -> RunResult:
+    async def _run_until_given_up(
+        self, request: RunRequest | ResumeRequest, run_id: str, context: CallContext
+    ) -> RunResult:
         """Run, and end the run once the client no longer waits. Calls that had started are recorded all the same."""
         running = asyncio.create_task(self._run(request, _progress_sink(context)))
         try:
             await _first_of(running, context.given_up)
+            if not running.done() and not self._is_stopping and self._runs.runtime.cancel(run_id):
+                await asyncio.wait([running], timeout=_CLOSING_SECONDS)
         finally:
+            # Cancelled like this, a run is interrupted, unless it has ended.
             if not running.done():
                 running.cancel()
                 await asyncio.wait([running])
@@ -130,16 +181,23 @@ class RunAgentTool:
             raise ToolFailure(FailureCode.TOOL_ERROR, "The client no longer waits, and the run was cancelled")
         return running.result()
 
-    async def _run(self, request: RunRequest, sink: Sink) -> RunResult:
+    async def _run(self, request: RunRequest | ResumeRequest, sink: Sink) -> RunResult:
         try:
-            return await self._runs.run(request, sink)
-        except (ResolveError, RunRefused) as error:
-            raise ToolFailure(FailureCode.NOT_CONFIGURED, str(error), error.hint or "`agent plan` says more") from None
+            if isinstance(request, RunRequest):
+                return await self._runs.run(request, sink)
+            return await self._runs.resume(request, sink)
         except ResolverError as error:
-            # What is wrong with the disk or with trust is for whoever runs the server, not for a model to read.
-            _log.warning("%s cannot run: %s", request.agent_id, error)
-            message = f"{request.agent_id} cannot run here: {type(error).__name__}"
-            raise ToolFailure(FailureCode.NOT_CONFIGURED, message, "ask whoever runs this server") from None
+            subject = request.agent_id if isinstance(request, RunRequest) else f"run {request.run}"
+            raise self._failure_of(subject, error) from None
+
+    @staticmethod
+    def _failure_of(subject: str, error: ResolverError) -> ToolFailure:
+        if isinstance(error, ResolveError | RunRefused):
+            return ToolFailure(FailureCode.NOT_CONFIGURED, str(error), error.hint or "`agent plan` says more")
+        # What is wrong with the disk or with trust is for whoever runs the server, not for a model to read.
+        _log.warning("%s cannot run: %s", subject, error)
+        message = f"{subject} cannot run here: {type(error).__name__}"
+        return ToolFailure(FailureCode.NOT_CONFIGURED, message, "ask whoever runs this server")
 
 
 async def _first_of(running: "asyncio.Task[RunResult]", given_up: asyncio.Event | None) -> None:

@@ -148,7 +148,7 @@ async def serve_session(session: Session, catalog: Catalog, how: Serving, index:
             wire = stack.enter_context(own_wire())
             opened = await _open_server(session, catalog, how, index, stack)
             _note_ready(how, catalog, opened.offer, None)
-            await serve_stdio(opened.server, opened.beside, wire)
+            await serve_stdio(opened.server, opened.beside, wire, opened.stop_runs)
             return
         opened = await _open_server(session, catalog, how, index, stack)
         listening = stack.enter_context(_open_listener(*how.http))
@@ -156,7 +156,13 @@ async def serve_session(session: Session, catalog: Catalog, how: Serving, index:
         authentication = _authentication_of(session, opened.offer, url, how.allow_hosts)
         _note_ready(how, catalog, opened.offer, url)
         await serve_http(
-            opened.server, listening, how.allow_hosts, opened.notices, opened.beside, authentication=authentication
+            opened.server,
+            listening,
+            how.allow_hosts,
+            opened.notices,
+            opened.beside,
+            on_interrupt=opened.stop_runs,
+            authentication=authentication,
         )
 
 
@@ -172,6 +178,8 @@ class _OpenServer(Struct, frozen=True):
     notices: Notices
     offer: "_Offer"
     beside: Beside
+    stop_runs: Callable[[], None]
+    """Lets runs be interrupted and not cancelled, once requests end because the server stops."""
 
 
 async def _open_server(
@@ -181,10 +189,12 @@ async def _open_server(
     resolve_one = partial(resolve_against, index)
     for tool in ResourceTools(catalog, resolve_one, how.page_size, is_strict=how.is_strict).tools():
         offer.registry.add(tool)
+    run_agent: RunAgentTool | None = None
     if how.runs_of is not None:
         opening = open_runs(how.runs_of, catalog, caller=offer.context.caller, is_strict=how.is_strict)
         runs = await stack.enter_async_context(opening)
-        offer.registry.add(RunAgentTool(runs, catalog, is_strict=how.is_strict))
+        run_agent = RunAgentTool(runs, catalog, is_strict=how.is_strict)
+        offer.registry.add(run_agent)
     notices = Notices()
     tools = RegistryTools(offer.registry, offer.context, caller_of_request, offer.manifest)
     resources = AgentResources(
@@ -208,7 +218,11 @@ async def _open_server(
             group.start_soon(keep_agents)
             group.start_soon(tell_of_tools, offer.registry, notices)
 
-    return _OpenServer(server, notices, offer, beside)
+    def stop_runs() -> None:
+        if run_agent is not None:
+            run_agent.stop()
+
+    return _OpenServer(server, notices, offer, beside, stop_runs)
 
 
 # The catalog ----------------------------------------------------------------------------------------------------------

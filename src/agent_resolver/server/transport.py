@@ -29,7 +29,9 @@ Beside = Callable[[], Coroutine[Any, Any, None]]
 """What runs as long as the server does."""
 
 
-async def serve_stdio(server: AgentServer, beside: Beside, wire: tuple[Input, Output]) -> None:
+async def serve_stdio(
+    server: AgentServer, beside: Beside, wire: tuple[Input, Output], on_interrupt: Callable[[], None]
+) -> None:
     """Serve the one client at the other end of stdin and stdout, until it closes them or somebody interrupts.
 
     Raises:
@@ -37,7 +39,12 @@ async def serve_stdio(server: AgentServer, beside: Beside, wire: tuple[Input, Ou
     """
     try:
         async with anyio.create_task_group() as group, stdio_server(*wire) as (read, write):
-            await group.start(_when_interrupted, group.cancel_scope.cancel)
+
+            def end() -> None:
+                on_interrupt()
+                group.cancel_scope.cancel()
+
+            await group.start(_when_interrupted, end)
             group.start_soon(beside)
             await server.run(read, write, server.create_initialization_options())
             group.cancel_scope.cancel()
@@ -80,11 +87,13 @@ async def serve_http(  # noqa: PLR0913 - each is one part of the server
     notices: Notices,
     beside: Beside,
     *,
+    on_interrupt: Callable[[], None] = lambda: None,
     authentication: "Authentication | None" = None,
 ) -> None:
     """Serve Streamable HTTP at `/mcp` until interrupted; `names` are the hosts that clients may call it by.
 
-    With `authentication`, every request needs a valid token, and `caller_of_request` says whose it is.
+    `on_interrupt` is called once it is, before requests end. With `authentication`, every request needs a valid token,
+    and `caller_of_request` says whose it is.
     """
     import uvicorn
 
@@ -105,6 +114,7 @@ async def serve_http(  # noqa: PLR0913 - each is one part of the server
     running = Running(config)
 
     def end() -> None:
+        on_interrupt()
         running.should_exit = True
         notices.close()
         # It calls it an error when a stream of an older client has to be cut, which cannot be told to close.

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import shlex
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -21,6 +22,7 @@ from agent_resolver.registry.inbox import MAX_WORDS, Inbox
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.pending import PendingAction
+from agent_resolver.schema.state import RUNS, Run
 
 Work = Callable[[Inbox, CallContext], Awaitable[None]]
 
@@ -100,7 +102,7 @@ def run_answer(options: argparse.Namespace) -> int:
     async def work(inbox: Inbox, context: CallContext) -> None:
         _print_answered(await inbox.answer(options.id, words, context), inbox, context.caller, options)
 
-    return _with_inbox(options, work)
+    return _with_inbox(options, work, hints_at_runs=not options.json)
 
 
 def _decide_action(options: argparse.Namespace, verdict: Verdict) -> int:
@@ -109,18 +111,27 @@ def _decide_action(options: argparse.Namespace, verdict: Verdict) -> int:
     async def work(inbox: Inbox, context: CallContext) -> None:
         _print_answered(await inbox.decide(options.id, verdict, context, reason), inbox, context.caller, options)
 
-    return _with_inbox(options, work)
+    return _with_inbox(options, work, hints_at_runs=not options.json)
 
 
-def _with_inbox(options: argparse.Namespace, work: Work) -> int:
+def _with_inbox(options: argparse.Namespace, work: Work, *, hints_at_runs: bool = False) -> int:
     try:
         with session_of(options) as session:
-            existing_store(session)
+            store = existing_store(session)
             asyncio.run(_work_on_inbox(session, options.token_file, work))
+            if hints_at_runs:
+                _hint_at_runs(store.read_now(lambda snapshot: snapshot.find(RUNS, {"status": "waiting"})), options.id)
     except AnswerRefused as refused:
         refusal = refused.refusal
         raise Refusal(f"{refusal.code}: {refusal.message}", refusal.remedy, refusal.code) from None
     return 0
+
+
+def _hint_at_runs(waiting: list[Run], action_id: str) -> None:
+    """Say how the runs go on that waited for an action; a part of another run goes on with that one."""
+    for row in waiting:
+        if row.waits_for == action_id and not row.parent:
+            out(safe(f"  Run {row.id} goes on with `agent runs resume {shlex.quote(row.id)}`"))
 
 
 async def _work_on_inbox(session: Session, token_file: str | None, work: Work) -> None:

@@ -14,7 +14,6 @@ from agent_resolver.cli.option import (
     add_project,
     add_token,
     add_trust,
-    output_path,
 )
 
 _EXAMPLES = """\
@@ -23,8 +22,7 @@ _EXAMPLES = """\
   git diff | agent run reviewer -                  the prompt from stdin
   agent run reviewer "Tidy up" --max-rounds 4 --max-cost 0.05
   agent run reviewer "Tidy up" --json              one event a line, for a program
-  agent run reviewer "Tidy up" --save-state run.json
-  agent run --resume run.json                      go on, once what it waits for was answered
+  agent run reviewer "Go on" --thread review       go on with the conversation of that name
   agent run --workflow feature.md "Add a search"   a step for each heading, as the agent that it mentions
   agent run --workflow feature.md --check          its steps and their agents, without running them
 
@@ -32,8 +30,12 @@ exit codes:
   0    the agent came to its end
   1    it did not: a budget was used up, a rule blocked it, it waits for a person, the model failed
   2    usage, or a file that is missing
-  130  interrupted
+  130  interrupted; `agent runs resume` goes on with it
 """
+
+
+_MAX_THREAD = 200
+"""As `runtime.run_check` has it, which takes long to import."""
 
 
 def add_to(commands: Commands) -> None:
@@ -51,20 +53,13 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "--check", action="store_true", help="with --workflow: show the steps and their agents, and run nothing"
     )
-    parser.add_argument("--model", metavar="NAME", help="a model in place of the one that the agent names")
-    _add_budget(parser)
+    add_model(parser)
+    add_budget(parser)
+    add_no_input(parser)
     parser.add_argument(
-        "--no-input", action="store_true", help="ask nothing at the terminal: a run that has to wait ends suspended"
+        "--thread", metavar="NAME", type=_thread, help="go on with your conversation of this name, or begin one"
     )
-    parser.add_argument(
-        "--save-state", metavar="FILE", type=output_path, help="keep the run in this file, to go on with --resume"
-    )
-    parser.add_argument("--resume", metavar="FILE", help="go on with the run in this file, and keep it there")
-    parser.add_argument("--with-changes", action="store_true", help="go on although the agent changed since")
-    parser.add_argument(
-        "--timeout", type=_positive, default=60.0, metavar="SECONDS", help="how long a server may take (default: 60)"
-    )
-    parser.add_argument("-v", "--verbose", action="store_true", help="show what launched servers log")
+    add_tool_use(parser)
     add_root(parser)
     add_index(parser)
     add_project(parser)
@@ -74,7 +69,27 @@ def add_to(commands: Commands) -> None:
     parser.set_defaults(run=_import_and_run)
 
 
-def _add_budget(parser: argparse.ArgumentParser) -> None:
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """`--model`."""
+    parser.add_argument("--model", metavar="NAME", help="a model in place of the one that the agent names")
+
+
+def add_no_input(parser: argparse.ArgumentParser) -> None:
+    """`--no-input`."""
+    parser.add_argument(
+        "--no-input", action="store_true", help="ask nothing at the terminal: a run that has to wait ends suspended"
+    )
+
+
+def add_tool_use(parser: argparse.ArgumentParser) -> None:
+    """`--timeout` and `--verbose`."""
+    parser.add_argument(
+        "--timeout", type=_positive, default=60.0, metavar="SECONDS", help="how long a server may take (default: 60)"
+    )
+    parser.add_argument("-v", "--verbose", action="store_true", help="show what launched servers log")
+
+
+def add_budget(parser: argparse.ArgumentParser) -> None:
     """The limits of one run; each only narrows what the agent's own budget allows."""
     counts = (("--max-rounds", "answers of the model"), ("--max-tokens", "tokens, of questions and answers"))
     for option, what in counts:
@@ -85,6 +100,12 @@ def _add_budget(parser: argparse.ArgumentParser) -> None:
     )
     for option, metavar, what in amounts:
         parser.add_argument(option, metavar=metavar, type=_positive, help=f"end the run after so many {what}")
+
+
+def _thread(text: str) -> str:
+    if not (text.isprintable() and 0 < len(text) <= _MAX_THREAD):
+        raise argparse.ArgumentTypeError(f"the name of a thread has 1 to {_MAX_THREAD} printable characters")
+    return text
 
 
 def _count(text: str) -> int:
@@ -108,7 +129,7 @@ def _import_and_run(options: argparse.Namespace) -> int:
         return _import_and_run_workflow(options)
     if options.check:
         raise Usage("`--check` is for a workflow", "name it with `--workflow FILE`; `agent plan` checks one agent")
-    if options.prompt is None and options.agent is None and options.resume is None:
+    if options.prompt is None and options.agent is None:
         raise Usage("Say what the agent shall do", 'such as `agent run reviewer "Review the last change"`')
     options.json_lines = options.json
     code: int = import_module("agent_resolver.cli.run.execution").run(options)
@@ -118,8 +139,8 @@ def _import_and_run(options: argparse.Namespace) -> int:
 def _import_and_run_workflow(options: argparse.Namespace) -> int:
     if options.prompt is not None:
         raise Usage("A workflow names its agents itself", 'leave the agent out: `agent run --workflow FILE "PROMPT"`')
-    if options.resume is not None or options.save_state is not None:
-        raise Usage("A workflow is not kept in a file", "leave out `--save-state` and `--resume`")
+    if options.thread is not None:
+        raise Usage("A workflow is not a conversation", "leave out `--thread`")
     if options.check and options.agent is not None:
         raise Usage("`--check` runs nothing, and takes no prompt", "leave it out")
     options.json_lines = options.json and not options.check

@@ -31,6 +31,7 @@ from agent_resolver.runtime.event import (
     ToolProgressed,
     ToolStarted,
 )
+from agent_resolver.runtime.loop.calling import INTERRUPTED
 
 _MOST_ARGUMENTS: Final = 60
 _MOST_WORDS: Final = 120
@@ -39,6 +40,9 @@ _MOST_WORDS: Final = 120
 
 class View(Protocol):
     """Takes the events of a run."""
+
+    run: str
+    """The run that was shown last."""
 
     @property
     def streams(self) -> bool:
@@ -59,12 +63,16 @@ class JsonView:
 
     streams = True
 
+    def __init__(self) -> None:
+        self.run = ""
+
     def starting(self) -> AbstractContextManager[None]:
         """Say nothing: the first event does."""
         return nullcontext()
 
     def show(self, event: RunEvent | WorkflowEvent) -> None:
         """Print an event."""
+        self.run = getattr(event, "run", self.run)
         out_json_line(event)
 
 
@@ -76,6 +84,7 @@ class TextView:
     """
 
     def __init__(self) -> None:
+        self.run = ""
         self.streams = is_out_terminal()
         self._model = ""
         self._arguments: dict[str, str] = {}
@@ -101,6 +110,7 @@ class TextView:
         match event:
             case RunStarted():
                 self._wipe_progress()
+                self.run = event.run
                 self._model = event.model
             case RoundStarted():
                 self._has_text = False
@@ -148,6 +158,7 @@ class TextView:
                 self._warn(event.termination.message)
 
     def _start_step(self, event: WorkflowStepStarted) -> None:
+        self.run = event.run
         self._is_last_step = event.step == event.steps
         self._end_line()
         err(f"{event.step}/{event.steps} {event.heading} ({event.agent})")
@@ -188,7 +199,7 @@ class TextView:
 
     def _end_run(self, event: RunEnded) -> None:
         self._end_line()
-        is_over = event.status == "done"
+        is_over = event.status == "done" and event.termination.code != INTERRUPTED
         if is_over and self._is_last_step and event.text and not self.streams:
             out_piece(event.text if event.text.endswith("\n") else f"{event.text}\n")
 

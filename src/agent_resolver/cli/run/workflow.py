@@ -1,15 +1,11 @@
-"""What `agent run --workflow` does."""
+"""What `agent run --workflow` does, and `agent runs resume` with a workflow."""
 
 import argparse
-import asyncio
 import gc
-import shlex
-import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-from msgspec import Struct, structs
+from typing import TYPE_CHECKING
 
 from agent_resolver.catalog.query import Query
 from agent_resolver.cli.catalog.execution import open_catalog_of
@@ -18,28 +14,37 @@ from agent_resolver.cli.input import AGENT_FILE
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out, out_json
 from agent_resolver.cli.plan.execution import HINTS
-from agent_resolver.cli.run.execution import (
-    TERMINATED,
-    answers_of,
-    budget_of,
+from agent_resolver.cli.run.ending import (
+    answer_command,
     describe_use,
     exit_code_of,
-    read_prompt,
+    go_on_command,
+    hint_at_larger_budget,
     report_stop,
 )
-from agent_resolver.cli.run.view import JsonView, TextView, View
+from agent_resolver.cli.run.execution import (
+    Answers,
+    answers_of,
+    budget_of,
+    read_prompt,
+    run_in_loop,
+    tool_use_of,
+    view_of,
+)
+from agent_resolver.cli.run.view import View
 from agent_resolver.cli.tools.execution import end_on_sigterm
 from agent_resolver.core.count import counted
 from agent_resolver.project.errors import RefusedStep
 from agent_resolver.project.identity import caller_of
 from agent_resolver.project.plan import agents_of
-from agent_resolver.project.run import ProjectRuns, ToolUse, open_journal, open_runs
+from agent_resolver.project.run import ProjectRuns, open_runs
 from agent_resolver.project.workflow import content_digest, plan_steps, steps_of
+from agent_resolver.project.workflow_progress import kept_workflow
 from agent_resolver.project.workflow_request import WorkflowRequest, WorkflowResult
-from agent_resolver.project.workflow_run import RunStep, has_changed, kept_workflow, resume_workflow, start_workflow
+from agent_resolver.project.workflow_run import has_changed, resume_workflow, start_workflow
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.runtime.errors import ResolveError
-from agent_resolver.runtime.run import ResumeRequest, RunRequest, RunResult
+from agent_resolver.runtime.run import TOKEN_EXPIRED, ResumeRequest, RunRequest, RunResult, Termination
 from agent_resolver.schema.errors import InvalidWorkflow
 from agent_resolver.schema.limit import MAX_WORKFLOW_BYTES
 from agent_resolver.schema.state import FINISHED, RUNS
@@ -50,7 +55,25 @@ if TYPE_CHECKING:
     from agent_resolver.catalog.catalog import Catalog
     from agent_resolver.project.session import Session
 
-_INTERRUPTED: Final = 128 + signal.SIGINT
+
+class StepRuns:
+    """Runs the steps of a workflow, shows them, and asks the person here what they wait for."""
+
+    def __init__(self, runs: ProjectRuns, view: View, answers: Answers) -> None:
+        self._runs = runs
+        self._view = view
+        self._answers = answers
+        self.is_used = False
+        """True once a step ran here, and so was shown."""
+
+    async def run_step(self, request: RunRequest) -> RunResult:
+        """Run a step, and go on each time that what it waits for was answered."""
+        self.is_used = True
+        while True:
+            with self._view.starting():
+                ran = await self._runs.take_step(request, self._view.show)
+            if ran.pending is None or not await self._answers(ran.pending.id):
+                return ran
 
 
 def run(options: argparse.Namespace) -> int:
@@ -64,62 +87,9 @@ def run(options: argparse.Namespace) -> int:
         except InvalidWorkflow as error:
             raise InvalidFiles([InvalidFile("workflow", options.workflow, error.issues)]) from None
         prompt = _prompt_of(options, catalog)
-        view: View = JsonView() if options.json else TextView()
+        view = view_of(options)
         request = WorkflowRequest(prompt=prompt, budget=budget_of(options), streams=view.streams)
-
-        async def start(runs: ProjectRuns, run_step: RunStep) -> WorkflowResult | None:
-            if options.check:
-                plan_steps(runs.runtime, workflow.steps)
-                return None
-            return await start_workflow(runs, workflow, request, run_step, view.show)
-
-        return _run_in(session, catalog, Taking(workflow, request.run_id, start), view, options)
-
-
-def resume(session: "Session", catalog: "Catalog", run_id: str, options: argparse.Namespace) -> int:
-    """Go on with a workflow to its end: what `agent runs resume` does with one."""
-    workflow, budget = asyncio.run(kept_workflow(open_journal(session), run_id))
-    if has_changed(workflow, session.users) and not options.json:
-        err(f"{workflow.file} is not as it was when this run began, which goes on by the steps of then")
-    view: View = JsonView() if options.json else TextView()
-    given = {name: value for name, value in structs.asdict(budget_of(options)).items() if value}
-    request = ResumeRequest(
-        run=run_id,
-        budget=structs.replace(budget, **given),
-        streams=view.streams,
-        with_changes=options.with_changes,
-    )
-
-    async def go_on(runs: ProjectRuns, run_step: RunStep) -> WorkflowResult:
-        return await resume_workflow(runs, request, run_step, view.show)
-
-    return _run_in(session, catalog, Taking(workflow, run_id, go_on), view, options)
-
-
-class Taking(Struct, frozen=True):
-    """A workflow whose steps are about to be taken."""
-
-    workflow: WorkflowSteps
-    run: str
-    work: Callable[[ProjectRuns, RunStep], Awaitable[WorkflowResult | None]]
-    """Takes the steps; None if they are only looked at."""
-
-
-def _run_in(session: "Session", catalog: "Catalog", taking: Taking, view: View, options: argparse.Namespace) -> int:
-    try:
-        return asyncio.run(_run_to_end(session, catalog, taking, view, options))
-    except asyncio.CancelledError:
-        _report_interruption(session, taking.run, options)
-        return TERMINATED
-    except KeyboardInterrupt:
-        _report_interruption(session, taking.run, options)
-        return _INTERRUPTED
-    except RefusedStep as refused:
-        if isinstance(refused.reason, ResolveError):
-            refused.hint = refused.hint or HINTS.get(type(refused.reason), "")
-        if _is_unfinished(session, taking.run):
-            refused.hint = "; then ".join(part for part in (refused.hint, _go_on(taking.run, options)) if part)
-        raise
+        return run_in_loop(_run_to_end(session, catalog, workflow, request, view, options), session, view, options)
 
 
 def _read_workflow(session: "Session", catalog: "Catalog", options: argparse.Namespace) -> WorkflowSteps:
@@ -143,36 +113,72 @@ def _prompt_of(options: argparse.Namespace, catalog: "Catalog") -> str:
     return read_prompt(given)
 
 
-async def _run_to_end(
-    session: "Session", catalog: "Catalog", taking: Taking, view: View, options: argparse.Namespace
+async def _run_to_end(  # noqa: PLR0913, PLR0917 - what a command has opened so far
+    session: "Session",
+    catalog: "Catalog",
+    workflow: WorkflowSteps,
+    request: WorkflowRequest,
+    view: View,
+    options: argparse.Namespace,
 ) -> int:
     end_on_sigterm()
     caller = await caller_of(session, options.token_file, session.environment)
-    use = ToolUse(seconds=options.timeout, verbose=options.verbose)
-    workflow = taking.workflow
-    models = {step.agent: options.model for step in workflow.steps if options.model}
-    taken: list[str] = []
-    async with open_runs(session, catalog, caller=caller, use=use, models=models) as runs:
-        answers = answers_of(runs, options, CallContext.for_caller(caller))
-
-        async def run_step(request: RunRequest) -> RunResult:
-            taken.append(request.run_id)
-            while True:
-                with view.starting():
-                    ran = await runs.take_step(request, view.show)
-                if ran.pending is None or not await answers(ran.pending.id):
-                    return ran
-
-        result = await taking.work(runs, run_step)
-    if result is None:
-        _print_steps(workflow, options)
-        return 0
+    models = models_of(workflow, options.model)
+    async with open_runs(session, catalog, caller=caller, use=tool_use_of(options), models=models) as runs:
+        with _hints(session, request.run_id, options):
+            if options.check:
+                plan_steps(runs.runtime, workflow.steps)
+                _print_steps(workflow, options)
+                return 0
+            steps = StepRuns(runs, view, answers_of(runs, options, CallContext.for_caller(caller)))
+            result = await start_workflow(runs, workflow, request, steps.run_step, view.show)
     if not options.json:
-        if not taken and result.text:
+        _report_end(workflow, result, options)
+    return exit_code_of(result.termination)
+
+
+def models_of(workflow: WorkflowSteps, model: str | None) -> dict[str, str]:
+    """The model of the command line, in place of that of every agent that is mentioned."""
+    return {step.agent: model for step in workflow.steps} if model else {}
+
+
+async def resume_steps(  # noqa: PLR0913 - what a command has opened so far
+    session: "Session",
+    runs: ProjectRuns,
+    request: ResumeRequest,
+    *,
+    view: View,
+    answers: Answers,
+    options: argparse.Namespace,
+) -> Termination:
+    """Go on with a workflow to its end, or until it waits again, and say how it ended."""
+    workflow = session.store.read_now(lambda snapshot: kept_workflow(snapshot, request.run, session.seal))
+    if has_changed(workflow, session.users) and not options.json:
+        err(f"{workflow.file} is not as it was when this run began, which goes on by the steps of then")
+    steps = StepRuns(runs, view, answers)
+    with _hints(session, request.run, options):
+        result = await resume_workflow(runs, request, steps.run_step, view.show)
+    if not options.json:
+        if result.text and not steps.is_used:
             # The last step came to its end before, in a process that could not say so.
             out(result.text)
         _report_end(workflow, result, options)
-    return exit_code_of(result.termination)
+    return result.termination
+
+
+@contextmanager
+def _hints(session: "Session", run: str, options: argparse.Namespace) -> Iterator[None]:
+    """Say what to do about a step that is refused, and how a workflow that had begun goes on after that."""
+    try:
+        yield
+    except RefusedStep as refused:
+        if isinstance(refused.reason, ResolveError):
+            refused.hint = refused.hint or HINTS.get(type(refused.reason), "")
+        row = session.store.read_now(lambda snapshot: snapshot.get(RUNS, run)) if session.has_state else None
+        if row is not None and row.status not in FINISHED:
+            then = f"then {go_on_command(run, options)}"
+            refused.hint = f"{refused.hint}; {then}" if refused.hint else f"correct that; {then}"
+        raise
 
 
 # What is printed ------------------------------------------------------------------------------------------------------
@@ -197,7 +203,7 @@ def _print_steps(workflow: WorkflowSteps, options: argparse.Namespace) -> None:
 
 def _report_end(workflow: WorkflowSteps, result: WorkflowResult, options: argparse.Namespace) -> None:
     termination = result.termination
-    used = describe_use(result.rounds, result.usage, result.cost)
+    used = describe_use(result.rounds, result.usage, result.cost, result.uncertain)
     count = len(workflow.steps)
     if termination.is_planned:
         if termination.code == "length":  # The text looks whole, and is not.
@@ -212,35 +218,12 @@ def _report_end(workflow: WorkflowSteps, result: WorkflowResult, options: argpar
 
 def _hint_at_going_on(result: WorkflowResult, options: argparse.Namespace) -> str:
     """What to do so that the workflow gets further, and the command that lets it go on."""
-    go_on = _go_on(result.run, options)
+    go_on = go_on_command(result.run, options)
     pending, code = result.pending, result.termination.code
     if pending is not None:
-        commands = {
-            "APPROVAL": f"`agent inbox approve {pending.id}`, or `reject`",
-            "CLARIFICATION": f"`agent inbox answer {pending.id} TEXT`",
-        }
-        return f"{commands.get(pending.type, pending.message)}; then {go_on}"
-    kind = code.removeprefix("budget_")
-    if kind == code:
-        return f"correct that; then {go_on} takes the step again"
-    if getattr(options, f"max_{kind}", None) is None:
-        return f"allow more in the budget of the agent file; then {_go_on(result.run, options, '--with-changes')}"
-    return f"{_go_on(result.run, options, f'--max-{kind}')} with more than before"
-
-
-def _go_on(run: str, options: argparse.Namespace, *more: str) -> str:
-    model = ["--model", options.model] if options.model else []
-    return f"`{shlex.join(['agent', 'runs', 'resume', run, *model, *more])}`"
-
-
-def _report_interruption(session: "Session", run: str, options: argparse.Namespace) -> None:
-    """Say how a workflow goes on that was interrupted; nothing of one that had not begun, or has ended."""
-    if not options.json and _is_unfinished(session, run):
-        err(f"interrupted: {_go_on(run, options)} goes on")
-
-
-def _is_unfinished(session: "Session", run: str) -> bool:
-    if not session.has_state:
-        return False
-    row = session.store.read_now(lambda snapshot: snapshot.get(RUNS, run))
-    return row is not None and row.status not in FINISHED
+        return f"{answer_command(pending.type, pending.id) or pending.message}; then {go_on}"
+    if code == TOKEN_EXPIRED:
+        return f"{go_on} with a new token"
+    if code.startswith("budget_"):
+        return hint_at_larger_budget(result.run, code, options)
+    return f"correct that; then {go_on} takes the step again"

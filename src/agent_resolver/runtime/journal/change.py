@@ -15,6 +15,7 @@ _IDENTITY: Final = frozenset({"run", "trace_id", "agent_id", "delegate"})
 _SPECIAL: Final = frozenset({"messages", "open_calls", "values"})
 _PLAIN: Final = tuple(name for name in RunState.__struct_fields__ if name not in _IDENTITY | _SPECIAL)
 """Fields that a change holds whole, once they are another value than before."""
+_ENCODER: Final = msgspec.json.Encoder()
 
 
 class _Special(Struct, kw_only=True, omit_defaults=True):
@@ -83,10 +84,12 @@ class StateWatch:
             change["messages"], change["results"] = self._new_messages()
         if len(state.open_calls) != self._open:
             change["open_calls"] = self._open = len(state.open_calls)
-        if values is not self._values and values != self._values:
+        if values is not self._values:
             before_values = self._values
             change["values"] = {
-                key: value for key, value in values.items() if key not in before_values or before_values[key] != value
+                key: value
+                for key, value in values.items()
+                if key not in before_values or not _is_same_value(before_values[key], value)
             }
             change["lost_values"] = [key for key in before_values if key not in values]
             self._values = values
@@ -133,6 +136,11 @@ def _last_calls(messages: list[Message], count: int) -> list[Any]:
         return []
     newest = next(message for message in reversed(messages) if message.calls)
     return list(newest.calls[-count:])
+
+
+def _is_same_value(before: Any, now: Any) -> bool:  # noqa: ANN401 - JSON values
+    """True if both are the same as JSON: Python takes 1, 1.0 and True for equal."""
+    return before is now or _ENCODER.encode(before) == _ENCODER.encode(now)
 
 
 def _kept(value: Any) -> Any:  # noqa: ANN401 - the value of any field

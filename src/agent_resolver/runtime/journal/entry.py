@@ -12,6 +12,7 @@ from agent_resolver.runtime.inference import InferenceOverride, Usage
 from agent_resolver.runtime.journal.change import StateChange
 from agent_resolver.runtime.run import RunState, Termination
 from agent_resolver.schema.caller import Caller
+from agent_resolver.schema.errors import ResolverError
 from agent_resolver.schema.outcome import Pending
 from agent_resolver.schema.state import JournalRow
 from agent_resolver.schema.workflow import WorkflowSteps
@@ -49,6 +50,10 @@ EntryKind = Literal[
 ]
 
 
+class EntryRefused(ResolverError):
+    """A step of a run cannot be kept."""
+
+
 class Beginning(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a run started from."""
 
@@ -59,6 +64,10 @@ class Beginning(Struct, frozen=True, kw_only=True, omit_defaults=True):
     override: InferenceOverride = InferenceOverride()
     continues: str = ""
     """The run whose conversation comes before this one's."""
+    thread: str = ""
+    """The conversation that it belongs to, as the run's row has it: this one cannot be edited."""
+    parent: str = ""
+    """The run that delegates to it, likewise."""
     workflow: WorkflowSteps | UnsetType = UNSET
     """The steps, where the run is a workflow."""
 
@@ -107,8 +116,18 @@ _DECODER: Final = msgspec.json.Decoder(Entry)
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """An entry as bytes."""
-    return pack(_ENCODER.encode(entry))
+    """An entry as bytes.
+
+    Raises:
+        EntryRefused: It could not be read again.
+    """
+    try:
+        content = _ENCODER.encode(entry)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EntryRefused(f"a step of the run cannot be written: {error}") from error
+    if len(content) > MAX_ENTRY_BYTES:
+        raise EntryRefused(f"a step of the run has {len(content):,} bytes, and {MAX_ENTRY_BYTES:,} is the most")
+    return pack(content)
 
 
 def decode_entry(row: JournalRow, seal: Seal) -> Entry:
@@ -117,7 +136,7 @@ def decode_entry(row: JournalRow, seal: Seal) -> Entry:
     Raises:
         ValueError: It was edited, sealed with another key, or written by a newer version.
     """
-    return _DECODER.decode(unpack(seal.open(row.body, entry_purpose(row.run, row.number))))
+    return _DECODER.decode(unpack(seal.open(row.body, entry_purpose(row.run, row.number, row.kind, row.at))))
 
 
 def unpack(content: bytes) -> bytes:
@@ -145,6 +164,6 @@ def pack(content: bytes) -> bytes:
     return b"".join((_PACKED, packer.compress(content), packer.flush()))
 
 
-def entry_purpose(run: str, number: int) -> str:
-    """What an entry is sealed for: at another place, or in another run, it cannot be opened."""
-    return f"journal/{run}/{number}"
+def entry_purpose(run: str, number: int, kind: str, at: int) -> str:
+    """What an entry is sealed for: at another place, in another run or as another step, it cannot be opened."""
+    return f"journal/{run}/{number}/{kind}/{at}"

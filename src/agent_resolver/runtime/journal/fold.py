@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, structs
 
+from agent_resolver.core.count import counted
 from agent_resolver.registry.call import ledger_key
 from agent_resolver.registry.port import Seal
 from agent_resolver.runtime.errors import RunRefused
 from agent_resolver.runtime.journal.change import apply_change
-from agent_resolver.runtime.journal.entry import Beginning, Entry, decode_entry
+from agent_resolver.runtime.journal.entry import Beginning, Entry, Question, decode_entry
+from agent_resolver.runtime.journal.question_digest import with_known
 from agent_resolver.runtime.message import Message
 from agent_resolver.runtime.result_text import text_of_result
 from agent_resolver.runtime.run import RunState, Termination
@@ -37,6 +39,8 @@ class Folded(Struct, frozen=True, kw_only=True):
     pending: Pending | None = None
     termination: Termination | None = None
     """How the run ended, or that it waits; None if it was interrupted."""
+    is_unanswered: bool = False
+    """True if the newest entry is a question: `state` counts it as uncertain, and the journal does not yet."""
 
 
 class DamagedJournal(RunRefused):
@@ -53,13 +57,18 @@ def read_entries(snapshot: Snapshot, run: str, seal: Seal) -> list[tuple[Journal
         DamagedJournal: One of them was edited or is missing.
     """
     found = []
+    known = Question()
     for number, row in enumerate(snapshot.find(JOURNAL, {"run": run}), 1):
         if row.number != number:
             raise DamagedJournal(run, f"entry {number} is missing")
         try:
-            found.append((row, decode_entry(row, seal)))
+            entry = decode_entry(row, seal)
         except (ValueError, msgspec.MsgspecError) as error:
             raise DamagedJournal(run, f"entry {number}: {error}") from error
+        if entry.question is not UNSET:
+            known = with_known(entry.question, known)
+            entry = structs.replace(entry, question=known)
+        found.append((row, entry))
     return found
 
 
@@ -72,12 +81,24 @@ def fold_run(snapshot: Snapshot, run: str, seal: Seal, *, through: int | None = 
     row = snapshot.get(RUNS, run)
     if row is None:
         return None
-    entries = read_entries(snapshot, run, seal)[:through]
-    if not entries or entries[0][1].beginning is UNSET:
-        raise DamagedJournal(run, "its beginning is missing")
-    beginning = entries[0][1].beginning
+    entries = read_entries(snapshot, run, seal)
+    beginning = _require_whole(row, entries)
     messages = _messages_before(snapshot, beginning.continues, seal)
-    return fold_entries(snapshot, row, entries, messages, seal)
+    return fold_entries(snapshot, row, entries[:through], messages, seal)
+
+
+def _require_whole(row: Run, entries: Sequence[tuple[JournalRow, Entry]]) -> Beginning:
+    """What a run started from.
+
+    Raises:
+        DamagedJournal: Entries are missing at the beginning or at the end.
+    """
+    beginning = entries[0][1].beginning if entries else UNSET
+    if beginning is UNSET:
+        raise DamagedJournal(row.id, "its beginning is missing")
+    if len(entries) != row.entries:
+        raise DamagedJournal(row.id, f"it has {counted(row.entries, 'entry', 'entries')}, and {len(entries)} are there")
+    return beginning
 
 
 def _messages_before(snapshot: Snapshot, run: str, seal: Seal) -> list[Message]:
@@ -86,12 +107,12 @@ def _messages_before(snapshot: Snapshot, run: str, seal: Seal) -> list[Message]:
     seen: set[str] = set()
     while run:
         row = snapshot.get(RUNS, run)
-        entries = read_entries(snapshot, run, seal)
-        if row is None or not entries or entries[0][1].beginning is UNSET or run in seen:
+        if row is None or run in seen:
             raise DamagedJournal(run, "a run of its conversation is missing")
+        entries = read_entries(snapshot, run, seal)
         seen.add(run)
         chain.append((row, entries))
-        run = entries[0][1].beginning.continues
+        run = _require_whole(row, entries).continues
     messages: list[Message] = []
     for row, entries in reversed(chain):
         messages = fold_entries(snapshot, row, entries, messages, seal).state.messages
@@ -124,9 +145,9 @@ def fold_entries(
         pending = entry.pending or None
         termination = entry.termination or None
     newest_row, newest = entries[-1]
-    if newest.question is not UNSET:
-        # Its provider may have answered: nobody knows, and whoever pays must be able to see that.
-        state.uncertain += 1
+    is_unanswered = newest.question is not UNSET
+    # Its provider may have answered: that is not known, and the one who pays must be able to see so.
+    state.uncertain += is_unanswered
     return Folded(
         row=row,
         beginning=beginning,
@@ -136,6 +157,7 @@ def fold_entries(
         caller=caller,
         pending=pending,
         termination=termination,
+        is_unanswered=is_unanswered,
     )
 
 

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Any, Final
 
 from msgspec import UNSET, Struct, structs
@@ -21,9 +20,10 @@ from agent_resolver.runtime.journal.entry import (
     pack,
 )
 from agent_resolver.runtime.journal.fold import DamagedJournal, Folded, fold_run
+from agent_resolver.runtime.journal.moment import milliseconds_of
 from agent_resolver.runtime.journal.question_digest import without_known
 from agent_resolver.runtime.journal.record import ended_record, started_record
-from agent_resolver.runtime.run import RunResult, RunState, Termination, spent
+from agent_resolver.runtime.run import RunResult, RunState, Termination, close_calls, is_resumable, spent
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.state import (
     FINISHED,
@@ -38,7 +38,6 @@ from agent_resolver.schema.state import (
     RunStatus,
     ThreadRow,
 )
-from agent_resolver.storage.errors import LeaseLost
 from agent_resolver.storage.lease import claim_in, release_in
 from agent_resolver.storage.port import Lease, Snapshot, Store, Transaction
 
@@ -53,8 +52,6 @@ class RunStart(Struct, frozen=True, kw_only=True):
     beginning: Beginning
     before: int = 0
     """How many of its messages come from the runs before it in its conversation."""
-    thread: str = ""
-    parent: str = ""
     kind: RunKind = "agent"
     plan: bytes = b""
     """What its plan was made of; a workflow has none."""
@@ -89,10 +86,11 @@ class Journal:
             agent=state.agent_id,
             plan=state.plan,
             caller=beginning.caller.id,
-            parent=start.parent,
-            thread=start.thread,
+            parent=beginning.parent,
+            thread=beginning.thread,
             continues=beginning.continues,
             cost=0.0,
+            entries=1,
         )
         writer = RunJournal(self, row, state, message_count=start.before)
         entry = structs.replace(writer.next_entry(state.values), beginning=beginning)
@@ -147,7 +145,11 @@ class Journal:
                 raise RunRefused(f"thread {thread} is a conversation with {known.agent}", "give another name")
             if newest.status not in FINISHED:
                 raise _not_ended(newest)
-            return fold_run(snapshot, newest.id, self.seal)
+            folded = fold_run(snapshot, newest.id, self.seal)
+            # The row of a thread is not sealed: what it leads to must be the caller's own conversation.
+            if folded is None or not _is_of_thread(folded, caller, thread, agent):
+                raise DamagedJournal(newest.id, f"it is not a run of thread {thread}")
+            return folded
 
         return await self.store.read(read)
 
@@ -170,9 +172,10 @@ class Journal:
             folded = fold_run(transaction, run, self.seal)
             if folded is None:
                 raise DamagedJournal(run, "it is gone")
-            thread = transaction.get(THREADS, row.caller, row.thread) if row.thread else None
+            name = folded.beginning.thread
+            thread = transaction.get(THREADS, folded.beginning.caller.id, name) if name else None
             if thread is not None and thread.run != run:
-                raise RunRefused(f"thread {row.thread} went on in run {thread.run}", "resume that one")
+                raise RunRefused(f"thread {name} went on in run {thread.run}", "resume that one")
             return folded, lease
 
         return await self.store.write(write)
@@ -184,7 +187,9 @@ class Journal:
     def resumed(self, folded: Folded, lease: Lease, state: RunState) -> "RunJournal":
         """The journal of a run that was taken up, to go on with; `state` is the folded one, or a changed copy of it."""
         row = structs.replace(folded.row, status="running", waits_for=None, reason="", code="", lease=lease.number)
-        writer = RunJournal(self, row, folded.state, message_count=folded.message_count)
+        # The last question counts as uncertain from here on, and no entry says so yet.
+        known = structs.replace(folded.state, uncertain=folded.state.uncertain - folded.is_unanswered)
+        writer = RunJournal(self, row, known, message_count=folded.message_count)
         writer.watch_instead(state)
         writer.lease = lease
         writer.number = folded.number
@@ -193,13 +198,15 @@ class Journal:
     async def cancel(self, run: str) -> RunStatus:
         """End a run that waits or was interrupted; ask the process that has it to end it, where one has.
 
+        The runs that it delegates to end with it.
+
         Returns:
             `cancelled`, or `cancelling` where another process has to do it.
 
         Raises:
             RunRefused: There is no such run, or it has ended.
         """
-        seconds, now = self.seconds(), self.clock.now()
+        seconds = self.seconds()
         _ = self.store.owner
 
         def write(transaction: Transaction) -> RunStatus:
@@ -208,40 +215,72 @@ class Journal:
                 raise RunRefused(f"there is no run {run}", "`agent runs list` shows those there are")
             if row.status in FINISHED:
                 raise RunRefused(f"run {run} has ended: {row.status}")
-            return self._cancel_in(transaction, row, seconds, now)
+            status = self._cancel_in(transaction, row, seconds)
+            if status == "cancelled":
+                self.cancel_delegates_in(transaction, run, seconds)
+            return status
 
         return await self.store.write(write)
 
-    def _cancel_in(self, transaction: Transaction, row: Run, seconds: float, now: str) -> RunStatus:
-        """End a run, and those that it delegates to. This ends: a run is there before the runs that it delegates to."""
-        run = row.id
-        lease = claim_in(transaction, self.store, lease_name(run), seconds, LEASE_SECONDS)
+    def cancel_delegates_in(self, transaction: Transaction, run: str, seconds: float) -> None:
+        """End the runs that a run which has ended delegated to: no run is left that could take them up."""
+        ended = [run]
+        seen = {run}
+        while ended:
+            for row in transaction.find(RUNS, {"parent": ended.pop()}):
+                if row.id in seen or row.status in FINISHED:
+                    continue
+                seen.add(row.id)
+                if self._cancel_in(transaction, row, seconds) == "cancelled":
+                    ended.append(row.id)
+
+    def _cancel_in(self, transaction: Transaction, row: Run, seconds: float) -> RunStatus:
+        """End a run, or ask the process that has it to end it."""
+        now = self.clock.now()
+        lease = claim_in(transaction, self.store, lease_name(row.id), seconds, LEASE_SECONDS)
         if lease is None:
             transaction.put(RUNS, structs.replace(row, status="cancelling", changed_at=now))
-            # The process that has it ends its delegates with it.
             return "cancelling"
-        folded = fold_run(transaction, run, self.seal)
+        folded = fold_run(transaction, row.id, self.seal)
         if folded is None:
-            raise DamagedJournal(run, "it is gone")
+            raise DamagedJournal(row.id, "it is gone")
         end = Termination(reason="cancelled", message="The run was cancelled")
-        writer = self.resumed(folded, lease, folded.state)
-        entry = structs.replace(writer.next_entry(folded.state.values), termination=end)
-        ended = structs.replace(writer.row, status="cancelled", reason="cancelled", changed_at=now)
+        state = structs.replace(folded.state, messages=[*folded.state.messages])
+        writer = self.resumed(folded, lease, state)
+        # Its conversation may go on in another run, which needs a result for every call.
+        close_calls(state)
+        entry = structs.replace(writer.next_entry(state.values), termination=end)
         transaction.put(JOURNAL, writer.seal_entry("run.ended", entry))
+        used = spent(state)
+        ended = structs.replace(
+            writer.row,
+            status="cancelled",
+            reason="cancelled",
+            changed_at=now,
+            uncertain=state.uncertain,
+            entries=writer.number,
+        )
         transaction.put(RUNS, ended)
-        used = spent(folded.state)
-        transaction.append(ended_record(folded.state, folded.caller, end, None, used.usage, used.cost))
+        transaction.append(ended_record(state, folded.caller, end, None, used.usage, used.cost))
         release_in(transaction, lease)
-        for part in transaction.find(RUNS, {"parent": run}):
-            if part.status not in FINISHED:
-                self._cancel_in(transaction, part, seconds, now)
+        transaction.wake("run", row.id)
         return "cancelled"
 
 
 class RunJournal:
     """Writes the journal of one run, while this process holds its lease."""
 
-    __slots__ = ("_journal", "_question", "_watch", "is_cancelling", "lease", "number", "row")
+    __slots__ = (
+        "_journal",
+        "_question",
+        "_watch",
+        "has_delegates",
+        "is_cancelling",
+        "is_held",
+        "lease",
+        "number",
+        "row",
+    )
 
     def __init__(self, journal: Journal, row: Run, state: RunState, *, message_count: int) -> None:
         self._journal = journal
@@ -253,6 +292,10 @@ class RunJournal:
         """True once another process asked for the run to end."""
         self._question = Question()
         """The newest question that this process has written."""
+        self.is_held = True
+        """True until the lease is given back."""
+        self.has_delegates = False
+        """True if the agent delegates to others, whose runs may be left when this one ends."""
         self._watch = StateWatch(state, message_count=message_count)
 
     def watch_instead(self, state: RunState) -> None:
@@ -270,9 +313,9 @@ class RunJournal:
     def seal_entry(self, kind: EntryKind, entry: Entry) -> JournalRow:
         """The next row of the journal."""
         self.number += 1
-        purpose = entry_purpose(self.row.id, self.number)
+        at = milliseconds_of(self._journal.clock.now())
+        purpose = entry_purpose(self.row.id, self.number, kind, at)
         body = self._journal.seal.close(encode_entry(entry), purpose)
-        at = milliseconds(self._journal.clock.now())
         return JournalRow(run=self.row.id, number=self.number, kind=kind, at=at, body=body)
 
     async def resume(self, values: Mapping[str, Any], caller: Caller, facts: Mapping[str, str], plan: bytes) -> None:
@@ -326,16 +369,23 @@ class RunJournal:
         )
         record = ended_record(result.state, caller, end, result.pending, result.usage, result.cost)
 
+        seconds = self._journal.seconds()
+
         def also(transaction: Transaction) -> None:
             transaction.append(record)
             release_in(transaction, self.lease)
             transaction.wake("run", self.row.id)
+            if self.has_delegates and not is_resumable(end):
+                self._journal.cancel_delegates_in(transaction, self.row.id, seconds)
 
         await self._write("run.waiting" if is_waiting else "run.ended", entry, row, also)
+        self.is_held = False
 
     async def release(self) -> None:
         """Let another process take the run up, from its newest entry on."""
-        await self._journal.release(self.lease)
+        if self.is_held:
+            await self._journal.release(self.lease)
+            self.is_held = False
 
     async def _write(
         self, kind: EntryKind, entry: Entry, row: Run | None, also: Callable[[Transaction], None] | None = None
@@ -348,25 +398,25 @@ class RunJournal:
         """
         kept = self.seal_entry(kind, entry)
         now = self._journal.clock.now()
-        changed = None if row is None else structs.replace(row, changed_at=now)
+        changed = structs.replace(row or self.row, changed_at=now, entries=kept.number)
 
         def write(transaction: Transaction) -> bool:
             transaction.require(self.lease)
-            if not transaction.put(JOURNAL, kept, only_new=True):
-                raise LeaseLost(self.lease.name)
             before = transaction.get(RUNS, kept.run)
-            is_cancelling = before is not None and before.status == "cancelling"
-            if changed is not None:
-                # Whoever asked for the end of the run has not been heard yet: only an end may take that back.
-                stays = is_cancelling and changed.status == "running"
-                transaction.put(RUNS, structs.replace(changed, status="cancelling") if stays else changed)
+            if before is None or before.entries != kept.number - 1:
+                # An entry before this one was not kept, and without it no later one can be read.
+                raise DamagedJournal(kept.run, f"entry {kept.number} does not follow the one before")
+            transaction.put(JOURNAL, kept)
+            is_cancelling = before.status == "cancelling"
+            # The process that asked for the end of the run was not heard yet: only an end may take that back.
+            stays = is_cancelling and changed.status == "running"
+            transaction.put(RUNS, structs.replace(changed, status="cancelling") if stays else changed)
             if also is not None:
                 also(transaction)
             return is_cancelling
 
         self.is_cancelling = await self._journal.store.write(write)
-        if changed is not None:
-            self.row = changed
+        self.row = changed
 
 
 _STATUS: Final[dict[str, RunStatus]] = {"error": "failed", "blocked": "failed", "cancelled": "cancelled"}
@@ -382,6 +432,8 @@ def _require_free(transaction: Transaction, row: Run) -> None:
         raise RunRefused(f"there is a run {row.id} already", "leave the id out, or resume that run")
     if not row.thread:
         return
+    if row.continues and transaction.get(RUNS, row.continues) is None:
+        raise RunRefused(f"the last run of thread {row.thread} was removed meanwhile", "start the run again")
     thread = transaction.get(THREADS, row.caller, row.thread)
     newest = None if thread is None else transaction.get(RUNS, thread.run)
     if newest is not None and newest.id != row.continues:
@@ -390,14 +442,14 @@ def _require_free(transaction: Transaction, row: Run) -> None:
         raise _not_ended(newest)
 
 
+def _is_of_thread(folded: Folded, caller: str, thread: str, agent: str) -> bool:
+    beginning = folded.beginning
+    return (beginning.caller.id, beginning.thread, folded.state.agent_id) == (caller, thread, agent)
+
+
 def _not_ended(run: Run) -> RunRefused:
     hint = f"`agent runs resume {run.id}`, or `agent runs cancel {run.id}`"
     return RunRefused(f"run {run.id} of thread {run.thread} has not ended", hint)
-
-
-def milliseconds(moment: str) -> int:
-    """A moment as the number of milliseconds since 1970: a third of the bytes."""
-    return round(datetime.fromisoformat(moment).timestamp() * 1000)
 
 
 def lease_name(run: str) -> str:

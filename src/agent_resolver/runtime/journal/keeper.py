@@ -22,6 +22,7 @@ _LOOKS_PER_RENEWAL: Final = 20
 class _Held(Struct, frozen=True):
     lease: Lease
     cancel: Callable[[], None]
+    lose: Callable[[], None]
 
 
 class LeaseKeeper:
@@ -32,9 +33,9 @@ class LeaseKeeper:
         self._held: dict[str, _Held] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def hold(self, run: str, lease: Lease, cancel: Callable[[], None]) -> None:
-        """Keep the lease of a run; `cancel` ends the run."""
-        self._held[run] = _Held(lease, cancel)
+    def hold(self, run: str, lease: Lease, cancel: Callable[[], None], lose: Callable[[], None]) -> None:
+        """Keep the lease of a run; `cancel` ends the run, `lose` stops it because another process has it."""
+        self._held[run] = _Held(lease, cancel, lose)
         if self._task is None or self._task.done() or self._task.get_loop() is not asyncio.get_running_loop():
             self._task = asyncio.create_task(self._keep())
 
@@ -64,11 +65,13 @@ class LeaseKeeper:
                 held.cancel()
 
     async def _renew(self) -> None:
-        leases = [held.lease for held in self._held.values()]
+        all_held = list(self._held.values())
         now = self._journal.seconds()
 
-        def renew(transaction: Transaction) -> None:
-            for lease in leases:
-                renew_in(transaction, lease, now, LEASE_SECONDS)
+        def renew(transaction: Transaction) -> list[_Held]:
+            return [held for held in all_held if not renew_in(transaction, held.lease, now, LEASE_SECONDS)]
 
-        await self._journal.store.write(renew)
+        for lost in await self._journal.store.write(renew):
+            # A run that ended meanwhile has given its lease back.
+            if lost in self._held.values():
+                lost.lose()

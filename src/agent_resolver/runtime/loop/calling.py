@@ -17,14 +17,16 @@ from agent_resolver.runtime.event import ToolEnded, ToolProgressed, ToolStarted
 from agent_resolver.runtime.hook import Block, End, PlannedCall, SetResult, Suspend
 from agent_resolver.runtime.loop.acting import renew_caller
 from agent_resolver.runtime.loop.emitter import SinkFailed
+from agent_resolver.runtime.loop.journaling import LEASE_LOST, TAKEN_OVER, lost_lease
 from agent_resolver.runtime.loop.live_run import LiveRun
 from agent_resolver.runtime.loop.phase import run_phase
 from agent_resolver.runtime.loop.spending import check_calls
 from agent_resolver.runtime.message import ToolCall, tool_message
 from agent_resolver.runtime.result_text import bounded, text_of, text_of_result
-from agent_resolver.runtime.run import RunState, Termination
+from agent_resolver.runtime.run import Termination
 from agent_resolver.schema.frozen import freeze
 from agent_resolver.schema.outcome import Done, Failed, FailureCode, Outcome, Pending
+from agent_resolver.storage.errors import LeaseLost
 
 _FIRST_LOOK_SECONDS: Final = 0.01
 _MOST_LOOK_SECONDS: Final = 1.0
@@ -32,7 +34,6 @@ _MOST_LOOK_SECONDS: Final = 1.0
 INTERRUPTED: Final = "interrupted"
 """The code of a run that stopped here, and can be taken up again from its journal."""
 _NO_REASON: Final = "a plugin asks before this call"
-_NOT_MADE: Final = "This call was not made: the run ended or went on without it."
 _UNKNOWN: Final = (
     "The run was interrupted while this call was on its way: it may have been done. Look before you repeat it."
 )
@@ -80,20 +81,11 @@ def cancelled(run: LiveRun) -> Termination | None:
     """The end of a run that was cancelled while code of others caught the exception that should have ended it."""
     if not run.is_cancelled:
         return None
+    if run.is_journal_lost:
+        return Termination(reason="error", code=LEASE_LOST, message=TAKEN_OVER)
     if run.is_interrupted:
         return Termination(reason="cancelled", code=INTERRUPTED, message="The run was interrupted")
     return Termination(reason="cancelled", message="The run was cancelled")
-
-
-def close_calls(state: RunState) -> None:
-    """Answer each open call with a note, so that the conversation has a result for every call it asked for."""
-    for call in state.open_calls:
-        state.messages.append(tool_message(call.id, _NOT_MADE))
-    state.open_calls = []
-    state.delegate = None
-    state.is_judged = True
-    state.is_asked = False
-    state.pieces = []
 
 
 async def _open_call(run: LiveRun, asked: ToolCall) -> OpenedCall | Termination | None:
@@ -145,6 +137,8 @@ async def _execute_call(run: LiveRun, opened: OpenedCall) -> Termination | None:
     except asyncio.CancelledError:
         _note_interruption(run, call)
         raise
+    except LeaseLost as error:
+        raise lost_lease(run) from error
     await _send_outcome(run, opened, outcome)
     if isinstance(outcome, Pending):
         # It was not made yet: once it is approved, it is made and counted.
@@ -246,6 +240,8 @@ def _note_interruption(run: LiveRun, call: PlannedCall) -> None:
 
 def _context_of(run: LiveRun, call: PlannedCall, reason: str) -> CallContext:
     changes: dict[str, Any] = {}
+    if run.journal is not None:
+        changes["lease"] = run.journal.lease
     if run.registry.is_recorded:
         changes["key"] = call_key(run.state, len(run.state.open_calls), call.id)
     if reason:

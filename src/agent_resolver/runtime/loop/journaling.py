@@ -14,7 +14,9 @@ from agent_resolver.runtime.run import RunResult, spent
 from agent_resolver.schema.errors import ResolverError
 from agent_resolver.storage.errors import LeaseLost
 
-_TAKEN_OVER: Final = "Another process has taken this run up, and goes on with it"
+LEASE_LOST: Final = "lease_lost"
+STATE_UNAVAILABLE: Final = "state_unavailable"
+TAKEN_OVER: Final = "Another process has taken this run up, and goes on with it"
 
 
 class JournalFailed(Exception):
@@ -89,15 +91,20 @@ async def note_end(run: LiveRun, result: RunResult) -> None:
         await _written(run, journal.end(run.values.current, result, run.context.caller))
 
 
+def lost_lease(run: LiveRun) -> JournalFailed:
+    """The end of a run here that another process has taken up: nothing of it is written any longer."""
+    run.is_journal_lost = True
+    return JournalFailed(LEASE_LOST, TAKEN_OVER)
+
+
 async def _written(run: LiveRun, writing: Awaitable[None]) -> None:
     try:
         await writing
     except LeaseLost as error:
-        run.is_journal_lost = True
-        raise JournalFailed("lease_lost", _TAKEN_OVER) from error
+        raise lost_lease(run) from error
     except (ResolverError, OSError) as error:
         run.is_journal_lost = True
         message = f"The run cannot be recorded, and so it does not go on: {type(error).__name__}"
-        raise JournalFailed("state_unavailable", message) from error
+        raise JournalFailed(STATE_UNAVAILABLE, message) from error
     if run.journal is not None and run.journal.is_cancelling:
         run.is_cancelled = True

@@ -15,7 +15,7 @@ from agent_resolver.registry.tool import CallContext
 from agent_resolver.runtime.errors import StateFailure
 from agent_resolver.runtime.event import HandlerFailed, PlanWarned, RunEnded, RunStarted, Sink
 from agent_resolver.runtime.journal.journal import RunJournal
-from agent_resolver.runtime.loop.calling import cancelled, close_calls, ended
+from agent_resolver.runtime.loop.calling import INTERRUPTED, cancelled, ended
 from agent_resolver.runtime.loop.emitter import Emitter, SinkFailed
 from agent_resolver.runtime.loop.foreign_code import is_being_cancelled, settle
 from agent_resolver.runtime.loop.journaling import JournalFailed, note_end
@@ -32,6 +32,7 @@ from agent_resolver.runtime.run import (
     RunResult,
     RunState,
     Termination,
+    close_calls,
     is_resumable,
     spent,
 )
@@ -41,6 +42,7 @@ from agent_resolver.schema.foreign_error import describe_exception
 from agent_resolver.schema.outcome import Pending
 from agent_resolver.telemetry.ending import ReasoningEnd
 
+INTERRUPTED_HERE: Final = Termination(reason="cancelled", code=INTERRUPTED, message="The run was interrupted")
 _TASK_CANCELLED: Final = Termination(reason="cancelled", message="The task of the run was cancelled")
 
 
@@ -142,6 +144,11 @@ class Lifecycle:
         self.run.is_interrupted = self.run.journal is not None
         self.cancel()
 
+    def lose(self) -> None:
+        """Stop the run here: another process has taken it up, and nothing of it may be written any longer."""
+        self.run.is_journal_lost = True
+        self.cancel()
+
     def _leave_scope(self) -> None:
         # A run that is about to end has left its scope, or is leaving it.
         with suppress(RuntimeError):
@@ -168,6 +175,7 @@ class Lifecycle:
             if termination is _TASK_CANCELLED:
                 # Whoever runs this goes away; that is no reason for a run which lasts to end.
                 run.is_interrupted = run.journal is not None
+                termination = INTERRUPTED_HERE if run.is_interrupted else termination
             await self._close_despite_cancellation(termination)
             raise
         finally:

@@ -17,7 +17,6 @@ from agent_resolver.runtime.mention import (
 )
 from agent_resolver.runtime.message import Message
 
-_SCHEME: Final = "agent://"
 _MAX_SHOWN: Final = 200
 """How much of a mention an event shows."""
 
@@ -34,8 +33,7 @@ async def definitions_due(run: LiveRun) -> tuple[Message, ...]:
     mentions = mentions_due(run.state.messages)
     found: dict[str, Message] = {}
     for mention in mentions[:MAX_MENTIONS]:
-        uris = [_SCHEME + name for name in mention.names]
-        looked_up = await _first_found(run, definitions, uris)
+        looked_up = await _first_found(run, definitions, mention.spellings)
         if isinstance(looked_up, Unresolved):
             await _report(run, looked_up)
         else:
@@ -44,11 +42,11 @@ async def definitions_due(run: LiveRun) -> tuple[Message, ...]:
     if len(mentions) > MAX_MENTIONS:
         over = mentions[MAX_MENTIONS]
         message = f"A prompt brings in at most {MAX_MENTIONS} agents: this one and those after it stay text"
-        await _report(run, Unresolved(_SCHEME + over.name, "too_many", message))
+        await _report(run, Unresolved(over.spellings[0], "too_many", message))
     return tuple(found.values())
 
 
-async def _first_found(run: LiveRun, definitions: Definitions, uris: list[str]) -> tuple[str, str] | Unresolved:
+async def _first_found(run: LiveRun, definitions: Definitions, uris: tuple[str, ...]) -> tuple[str, str] | Unresolved:
     """The first of these addresses that an agent has, with its text; they are readings of one mention."""
     for uri in uris:
         try:

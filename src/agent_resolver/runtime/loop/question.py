@@ -54,9 +54,17 @@ async def ask_model(run: LiveRun) -> ChatAnswer:
     asked = next_question(run.values.current)
     whole: ChatAnswer | None = None
 
+    def forget_asked() -> None:
+        # What hooks asked for counts for one question alone, also if there was no answer.
+        if asked is not None:
+            run.values.reset([action.key for action in LOOP_ACTIONS])
+
     def keep(answer: ChatAnswer) -> None:
         nonlocal whole
         whole = _keep_answer(run, answer)
+        if whole is not None:
+            # Before the answer is written down: a run that goes on from there asks the next question.
+            forget_asked()
 
     try:
         definitions = await definitions_due(run)
@@ -65,11 +73,8 @@ async def ask_model(run: LiveRun) -> ChatAnswer:
     except (InferenceFailure, RequestRefused, StateFailure):
         run.state.pieces = []
         run.state.is_asked = False
+        forget_asked()
         raise
-    finally:
-        if asked is not None:
-            # What hooks asked for counts for one question alone, also if there was no answer.
-            run.values.reset([action.key for action in LOOP_ACTIONS])
     return whole
 
 

@@ -28,7 +28,10 @@ async def run_rounds(run: LiveRun) -> Termination:
             has_calls = bool(run.state.open_calls)
             if end := await _judge(run, answer) or await make_calls(run) or await _end_round(run, has_calls=has_calls):
                 return end
-        if end := cancelled(run) or await check_budget(run) or await renew_caller(run):
+        # The round of a question that is asked again was admitted before.
+        if end := (
+            cancelled(run) or await check_budget(run, is_in_round=run.state.is_asked) or await renew_caller(run)
+        ):
             return end
         said = await _ask(run)
         if isinstance(said, Termination):

@@ -1,0 +1,31 @@
+"""What `agent runs export` does."""
+
+import argparse
+
+from agent_resolver.cli.audit import existing_store
+from agent_resolver.cli.errors import Refusal
+from agent_resolver.cli.option import session_of
+from agent_resolver.cli.output import err, out_text
+from agent_resolver.cli.runs.chosen_run import find_run
+from agent_resolver.runtime.run_export import export_bytes, export_run
+from agent_resolver.storage.file import Batch
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write a run as one JSON document."""
+    with session_of(options) as session:
+        store, seal = existing_store(session), session.seal
+        document = store.read_now(
+            lambda snapshot: export_run(snapshot, find_run(snapshot, options.chosen), seal),
+        )
+    if document is None:
+        raise Refusal(f"Run {options.chosen} was removed a moment ago", "`agent runs list`")
+    content = export_bytes(document)
+    if options.output is None:
+        out_text(content.decode())
+        return 0
+    with Batch() as batch:
+        # It holds the whole conversation, with what tools returned: only its owner may read it.
+        batch.write(options.output, [content], is_private=True)
+    err(f"✓ {options.output}: {len(content)} bytes")
+    return 0

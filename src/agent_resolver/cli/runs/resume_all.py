@@ -1,0 +1,99 @@
+"""Goes on with every run that can, and with others as they are answered: `agent runs resume --ready` and `--watch`."""
+
+from collections import Counter
+from typing import Final
+
+from agent_resolver.cli.errors import code_of
+from agent_resolver.cli.output import err, out_json_line, safe
+from agent_resolver.cli.run.ending import exit_code_of
+from agent_resolver.cli.runs.resume import Resuming, resume_run
+from agent_resolver.core.count import counted
+from agent_resolver.registry.errors import AnswerRefused
+from agent_resolver.runtime.journal.listing import ListedRun, RunFilter, list_runs
+from agent_resolver.schema.errors import ResolverError
+from agent_resolver.schema.pending import PendingAction
+from agent_resolver.schema.state import PENDING
+
+_LOOK_SECONDS: Final = 30.0
+"""How often a watcher looks again: no wake-up tells of a process that was killed, or of a secret that is there now."""
+_ANSWERED: Final = {"approved", "rejected", "answered"}
+
+
+async def resume_ready(resuming: Resuming) -> int:
+    """Go on with every run that was answered or interrupted; a watcher stays until it is interrupted itself."""
+    endings: Counter[str] = Counter()
+    refused: dict[str, str] = {}
+    store, is_watching = resuming.session.store, resuming.options.watch
+    code = 0
+    if is_watching:
+        # Hears of what is answered from here on, so that nothing is missed between a look and the wait.
+        await store.woken(PENDING.name, 0.0)
+    while True:
+        for listed in await ready_runs(resuming):
+            # One that cannot go on is tried again only after something about it changed.
+            if refused.get(listed.row.id) == listed.row.changed_at:
+                continue
+            ended, word = await _resume_one_of_many(listed, resuming)
+            if word == "refused":
+                refused[listed.row.id] = listed.row.changed_at
+            endings[word] += 1
+            code = max(code, ended)
+        if not is_watching:
+            _report(endings, resuming)
+            return code
+        await store.woken(PENDING.name, _LOOK_SECONDS)
+
+
+async def ready_runs(resuming: Resuming) -> list[ListedRun]:
+    """The runs that can go on now, the oldest first. Parts of other runs go on with those."""
+    store, seconds = resuming.session.store, resuming.journal.seconds()
+    interrupted = await list_runs(store, seconds, RunFilter(status="interrupted"))
+    waiting = await list_runs(store, seconds, RunFilter(status="waiting"))
+    answered = [each for each in waiting if each.action and await _is_answered(each.action, resuming)]
+    found = [each for each in (*interrupted, *answered) if not each.is_part]
+    return sorted(found, key=lambda each: (each.row.started_at, each.row.id))
+
+
+async def _is_answered(action: PendingAction, resuming: Resuming) -> bool:
+    now = resuming.journal.clock.now()
+    if action.needs and action.is_open:
+        # It is answered by a secret that is there, which the inbox looks for.
+        try:
+            action = await resuming.runs.inbox.show(action.id, resuming.context)
+        except AnswerRefused:
+            return False
+    return action.state(now) in _ANSWERED or action.used_at is not None
+
+
+async def _resume_one_of_many(listed: ListedRun, resuming: Resuming) -> tuple[int, str]:
+    """Go on with a run; its exit code, and a word for the summary. What is wrong with it does not stop the others."""
+    run, options = listed.row.id, resuming.options
+    if not options.json:
+        err(f"Run {run} of {listed.row.agent} goes on")
+    try:
+        if listed.row.status == "cancelling":
+            # Its process was gone before it heard of that.
+            return 1, str(await resuming.journal.cancel(run))
+        end = await resume_run(listed, "", resuming)
+    except ResolverError as error:
+        if options.json:
+            document = {"code": code_of(error), "message": str(error), "hint": error.hint or None}
+            out_json_line({"success": False, "run": run, "error": document})
+        else:
+            err(f"✗ {safe(str(error))}")
+            if error.hint:
+                err(f"hint: {safe(error.hint)}")
+        return 1, "refused"
+    word = "waiting" if end.status == "waiting" else end.reason
+    code = exit_code_of(end)
+    return code, word if code else "done"
+
+
+def _report(endings: Counter[str], resuming: Resuming) -> None:
+    if resuming.options.json:
+        return
+    if not endings:
+        err("No run can go on now")
+        return
+    words = ", ".join(f"{count} {word}" for word, count in sorted(endings.items()))
+    err(f"{counted(endings.total(), 'run')}: {words}")

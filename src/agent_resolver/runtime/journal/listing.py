@@ -1,0 +1,117 @@
+"""Finds runs in the store and says what became of each, from their rows alone: no journal is opened for a list."""
+
+from typing import Final, Literal, get_args
+
+from msgspec import Struct
+
+from agent_resolver.core.lease import is_free
+from agent_resolver.runtime.journal.journal import lease_name
+from agent_resolver.schema.pending import PendingAction
+from agent_resolver.schema.state import LEASES, PENDING, RUNS, LeaseRow, Run, RunStatus
+from agent_resolver.storage.port import Snapshot, Store
+
+ShownStatus = Literal["running", "waiting", "interrupted", "done", "failed", "cancelled"]
+SHOWN_STATUSES: Final[tuple[ShownStatus, ...]] = get_args(ShownStatus)
+_IN_A_PROCESS: Final[tuple[RunStatus, ...]] = ("running", "cancelling")
+"""What the row of a run says while a process has it; one whose process is gone was interrupted."""
+
+
+class ListedRun(Struct, frozen=True, kw_only=True):
+    """A run as a list shows it."""
+
+    row: Run
+    status: ShownStatus
+    action: PendingAction | None = None
+    """What a waiting run waits for."""
+
+    @property
+    def is_part(self) -> bool:
+        """True if another run started it, and lets it go on."""
+        return bool(self.row.parent)
+
+
+class RunFilter(Struct, frozen=True, kw_only=True):
+    """Which runs are asked for."""
+
+    status: ShownStatus | None = None
+    agent: str = ""
+
+    @property
+    def statuses(self) -> tuple[RunStatus, ...] | None:
+        """What the rows of such runs say; None for anything."""
+        if self.status is None:
+            return None
+        if self.status in {"running", "interrupted"}:
+            return _IN_A_PROCESS
+        # The other words are the same for rows.
+        return (self.status,)  # type: ignore[return-value]
+
+
+async def list_runs(store: Store, seconds: float, chosen: RunFilter, limit: int | None = None) -> list[ListedRun]:
+    """The runs that are asked for, the newest first.
+
+    Args:
+        store: The state.
+        seconds: The time, as leases measure it.
+        chosen: Which runs.
+        limit: The most runs that are returned.
+    """
+
+    def read(snapshot: Snapshot) -> tuple[list[Run], dict[str, LeaseRow | None]]:
+        rows = _rows(snapshot, chosen)
+        held = {row.id: snapshot.get(LEASES, lease_name(row.id)) for row in rows if row.status in _IN_A_PROCESS}
+        return rows, held
+
+    rows, leases = await store.read(read)
+    free = _free_runs(store, leases, seconds)
+    judged = ((row, _shown_status(row, is_free=row.id in free)) for row in rows)
+    found = [each for each in judged if chosen.status in {None, each[1]}][:limit]
+    waiting = [row.waits_for for row, _ in found if row.waits_for is not None]
+    actions = await store.read(lambda snapshot: {each: snapshot.get(PENDING, each) for each in waiting})
+    return [ListedRun(row=row, status=status, action=actions.get(row.waits_for or "")) for row, status in found]
+
+
+async def look_at_run(store: Store, seconds: float, run: str) -> ListedRun | None:
+    """One run as a list shows it; None if there is no such run."""
+
+    def read(snapshot: Snapshot) -> tuple[Run | None, LeaseRow | None, PendingAction | None]:
+        row = snapshot.get(RUNS, run)
+        if row is None:
+            return None, None, None
+        action = snapshot.get(PENDING, row.waits_for) if row.waits_for else None
+        return row, snapshot.get(LEASES, lease_name(run)), action
+
+    row, lease, action = await store.read(read)
+    if row is None:
+        return None
+    free = _free_runs(store, {run: lease}, seconds)
+    return ListedRun(row=row, status=_shown_status(row, is_free=run in free), action=action)
+
+
+def _rows(snapshot: Snapshot, chosen: RunFilter) -> list[Run]:
+    statuses = chosen.statuses
+    if statuses is None:
+        rows = snapshot.find(RUNS)
+    else:
+        rows = [row for status in statuses for row in snapshot.find(RUNS, {"status": status})]
+    if chosen.agent:
+        rows = [row for row in rows if row.agent == chosen.agent]
+    return sorted(rows, key=lambda row: (row.started_at, row.id), reverse=True)
+
+
+def _free_runs(store: Store, leases: dict[str, LeaseRow | None], seconds: float) -> set[str]:
+    """The runs that no process has. Each process is asked for once, however many runs name it."""
+    owners = {lease.owner for lease in leases.values() if lease is not None and lease.owner}
+    gone = {owner for owner in owners if store.is_gone(owner)}
+    free = set()
+    for run, lease in leases.items():
+        is_owner_gone = lease is not None and lease.owner in gone
+        if is_free(lease, seconds, is_owner_gone=is_owner_gone):
+            free.add(run)
+    return free
+
+
+def _shown_status(row: Run, *, is_free: bool) -> ShownStatus:
+    if row.status not in _IN_A_PROCESS:
+        return row.status  # type: ignore[return-value] # The two others are the ones above.
+    return "interrupted" if is_free else "running"

@@ -1,0 +1,154 @@
+"""Hides the secret fields of a run's calls from whoever looks at the run later, when its tools are not at hand."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from agent_resolver.core.masking import MASK, SecretFields
+from agent_resolver.core.wire_name import from_wire_name
+from agent_resolver.registry.port import Seal
+from agent_resolver.registry.secret import Secret, redacted
+from agent_resolver.runtime.journal.entry import Entry, unpack
+from agent_resolver.runtime.journal.journal import plan_purpose
+from agent_resolver.runtime.message import ToolCall
+from agent_resolver.runtime.plan_digest import ToolSecrets
+from agent_resolver.schema.state import PLANS, JournalRow
+from agent_resolver.storage.port import Snapshot
+
+_EVERYTHING: Final = ToolSecrets(SecretFields(is_whole=True), SecretFields(is_whole=True))
+_USUAL: Final = ToolSecrets()
+_CALL_FIELDS: Final = frozenset(ToolCall.__struct_fields__)
+
+
+class PlanFacts(Struct, frozen=True, kw_only=True):
+    """What the plans of a run say that is needed to show it."""
+
+    newest: Any = None
+    """The document of the plan that it ran by last; None where it is gone."""
+    tools: frozenset[str] = frozenset()
+    """The ids of the tools of all its plans."""
+    secrets: dict[str, ToolSecrets] = {}
+    is_whole: bool = True
+    """False if one of its plans is gone: which fields of its tools are secret is not known then."""
+
+    def secrets_of(self, tool: str) -> ToolSecrets:
+        """The secret fields of a tool; all of them, where they are not known."""
+        if tool in self.tools or self.is_whole:
+            return self.secrets.get(tool, _USUAL)
+        return _EVERYTHING
+
+
+class _PlanDocument(Struct):
+    tools: list[tuple[Any, ...]] = []
+    secret_fields: dict[str, ToolSecrets] | None = None
+
+
+def read_plan_facts(snapshot: Snapshot, seal: Seal, entries: Iterable[tuple[JournalRow, Entry]]) -> PlanFacts:
+    """What is known of the plans of a run: it has more than one if it went on with changes."""
+    facts = PlanFacts()
+    for digest in _plans_of(entries):
+        content = _read_plan(snapshot, seal, digest)
+        try:
+            document = msgspec.json.decode(content, type=_PlanDocument)
+        except (msgspec.DecodeError, RecursionError):
+            facts = msgspec.structs.replace(facts, newest=None, is_whole=False)
+            continue
+        named = frozenset(str(tool[0]) for tool in document.tools if tool)
+        secrets = document.secret_fields
+        facts = PlanFacts(
+            newest=msgspec.json.decode(content),
+            # A plan from before this was kept says nothing of secret fields: its tools count as unknown.
+            tools=facts.tools | named if secrets is not None else facts.tools,
+            secrets={**facts.secrets, **(secrets or {})},
+            is_whole=facts.is_whole and secrets is not None,
+        )
+    return facts
+
+
+def _plans_of(entries: Iterable[tuple[JournalRow, Entry]]) -> list[str]:
+    """The digests of the plans that a run ran by, the newest last."""
+    digests = []
+    for _, entry in entries:
+        if entry.beginning is not UNSET:
+            digests.append(entry.beginning.state.plan)
+        if entry.change.plan is not UNSET:
+            digests.append(entry.change.plan)
+    return list(dict.fromkeys(digests))
+
+
+def _read_plan(snapshot: Snapshot, seal: Seal, digest: str) -> bytes:
+    """The document of a plan; nothing where it is gone or cannot be read."""
+    row = snapshot.get(PLANS, digest)
+    try:
+        return b"" if row is None else unpack(seal.open(row.body, plan_purpose(digest)))
+    except ValueError:
+        return b""
+
+
+class RunMask:
+    """Knows what stands in secret fields of a run's calls, and hides it wherever it is said."""
+
+    def __init__(self, facts: PlanFacts) -> None:
+        self._facts = facts
+        self._values: set[str] = set()
+        self._results: dict[str, list[SecretFields]] = {}
+        """The secret fields of results, by the id of the call; several calls may have one id."""
+
+    def note_call(self, tool: str, call: ToolCall) -> Any:  # noqa: ANN401 - a JSON value
+        """Learn of a call; returns its arguments with secret fields masked."""
+        secrets = self._facts.secrets_of(tool)
+        self._results.setdefault(call.id, []).append(secrets.results)
+        arguments = _decoded(call.arguments or "{}")
+        if arguments is None:
+            # What is not JSON has no fields that could be told apart.
+            return MASK
+        self._values |= secrets.arguments.values_in(arguments)
+        return secrets.arguments.mask(arguments)
+
+    def redact(self, value: Any) -> Any:  # noqa: ANN401 - a JSON value
+        """A value without what stands in secret fields of calls, whoever repeats it."""
+        return redacted(value, [Secret("", text) for text in sorted(self._values)])
+
+    def mask_document(self, value: Any) -> Any:  # noqa: ANN401 - a JSON value
+        """A document of the run's messages and entries, with secret fields of calls and results masked."""
+        return self.redact(self._mask_parts(value))
+
+    def _mask_parts(self, value: Any) -> Any:  # noqa: ANN401 - as above
+        if isinstance(value, list):
+            return [self._mask_parts(each) for each in value]
+        if not isinstance(value, dict):
+            return value
+        if value.keys() == _CALL_FIELDS:
+            return {**value, "arguments": self._masked_arguments(value)}
+        masked = {name: self._mask_parts(each) for name, each in value.items()}
+        if value.get("role") == "tool":
+            masked["content"] = [self._mask_block(each, value.get("call_id", "")) for each in masked["content"]]
+        return masked
+
+    def _masked_arguments(self, call: dict[str, Any]) -> str:
+        tool = from_wire_name(call["name"], self._facts.tools) or call["name"]
+        masked = self.note_call(tool, msgspec.convert(call, ToolCall))
+        return masked if isinstance(masked, str) else msgspec.json.encode(masked).decode()
+
+    def _mask_block(self, block: dict[str, Any], call_id: str) -> dict[str, Any]:
+        """A block of a tool's message; a result that is not JSON has no fields."""
+        known = self._results.get(call_id, [SecretFields()])
+        if any(fields.is_whole for fields in known):
+            return {**block, "text": MASK}
+        result = _decoded(block.get("text", ""))
+        if result is None:
+            return block
+        for fields in known:
+            result = fields.mask(result)
+        return {**block, "text": msgspec.json.encode(result).decode()}
+
+
+def _decoded(text: str) -> Any:  # noqa: ANN401 - a JSON value
+    """What a text says in JSON, if that has fields; None for anything else."""
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return value if isinstance(value, dict | list) else None

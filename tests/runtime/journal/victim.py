@@ -1,0 +1,309 @@
+"""Twenty runs in flight over one state file, in a process that can end itself at any boundary of any of them.
+
+As a script it is a mother of victims: for each line `FOLDER POINT NUMBER` on its input it forks a process that brings
+all runs to their end, and that kills itself where boundary POINT is reached for the NUMBERth time, such as
+`model.answered:before`. It then writes how that process ended. The kills come from a store, a model and tools that
+wrap the real ones: nothing of the product is patched.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from agent_resolver.registry import CallContext
+from agent_resolver.runtime import ChatAnswer, ChatRequest, ResumeRequest, RunRequest, ToolCall, Usage, user_message
+from agent_resolver.schema import (
+    FINISHED,
+    JOURNAL,
+    LEDGER,
+    PENDING,
+    RUNS,
+    Descriptor,
+    JournalRow,
+    LedgerEntry,
+    Rules,
+    Run,
+    digest,
+)
+from agent_resolver.storage import Lease, SqliteStore, Transaction
+from tests.runtime.journal.lasting import CALLER, KEY, SCHEMA, Stage
+
+FAMILIES: Final = ("plain", "continued", "approved", "delegating", "chained", "clumsy")
+RUNS_IN_FLIGHT: Final = tuple(f"{FAMILIES[number % len(FAMILIES)]}-{number:02}" for number in range(20))
+TOOLS: Final = {
+    "once": Rules(),
+    "safe": Rules(is_idempotent=True),
+    "ask": Rules(needs_approval=True),
+}
+AGENTS: Final = {
+    "agent": {"delegates": ("helper",), "max_continuation_retries": 2},
+    "helper": {},
+}
+ANSWERING: Final = CallContext.for_caller(CALLER)
+
+
+class Death:
+    """Ends the process at a boundary, once it was reached so many times."""
+
+    def __init__(self, point: str = "", number: int = 0) -> None:
+        self._point, self._number = point, number
+        self.reached: Counter[str] = Counter()
+
+    def at(self, boundary: str, run: str = "") -> None:
+        # The same boundary, also by the kind of run that reaches it: a run of no name is one of a delegate.
+        family = run.partition("-")[0] if run in RUNS_IN_FLIGHT else "child"
+        for point in (boundary, f"{family}.{boundary}"):
+            self.reached[point] += 1
+            if point == self._point and self.reached[point] == self._number:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Effects:
+    """A file outside of the store: what models and tools really did, in order."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "effects"
+
+    def note(self, *words: str) -> None:
+        # One write at the end of the file is whole, whatever process it comes from.
+        file = os.open(self._path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+        os.write(file, f"{' '.join(words)}\n".encode())
+        os.close(file)
+
+    def read(self) -> list[tuple[str, ...]]:
+        if not self._path.exists():
+            return []
+        return [tuple(line.split(" ")) for line in self._path.read_text().splitlines()]
+
+
+# The store ------------------------------------------------------------------------------------------------------------
+
+
+class WatchedTransaction:
+    """A transaction that notes which steps of runs and calls it keeps."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        self.steps: list[tuple[str, str]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transaction, name)
+
+    def put(self, table: Any, row: Any, *, only_new: bool = False) -> bool:
+        is_kept = self._transaction.put(table, row, only_new=only_new)
+        if isinstance(row, JournalRow):
+            self.steps.append((row.kind, row.run))
+        elif isinstance(row, LedgerEntry):
+            self.steps.append((f"call.{row.state}", ""))
+        return is_kept
+
+    def drop(self, table: Any, *key: object) -> bool:
+        if table is LEDGER:
+            self.steps.append(("call.forgotten", ""))
+        return self._transaction.drop(table, *key)
+
+
+class DyingStore:
+    """A store in whose process each commit may be the last thing that happens, or the last that does not."""
+
+    def __init__(self, store: SqliteStore, death: Death) -> None:
+        self._store, self._death = store, death
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def write(self, work: Callable[[Transaction], Any]) -> Any:
+        steps: list[tuple[str, str]] = []
+
+        def watched(transaction: Transaction) -> Any:
+            watching: Any = WatchedTransaction(transaction)
+            result = work(watching)
+            # Before the commit: all of it is lost.
+            for step, run in watching.steps:
+                self._death.at(f"{step}:before", run)
+            steps[:] = watching.steps
+            return result
+
+        result = await self._store.write(watched)
+        for step, run in steps:
+            self._death.at(f"{step}:after", run)
+        return result
+
+    async def release(self, lease: Lease) -> None:
+        await self._store.release(lease)
+
+
+# The model and the tools ----------------------------------------------------------------------------------------------
+
+
+class WritingTool:
+    """Leaves a line for each time it was tried, and one for each effect."""
+
+    def __init__(self, name: str, effects: Effects, death: Death) -> None:
+        self.descriptor = Descriptor(
+            id=name, description=name, input_schema=SCHEMA, source="test", rules=TOOLS[name], timeout_seconds=60
+        )
+        self._effects, self._death = effects, death
+
+    async def invoke(self, arguments: dict[str, Any], context: CallContext) -> Any:
+        call = digest(arguments)
+        self._effects.note("tried", context.run, self.descriptor.id, call)
+        await asyncio.sleep(0)
+        self._death.at("tool:before", context.run)
+        self._effects.note("effect", context.run, self.descriptor.id, call)
+        self._death.at("tool:after", context.run)
+        await asyncio.sleep(0)
+        return {"made": arguments["n"]}
+
+
+class WritingModel:
+    """Answers by a script that follows from the name of the run, and leaves a line for each question."""
+
+    def __init__(self, effects: Effects, death: Death) -> None:
+        self._effects, self._death = effects, death
+
+    async def complete(self, request: ChatRequest) -> ChatAnswer:
+        said = [message for message in request.messages if message.role != "system"]
+        name = said[0].text
+        question = sha256(msgspec.json.encode(said)).hexdigest()[:16]
+        self._effects.note("asked", name, question)
+        await asyncio.sleep(0)
+        self._death.at("model:before", name)
+        answer = script(name, said)
+        self._effects.note("answered", name, question)
+        self._death.at("model:after", name)
+        return answer
+
+    async def stream(self, request: ChatRequest) -> Any:
+        yield await self.complete(request)
+
+
+def script(name: str, said: list[Any]) -> ChatAnswer:
+    """What the model answers in a run of this name."""
+    rounds = sum(message.role == "assistant" for message in said)
+    is_continued = said[-1].role == "user" and len(said) > 1
+    calls: dict[str, list[list[tuple[str, str]]]] = {
+        "plain": [[_call("once", name, 0), _call("safe", name, 1), _call("once", name, 2)], [_call("once", name, 3)]],
+        "continued": [[_call("safe", name, 0), _call("once", name, 1)]],
+        "approved": [[_call("once", name, 0), _call("ask", name, 1), _call("safe", name, 2)]],
+        "delegating": [[_delegate(f"helping-{name}"), _call("once", name, 0)]],
+        "chained": [[_delegate(f"asking-{name}")], [_delegate(f"helping-{name}")]],
+        "clumsy": [[("once", "{")], [("once", "[")], [_call("once", name, 1)]],
+        "helping": [[_call("once", name, 0), _call("safe", name, 1)]],
+        "asking": [[_call("ask", name, 0)]],
+    }
+    family = name.partition("-")[0]
+    if family == "continued" and rounds == 0:
+        return ChatAnswer(text="This is ", finish="length", usage=Usage(7, 3))
+    place = 0 if is_continued else rounds
+    script = calls[family]
+    if place >= len(script):
+        return ChatAnswer(text=f"Done {name}.", usage=Usage(10, 2))
+    made = tuple(ToolCall(f"c{n}", tool, arguments) for n, (tool, arguments) in enumerate(script[place]))
+    return ChatAnswer(text=f"Round {place}", calls=made, finish="tool_calls", usage=Usage(10, 5))
+
+
+def _call(tool: str, name: str, n: int) -> tuple[str, str]:
+    return tool, msgspec.json.encode({"n": n, "prompt": name}).decode()
+
+
+def _delegate(prompt: str) -> tuple[str, str]:
+    return "agent_run_helper", msgspec.json.encode({"prompt": prompt}).decode()
+
+
+# A process ------------------------------------------------------------------------------------------------------------
+
+
+class Process:
+    """One process that starts and resumes the runs."""
+
+    def __init__(self, folder: Path, death: Death | None = None) -> None:
+        self.effects = Effects(folder)
+        death = death or Death()
+        self.sqlite = SqliteStore(str(folder / "state.db"), key=KEY)
+        store: Any = DyingStore(self.sqlite, death)
+        tools = [WritingTool(name, self.effects, death) for name in TOOLS]
+        self.stage = Stage(store, WritingModel(self.effects, death), tools, AGENTS)  # type: ignore[arg-type]
+
+    async def finish_all(self) -> None:
+        """Bring every run to its end, all at the same time."""
+        async with asyncio.TaskGroup() as group:
+            for name in RUNS_IN_FLIGHT:
+                group.create_task(self._finish(name))
+
+    async def _finish(self, name: str) -> None:
+        runtime = self.stage.runtime
+        while True:
+            row = await self._row(name)
+            if row is None:
+                request = RunRequest(agent_id="agent", messages=(user_message(name),), run_id=name)
+                result = await runtime.run_to_completion(request)
+            elif row.status in FINISHED:
+                return
+            else:
+                if row.status == "waiting":
+                    await self._answer(row)
+                result = await runtime.resume(ResumeRequest(run=name))
+            state = sha256(msgspec.json.encode(result.state)).hexdigest()
+            self.effects.note("ended", name, result.termination.reason, state)
+
+    async def _row(self, name: str) -> Run | None:
+        return await self.sqlite.read(lambda snapshot: snapshot.get(RUNS, name))
+
+    async def _answer(self, row: Run) -> None:
+        """A person answers what the run waits for, once; about an interrupted call only after a look at its effects."""
+        action = await self.sqlite.read(lambda snapshot: snapshot.get(PENDING, row.waits_for))
+        assert action is not None
+        if action.answer is not None:
+            return
+        if action.type == "APPROVAL":
+            await self.stage.inbox.decide(action.id, "approved", ANSWERING)
+            return
+        is_done = any(line[0] == "effect" and line[3] == action.arguments for line in self.effects.read())
+        is_about_call = "interrupted" in action.message
+        words = ("done" if is_done else "retry") if is_about_call else "Give n as a number."
+        await self.stage.inbox.answer(action.id, words, ANSWERING)
+
+    def close(self) -> None:
+        self.sqlite.close()
+
+
+def bring_to_end(folder: Path, death: Death | None = None) -> Death:
+    """Bring all runs of a folder to their end, in this process."""
+    death = death or Death()
+    process = Process(folder, death)
+    asyncio.run(process.finish_all())
+    process.close()
+    return death
+
+
+def entries_of(store: SqliteStore) -> dict[str, list[str]]:
+    """The kinds of every run's entries."""
+    found: dict[str, list[str]] = {}
+    for row in store.read_now(lambda snapshot: snapshot.find(JOURNAL)):
+        found.setdefault(row.run, []).append(row.kind)
+    return found
+
+
+def _serve() -> None:
+    for line in sys.stdin:
+        folder, point, number = line.split()
+        child = os.fork()
+        if child == 0:
+            bring_to_end(Path(folder), Death(point, int(number)))
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    _serve()
