@@ -271,9 +271,12 @@ Ends runs for good, with all that they delegated. Another process that has one i
 
 Exits 0; 1 if there is no such run, or it has ended: then none is cancelled that is named after it.""",
     "runs replay": """\
-Runs the journal of a run again without acting: no model is asked, and no tool is called.
+[Replays a run](replay.md): runs its journal again with the agent as it is now, without acting, and shows the first
+difference in a question, a call or the end. `--model` tries another model. With `--json`, the document has `run`,
+`agent`, `rounds`, `entries`, `ended`, `difference`, `notes` and `servers`.
 
-Exits 0 if there is no difference, 1 if there is one.""",
+Exits 0 if there is no difference; 1 if there is one, if there is no such run, or if the agent has no plan now; 2 if
+nothing was recorded yet.""",
     "runs export": """\
 Writes all that is kept of a run as one JSON document, with secret fields masked: the same bytes each time for a run
 that has ended. A file is written whole or not at all, for you alone.

@@ -36,7 +36,7 @@ def waiting_run(folder: Path, run: Run) -> str:
 
 def action_of(run: Run, run_id: str) -> str:
     """The id of what a run waits for."""
-    (found,) = [each["waits_for"]["id"] for each in listed(run) if each["id"] == run_id]
+    (found,) = [each["waitsFor"]["id"] for each in listed(run) if each["id"] == run_id]
     return str(found)
 
 
@@ -85,6 +85,7 @@ def test_runs_are_listed_newest_first_with_what_each_waits_for(trusted: Path, ru
     assert [each["id"] for each in listed(run, "--limit", "1")] == [waiting]
     assert "hint: there are more than 1" in run("runs", "list", "--limit", "1").stderr
     assert listed(run, "--agent", "other") == []
+    assert all(key.isalpha() for key in listed(run)[0])
 
 
 def test_an_answered_question_is_shown_as_such(trusted: Path, run: Run) -> None:
@@ -92,7 +93,26 @@ def test_an_answered_question_is_shown_as_such(trusted: Path, run: Run) -> None:
     assert run("inbox", "approve", action_of(run, waiting)).code == 0
 
     assert run("runs", "list").stdout.endswith(" (approved)\n")
-    assert listed(run)[0]["waits_for"]["state"] == "approved"
+    assert listed(run)[0]["waitsFor"]["state"] == "approved"
+
+
+def test_a_cost_that_is_not_certain_is_shown_as_such(trusted: Path, run: Run) -> None:
+    waiting_run(trusted, run)
+    edit(trusted, "UPDATE run SET cost = 0.0123, uncertain = 2")
+
+    shown = run("runs", "list").stdout
+
+    assert "~$0.0123 (2 questions may have been paid without an answer here)" in shown
+
+
+def test_an_edited_row_steers_no_terminal(trusted: Path, run: Run) -> None:
+    waiting_run(trusted, run)
+    edit(trusted, "UPDATE run SET agent = ?", "\x1b[2Jkeeper\nforged")
+
+    shown = run("runs", "list").stdout
+
+    assert "\x1b" not in shown
+    assert shown.count("\n") == 1
 
 
 @pytest.mark.parametrize("options", [("--status", "lost"), ("--limit", "0"), ("--limit", "9" * 30), ("--limit", "x")])
@@ -306,7 +326,7 @@ def test_an_interrupted_run_goes_on_and_pays_for_no_answer_twice(trusted: Path, 
     # Whether the call that hung was done, only a person knows.
     (after,) = listed(run)
     assert after["status"] == "waiting"
-    assert after["waits_for"]["type"] == "CLARIFICATION"
+    assert after["waitsFor"]["type"] == "CLARIFICATION"
     assert (ready.code, after["rounds"]) == (1, 1)
 
 
@@ -352,6 +372,32 @@ def test_a_run_that_cannot_go_on_does_not_stop_the_others(trusted: Path, run: Ru
     assert (ran.code, ran.stdout) == (1, "Done.\n")
     assert f"✗ the journal of run {first} cannot be read" in ran.stderr
     assert ran.stderr.endswith("2 runs: 1 done, 1 refused\n")
+
+
+def test_a_part_of_another_run_goes_on_with_that_one_alone(trusted: Path, run: Run) -> None:
+    part = waiting_run(trusted, run)
+    assert run("inbox", "approve", action_of(run, part)).code == 0
+    edit(trusted, "UPDATE run SET parent = 'whole'")
+
+    refused, ready = run("runs", "resume", part), run("runs", "resume", "--ready")
+
+    assert refused.code == 1
+    assert f"error: Run {part} is a part of run whole, and goes on with it\n" in refused.stderr
+    assert "hint: `agent runs resume whole`\n" in refused.stderr
+    assert ready.stderr == "No run can go on now\n"
+    assert run("runs", "list").stdout.endswith(", part of whole\n")
+
+
+def test_a_run_that_was_to_end_ends_and_does_not_go_on(trusted: Path, run: Run) -> None:
+    """Its process was gone before it heard of that."""
+    chosen = waiting_run(trusted, run)
+    edit(trusted, "UPDATE run SET status = 'cancelling', waits_for = NULL")
+    before = listed(run)[0]["status"]
+
+    ran = run("runs", "resume", "--ready")
+
+    assert (before, ran.code, listed(run)[0]["status"]) == ("interrupted", 1, "cancelled")
+    assert ran.stderr == f"Run {chosen} of keeper was to end\n1 run: 1 cancelled\n"
 
 
 @pytest.mark.slow

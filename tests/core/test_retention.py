@@ -108,6 +108,7 @@ def test_a_run_is_kept_while_a_younger_one_goes_on_with_its_conversation() -> No
 
     assert old_run_ids(first, second, third, part) == []
     assert old_run_ids(first, second, part) == ["1", "part of 1", "2"]
+    assert old_run_ids(structs.replace(second, changed_at=NEW), third) == []
     assert old_run_ids(structs.replace(third, continues="gone")) == []
 
 

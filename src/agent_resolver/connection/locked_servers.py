@@ -37,7 +37,7 @@ from agent_resolver.telemetry.current_span import current_traceparent
 
 _log = logging.getLogger(__name__)
 _MAX_SCHEMA_BYTES = 256 * 1024
-_MAX_DESCRIPTION = 4_000
+MAX_DESCRIPTION = 4_000
 _MAX_NAMED = 100
 """How many tools of a list its record names."""
 _MAX_CHANGED = 20
@@ -392,7 +392,7 @@ def _decisions_body(
 def _descriptor_of(use: ServerUse, tool: mcp_types.Tool, seconds: float) -> Descriptor:
     return Descriptor(
         id=use.tool_id(tool.name),
-        description=(tool.description or tool.title or tool.name)[:_MAX_DESCRIPTION],
+        description=(tool.description or tool.title or tool.name)[:MAX_DESCRIPTION],
         input_schema=tool.input_schema,
         output_schema=tool.output_schema,
         source=use.source,

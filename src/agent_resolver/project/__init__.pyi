@@ -66,6 +66,7 @@ from agent_resolver.project.provider import (
     ProviderExecutor as ProviderExecutor,
     provider_executor as provider_executor,
 )
+from agent_resolver.project.replay import replay_of_project as replay_of_project
 from agent_resolver.project.run import ProjectRuns as ProjectRuns, ToolUse as ToolUse, open_runs as open_runs
 from agent_resolver.project.secret import ProjectSecrets as ProjectSecrets
 from agent_resolver.project.session import Session as Session

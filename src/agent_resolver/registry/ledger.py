@@ -80,9 +80,19 @@ class Ledger:
         finally:
             self._running.discard(key)
 
+    def lose(self, key: str) -> None:
+        """Count a call of this process as interrupted: what ran it has ended without a word."""
+        self._running.discard(key)
+        self._lost.add(key)
+
     async def knows(self, key: str) -> bool:
         """True if a call started under this key and was not forgotten."""
         return await self._store.read(lambda snapshot: snapshot.get(LEDGER, key)) is not None
+
+    async def is_running(self, key: str) -> bool:
+        """True if a call started under this key in a process that is there, and has not ended."""
+        kept = await self._store.read(lambda snapshot: snapshot.get(LEDGER, key))
+        return kept is not None and kept.state == "started" and not self._is_interrupted(kept)
 
     async def interrupted(self) -> list[LedgerEntry]:
         """Every call that started and whose process is gone, by key."""

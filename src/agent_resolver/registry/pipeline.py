@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from agent_resolver.core.approval import is_answered_by_worker
 from agent_resolver.core.authorization import is_cleared, is_expired, missing_scopes
-from agent_resolver.registry.call import MAX_ID, Call, place_of
+from agent_resolver.registry.call import MAX_ID, Call, ledger_key, place_of
 from agent_resolver.registry.compiled_schema import schema_faults
 from agent_resolver.registry.content import without_surrogates
 from agent_resolver.registry.errors import NeedsAction, ToolFailure, WaitsFor
@@ -24,7 +24,7 @@ from agent_resolver.registry.port import Clock, Seal, Secrets, Telemetry
 from agent_resolver.registry.question import RETRY, Questions, pending_of
 from agent_resolver.registry.rate_limit import RateLimits
 from agent_resolver.registry.secret import Secret, is_secret_name, redacted
-from agent_resolver.registry.tool import Progress
+from agent_resolver.registry.tool import CallContext, Progress
 from agent_resolver.schema.audit import AuditKind, Record
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.classification import CLASSIFICATION_RANK
@@ -167,7 +167,11 @@ class Pipeline:
         try:
             return await self.audit(call, await self._outcome(call))
         except (asyncio.CancelledError, GeneratorExit):
-            raise  # The loop ends, and the program with it: the next one finds what was interrupted.
+            # The loop ends, and mostly the program with it. What was interrupted is found by the next process, and by
+            # the next loop of this one.
+            if call.is_started:
+                self._ledger.lose(call.key)
+            raise
         except (FileError, OSError) as error:
             # What a tool raises has become an outcome before: this comes from the state.
             remedy = _LOOK_FIRST if call.has_run else "it was not made: see `agent state info`, then make it again"
@@ -299,10 +303,23 @@ class Pipeline:
         limit = descriptor.rate_limit_per_minute
         # A server has one limit for all its tools; a function of the project has its own.
         subject = descriptor.source if descriptor.labels.kind == "TOOL" else descriptor.id
-        if limit is not None and (wait := await self._rates.take(subject, limit)):
+        if limit is None or await self._is_known(call):
+            return None
+        if wait := await self._rates.take(subject, limit):
             message = f"The rate limit of {subject} is {limit:g} a minute"
             return call.failed(FailureCode.RATE_LIMITED, message, f"try again in {ceil(wait)} s")
         return None
+
+    async def _is_known(self, call: Call) -> bool:
+        """True if the call was made before: what it came to is returned again, and uses nothing of a limit."""
+        key = call.key_under(call.approval)
+        return key is not None and await self._ledger.knows(key)
+
+    async def is_under_way(self, tool_id: str, context: CallContext) -> bool:
+        """True if a call with this key runs, in any process: only asking for that is no call, and is not recorded."""
+        if context.key is None:
+            return False
+        return await self._ledger.is_running(ledger_key(context.caller.id, tool_id, context.key))
 
     async def _gather_secrets(self, call: Call) -> Failed | Pending | None:
         found = []

@@ -237,6 +237,10 @@ class ToolRegistry:
         self._calls.tasks.add(loop.create_task(self._answer(answer, tool_id, dict(arguments), context)))
         return answer
 
+    async def is_under_way(self, tool_id: str, context: CallContext) -> bool:
+        """True if a call with this key has started in any process that is there, and has not ended."""
+        return await self._pipeline.is_under_way(tool_id, context)
+
     async def clarify(
         self, tool_id: str, arguments: Mapping[str, Any], question: str, context: CallContext
     ) -> str | Pending | Failed:

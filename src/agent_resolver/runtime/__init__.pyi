@@ -114,19 +114,33 @@ from agent_resolver.runtime.inference import (
     ToolOffer as ToolOffer,
     Usage as Usage,
 )
-from agent_resolver.runtime.journal.entry import Entry as Entry, Question as Question, Reply as Reply
+from agent_resolver.runtime.journal.difference import Difference as Difference
+from agent_resolver.runtime.journal.entry import (
+    MAX_ENTRY_BYTES as MAX_ENTRY_BYTES,
+    Beginning as Beginning,
+    Entry as Entry,
+    Question as Question,
+    Reply as Reply,
+    decode_entry as decode_entry,
+)
 from agent_resolver.runtime.journal.fold import (
     DamagedJournal as DamagedJournal,
     Folded as Folded,
     fold_run as fold_run,
     read_entries as read_entries,
 )
-from agent_resolver.runtime.journal.journal import Journal as Journal
+from agent_resolver.runtime.journal.journal import (
+    LEASE_SECONDS as LEASE_SECONDS,
+    Journal as Journal,
+    RunStart as RunStart,
+)
 from agent_resolver.runtime.journal.listing import (
     ListedRun as ListedRun,
     RunFilter as RunFilter,
     list_runs as list_runs,
 )
+from agent_resolver.runtime.journal.recording import Recording as Recording, read_recording as read_recording
+from agent_resolver.runtime.journal.replay import Replay as Replay, replay_run as replay_run
 from agent_resolver.runtime.known_model import KnownModels as KnownModels, known_models as known_models
 from agent_resolver.runtime.loop_action import LOOP_ACTIONS as LOOP_ACTIONS
 from agent_resolver.runtime.mention import Definitions as Definitions, mentions_due as mentions_due
@@ -214,6 +228,8 @@ from agent_resolver.runtime.run import (
     Termination as Termination,
     spent as spent,
 )
+from agent_resolver.runtime.run_export import export_run as export_run
+from agent_resolver.runtime.run_history import RunHistory as RunHistory, read_history as read_history
 from agent_resolver.runtime.run_tools import OpenedTools as OpenedTools, RunTools as RunTools
 from agent_resolver.runtime.seat import PooledExecutor as PooledExecutor, Seat as Seat
 from agent_resolver.runtime.spec import (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
 
-from agent_resolver.registry.errors import ToolFailure
+from agent_resolver.registry.errors import ToolFailure, WaitsFor
 from agent_resolver.registry.tool import CallContext, Tool
 from agent_resolver.runtime.delegate import DelegateTool
 from agent_resolver.runtime.errors import ResolveError, RunRefused
@@ -20,7 +20,7 @@ from agent_resolver.runtime.run import ResumeRequest, RunRequest, RunResult, Run
 from agent_resolver.runtime.tool_contract import tool_under_id
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.descriptor import Descriptor
-from agent_resolver.schema.outcome import FailureCode
+from agent_resolver.schema.outcome import FailureCode, Pending
 
 if TYPE_CHECKING:
     from agent_resolver.runtime.run_start import Runs
@@ -103,8 +103,7 @@ class Delegation:
         """Run a delegate whose id follows from the call: made again, the call finds the run that it started before."""
         run = delegating.lifecycle.run
         run_id = digest([run.id, context.key])[-_ID_DIGITS:]
-        journal = self._runs.journal
-        known = None if journal is None else await journal.look_up(run_id)
+        known = await self._known(plan, run_id, context)
         if known is None:
             request = structs.replace(_request_of(plan, delegating, prompt, context), run_id=run_id)
             return await self._runs.start(plan, request, None, delegating)
@@ -119,7 +118,17 @@ class Delegation:
             budget=remaining_budget(run, known.state),
             with_changes=run.request.with_changes,
         )
-        return await self._runs.resume(lambda _: plan, resumed, None, delegating)
+        try:
+            return await self._runs.resume(lambda _: plan, resumed, None, delegating)
+        except RunRefused as error:
+            raise _waits_for_resume(plan, run_id, context, error) from error
+
+    async def _known(self, plan: ResolvedRunPlan, run_id: str, context: CallContext) -> Folded | None:
+        journal = self._runs.journal
+        try:
+            return None if journal is None else await journal.look_up(run_id)
+        except RunRefused as error:
+            raise _waits_for_resume(plan, run_id, context, error) from error
 
     async def _start_in_memory(
         self, plan: ResolvedRunPlan, delegating: Delegating, prompt: str, context: CallContext
@@ -170,6 +179,23 @@ def _request_of(
         budget=budget,
         resume=resumed,
         with_changes=run.request.with_changes,
+    )
+
+
+def _waits_for_resume(plan: ResolvedRunPlan, run_id: str, context: CallContext, error: RunRefused) -> WaitsFor:
+    """A delegate that began and cannot go on now has not failed, and so the whole chain waits.
+
+    With `--with-changes`, or with its journal put back, it goes on.
+    """
+    return WaitsFor(
+        Pending(
+            trace_id=context.trace_id,
+            id=run_id,
+            type="RUN",
+            code="RUN_INTERRUPTED",
+            message=f"The run of agent {plan.agent_id} cannot go on: {error}",
+            remedy=error.hint or "resume the run that delegates to it",
+        )
     )
 
 

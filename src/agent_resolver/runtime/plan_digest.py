@@ -22,10 +22,18 @@ class ToolSecrets(Struct, frozen=True):
 
 
 def plan_document(agent: ResolvedAgent) -> bytes:
-    """What a plan is made of, as JSON: the parts that its digest is over, and which fields of its tools are secret."""
+    """What a plan is made of, as JSON: the parts that its digest is over, and what is known of its tools.
+
+    That is which of their fields are secret, and what servers say of them: a replay connects to no server. Of every
+    other tool the project itself has the definition.
+    """
     parts = {**_parts(agent), "secret_fields": _secrets_of_tools(agent)}
+    tools = agent.tools.values()
+    of_servers = {tool.id: tool.descriptor for tool in tools if tool.source == "server" and tool.descriptor is not None}
     try:
-        return msgspec.json.encode(parts, order="sorted")
+        # A model is shown a schema in the order of the server: unlike all others, these keys are not sorted.
+        server_tools = msgspec.Raw(msgspec.json.encode(of_servers))
+        return msgspec.json.encode({**parts, "server_tools": server_tools}, order="sorted")
     except UnicodeEncodeError:
         # A program may have made them of what is no character; Python's own encoder escapes it.
         return json.dumps(msgspec.to_builtins(parts), sort_keys=True).encode()

@@ -22,7 +22,13 @@ def text_of(outcome: Done | Failed) -> str:
 
 def text_of_result(result: Any) -> str:  # noqa: ANN401 - a JSON value
     """The text for a result: a text as it is, anything else as JSON."""
-    return bounded(result if isinstance(result, str) else msgspec.json.encode(result).decode())
+    if isinstance(result, str):
+        return bounded(result)
+    encoded = msgspec.json.encode(result)
+    # A date and the like are texts once they were kept, and a model reads the same before and after that.
+    if encoded.startswith(b'"'):
+        return bounded(msgspec.json.decode(encoded, type=str))
+    return bounded(encoded.decode())
 
 
 def bounded(text: str) -> str:

@@ -32,6 +32,8 @@ class Spent(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     cost: _Amount | None = 0.0
     rounds: _Count = 0
     calls: dict[str, _Count] = field(default_factory=dict)
+    uncertain: _Count = 0
+    """The questions that may have been answered, and so have cost something, though no answer came here."""
 
 
 class RunState(Struct, kw_only=True, gc=False):
@@ -75,7 +77,7 @@ class RunState(Struct, kw_only=True, gc=False):
     pieces: list[Message] = field(default_factory=list)
     """The beginning of an answer that ran out of tokens, as long as the model is asked to go on with it."""
     uncertain: _Count = 0
-    """The questions that may have been answered, and so have cost something, though no answer came here."""
+    """The questions of its own that may have been answered, though no answer came here."""
     is_cut_off: bool = False
     """True if the newest answer ran out of tokens, also after it was continued."""
     is_judged: bool = True
@@ -89,20 +91,22 @@ class RunState(Struct, kw_only=True, gc=False):
 
 def spent(state: RunState, *, without: str = "") -> Spent:
     """What a run has used, with all that it delegated; `without` leaves out one of the runs that it delegated to."""
-    own = Spent(usage=state.usage, cost=state.cost, rounds=state.round, calls=state.calls)
+    own = Spent(usage=state.usage, cost=state.cost, rounds=state.round, calls=state.calls, uncertain=state.uncertain)
     others = [each for run, each in state.delegated.items() if run != without]
     return _total(own, others) if others else own
 
 
 def _total(own: Spent, others: list[Spent]) -> Spent:
     usage, cost, rounds, calls = own.usage, own.cost, own.rounds, dict(own.calls)
+    uncertain = own.uncertain
     for each in others:
         usage += each.usage
         cost = None if cost is None or each.cost is None else cost + each.cost
         rounds += each.rounds
+        uncertain += each.uncertain
         for tool_id, count in each.calls.items():
             calls[tool_id] = calls.get(tool_id, 0) + count
-    return Spent(usage=usage, cost=cost, rounds=rounds, calls=calls)
+    return Spent(usage=usage, cost=cost, rounds=rounds, calls=calls, uncertain=uncertain)
 
 
 def close_calls(state: RunState) -> None:

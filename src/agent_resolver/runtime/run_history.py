@@ -179,7 +179,8 @@ class _Walk:
             return "done", ""
         if kept.state == "failed":
             return "failed", self._code_of_failure(kept.result or b"", key)
-        return ("unknown" if kept.state == "unknown" else "running"), ""
+        _, told = _outcome_by_answer(called.answer)
+        return ("unknown" if kept.state == "unknown" else "running"), told
 
     def _code_of_failure(self, sealed: bytes, key: str) -> str:
         try:

@@ -132,7 +132,7 @@ class Runs:
                 part_of=part_of,
                 parent=request.parent,
                 connection=request.connection,
-                budget=beginning.budget if request.budget is None else request.budget,
+                budget=folded.budget if request.budget is None else request.budget,
                 override=beginning.override,
                 streams=request.streams,
                 resume=folded.state,
@@ -281,7 +281,8 @@ class Runs:
         try:
             if taken is not None:
                 writer = journal.resumed(taken.folded, taken.lease, state)
-                await writer.resume(state.values, context.caller, facts, plan_document(agent))
+                budget = None if request.budget == taken.folded.budget else request.budget
+                await writer.resume(state.values, context.caller, facts, plan_document(agent), budget)
                 return writer
             start = RunStart(
                 state=state,

@@ -51,10 +51,12 @@ class CountingModel:
         self._answer = answer
         self.asked: list[ChatRequest] = []
         self.hangs = False
+        self.hangs_at = 0
+        """The number of the question that it does not answer, from 1."""
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
         self.asked.append(request)
-        if self.hangs:
+        if self.hangs or len(self.asked) == self.hangs_at:
             await asyncio.Event().wait()
         return self._answer(request)
 
@@ -121,5 +123,5 @@ class Stage:
         self.inbox = Inbox(store, MemorySecrets(), SystemClock())
 
 
-def go(agent: str = "agent", **more: Any) -> RunRequest:
-    return RunRequest(agent_id=agent, messages=(user_message("Go"),), **more)
+def go(agent: str = "agent", prompt: str = "Go", **more: Any) -> RunRequest:
+    return RunRequest(agent_id=agent, messages=(user_message(prompt),), **more)

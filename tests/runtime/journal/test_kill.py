@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from agent_resolver.runtime import fold_run
+from agent_resolver.runtime import fold_run, spent
 from agent_resolver.schema import JOURNAL, LEDGER, RUNS
 from agent_resolver.storage import AesSeal, Snapshot, SqliteStore, trail_faults
 from tests.runtime.journal.lasting import KEY
@@ -150,7 +150,7 @@ def check_end(folder: Path) -> Counter[str]:
             digest = sha256(msgspec.json.encode(folded.state)).hexdigest()
             # A process that is killed right after the end of a run does not get to say how it ended.
             assert row.id not in RUNS_IN_FLIGHT or ended.get(row.id, digest) == digest
-            assert row.uncertain == folded.state.uncertain
+            assert row.uncertain == spent(folded.state).uncertain
             uncertain[name] = folded.state.uncertain
         return uncertain
 

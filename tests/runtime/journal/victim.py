@@ -1,9 +1,10 @@
 """Twenty runs in flight over one state file, in a process that can end itself at any boundary of any of them.
 
-As a script it is a mother of victims: for each line `FOLDER POINT NUMBER` on its input it forks a process that brings
-all runs to their end, and that kills itself where boundary POINT is reached for the NUMBERth time, such as
-`model.answered:before`. It then writes how that process ended. The kills come from a store, a model and tools that
-wrap the real ones: nothing of the product is patched.
+As a script with arguments, `FOLDER RUN...`, it lets two processes race for each run. Without any it is a mother of
+victims: for each line `FOLDER POINT NUMBER` on its input it forks a process that brings all runs to their end, and that
+kills itself where boundary POINT is reached for the NUMBERth time, such as `model.answered:before`. It then writes how
+that process ended. The kills come from a store, a model and tools that wrap the real ones: nothing of the product is
+patched.
 """
 
 import asyncio
@@ -19,10 +20,19 @@ from typing import Any, Final
 import msgspec
 
 from agent_resolver.registry import CallContext
-from agent_resolver.runtime import ChatAnswer, ChatRequest, ResumeRequest, RunRequest, ToolCall, Usage, user_message
+from agent_resolver.runtime import (
+    ChatAnswer,
+    ChatRequest,
+    ResumeRequest,
+    RunRefused,
+    RunRequest,
+    RunResult,
+    ToolCall,
+    Usage,
+    user_message,
+)
 from agent_resolver.schema import (
     FINISHED,
-    JOURNAL,
     LEDGER,
     PENDING,
     RUNS,
@@ -239,27 +249,32 @@ class Process:
             for name in RUNS_IN_FLIGHT:
                 group.create_task(self._finish(name))
 
+    async def begin(self, name: str) -> RunResult:
+        """Start a run."""
+        request = RunRequest(agent_id="agent", messages=(user_message(name),), run_id=name)
+        return await self.stage.runtime.run_to_completion(request)
+
     async def _finish(self, name: str) -> None:
-        runtime = self.stage.runtime
         while True:
             row = await self._row(name)
             if row is None:
-                request = RunRequest(agent_id="agent", messages=(user_message(name),), run_id=name)
-                result = await runtime.run_to_completion(request)
+                result = await self.begin(name)
             elif row.status in FINISHED:
                 return
             else:
-                if row.status == "waiting":
-                    await self._answer(row)
-                result = await runtime.resume(ResumeRequest(run=name))
+                await self.answer(name)
+                result = await self.stage.runtime.resume(ResumeRequest(run=name))
             state = sha256(msgspec.json.encode(result.state)).hexdigest()
             self.effects.note("ended", name, result.termination.reason, state)
 
     async def _row(self, name: str) -> Run | None:
         return await self.sqlite.read(lambda snapshot: snapshot.get(RUNS, name))
 
-    async def _answer(self, row: Run) -> None:
-        """A person answers what the run waits for, once; about an interrupted call only after a look at its effects."""
+    async def answer(self, name: str) -> None:
+        """A person answers what a run waits for, once; about an interrupted call only after a look at its effects."""
+        row = await self._row(name)
+        if row is None or row.status != "waiting":
+            return
         action = await self.sqlite.read(lambda snapshot: snapshot.get(PENDING, row.waits_for))
         assert action is not None
         if action.answer is not None:
@@ -285,12 +300,45 @@ def bring_to_end(folder: Path, death: Death | None = None) -> Death:
     return death
 
 
-def entries_of(store: SqliteStore) -> dict[str, list[str]]:
-    """The kinds of every run's entries."""
-    found: dict[str, list[str]] = {}
-    for row in store.read_now(lambda snapshot: snapshot.find(JOURNAL)):
-        found.setdefault(row.run, []).append(row.kind)
-    return found
+def race(folder: Path, runs: list[str]) -> None:
+    """Let two processes resume each of the runs, both at the same moment; the effects say how it went."""
+    ends = [os.pipe() for _ in range(4)]
+    children = []
+    for number in range(2):
+        child = os.fork()
+        if child == 0:
+            _race(folder, runs, ends[number][0], ends[2 + number][1])
+            os._exit(0)
+        children.append(child)
+    for _ in [None, *runs]:
+        ready = [os.read(ends[2 + number][0], 1) for number in range(2)]
+        assert ready == [b".", b"."]
+        for number in range(2):
+            os.write(ends[number][1], b".")
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    assert codes == [0, 0]
+    for end in (end for pair in ends for end in pair):
+        os.close(end)
+
+
+def _race(folder: Path, runs: list[str], start: int, ready: int) -> None:
+    """One of both processes: it waits for the start of each round, and says when it is ready for the next."""
+
+    async def resume_all() -> None:
+        process = Process(folder)
+        os.write(ready, b".")
+        os.read(start, 1)
+        for run in runs:
+            try:
+                result = await process.stage.runtime.resume(ResumeRequest(run=run))
+                process.effects.note("won", run, result.termination.reason)
+            except RunRefused as refused:
+                process.effects.note("refused", run, str(refused))
+            os.write(ready, b".")
+            os.read(start, 1)
+        process.close()
+
+    asyncio.run(resume_all())
 
 
 def _serve() -> None:
@@ -306,4 +354,7 @@ def _serve() -> None:
 
 
 if __name__ == "__main__":
-    _serve()
+    if sys.argv[1:]:
+        race(Path(sys.argv[1]), sys.argv[2:])
+    else:
+        _serve()

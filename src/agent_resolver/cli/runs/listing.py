@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 import time
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -13,6 +13,8 @@ from agent_resolver.cli.run.ending import cost_text
 from agent_resolver.core.count import counted
 from agent_resolver.runtime.journal.listing import ListedRun, RunFilter, list_runs
 from agent_resolver.storage.clock import SystemClock
+
+_INNER: Final = {"lease", "entries"}
 
 
 def run(options: argparse.Namespace) -> int:
@@ -43,10 +45,15 @@ def run(options: argparse.Namespace) -> int:
 
 
 def run_document(listed: ListedRun) -> dict[str, Any]:
-    """A run for programs."""
+    """A run for programs: its row but for what only matters inside, with keys as in every other JSON."""
     row = msgspec.to_builtins(listed.row)
-    del row["lease"]
-    return {**row, "status": listed.status, "waits_for": waiting_document(listed)}
+    shown = {_camel_case(name): value for name, value in row.items() if name not in _INNER}
+    return {**shown, "status": listed.status, "waitsFor": waiting_document(listed)}
+
+
+def _camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
 
 
 def waiting_document(listed: ListedRun) -> dict[str, Any] | None:

@@ -28,6 +28,8 @@ async def resume_ready(resuming: Resuming) -> int:
     if is_watching:
         # Hears of what is answered from here on, so that nothing is missed between a look and the wait.
         await store.woken(PENDING.name, 0.0)
+        if not resuming.options.json:
+            err("Watching for answers; Ctrl-C ends it")
     while True:
         for listed in await ready_runs(resuming):
             # One that cannot go on is tried again only after something about it changed.
@@ -68,10 +70,11 @@ async def _is_answered(action: PendingAction, resuming: Resuming) -> bool:
 async def _resume_one_of_many(listed: ListedRun, resuming: Resuming) -> tuple[int, str]:
     """Go on with a run; its exit code, and a word for the summary. What is wrong with it does not stop the others."""
     run, options = listed.row.id, resuming.options
+    is_to_end = listed.row.status == "cancelling"
     if not options.json:
-        err(f"Run {run} of {listed.row.agent} goes on")
+        err(f"Run {run} of {listed.row.agent} {'was to end' if is_to_end else 'goes on'}")
     try:
-        if listed.row.status == "cancelling":
+        if is_to_end:
             # Its process was gone before it heard of that.
             return 1, str(await resuming.journal.cancel(run))
         end = await resume_run(listed, "", resuming)

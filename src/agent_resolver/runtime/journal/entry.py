@@ -1,7 +1,7 @@
 """Entries of a run's journal, and how each is written as bytes."""
 
 import zlib
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
@@ -22,19 +22,30 @@ _QUICK: Final = 1
 _WINDOW: Final = -15
 """The usual window, without zlib's own header and checksum: the seal finds every change."""
 _COMMON: Final = (
-    b'"sha256-","usage":{"inputTokens":0,"outputTokens":,"cachedInputTokens":0},"cost":null,"seconds":0.0,'
-    b'{"change":{"plan":"sha256-","round":1,"delegated":{"calls":{"usage":{"is_judged":false,"is_asked":false,'
-    b'"pieces":[],"uncertain":1,"is_cut_off":false,"repairs":{},"consecutive_errors":0,"lost_values":[],'
-    b'"values":{"loop.context_messages":[],"loop.inference_override":{},"loop.excluded_tools":[],'
-    b'"loop.only_tools":null},"pending":{"status":"pending","traceId":"","termination":{"reason":"natural_end",'
-    b'"code":"","message":""}},"reply":{"model":"","finish":"stop","finish":"tool_calls","usage":{"inputTokens":'
-    b'"open_calls":0,"open_calls":1},"question":{"messages":"","count":,"system":"","tools":"","settings":""}}'
-    b'"is_judged":true,"messages":[{"role":"user","content":[{"type":"text","text":"'
-    b'{"role":"tool","content":[{"type":"text","text":""}],"calls":[],"call_id":"call_"}],"results":{"0":"sha256-"},'
-    b'{"role":"assistant","content":[{"type":"text","text":""}],"calls":[{"id":"call_","name":"","arguments":"{\\""}],'
+    b'"},{"type":"image","media_type":"data":"url":"delegated":{"pieces":[{"repairs":{"consecutive_errors":'
+    b'"uncertain":1,"is_cut_off":true,"lost_values":["pending":{"trace_id":"id":"type":"CLARIFICATION","APPROVAL",'
+    b'"code":"APPROVAL_REQUIRED","message":"remedy":"once `agent inbox approve ` is done, make the same call under the '
+    b'same trace","expires_at":null,"termination":{"reason":"suspended","code":"CLARIFICATION_REQUIRED","message":"'
+    b'"termination":{"reason":"natural_end","code":"","message":""}}'
+    b'{"change":{"messages":[{"role":"user","content":[{"type":"text","text":""}],"calls":[],"call_id":""}]},'
+    b'"beginning":{"state":{"run":"","trace_id":"","agent_id":"","plan":"sha256-","messages":[],"round":0,'
+    b'"usage":{"inputTokens":0,"outputTokens":0,"cachedInputTokens":0},"cost":0.0,"seconds":0.0,"calls":{},'
+    b'"open_calls":[],"delegate":null,"delegated":{},"is_asked":false,"pieces":[],"uncertain":0,"is_cut_off":false,'
+    b'"is_judged":true,"repairs":{},"consecutive_errors":0,"values":{}},"caller":{"id":"local:","is_verified":false,'
+    b'"issuer":"","scopes":null,"roles":[],"clearance":"RESTRICTED","cost_center":"","app_id":"","expires_at":null,'
+    b'"via":"","via_issuer":""},"budget":{"max_rounds":null,"max_tokens":null,"max_cost":null,"max_seconds":null,'
+    b'"max_calls":{}},"override":{"temperature":null,"max_output_tokens":null,"reasoning_effort":null}}}'
+    b'"values":{"loop.context_messages":[],"loop.inference_override":{},"loop.excluded_tools":[],"loop.only_tools":[]},'
+    b'{"change":{"messages":[{"role":"assistant","content":[{"type":"text","text":"","calls":[{"id":"call_","name":"",'
+    b'"arguments":"{\\"\\":\\"\\"}"}],"call_id":""}],"open_calls":1,"usage":{"inputTokens":,"outputTokens":,'
+    b'"cachedInputTokens":0},"cost":0.0,"seconds":0.0,"is_asked":false,"is_judged":false},"reply":{"model":"",'
+    b'"finish":"stop","finish":"tool_calls","usage":{"inputTokens":,"outputTokens":,"cachedInputTokens":0},"cost":0.0}}'
+    b'{"change":{"messages":[{"role":"tool","content":[{"type":"text","text":""}],"calls":[],"call_id":"call_"}],'
+    b'"results":{"0":"sha256-"},"open_calls":0,"round":,"seconds":0.,"calls":{"":1},"is_asked":true,"is_judged":true},'
+    b'"question":{"model":"","system":"","messages":"","count":,"tools":"","settings":""}}'
 )
-"""What entries have in common: packing starts from it, which makes small entries half as large. It is part of the
-format, and must not change."""
+"""Words of entries: an entry is short, and without them most of it would be the names of its fields. The words are
+part of the format: with others, no entry that was written before can be read."""
 MAX_ENTRY_BYTES: Final = 64 * 1024 * 1024
 """The most that an entry may unpack to: a file that was edited must not fill the memory."""
 
@@ -94,6 +105,8 @@ class Reply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     finish: str = ""
     usage: Usage | None = None
     cost: float | None = None
+    text: str = ""
+    """The words of an answer that is not part of the conversation, such as a summary of it."""
 
 
 class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -103,6 +116,8 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     beginning: Beginning | UnsetType = UNSET
     caller: Caller | UnsetType = UNSET
     """Who acts from here on, where that is another caller than the one before."""
+    budget: dict[str, Any] | UnsetType = UNSET
+    """The budget from here on, where that is another one; nothing may be left of that of a delegate."""
     question: Question | UnsetType = UNSET
     reply: Reply | UnsetType = UNSET
     failure: str | UnsetType = UNSET

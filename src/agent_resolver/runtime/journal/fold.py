@@ -1,7 +1,7 @@
 """Makes the state of a run again, from its journal and the ledger."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Struct, structs
@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct, structs
 from agent_resolver.core.count import counted
 from agent_resolver.registry.call import ledger_key
 from agent_resolver.registry.port import Seal
+from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.errors import RunRefused
 from agent_resolver.runtime.journal.change import apply_change
 from agent_resolver.runtime.journal.entry import Beginning, Entry, Question, decode_entry
@@ -36,6 +37,8 @@ class Folded(Struct, frozen=True, kw_only=True):
     """The number of the last entry."""
     caller: Caller
     """Who acted last."""
+    budget: RunBudget
+    """What its caller allowed last."""
     pending: Pending | None = None
     termination: Termination | None = None
     """How the run ended, or that it waits; None if it was interrupted."""
@@ -132,15 +135,17 @@ def fold_entries(
     state = msgspec.convert(msgspec.to_builtins(beginning.state), RunState)
     state.messages = list(messages)
     caller = beginning.caller
+    budget = beginning.budget
     pending: Pending | None = None
     termination: Termination | None = None
 
     def read_result(tool_id: str, key: str) -> str:
-        return _read_result(snapshot, row.id, ledger_key(beginning.caller.id, tool_id, key), seal)
+        return text_of_result(kept_result(snapshot, row.id, ledger_key(beginning.caller.id, tool_id, key), seal))
 
     for _, entry in entries:
         apply_change(state, entry.change, read_result)
         caller = entry.caller or caller
+        budget = RunBudget(**entry.budget) if entry.budget else budget
         # Each entry says anew what the run waits for, and whether it has ended.
         pending = entry.pending or None
         termination = entry.termination or None
@@ -155,18 +160,23 @@ def fold_entries(
         message_count=len(state.messages),
         number=newest_row.number,
         caller=caller,
+        budget=budget,
         pending=pending,
         termination=termination,
         is_unanswered=is_unanswered,
     )
 
 
-def _read_result(snapshot: Snapshot, run: str, key: str, seal: Seal) -> str:
-    """What a model was given of a call that is done."""
+def kept_result(snapshot: Snapshot, run: str, key: str, seal: Seal) -> Any:  # noqa: ANN401 - a JSON value
+    """What a call that is done returned, by the key that the ledger has it under.
+
+    Raises:
+        DamagedJournal: The ledger does not have it, or it was edited.
+    """
     kept = snapshot.get(LEDGER, key)
     if kept is None or kept.result is None:
         raise DamagedJournal(run, "the result of one of its calls is gone")
     try:
-        return text_of_result(msgspec.json.decode(seal.open(kept.result, key)))
+        return msgspec.json.decode(seal.open(kept.result, key))
     except ValueError as error:
         raise DamagedJournal(run, f"the result of one of its calls: {error}") from error

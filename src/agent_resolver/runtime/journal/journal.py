@@ -7,6 +7,7 @@ from typing import Any, Final
 from msgspec import UNSET, Struct, structs
 
 from agent_resolver.registry.port import Clock, Seal
+from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.errors import RunRefused
 from agent_resolver.runtime.journal.change import StateWatch
 from agent_resolver.runtime.journal.entry import (
@@ -257,7 +258,7 @@ class Journal:
             status="cancelled",
             reason="cancelled",
             changed_at=now,
-            uncertain=state.uncertain,
+            uncertain=used.uncertain,
             entries=writer.number,
         )
         transaction.put(RUNS, ended)
@@ -318,9 +319,17 @@ class RunJournal:
         body = self._journal.seal.close(encode_entry(entry), purpose)
         return JournalRow(run=self.row.id, number=self.number, kind=kind, at=at, body=body)
 
-    async def resume(self, values: Mapping[str, Any], caller: Caller, facts: Mapping[str, str], plan: bytes) -> None:
-        """Write down that the run goes on, and on whose behalf."""
-        entry = structs.replace(self.next_entry(values), caller=caller)
+    async def resume(
+        self,
+        values: Mapping[str, Any],
+        caller: Caller,
+        facts: Mapping[str, str],
+        plan: bytes,
+        budget: RunBudget | None = None,
+    ) -> None:
+        """Write down that the run goes on, on whose behalf, and with which budget where that is another one."""
+        changed = UNSET if budget is None else structs.asdict(budget)
+        entry = structs.replace(self.next_entry(values), caller=caller, budget=changed)
         digest = self._watch.state.plan
         kept = self._journal.sealed_plan(digest, plan)
         record = started_record(self.row.id, caller, {**facts, "resumed": "true"})
@@ -365,7 +374,7 @@ class RunJournal:
             rounds=result.rounds,
             tokens=result.usage.total_tokens,
             cost=result.cost,
-            uncertain=result.state.uncertain,
+            uncertain=spent(result.state).uncertain,
         )
         record = ended_record(result.state, caller, end, result.pending, result.usage, result.cost)
 

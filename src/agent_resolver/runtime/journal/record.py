@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from agent_resolver.runtime.inference import Usage
-from agent_resolver.runtime.run import RunState, Termination
+from agent_resolver.runtime.run import RunState, Termination, spent
 from agent_resolver.schema.audit import AuditKind, Record
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.outcome import Pending
@@ -26,7 +26,8 @@ def ended_record(  # noqa: PLR0913, PLR0917 - the facts of one record
     """A run ended, or waits; without its words, which may hold what a tool or a model said."""
     code = {"code": end.code} if end.code else {}
     waits = {"pending": pending.id} if pending else {}
-    uncertain = {"uncertain": state.uncertain} if state.uncertain else {}
+    questions = spent(state).uncertain
+    uncertain = {"uncertain": questions} if questions else {}
     body = {
         **caller.as_recorded(),
         "reason": end.reason,

@@ -34,6 +34,12 @@ _MOST_LOOK_SECONDS: Final = 1.0
 INTERRUPTED: Final = "interrupted"
 """The code of a run that stopped here, and can be taken up again from its journal."""
 _NO_REASON: Final = "a plugin asks before this call"
+GIVEN_BACK: Final = (
+    "The arguments do not follow the schema: ",
+    ". Make the call again with arguments that do.",
+)
+"""What a model reads before and after the faults of its arguments."""
+PERSON_SAYS: Final = "A person was asked about this call, and says: "
 _UNKNOWN: Final = (
     "The run was interrupted while this call was on its way: it may have been done. Look before you repeat it."
 )
@@ -184,10 +190,15 @@ async def _settled_outcome(run: LiveRun, opened: OpenedCall, context: CallContex
     for that person.
     """
     seconds = _FIRST_LOOK_SECONDS
+    call, arguments = opened.call, opened.arguments
     while isinstance(outcome, Failed) and outcome.code is FailureCode.ALREADY_RUNNING:
-        await asyncio.sleep(seconds)
-        seconds = min(seconds * 2, _MOST_LOOK_SECONDS)
-        outcome = await run.registry.call(opened.call.tool, opened.arguments, context)
+        is_over = False
+        while not is_over:
+            await asyncio.sleep(seconds)
+            seconds = min(seconds * 2, _MOST_LOOK_SECONDS)
+            # Each call is recorded, and a look is not.
+            is_over = not await run.registry.is_under_way(call.tool, context)
+        outcome = await run.registry.call(call.tool, arguments, context)
     if isinstance(outcome, Failed) and outcome.question is not UNSET:
         return _waits_for_answer(outcome, outcome.question)
     return outcome
@@ -324,7 +335,7 @@ async def _give_back(run: LiveRun, asked: ToolCall, bad: BadCall) -> Termination
     faults = "; ".join(bad.faults)
     told = _without_secret_fields(run, bad.tool, bad.arguments, faults)
     if _may_repair(run, bad.tool):
-        message = f"The arguments do not follow the schema: {faults}. Make the call again with arguments that do."
+        message = faults.join(GIVEN_BACK)
         await _send_end(run, asked.id, bad.tool, "failed", FailureCode.INPUT_VALIDATION_FAILED.value, told)
         _answer_call(run, bounded(message))
         return None
@@ -333,7 +344,7 @@ async def _give_back(run: LiveRun, asked: ToolCall, bad: BadCall) -> Termination
     if isinstance(words, Pending):
         return await _suspend(run, asked.id, bad.tool, words)
     run.state.repairs.pop(bad.tool, None)
-    text = text_of(words) if isinstance(words, Failed) else f"A person was asked about this call, and says: {words}"
+    text = text_of(words) if isinstance(words, Failed) else f"{PERSON_SAYS}{words}"
     await _send_end(run, asked.id, bad.tool, "failed", FailureCode.INPUT_VALIDATION_FAILED.value, told)
     _answer_call(run, text)
     return None

@@ -50,14 +50,22 @@ async def note_reply(run: LiveRun, answer: ChatAnswer, cost: float | None) -> No
         return
     state = run.state
     state.seconds = round(run.seconds, 3)
-    reply = Reply(model=answer.model_id or answer.model, finish=answer.finish, usage=answer.usage, cost=cost)
+    # The conversation holds an answer to its question: whole, or in the pieces that it has so far.
+    is_held = bool(state.pieces) or not state.is_asked
+    reply = Reply(
+        model=answer.model_id or answer.model,
+        finish=answer.finish,
+        usage=answer.usage,
+        cost=cost,
+        text="" if is_held else answer.text,
+    )
     used = spent(state)
     row = structs.replace(
         journal.row,
         rounds=state.round,
         tokens=used.usage.total_tokens,
         cost=used.cost,
-        uncertain=state.uncertain,
+        uncertain=used.uncertain,
     )
     await _written(run, journal.answer(run.values.current, reply, row))
 

@@ -10,11 +10,11 @@ from typing import Any, Final, Protocol
 from msgspec import Struct, structs
 
 from agent_resolver.registry.call import place_of
-from agent_resolver.registry.registry import ToolRegistry
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.runtime.errors import StateFailure
 from agent_resolver.runtime.event import HandlerFailed, PlanWarned, RunEnded, RunStarted, Sink
 from agent_resolver.runtime.journal.journal import RunJournal
+from agent_resolver.runtime.loop.call_port import CallPort
 from agent_resolver.runtime.loop.calling import INTERRUPTED, cancelled, ended
 from agent_resolver.runtime.loop.emitter import Emitter, SinkFailed
 from agent_resolver.runtime.loop.foreign_code import is_being_cancelled, settle
@@ -52,7 +52,7 @@ class Start(Struct, frozen=True, kw_only=True):
     agent: ResolvedAgent
     request: RunRequest
     state: RunState
-    registry: ToolRegistry
+    registry: CallPort
     context: CallContext
     sink: Sink | None = None
     journal: RunJournal | None = None
@@ -319,7 +319,7 @@ class Lifecycle:
                 text=result.text,
                 usage=result.usage,
                 cost=result.cost,
-                uncertain=result.state.uncertain,
+                uncertain=spent(result.state).uncertain,
                 pending=result.pending.id if result.pending else "",
             )
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from agent_resolver.core.wire_name import to_wire_name
-from agent_resolver.registry.registry import ToolRegistry
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.inference import ToolOffer, Usage
 from agent_resolver.runtime.journal.journal import RunJournal
+from agent_resolver.runtime.loop.call_port import CallPort
 from agent_resolver.runtime.loop.emitter import Emitter
 from agent_resolver.runtime.mention import Definitions
 from agent_resolver.runtime.message import Message, system_message
@@ -25,6 +25,10 @@ from agent_resolver.schema.classification import CLASSIFICATION_OF
 
 if TYPE_CHECKING:
     from agent_resolver.schema.outcome import Pending
+
+
+_DIGITS = 4
+"""Of seconds: more of them would be kept with every step, and mean nothing."""
 
 
 class LiveRun:
@@ -65,7 +69,7 @@ class LiveRun:
         agent: ResolvedAgent,
         request: RunRequest,
         state: RunState,
-        registry: ToolRegistry,
+        registry: CallPort,
         context: CallContext,
         emitter: Emitter,
         patience: Patience,
@@ -135,7 +139,7 @@ class LiveRun:
     @property
     def seconds(self) -> float:
         """How long the run has run, without the time that it waited for people."""
-        return self._seconds_before + self._clock() - self._started
+        return round(self._seconds_before + self._clock() - self._started, _DIGITS)
 
     def snapshot(self) -> Mapping[str, Any]:
         """The values of state keys as they are now."""
@@ -223,7 +227,7 @@ class LiveFacts:
         return self._run.state.consecutive_errors
 
 
-def _run_telemetry(registry: ToolRegistry) -> RunTelemetry | None:
+def _run_telemetry(registry: CallPort) -> RunTelemetry | None:
     """What watches the run: whatever watches the calls, if it knows of runs."""
     telemetry: object = registry.telemetry
     return cast("RunTelemetry", telemetry) if hasattr(telemetry, "begin_run") else None
