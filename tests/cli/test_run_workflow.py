@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.cli.conftest import Snapshot, kinds
 from tests.cli.scripted_model import NOTES, asking, saying, write_notes, write_script
 from tests.cli.test_run import at_terminal
 from tests.conftest import Ran, Run
+from tests.process import eventually
 from tests.runtime.loopback_model import LoopbackModel, loopback_model
 
 WORKFLOW = """\
@@ -348,6 +350,21 @@ def test_an_interrupted_workflow_ends_at_once_with_its_own_exit_code(notes: Path
 
     assert shown.code == 130
     assert "2/2" not in shown.text
+    assert re.search(r"interrupted: `agent runs resume [0-9a-f]{32}` goes on", shown.text)
+
+
+@pytest.mark.slow
+def test_a_workflow_that_another_process_cancels_ends_with_its_step(notes: Path, run: Run) -> None:
+    write_script(notes, asking("notes__hang", name="welcome"), saying("Never."))
+    process = subprocess.Popen([sys.executable, "-m", "agent_resolver", "run", "--workflow", "steps.md"])
+    assert eventually((notes / "hanging").exists, 60)
+    runs = {row["kind"]: row["id"] for row in json.loads(run("runs", "list", "--json").stdout)}
+
+    assert run("runs", "cancel", runs["workflow"]).code == 0
+
+    assert process.wait(60) == 1
+    ended = {row["id"]: row["status"] for row in json.loads(run("runs", "list", "--json").stdout)}
+    assert ended == {runs["workflow"]: "cancelled", runs["agent"]: "cancelled"}
 
 
 # How it ends otherwise ------------------------------------------------------------------------------------------------

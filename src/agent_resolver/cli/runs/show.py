@@ -62,6 +62,8 @@ def _print_history(listed: ListedRun, history: RunHistory, options: argparse.Nam
     thread = f"{row.thread}, after run {row.continues}" if row.continues else row.thread
     via = f", last by {folded.caller.via}" if folded.caller.via else ""
     cost = cost_text(used.cost, 0)
+    # A workflow has no rounds of its own; its row counts those of its steps.
+    rounds = max(row.rounds, folded.state.round)
     facts = (
         ("Started", row.started_at),
         ("Changed", row.changed_at),
@@ -70,7 +72,10 @@ def _print_history(listed: ListedRun, history: RunHistory, options: argparse.Nam
         ("Part of", row.parent),
         ("Plan", row.plan),
         # A workflow has no rounds of its own; its row counts those of its steps.
-        ("Used", f"{counted(max(row.rounds, folded.state.round), 'round')}, {used.usage.total_tokens:,} tokens, {cost}"),
+        (
+            "Used",
+            f"{counted(max(row.rounds, folded.state.round), 'round')}, {used.usage.total_tokens:,} tokens, {cost}",
+        ),
         ("Uncertain", uncertain_text(folded.state.uncertain) if folded.state.uncertain else ""),
         ("Ended", _ending_text(history)),
     )
