@@ -78,7 +78,7 @@ def test_what_is_wrong_with_a_script_is_said(content: bytes, fault: str) -> None
 
 
 def test_a_script_of_a_file_goes_on_where_a_run_stopped() -> None:
-    """Another process has had the first answer; a script with no further answer is one of another run."""
+    """Another process has had the first answer; a script with another first answer is one of another run."""
     steps = [ChatAnswer(text="one"), ChatAnswer(text="two")]
     begun = (user_message("Go"), assistant_message("one"))
 
