@@ -72,10 +72,7 @@ def _print_history(listed: ListedRun, history: RunHistory, options: argparse.Nam
         ("Part of", row.parent),
         ("Plan", row.plan),
         # A workflow has no rounds of its own; its row counts those of its steps.
-        (
-            "Used",
-            f"{counted(max(row.rounds, folded.state.round), 'round')}, {used.usage.total_tokens:,} tokens, {cost}",
-        ),
+        ("Used", f"{counted(rounds, 'round')}, {used.usage.total_tokens:,} tokens, {cost}"),
         ("Uncertain", uncertain_text(folded.state.uncertain) if folded.state.uncertain else ""),
         ("Ended", _ending_text(history)),
     )
