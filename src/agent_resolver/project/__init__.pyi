@@ -83,6 +83,10 @@ from agent_resolver.project.workflow_event import (
     WorkflowStepEnded as WorkflowStepEnded,
     WorkflowStepStarted as WorkflowStepStarted,
 )
+from agent_resolver.project.workflow_progress import (
+    begin_progress as begin_progress,
+    take_up_progress as take_up_progress,
+)
 from agent_resolver.project.workflow_request import (
     WorkflowRequest as WorkflowRequest,
     WorkflowResult as WorkflowResult,
