@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agent_resolver.runtime.run_start import Runs
 
 MAX_DEPTH: Final = 8
-"""How deep agents may delegate to each other."""
+"""The depth to which agents may delegate to each other."""
 _ID_DIGITS: Final = 32
 
 

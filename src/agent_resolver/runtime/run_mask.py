@@ -1,4 +1,4 @@
-"""Hides the secret fields of a run's calls from whoever looks at the run later, when its tools are not at hand."""
+"""Hides the secret fields of a run's calls when the run is shown later, without its tools."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -23,7 +23,7 @@ _CALL_FIELDS: Final = frozenset(ToolCall.__struct_fields__)
 
 
 class PlanFacts(Struct, frozen=True, kw_only=True):
-    """What the plans of a run say that is needed to show it."""
+    """The facts from the plans of a run that are needed to show it."""
 
     newest: Any = None
     """The document of the plan that it ran by last; None where it is gone."""
@@ -46,7 +46,7 @@ class _PlanDocument(Struct):
 
 
 def read_plan_facts(snapshot: Snapshot, seal: Seal, entries: Iterable[tuple[JournalRow, Entry]]) -> PlanFacts:
-    """What is known of the plans of a run: it has more than one if it went on with changes."""
+    """The kept facts of all plans of a run: it has more than one if it went on with changes."""
     facts = PlanFacts()
     for digest in _plans_of(entries):
         content = _read_plan(snapshot, seal, digest)
@@ -88,7 +88,7 @@ def _read_plan(snapshot: Snapshot, seal: Seal, digest: str) -> bytes:
 
 
 class RunMask:
-    """Knows what stands in secret fields of a run's calls, and hides it wherever it is said."""
+    """Knows the values of secret fields of a run's calls, and hides them in every text of the run."""
 
     def __init__(self, facts: PlanFacts) -> None:
         self._facts = facts
@@ -108,7 +108,7 @@ class RunMask:
         return secrets.arguments.mask(arguments)
 
     def redact(self, value: Any) -> Any:  # noqa: ANN401 - a JSON value
-        """A value without what stands in secret fields of calls, whoever repeats it."""
+        """A value without the values of secret fields, also where a model or a tool repeats them."""
         return redacted(value, [Secret("", text) for text in sorted(self._values)])
 
     def mask_document(self, value: Any) -> Any:  # noqa: ANN401 - a JSON value
@@ -146,7 +146,7 @@ class RunMask:
 
 
 def _decoded(text: str) -> Any:  # noqa: ANN401 - a JSON value
-    """What a text says in JSON, if that has fields; None for anything else."""
+    """The JSON object in a text; None for anything else."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):

@@ -15,7 +15,7 @@ from agent_resolver.schema.pending import PendingAction
 from agent_resolver.schema.state import PENDING
 
 _LOOK_SECONDS: Final = 30.0
-"""How often a watcher looks again: no wake-up tells of a process that was killed, or of a secret that is there now."""
+"""Seconds between two looks of a watcher: nothing wakes it for a process that was killed or a secret that was set."""
 _ANSWERED: Final = {"approved", "rejected", "answered"}
 
 

@@ -1,4 +1,4 @@
-"""What `agent runs show` does."""
+"""The command `agent runs show`."""
 
 import argparse
 import asyncio
@@ -23,7 +23,7 @@ from agent_resolver.storage.clock import SystemClock
 
 _MOST_ARGUMENTS: Final = 100
 _MOST_TEXT: Final = 2_000
-"""How many characters are shown of arguments, and of the last text."""
+"""The number of characters that are shown of arguments, and of the last text."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -124,7 +124,7 @@ def _call_text(call: MadeCall, history: RunHistory) -> str:
 
 
 def _print_what_next(listed: ListedRun, history: RunHistory, options: argparse.Namespace) -> None:
-    """What the run waits for, and the command that lets it go on."""
+    """Print the action that the run waits for, and the command that lets it go on."""
     row, end = listed.row, history.folded.termination
     # A part of another run goes on with that one.
     go_on = go_on_command(row.parent or row.id, options)

@@ -58,7 +58,7 @@ class EntryRefused(ResolverError):
 
 
 class Beginning(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a run started from."""
+    """The start of a run: all that it began with."""
 
     state: RunState
     """The state of a run before its first round, without its messages: those are in the entry's change."""
@@ -89,7 +89,7 @@ class Question(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Reply(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known of an answer besides its words."""
+    """The facts of an answer besides its words."""
 
     model: str = ""
     finish: str = ""
@@ -145,7 +145,7 @@ def decode_entry(row: JournalRow, seal: Seal) -> Entry:
 
 
 def unpack(content: bytes) -> bytes:
-    """What was packed.
+    """The bytes that were packed.
 
     Raises:
         ValueError: It is damaged, or too large.
@@ -170,5 +170,5 @@ def pack(content: bytes) -> bytes:
 
 
 def entry_purpose(run: str, number: int, kind: str, at: int) -> str:
-    """What an entry is sealed for: at another place, in another run or as another step, it cannot be opened."""
+    """The place that an entry is sealed for: elsewhere, in another run or as another step, it cannot be opened."""
     return f"journal/{run}/{number}/{kind}/{at}"

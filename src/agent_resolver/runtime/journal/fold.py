@@ -38,10 +38,10 @@ class Folded(Struct, frozen=True, kw_only=True):
     caller: Caller
     """Who acted last."""
     budget: RunBudget
-    """What its caller allowed last."""
+    """The budget that its caller allowed last."""
     pending: Pending | None = None
     termination: Termination | None = None
-    """How the run ended, or that it waits; None if it was interrupted."""
+    """The end of the run, or its wait for a person; None if it was interrupted."""
     is_unanswered: bool = False
     """True if the newest entry is a question: `state` counts it as uncertain, and the journal does not yet."""
 
@@ -91,7 +91,7 @@ def fold_run(snapshot: Snapshot, run: str, seal: Seal, *, through: int | None = 
 
 
 def _require_whole(row: Run, entries: Sequence[tuple[JournalRow, Entry]]) -> Beginning:
-    """What a run started from.
+    """The start of a run, from its first entry.
 
     Raises:
         DamagedJournal: Entries are missing at the beginning or at the end.
@@ -146,7 +146,7 @@ def fold_entries(
         apply_change(state, entry.change, read_result)
         caller = entry.caller or caller
         budget = RunBudget(**entry.budget) if entry.budget else budget
-        # Each entry says anew what the run waits for, and whether it has ended.
+        # Each entry replaces what the run waits for, and whether it has ended.
         pending = entry.pending or None
         termination = entry.termination or None
     newest_row, newest = entries[-1]
@@ -168,7 +168,7 @@ def fold_entries(
 
 
 def kept_result(snapshot: Snapshot, run: str, key: str, seal: Seal) -> Any:  # noqa: ANN401 - a JSON value
-    """What a call that is done returned, by the key that the ledger has it under.
+    """The result of a call that is done, by the key that the ledger has it under.
 
     Raises:
         DamagedJournal: The ledger does not have it, or it was edited.

@@ -42,7 +42,7 @@ from agent_resolver.storage.lease import claim_in, release_in
 from agent_resolver.storage.port import Lease, Snapshot, Store, Transaction
 
 LEASE_SECONDS: Final = 60.0
-"""How long a run stays with a process that no longer says that it is there. One that has ended loses it at once."""
+"""Seconds that a run stays with a process that no longer renews its lease. A process that ended loses it at once."""
 
 
 class RunStart(Struct, frozen=True, kw_only=True):
@@ -51,11 +51,11 @@ class RunStart(Struct, frozen=True, kw_only=True):
     state: RunState
     beginning: Beginning
     before: int = 0
-    """How many of its messages come from the runs before it in its conversation."""
+    """The number of its messages that come from the runs before it in its conversation."""
     plan: bytes
-    """What its plan was made of."""
+    """The parts that its plan was made of."""
     facts: Mapping[str, str]
-    """What the trail keeps of its start."""
+    """The facts in the audit record of its start."""
 
 
 class Journal:
@@ -133,7 +133,7 @@ class Journal:
             if known is None or newest is None:
                 return None
             if known.agent != agent:
-                # What one agent was told under its data limits is not for another to read.
+                # An agent must not read what another one was sent under other data limits.
                 raise RunRefused(f"thread {thread} is a conversation with {known.agent}", "give another name")
             if newest.status not in FINISHED:
                 raise _not_ended(newest)
@@ -453,5 +453,5 @@ def lease_name(run: str) -> str:
 
 
 def plan_purpose(digest: str) -> str:
-    """What a plan is sealed for."""
+    """The place that a plan is sealed for."""
     return f"plan/{digest}"

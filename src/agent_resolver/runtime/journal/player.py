@@ -1,4 +1,4 @@
-"""Answers a run from its recording: what its model said, and what its calls came to. Nothing here acts."""
+"""Answers a run from its recording: the answers of its model and the outcomes of its calls. Nothing here acts."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final, NoReturn, cast
@@ -55,7 +55,7 @@ class ReplayEnded(RequestRefused):
 
 
 class Course:
-    """Where the replay of one stretch is: which of its steps come next, and what differs."""
+    """The position of a replay in one stretch: the steps that come next, and what differs."""
 
     def __init__(self, recording: Recording, stretch: Stretch, state: RunState, plan: PlanDocument) -> None:
         self.recording = recording
@@ -63,19 +63,19 @@ class Course:
         self.state = state
         """The state of the run that is replayed."""
         self.plan = plan
-        """What the agent is made of now."""
+        """The parts that the agent is made of now."""
         self.steps: list[Step] = list(stretch.steps)
         self.difference: Difference | None = None
         self.is_over = False
         """True once the recording had nothing more to go by."""
         self.seconds = state.seconds
-        """How long the run had run at the newest step."""
+        """The seconds that the run had taken at the newest step."""
         self._first_place = len(state.messages)
         self._asked_for: set[int] = set()
         """The places of messages with results that the run asked for."""
 
     def result_at(self, place: int) -> Any:  # noqa: ANN401 - a JSON value
-        """What a call returned; the call then counts as made again."""
+        """The recorded result of a call; the call then counts as made again."""
         self._asked_for.add(place)
         return self.recording.results[place]
 
@@ -291,7 +291,7 @@ class RecordedCalls:
         question: str,  # noqa: ARG002 - as above
         context: CallContext,
     ) -> str | Pending | Failed:
-        """What the person said then.
+        """The recorded answer of the person.
 
         Raises:
             ReplayEnded: No person was asked then.
@@ -326,7 +326,7 @@ class RecordedCalls:
         return Failed(trace_id=context.trace_id, code=FailureCode.FORBIDDEN_ACTION, message=reason, remedy="")
 
     def _recorded_text(self, tool_id: str, now: str) -> str | Pending:
-        """What the model read of the first open call; what it waits for, where it had to wait.
+        """The text that the model read of the first open call, or the action that the call had to wait for.
 
         Raises:
             ReplayEnded: The call had no outcome.
