@@ -34,7 +34,7 @@ from agent_resolver.schema.workflow import SectionMention, Workflow, WorkflowSec
 _MOST_SUGGESTIONS: Final = 10
 _MOST_OF_A_RESULT: Final = 20_000
 _MOST_OF_ALL_RESULTS: Final = 200_000
-"""The number of characters of earlier steps that a step is given."""
+"""How many characters of earlier steps a step is given."""
 
 RunStep = Callable[[RunRequest], Awaitable[RunResult]]
 """Runs one step to its end; what it waits for may be answered meanwhile."""
@@ -53,7 +53,7 @@ class WorkflowStep(Struct, frozen=True, kw_only=True):
 
 
 class StepResult(Struct, frozen=True):
-    """The outcome of a step that is done."""
+    """What came of a step that is done."""
 
     step: WorkflowStep
     run: str
@@ -61,10 +61,10 @@ class StepResult(Struct, frozen=True):
 
 
 class WorkflowRequest(Struct, frozen=True, kw_only=True):
-    """A request to run a workflow."""
+    """What is asked of a workflow."""
 
     prompt: str = ""
-    """The words of the user; every step is given them."""
+    """What the user says; every step is given it."""
     budget: RunBudget = RunBudget()
     """The most that all steps may use together; it narrows the budget of each agent."""
     streams: bool = False
@@ -79,17 +79,17 @@ class WorkflowRequest(Struct, frozen=True, kw_only=True):
 
 
 class WorkflowResult(Struct, kw_only=True):
-    """The end of a workflow, and what it used."""
+    """How a workflow ended."""
 
     run: str
     step: WorkflowStep
     """The step that it came to."""
     termination: Termination
-    """The reason for which the run of that step ended."""
+    """How the run of that step ended."""
     done: list[StepResult] = field(default_factory=list)
     """The steps that came to their end, in order."""
     pending: Pending | None = None
-    """The action that the step waits for."""
+    """What that step waits for."""
     rounds: int = 0
     usage: Usage = Usage()
     cost: float | None = 0.0
@@ -137,10 +137,8 @@ def _looks_up(agents: AgentSpecs) -> Callable[[AgentUri], bool]:
 
 
 def _agent_id(uri: AgentUri) -> str:
-    """The id of an agent in the runtime; only an address can ask for a version."""
-    if uri.version is None:
-        return agent_id_of(uri.name)
-    return f"{uri.name}?version={quote(uri.version, safe='')}"
+    """What the runtime calls an agent; only an address can ask for a version."""
+    return agent_id_of(uri.name) if uri.version is None else f"{uri.name}?version={quote(uri.version, safe='')}"
 
 
 class _Dangling(Struct, frozen=True):
@@ -158,10 +156,9 @@ def _issues_of(dangling: Sequence[_Dangling], agents: AgentSpecs) -> Iterator[Is
         address, _, _ = each.mention.mention.spellings[-1].partition("?")
         # Of very many mentions, each would be held against very many names.
         near = suggestion(agent_id_of(address), known) if is_unknown and place < _MOST_SUGGESTIONS else ""
-        code = IssueCode.UNKNOWN_AGENT if is_unknown else IssueCode.SYNTAX
         yield Issue(
             at=each.section.at,
-            code=code,
+            code=IssueCode.UNKNOWN_AGENT if is_unknown else IssueCode.SYNTAX,
             message=str(each.reason),
             hint=near or "`agent catalog list` lists the agents",
             line=each.mention.line,
@@ -183,7 +180,7 @@ def _steps_of_section(section: WorkflowSection, mentioned: Sequence[Mentioned], 
 
 
 def plan_steps(runtime: AgentRuntime, steps: Sequence[WorkflowStep]) -> list[ResolvedRunPlan]:
-    """The plan of each step, under the limits of all steps before it: it is given their results.
+    """The plan of each step, under the limits of all steps before it: it is given what they said.
 
     Raises:
         RefusedStep: One has no plan, for instance because its model may not see the data of an earlier step.
@@ -240,13 +237,11 @@ async def run_workflow(
         except ResolverError as error:
             raise RefusedStep(step.number, step.heading, error) from error
         _count(result, ran)
-        # The event has the totals of all steps so far, so they are counted first.
         await events.end(step, ran.run, result)
         if not ran.termination.is_planned:
             return result
         result.done.append(StepResult(step, ran.run, ran.text))
         budget = budget_after(budget, spent(ran.state), ran.state.seconds)
-        # The next step reads the text of this one, so the limits on its data hold there too.
         limits = limits.joined(ran.state.limits)
     return result
 
@@ -269,15 +264,11 @@ def _count(result: WorkflowResult, ran: RunResult) -> None:
     result.termination, result.pending = ran.termination, ran.pending
     result.rounds += ran.rounds
     result.usage += ran.usage
-    if result.cost is None or ran.cost is None:
-        # Once one price is unknown, no later sum would be true.
-        result.cost = None
-    else:
-        result.cost += ran.cost
+    result.cost = None if result.cost is None or ran.cost is None else result.cost + ran.cost
 
 
 def step_prompt(prompt: str, step: WorkflowStep, done: Sequence[StepResult]) -> str:
-    """The message to the agent of a step: the user's prompt, its own step, and the last texts of the earlier ones.
+    """What the agent of a step is told: the user's prompt, its own step, and what the earlier ones said.
 
     No mention is left in it: one in the answer of a model must not bring in another agent. Results are quoted line by
     line, so that none can pretend to be the next part of the message.
@@ -289,14 +280,12 @@ def step_prompt(prompt: str, step: WorkflowStep, done: Sequence[StepResult]) -> 
 
 
 def _quoted_results(done: Sequence[StepResult]) -> Iterator[str]:
-    # All results share the room alike, so that the request of a late step stays bounded.
     most = min(_MOST_OF_A_RESULT, _MOST_OF_ALL_RESULTS // len(done))
     for each in done:
         yield f"## {each.step.heading} ({each.step.agent})"
         left_out = len(each.text) - most
         cut = f"\n[{left_out:,} more characters are left out]" if left_out > 0 else ""
-        shown = f"{each.text[:most]}{cut}"
-        yield "\n".join(f"> {line}" for line in shown.splitlines())
+        yield "\n".join(f"> {line}" for line in f"{each.text[:most]}{cut}".splitlines())
 
 
 class _Events:

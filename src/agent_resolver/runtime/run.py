@@ -134,6 +134,13 @@ class Termination(Struct, frozen=True, kw_only=True, gc=False):
         return "waiting" if self.reason == "suspended" else "done"
 
     @property
+    def description(self) -> str:
+        """The reason, the code and the message, on one line."""
+        code = f" ({self.code})" if self.code else ""
+        words = f": {self.message}" if self.message else ""
+        return f"{self.reason}{code}{words}"
+
+    @property
     def is_planned(self) -> bool:
         """True if the agent came to its end, or a plugin ended it as planned."""
         return self.reason in {"natural_end", "behavior_requested"}

@@ -57,12 +57,16 @@ def read_plan_facts(snapshot: Snapshot, seal: Seal, entries: Iterable[tuple[Jour
             continue
         named = frozenset(str(tool[0]) for tool in document.tools if tool)
         secrets = document.secret_fields
-        facts = PlanFacts(
-            newest=msgspec.json.decode(content),
+        newest = msgspec.json.decode(content)
+        if secrets is None:
             # A plan from before this was kept says nothing of secret fields: its tools count as unknown.
-            tools=facts.tools | named if secrets is not None else facts.tools,
-            secrets={**facts.secrets, **(secrets or {})},
-            is_whole=facts.is_whole and secrets is not None,
+            facts = msgspec.structs.replace(facts, newest=newest, is_whole=False)
+            continue
+        facts = PlanFacts(
+            newest=newest,
+            tools=facts.tools | named,
+            secrets={**facts.secrets, **secrets},
+            is_whole=facts.is_whole,
         )
     return facts
 
@@ -120,6 +124,7 @@ class RunMask:
             return [self._mask_parts(each) for each in value]
         if not isinstance(value, dict):
             return value
+        # A document has no types: a call is known by its fields.
         if value.keys() == _CALL_FIELDS:
             return {**value, "arguments": self._masked_arguments(value)}
         masked = {name: self._mask_parts(each) for name, each in value.items()}
@@ -135,6 +140,7 @@ class RunMask:
     def _mask_block(self, block: dict[str, Any], call_id: str) -> dict[str, Any]:
         """A block of a tool's message; a result that is not JSON has no fields."""
         known = self._results.get(call_id, [SecretFields()])
+        # Where several calls have one id, the fields of all of them are masked: too much rather than too little.
         if any(fields.is_whole for fields in known):
             return {**block, "text": MASK}
         result = _decoded(block.get("text", ""))

@@ -43,9 +43,7 @@ def describe_use(rounds: int, usage: TokenUsage, cost: float | None, uncertain: 
 
 def report_stop(what: str, termination: Termination, used: str, pending: Pending | None) -> None:
     """Say why something did not come to its end, what it used, and what it waits for."""
-    code = f" ({termination.code})" if termination.code else ""
-    words = f": {termination.message}" if termination.message else ""
-    err(f"✗ {what}: {termination.reason}{code}{words}")
+    err(f"✗ {what}: {termination.description}")
     err(f"  {used}")
     if pending is not None:
         until = f", until {pending.expires_at}" if pending.expires_at else ""
@@ -104,7 +102,7 @@ def _hint_at_going_on(result: RunResult, options: argparse.Namespace) -> str:
 
 
 def _hint_at_larger_budget(result: RunResult, options: argparse.Namespace) -> str:
-    """The command that goes on with a run under a larger budget: under the same one it would stop at once."""
+    """How to go on with a run whose budget is used up: it would stop at once under the same one."""
     kind = result.termination.code.removeprefix("budget_")
     if getattr(options, f"max_{kind}", None) is None:
         go_on = go_on_command(result.run, options, "--with-changes")

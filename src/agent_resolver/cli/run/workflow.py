@@ -1,4 +1,4 @@
-"""The command `agent run --workflow`."""
+"""What `agent run --workflow` does."""
 
 import argparse
 import asyncio
@@ -88,7 +88,7 @@ async def _run_to_end(
     use = ToolUse(seconds=options.timeout, verbose=options.verbose)
     models = {step.agent: options.model for step in steps if options.model}
     async with open_runs(session, catalog, caller=caller, use=use, models=models) as runs:
-        # The faults of all steps are reported before the first one is paid for.
+        # What is wrong with any step is said before the first one is paid for.
         plans = plan_steps(runs.runtime, steps)
         if options.check:
             _print_steps(workflow, steps, options)
@@ -147,7 +147,7 @@ def _report_end(
 
 
 def _hint_at_going_on(result: WorkflowResult) -> str:
-    """A hint: the step to take so that the workflow gets further when it is run again."""
+    """What to do so that the workflow gets further when it is run again."""
     kept = "; the steps before it are done again" if result.done else ""
     if result.pending is not None:
         return f"run the workflow at a terminal, where you are asked and it goes on at once{kept}"

@@ -156,4 +156,7 @@ async def _budget(run: str, resuming: Resuming) -> RunBudget | None:
     if not given:
         return None
     folded = await resuming.journal.look_up(run)
-    return RunBudget() if folded is None else structs.replace(folded.beginning.budget, **given)
+    if folded is None:
+        # It was removed a moment ago: taking it up says so.
+        return RunBudget()
+    return structs.replace(folded.beginning.budget, **given)

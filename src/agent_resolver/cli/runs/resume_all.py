@@ -72,7 +72,8 @@ async def _resume_one_of_many(listed: ListedRun, resuming: Resuming) -> tuple[in
     run, options = listed.row.id, resuming.options
     is_to_end = listed.row.status == "cancelling"
     if not options.json:
-        err(f"Run {run} of {listed.row.agent} {'was to end' if is_to_end else 'goes on'}")
+        action = "was to end" if is_to_end else "goes on"
+        err(f"Run {run} of {listed.row.agent} {action}")
     try:
         if is_to_end:
             # Its process was gone before it heard of that.

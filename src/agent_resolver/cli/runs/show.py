@@ -88,9 +88,7 @@ def _ending_text(history: RunHistory) -> str:
     end = history.folded.termination
     if end is None or end.reason == "suspended":
         return ""
-    code = f" ({end.code})" if end.code else ""
-    words = f": {end.message}" if end.message else ""
-    return f"{end.reason}{code}{words}"
+    return end.description
 
 
 def _print_rounds(history: RunHistory) -> None:
@@ -132,7 +130,9 @@ def _print_what_next(listed: ListedRun, history: RunHistory, options: argparse.N
         now = SystemClock().now()
         out(safe(f"  {waiting_text(listed, now).capitalize()}"))
         action = listed.action
-        command = answer_command(action.type, action.id) if action and action.state(now) == "open" else ""
-        err(f"hint: {command}; then {go_on}" if command else f"hint: {go_on}")
+        is_open = action is not None and action.state(now) == "open"
+        command = answer_command(action.type, action.id) if action and is_open else ""
+        first = f"{command}; then " if command else ""
+        err(f"hint: {first}{go_on}")
     elif listed.status == "interrupted" or (end is not None and is_resumable(end)):
         err(f"hint: {go_on}")

@@ -74,9 +74,7 @@ def question_difference(compared: Compared) -> Difference | None:
 
 def describe_end(end: Termination) -> str:
     """The end of a run, on one line."""
-    code = f" ({end.code})" if end.code else ""
-    words = f": {end.message}" if end.message else ""
-    return shorten(f"{end.reason}{code}{words}", MAX_WIDTH)
+    return shorten(end.description, MAX_WIDTH)
 
 
 def shown(text: str) -> str:

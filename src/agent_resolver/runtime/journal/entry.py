@@ -107,7 +107,8 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     caller: Caller | UnsetType = UNSET
     """Who acts from here on, where that is another caller than the one before."""
     budget: dict[str, Any] | UnsetType = UNSET
-    """The budget from here on, where that is another one; nothing may be left of that of a delegate."""
+    """The budget from here on, where that is another one. It is a plain mapping: the rest of a delegate's budget may be
+    0, which a `RunBudget` from outside may not."""
     question: Question | UnsetType = UNSET
     reply: Reply | UnsetType = UNSET
     failure: str | UnsetType = UNSET
@@ -141,7 +142,8 @@ def decode_entry(row: JournalRow, seal: Seal) -> Entry:
     Raises:
         ValueError: It was edited, sealed with another key, or written by a newer version.
     """
-    return _DECODER.decode(unpack(seal.open(row.body, entry_purpose(row.run, row.number, row.kind, row.at))))
+    purpose = entry_purpose(row.run, row.number, row.kind, row.at)
+    return _DECODER.decode(unpack(seal.open(row.body, purpose)))
 
 
 def unpack(content: bytes) -> bytes:
@@ -150,6 +152,7 @@ def unpack(content: bytes) -> bytes:
     Raises:
         ValueError: It is damaged, or too large.
     """
+    # The first byte names the form, so that a later version can pack otherwise.
     form, packed = content[:1], content[1:]
     if form != _PACKED:
         raise ValueError("it was written by a newer version")
@@ -158,6 +161,7 @@ def unpack(content: bytes) -> bytes:
         unpacked = unpacker.decompress(packed, MAX_ENTRY_BYTES)
     except zlib.error as error:
         raise ValueError(f"it is damaged: {error}") from error
+    # `decompress` stops at the limit without an error, and at the end of bytes that were cut off.
     if not unpacker.eof:
         raise ValueError("it is too large, or was cut off")
     return unpacked

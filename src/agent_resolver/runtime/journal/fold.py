@@ -46,6 +46,13 @@ class Folded(Struct, frozen=True, kw_only=True):
     """True if the newest entry is a question: `state` counts it as uncertain, and the journal does not yet."""
 
 
+class UnknownRun(RunRefused):
+    """The state has no run of this id."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__(f"there is no run {run}", "`agent runs list` shows those there are")
+
+
 class DamagedJournal(RunRefused):
     """The journal of a run cannot be read."""
 
@@ -62,6 +69,7 @@ def read_entries(snapshot: Snapshot, run: str, seal: Seal) -> list[tuple[Journal
     found = []
     known = Question()
     for number, row in enumerate(snapshot.find(JOURNAL, {"run": run}), 1):
+        # The seal of an entry covers its own number, and so a gap shows here.
         if row.number != number:
             raise DamagedJournal(run, f"entry {number} is missing")
         try:
@@ -96,11 +104,13 @@ def _require_whole(row: Run, entries: Sequence[tuple[JournalRow, Entry]]) -> Beg
     Raises:
         DamagedJournal: Entries are missing at the beginning or at the end.
     """
+    # The seal of an entry says nothing of those around it, so that missing ones at either end show only here.
     beginning = entries[0][1].beginning if entries else UNSET
     if beginning is UNSET:
         raise DamagedJournal(row.id, "its beginning is missing")
     if len(entries) != row.entries:
-        raise DamagedJournal(row.id, f"it has {counted(row.entries, 'entry', 'entries')}, and {len(entries)} are there")
+        known = counted(row.entries, "entry", "entries")
+        raise DamagedJournal(row.id, f"it has {known}, and {len(entries)} are there")
     return beginning
 
 
@@ -140,7 +150,9 @@ def fold_entries(
     termination: Termination | None = None
 
     def read_result(tool_id: str, key: str) -> str:
-        return text_of_result(kept_result(snapshot, row.id, ledger_key(beginning.caller.id, tool_id, key), seal))
+        # Calls are in the ledger under the caller that began the run, also where another one goes on with it.
+        call = ledger_key(beginning.caller.id, tool_id, key)
+        return text_of_result(kept_result(snapshot, row.id, call, seal))
 
     for _, entry in entries:
         apply_change(state, entry.change, read_result)
@@ -151,7 +163,7 @@ def fold_entries(
         termination = entry.termination or None
     newest_row, newest = entries[-1]
     is_unanswered = newest.question is not UNSET
-    # Its provider may have answered: that is not known, and the one who pays must be able to see so.
+    # Its provider may have answered: that is not known, and the operator who pays must be able to see so.
     state.uncertain += is_unanswered
     return Folded(
         row=row,

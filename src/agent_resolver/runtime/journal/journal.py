@@ -20,7 +20,7 @@ from agent_resolver.runtime.journal.entry import (
     entry_purpose,
     pack,
 )
-from agent_resolver.runtime.journal.fold import DamagedJournal, Folded, fold_run
+from agent_resolver.runtime.journal.fold import DamagedJournal, Folded, UnknownRun, fold_run
 from agent_resolver.runtime.journal.moment import milliseconds_of
 from agent_resolver.runtime.journal.question_digest import without_known
 from agent_resolver.runtime.journal.record import ended_record, started_record
@@ -51,11 +51,11 @@ class RunStart(Struct, frozen=True, kw_only=True):
     state: RunState
     beginning: Beginning
     before: int = 0
-    """The number of its messages that come from the runs before it in its conversation."""
+    """How many of its messages come from the runs before it in its conversation."""
     plan: bytes
-    """The parts that its plan was made of."""
+    """What its plan was made of."""
     facts: Mapping[str, str]
-    """The facts in the audit record of its start."""
+    """What the trail keeps of its start."""
 
 
 class Journal:
@@ -157,7 +157,7 @@ class Journal:
         def write(transaction: Transaction) -> tuple[Folded, Lease]:
             row = transaction.get(RUNS, run)
             if row is None:
-                raise RunRefused(f"there is no run {run}", "`agent runs list` shows those there are")
+                raise UnknownRun(run)
             lease = claim_in(transaction, self.store, lease_name(run), seconds, LEASE_SECONDS)
             if lease is None:
                 raise RunRefused(f"run {run} is running in another process", "wait for it, or cancel it")
@@ -204,7 +204,7 @@ class Journal:
         def write(transaction: Transaction) -> RunStatus:
             row = transaction.get(RUNS, run)
             if row is None:
-                raise RunRefused(f"there is no run {run}", "`agent runs list` shows those there are")
+                raise UnknownRun(run)
             if row.status in FINISHED:
                 raise RunRefused(f"run {run} has ended: {row.status}")
             status = self._cancel_in(transaction, row, seconds)

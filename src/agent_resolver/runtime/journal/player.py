@@ -1,6 +1,7 @@
 """Answers a run from its recording: the answers of its model and the outcomes of its calls. Nothing here acts."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from functools import partial
 from typing import Any, Final, NoReturn, cast
 
 import msgspec
@@ -210,6 +211,7 @@ class RecordedModel:
         course = self._course
         limit, _ = time_limits(course.plan)
         before, _ = time_limits(course.stretch.plan)
+        # Under an unchanged limit the run had time left: it asked.
         if limit is not None and limit != before and course.seconds >= limit:
             course.differ("end", "asked the model", f"stopped (budget_seconds): the budget of {limit:g} s is used up")
 
@@ -321,8 +323,8 @@ class RecordedCalls:
                 course.stop()
             course.differ("call", f"{tool_id} had to wait: {course.stretch.pending.message}", after)
         if not self._was_blocked(place):
-            was_called = place in course.recording.results
-            course.differ("call", f"{tool_id} was {'called' if was_called else 'not blocked'}", after)
+            before = "called" if place in course.recording.results else "not blocked"
+            course.differ("call", f"{tool_id} was {before}", after)
         return Failed(trace_id=context.trace_id, code=FailureCode.FORBIDDEN_ACTION, message=reason, remedy="")
 
     def _recorded_text(self, tool_id: str, now: str) -> str | Pending:
@@ -359,6 +361,7 @@ class RecordedCalls:
         """See that what asked then asks now; a tool may also ask by its own rules, which give no reason."""
         if pending.type != "APPROVAL" or context.approval_reason:
             return
+        # Only the message tells who asked: a permission rule or a plugin adds its reason after the classification.
         _, is_about_it, rest = pending.message.partition(f" asks to call {tool_id} (")
         if is_about_it and "): " in rest:
             self._course.differ("call", f"{tool_id} had to wait: {pending.message}", f"{tool_id} is called")
@@ -366,7 +369,7 @@ class RecordedCalls:
 
 def _failure_in(text: str, context: CallContext) -> Failed | None:
     """The failure that a model read of; None if it read of something else."""
-    fail: Callable[..., Failed] = lambda **known: Failed(trace_id=context.trace_id, remedy="", **known)  # noqa: E731
+    fail = partial(Failed, trace_id=context.trace_id, remedy="")
     before, after = GIVEN_BACK
     if text.startswith(before):
         faults = text.removeprefix(before).removesuffix(after)
@@ -375,8 +378,8 @@ def _failure_in(text: str, context: CallContext) -> Failed | None:
         # The call came to the person by arguments that do not fit: which ones is not kept.
         return fail(code=FailureCode.INPUT_VALIDATION_FAILED, message="", details=("as then",))
     try:
-        said = msgspec.json.decode(text, type=dict[str, str])
-        details = (said["details"],) if "details" in said else ()
-        return fail(code=FailureCode(said["error"]), message=said["message"], details=details)
+        failure = msgspec.json.decode(text, type=dict[str, str])
+        details = (failure["details"],) if "details" in failure else ()
+        return fail(code=FailureCode(failure["error"]), message=failure["message"], details=details)
     except (KeyError, ValueError):
         return None

@@ -14,7 +14,7 @@ from agent_resolver.runtime.errors import RunRefused
 from agent_resolver.runtime.inference import ChatAnswer, Finish
 from agent_resolver.runtime.journal.change import apply_change
 from agent_resolver.runtime.journal.entry import Beginning, Entry, Question, Reply, unpack
-from agent_resolver.runtime.journal.fold import DamagedJournal, fold_run, kept_result, read_entries
+from agent_resolver.runtime.journal.fold import DamagedJournal, UnknownRun, fold_run, kept_result, read_entries
 from agent_resolver.runtime.journal.journal import plan_purpose
 from agent_resolver.runtime.message import MediaBlock, Message
 from agent_resolver.runtime.result_text import text_of_result
@@ -116,7 +116,7 @@ def read_recording(snapshot: Snapshot, run: str, seal: Seal) -> Recording:
         raise RunRefused(f"run {run} is a {known.kind}, not a run of an agent", "name one of the runs that it started")
     first = fold_run(snapshot, run, seal, through=1)
     if first is None:
-        raise RunRefused(f"there is no run {run}", "`agent runs list` shows those there are")
+        raise UnknownRun(run)
     reader = _Reader(snapshot, first.row, seal, first.state)
     beginning_row, *rows = read_entries(snapshot, run, seal)
     reader.begin(beginning_row[0], first.caller, first.budget, is_resumed=False)
