@@ -80,7 +80,7 @@ def refuse_verdict(
     1. It must be an approval that still waits.
     2. Taking back one's own question is always allowed.
     3. What is RESTRICTED takes an approver that an issuer vouches for.
-    4. An approver acts in person: a worker that acts for someone whose token expired cannot approve for them.
+    4. An approver acts in person: a worker that acts for a caller whose token expired cannot approve for them.
     5. The caller, the worker that acts for the caller, and the connection that made the call cannot approve it. There
        is one exception: without an issuer, the local user approves at the terminal what is not RESTRICTED, since there
        is no other person to ask.

@@ -21,7 +21,7 @@ from agent_resolver.identity.verifier import Verifier
 from agent_resolver.schema.caller import Caller
 
 RENEW_SECONDS: Final = 30.0
-"""How long before its end a token is renewed, or half of its life if that is shorter."""
+"""Seconds before its end at which a token is renewed, or half of its life if that is shorter."""
 _BASIC: Final = "client_secret_basic"
 _POST: Final = "client_secret_post"
 _REFUSAL_CODES: Final = frozenset(

@@ -1,4 +1,4 @@
-"""What goes wrong with who is asking. None of these holds a token, a secret, or any part of one.
+"""Errors about the identity of a caller. None of these holds a token, a secret, or any part of one.
 
 ResolverError
 ├── InvalidToken          a token is refused

@@ -16,7 +16,7 @@ OK: Final = 200
 
 
 class Answer(Struct, frozen=True):
-    """What an address answers."""
+    """The answer of an address."""
 
     status: int
     body: bytes
@@ -29,14 +29,14 @@ Post = Callable[[str, Mapping[str, str], Mapping[str, str]], Answer]
 
 
 def get_over_http(url: str, seconds: float = ANSWER_SECONDS) -> Answer:
-    """What is at an address."""
+    """The document at an address."""
     return anyio.run(_answer_to, "GET", url, {}, None, seconds)
 
 
 def post_over_http(
     url: str, form: Mapping[str, str], headers: Mapping[str, str], seconds: float = ANSWER_SECONDS
 ) -> Answer:
-    """What an address answers to a form."""
+    """The answer of an address to a form."""
     return anyio.run(_answer_to, "POST", url, headers, form, seconds)
 
 

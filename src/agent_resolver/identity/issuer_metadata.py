@@ -1,4 +1,4 @@
-"""What an issuer publishes of itself, by OpenID Connect Discovery or RFC 8414."""
+"""The metadata that an issuer publishes, by OpenID Connect Discovery or RFC 8414."""
 
 from collections.abc import Iterator
 from typing import Final, TypeVar
@@ -11,7 +11,7 @@ from agent_resolver.identity.issuer_address import address
 from agent_resolver.identity.issuer_http import OK, Get
 
 _MOST_SHOWN: Final = 200
-"""How much of what others wrote is shown."""
+"""The number of characters that an error shows of a text from outside."""
 
 
 class Metadata(Struct):
@@ -31,13 +31,13 @@ def check_issuer(issuer: str) -> None:
     """
     parts = address(issuer)
     if parts is None or parts.query or parts.fragment:
-        # What stands before the host may be a password.
+        # The part before the host may be a password.
         message = f"The issuer {issuer.rpartition('@')[2]} is neither an `https` address nor one on this machine"
         raise UnusableIdentity(message, "correct `identity.issuer` in agent.toml")
 
 
 def metadata_of(issuer: str, get: Get, asked: type[Asked]) -> Asked:
-    """What an issuer says of itself now.
+    """The metadata that an issuer publishes now.
 
     Raises:
         KeysUnavailable: It cannot be reached, does not say what is asked for, or is another issuer.
@@ -50,7 +50,7 @@ def metadata_of(issuer: str, get: Get, asked: type[Asked]) -> Asked:
 
 
 def is_safe_endpoint(url: str, issuer: str) -> bool:
-    """True if nobody on the way can read or change what is exchanged with an endpoint that the issuer names."""
+    """True if an endpoint that the issuer names is safe from being read or changed on the way."""
     parts = address(url)
     # Only an issuer on this machine may send us to a place on this machine.
     return parts is not None and (parts.scheme == "https" or issuer.startswith("http:"))
@@ -71,7 +71,7 @@ def _fetch_metadata(issuer: str, get: Get, asked: type[Asked]) -> Asked:
 
 
 def _metadata_addresses(issuer: str) -> Iterator[str]:
-    """Where the metadata may be: by OpenID Connect Discovery 4.1, then by RFC 8414, 3.1."""
+    """The addresses that may have the metadata: by OpenID Connect Discovery 4.1, then by RFC 8414, 3.1."""
     base = issuer.removesuffix("/")
     yield f"{base}/.well-known/openid-configuration"
     scheme, _, rest = base.partition("://")

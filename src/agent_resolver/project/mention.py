@@ -16,7 +16,7 @@ class CatalogDefinitions:
         self._is_strict = is_strict
 
     async def definition(self, uri: str, caller: Caller) -> str | None:
-        """What the file of an agent says it is for, and its prompt.
+        """The description and the prompt of an agent file.
 
         None for an agent that is not there, and for one that the caller may not see: which of both is not said.
         """

@@ -208,7 +208,7 @@ class Project:
 
         Raises:
             RunRefused: There is no such run, another process has it, it has ended, or its agent changed since.
-            ResolveError: Its agent has no plan; and whatever else keeps a run from starting: see `run`.
+            ResolveError: Its agent has no plan; and all else that keeps a run from starting: see `run`.
         """
         with needing_extra("tools"):
             from agent_resolver.project.identity import caller_of

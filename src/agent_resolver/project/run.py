@@ -151,7 +151,7 @@ class ProjectRuns:
 
         Raises:
             RunRefused: There is no such run, another process has it, it has ended, or its agent changed since.
-            ResolveError: Its agent has no plan; and whatever else keeps a run from starting: see `run`.
+            ResolveError: Its agent has no plan; and all else that keeps a run from starting: see `run`.
         """
         known = await open_journal(self._session).look_up(request.run)
         if known is not None:

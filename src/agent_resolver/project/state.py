@@ -3,7 +3,7 @@
 import os
 import sqlite3
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 
 from msgspec import Struct
@@ -31,7 +31,7 @@ from agent_resolver.storage.port import Snapshot, Store, Transaction
 _PAGE = 500
 """How many rows are removed in one commit: other processes write in between."""
 _FAMILIES = 20
-"""How many runs with their parts are removed in one commit: each has some dozens of rows."""
+"""The number of runs that are removed with their parts in one commit: each has some dozens of rows."""
 
 
 class TrailInfo(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -73,7 +73,7 @@ class Pruned(Struct, frozen=True, kw_only=True):
     runs: int = 0
     """With all that belongs to them: journals, conversations, leases."""
     plans: int = 0
-    """What runs were made of that are gone."""
+    """The number of plans that no kept run refers to."""
     audit: int = 0
 
 
@@ -81,16 +81,18 @@ def state_info(session: Session, now: str) -> StateInfo:
     """What the state of a project holds."""
     store = session.store
     name = session.config.state.key_env
+    key = f"variable {name}" if name else os.path.basename(session.key_path)
+    calls = store.read_now(lambda snapshot: [entry.state for entry in snapshot.find(LEDGER)])
+    actions = store.read_now(lambda snapshot: [action.state(now) for action in snapshot.find(PENDING)])
+    runs = store.read_now(lambda snapshot: [run.status for run in snapshot.find(RUNS)])
     return StateInfo(
         path=session.state_path,
         bytes=os.path.getsize(session.state_path),
         schema=store.database.version,
-        key=f"variable {name}" if name else os.path.basename(session.key_path),
-        ledger=_count_values(store.read_now(lambda snapshot: [entry.state for entry in snapshot.find(LEDGER)])),
-        pending=_count_values(
-            store.read_now(lambda snapshot: [action.state(now) for action in snapshot.find(PENDING)])
-        ),
-        runs=_count_values(store.read_now(lambda snapshot: [run.status for run in snapshot.find(RUNS)])),
+        key=key,
+        ledger=_count_values(calls),
+        pending=_count_values(actions),
+        runs=_count_values(runs),
         journal=store.count(JOURNAL),
         plans=store.count(PLANS),
         threads=store.count(THREADS),
@@ -98,7 +100,7 @@ def state_info(session: Session, now: str) -> StateInfo:
     )
 
 
-def _count_values(values: list[str]) -> dict[str, int]:
+def _count_values(values: Sequence[str]) -> dict[str, int]:
     return dict(sorted(Counter(values).items()))
 
 
@@ -152,7 +154,10 @@ async def prune(  # noqa: PLR0913 - each is one option of a command line
     runs = await _all_rows(store, RUNS)
     old = old_families(families_of(runs), before)
     # Runs go first: what they need of the ledger must not be gone before they are.
-    removed = {run.id for family in old for run in family.members} if is_trial else await _drop_runs(store, old, runs)
+    if is_trial:
+        removed = {run.id for family in old for run in family.members}
+    else:
+        removed = await _drop_runs(store, old, runs)
     kept = [run for run in runs if run.id not in removed]
     needed = unfinished(kept)
     entries = old_entries(await _all_rows(store, LEDGER), before, traces_of(kept))

@@ -1,4 +1,4 @@
-"""What a workflow tells besides the events of its runs: which step begins, and how it ended."""
+"""Events of a workflow besides those of its runs: a step begins, and a step ended."""
 
 from collections.abc import Awaitable, Callable
 
@@ -16,7 +16,7 @@ class _WorkflowEvent(Struct, frozen=True, kw_only=True, tag_field="type", rename
     step: int
     """The number of the step, from 1."""
     steps: int
-    """How many steps the workflow has."""
+    """The number of steps of the workflow."""
     step_run: str
     """The id of the run that takes the step, whose own events come between these two; empty for a step that nothing of
     the budget was left for."""

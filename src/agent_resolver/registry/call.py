@@ -66,7 +66,7 @@ class Call:
     def __init__(self, tool_id: str, arguments: dict[str, Any], context: CallContext, offer: "Offer") -> None:
         self.tool_id = tool_id
         self.offer = offer
-        """What there is to call for whoever makes this call."""
+        """The tools that are offered to the caller of this call."""
         self.arguments = arguments
         self.approval_reason = context.approval_reason
         """Why this call takes an approval, whatever its tool's rules say."""
@@ -147,7 +147,7 @@ class Call:
 
 
 def ledger_key(caller_id: str, tool_id: str, key: str) -> str:
-    """What the ledger knows a call by that its caller gave a key: two callers never share one."""
+    """The key under which the ledger has a call that its caller gave a key: two callers never share one."""
     return digest([caller_id, tool_id, key])
 
 

@@ -119,7 +119,7 @@ class RunOffer(Offer, kw_only=True):
         self.sources = {**self.sources, source.name: source}
 
     def end(self) -> None:
-        """Offer nothing any longer, whatever is added afterwards."""
+        """Offer nothing any longer, even if sources are added afterwards."""
         self.around, self.allowed = _ENDED, frozenset()
         self.entries = self.refused = _NOTHING
 
@@ -161,7 +161,7 @@ class RunOffer(Offer, kw_only=True):
 
 
 class EndedOffer(Offer):
-    """What is around a run that ended: no tool at all."""
+    """The offer of a run that ended: no tool at all."""
 
     def refusal_of(self, tool_id: str) -> Refused | None:
         """Every tool is forbidden, those that there never were as well."""

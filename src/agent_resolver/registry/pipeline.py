@@ -316,7 +316,7 @@ class Pipeline:
         return key is not None and await self._ledger.has_made(key, call.digest)
 
     async def is_under_way(self, tool_id: str, context: CallContext) -> bool:
-        """True if a call with this key runs, in any process: only asking for that is no call, and is not recorded."""
+        """True if a call with this key runs, in any process: a question about it is not a call, and is not recorded."""
         if context.key is None:
             return False
         return await self._ledger.is_running(ledger_key(context.caller.id, tool_id, context.key))

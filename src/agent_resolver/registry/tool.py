@@ -15,7 +15,7 @@ from agent_resolver.schema.frozen import FrozenDict
 from agent_resolver.storage.port import Lease
 
 _NOTHING: Final = FrozenDict()
-"""What a context without secrets and answers has: one for all, since every run that waits holds several contexts."""
+"""The secrets and answers of a context that has none: shared, since every run that waits holds several contexts."""
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 """Tells whoever waits how much is done, of how much in all, and what is being done."""
 

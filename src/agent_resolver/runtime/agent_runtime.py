@@ -99,7 +99,7 @@ class AgentRuntime:
 
     @property
     def journal(self) -> Journal | None:
-        """Where the runs are kept; None for a runtime whose runs live in memory alone."""
+        """The journal that keeps the runs; None for a runtime whose runs live in memory alone."""
         return self._runs.journal
 
     def cancel(self, run_id: str) -> bool:

@@ -14,7 +14,7 @@ from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.outcome import FailureCode, Pending
 
 _GOES_ON: Final = {INTERRUPTED, LEASE_LOST, STATE_UNAVAILABLE}
-"""How a run ends here that can be taken up again from its journal."""
+"""Codes of an end after which a run can be taken up again from its journal."""
 _ENDS_WELL: Final = {"natural_end", "behavior_requested"}
 
 StartDelegate = Callable[[str, CallContext], Awaitable[RunResult]]

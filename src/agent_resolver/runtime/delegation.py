@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agent_resolver.runtime.run_start import Runs
 
 MAX_DEPTH: Final = 8
-"""How deep agents may delegate to each other."""
+"""The depth to which agents may delegate to each other."""
 _ID_DIGITS: Final = 32
 
 
@@ -67,11 +67,9 @@ class Delegation:
                 yield tool_under_id(tool.tool, descriptor)
             elif tool.source == "delegate":
                 delegate = _Delegate(plan, run_id, depth + 1, tool.origin)
-                yield DelegateTool(
-                    _as_repeatable(descriptor) if is_journaled else descriptor,
-                    tool.origin,
-                    partial(self._start, delegate),
-                )
+                if is_journaled:
+                    descriptor = _as_repeatable(descriptor)
+                yield DelegateTool(descriptor, tool.origin, partial(self._start, delegate))
 
     async def _start(self, delegate: "_Delegate", prompt: str, context: CallContext) -> RunResult:
         """Run an agent that another delegates to: under the caller's limits, with what is left of its budget.
@@ -107,6 +105,7 @@ class Delegation:
         if known is None:
             request = structs.replace(_request_of(plan, delegating, prompt, context), run_id=run_id)
             return await self._runs.start(plan, request, None, delegating)
+        # What it used before the crash counts, also if it is not run again.
         delegating.count(known.state)
         if known.termination is not None and not is_resumable(known.termination):
             return _ended_result(known)
@@ -159,7 +158,7 @@ def _request_of(
     context: CallContext,
     resumed: RunState | None = None,
 ) -> RunRequest:
-    """What a delegate shall run.
+    """The request that starts a delegate, or goes on with one.
 
     Raises:
         ToolFailure: Nothing is left of the budget.

@@ -85,7 +85,7 @@ class ContextCompacted(_Event, frozen=True, kw_only=True, gc=False, tag="context
 
     model: str
     messages: int
-    """How many messages of the conversation the summary covers."""
+    """The number of messages of the conversation that the summary covers."""
     tokens_before: int
     """The estimate of the next request without the summary, and with it."""
     tokens_after: int

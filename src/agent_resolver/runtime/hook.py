@@ -116,7 +116,7 @@ class RunFacts(Protocol):
 
     @property
     def summary(self) -> Summary | None:
-        """What requests hold in place of the oldest messages; None where nothing was summed up."""
+        """The summary that requests hold in place of the oldest messages; None where nothing was summed up."""
         ...
 
     @property

@@ -10,7 +10,7 @@ from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.mention import Mention, find_mentions
 
 MAX_MENTIONS: Final = 8
-"""How many different agents one prompt may bring in."""
+"""The number of different agents that one prompt may bring in."""
 MAX_DEFINITION_BYTES: Final = 64 * 1024
 UnresolvedCode = Literal["unknown", "too_large", "too_many"]
 
@@ -42,7 +42,7 @@ def first_unanswered(messages: Sequence[Message]) -> int:
 def mentions_due(messages: Sequence[Message]) -> tuple[Mention, ...]:
     """The different mentions in what the user said and the model has not answered.
 
-    Only these count. A mention in the result of a call or in an answer of the model would let whoever wrote that text
+    Only these count. A mention in the result of a call or in an answer of the model would let the author of that text
     choose what the model reads next.
     """
     asked = messages[first_unanswered(messages) :]

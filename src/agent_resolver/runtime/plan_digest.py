@@ -11,18 +11,18 @@ from agent_resolver.runtime.plan import PlannedTool, ResolvedAgent
 from agent_resolver.runtime.tool_contract import value_digest
 
 _FORM: Final = "plan-1"
-"""Part of every digest: raised when the parts change, so that no digest of then is taken for one of now."""
+"""Part of every digest: raised when the parts change, so that no old digest is taken for a new one."""
 
 
 class ToolSecrets(Struct, frozen=True):
-    """The fields of one tool that are shown to nobody."""
+    """The secret fields of one tool, which are never shown."""
 
     arguments: SecretFields = SecretFields()
     results: SecretFields = SecretFields()
 
 
 def plan_document(agent: ResolvedAgent) -> bytes:
-    """What a plan is made of, as JSON: the parts that its digest is over, and what is known of its tools.
+    """The parts of a plan as JSON: those that its digest is over, and what is known of its tools.
 
     That is which of their fields are secret, and what servers say of them: a replay connects to no server. Of every
     other tool the project itself has the definition.
@@ -35,7 +35,7 @@ def plan_document(agent: ResolvedAgent) -> bytes:
         server_tools = msgspec.Raw(msgspec.json.encode(of_servers))
         return msgspec.json.encode({**parts, "server_tools": server_tools}, order="sorted")
     except UnicodeEncodeError:
-        # A program may have made them of what is no character; Python's own encoder escapes it.
+        # A program may have put lone surrogates into them; Python's own encoder escapes those.
         return json.dumps(msgspec.to_builtins(parts), sort_keys=True).encode()
 
 
@@ -52,6 +52,7 @@ def plan_digest(agent: ResolvedAgent) -> str:
 
 
 def _parts(agent: ResolvedAgent) -> dict[str, Any]:
+    lock = agent.lock.digest if agent.lock else None
     return {
         "form": _FORM,
         # Where a spec came from decides nothing, and its path differs between machines.
@@ -63,14 +64,14 @@ def _parts(agent: ResolvedAgent) -> dict[str, Any]:
         "modality_guard": agent.modality_guard,
         "context_policy": agent.context_policy,
         "permissions": agent.permissions,
-        "lock": agent.lock.digest if agent.lock else None,
+        "lock": lock,
         "unconnected": agent.unconnected,
         "tools": _tool_parts(agent),
     }
 
 
 def _secrets_of_tools(agent: ResolvedAgent) -> dict[str, ToolSecrets]:
-    """The tools with secret fields: whoever shows a run later has the tools no longer."""
+    """The tools with secret fields: a command that shows the run later does not have the tools."""
     found = {}
     for tool in agent.tools.values():
         descriptor = tool.descriptor

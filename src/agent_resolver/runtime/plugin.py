@@ -100,7 +100,7 @@ class ActivePlugin(Struct, frozen=True):
 
 
 class ExecutionEnv(Struct, frozen=True, kw_only=True, dict=True):
-    """What the plugins of one plan registered; shared between plans only where all are the runtime's own."""
+    """All that the plugins of one plan registered; shared between plans only where all are the runtime's own."""
 
     phase_hooks: Mapping[Phase, tuple[TaggedHook, ...]]
     scheduled_action_handlers: Mapping[str, TaggedHandler]

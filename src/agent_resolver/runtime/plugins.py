@@ -31,7 +31,7 @@ from agent_resolver.schema.foreign_error import describe_exception
 from agent_resolver.schema.walker import suggestion
 
 _KEPT: Final = 128
-"""How many sets of the runtime's own plugins are kept: every run makes its plan again."""
+"""The number of sets of the runtime's own plugins that are kept: every run makes its plan again."""
 
 
 class Sections(Struct, frozen=True):
@@ -78,7 +78,7 @@ def build_env(registries: RegistrySet, found: Lookup) -> BuiltEnv:
 
 @lru_cache(maxsize=_KEPT)
 def _default_env(plugins: tuple[DefaultPlugin, ...]) -> ExecutionEnv:
-    """What an agent without plugins of its own has.
+    """The plugins of an agent that names none of its own.
 
     All its runs share it: the runtime's own plugins are data that never changes, and so is what they register.
     """

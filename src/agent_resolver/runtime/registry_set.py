@@ -159,7 +159,7 @@ class ServerTools(Struct, frozen=True, kw_only=True, dict=True):
 def names_at_server(
     server: str, tool_id: str, scopes: tuple[str, ...], descriptor: Descriptor | None
 ) -> tuple[str, ...]:
-    """What `forbid` may call a server's tool besides its id: the server's own name for it, and the scopes it needs."""
+    """Names of a server's tool in `forbid` besides its id: the server's own name for it, and the scopes it needs."""
     own_name = tool_id.removeprefix(f"{server.rpartition('@')[0]}.")
     return (own_name, *scopes, *required_scopes(descriptor))
 

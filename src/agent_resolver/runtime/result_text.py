@@ -1,4 +1,4 @@
-"""What a model reads of a call's outcome."""
+"""The text that a model reads of a call's outcome."""
 
 from typing import Any, Final
 
@@ -7,7 +7,7 @@ import msgspec
 from agent_resolver.schema.outcome import Done, Failed
 
 MAX_RESULT: Final = 400_000
-"""How many characters of a result the model is shown."""
+"""The number of characters of a result that the model is shown."""
 
 
 def text_of(outcome: Done | Failed) -> str:

@@ -22,11 +22,11 @@ _Count = Annotated[int, Meta(ge=0)]
 """A state comes back from a file: less than nothing would give back what a budget has counted."""
 _Amount = Annotated[float, Meta(ge=0)]
 NOT_MADE: Final = "This call was not made: the run ended or went on without it."
-"""What a model reads of such a call."""
+"""The text that a model reads of such a call."""
 
 
 class Spent(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What a run has used, with all that it delegated."""
+    """The use of a run, with all that it delegated."""
 
     usage: Usage = Usage()
     cost: _Amount | None = 0.0
@@ -53,7 +53,7 @@ class RunState(Struct, kw_only=True, gc=False):
     messages: list[Message] = field(default_factory=list)
     """The conversation, without the system prompt. It only ever grows."""
     summary: Summary | None = None
-    """What requests hold in place of the oldest messages."""
+    """The summary that requests hold in place of the oldest messages."""
     summary_due: _Count = 0
     """The estimated tokens of a request below which nothing is summed up: the last attempt was of little use."""
     round: _Count = 0
@@ -70,7 +70,7 @@ class RunState(Struct, kw_only=True, gc=False):
     delegate: "RunState | None" = None
     """The state of the agent that the first open call delegates to, if that agent waits for a person."""
     delegated: dict[str, Spent] = field(default_factory=dict)
-    """What each run that it delegated to has used, by the id of that run. It is set, never added to: a run that waited
+    """The use of each run that it delegated to, by the id of that run. It is set, never added to: a run that waited
     and goes on counts once."""
     is_asked: bool = False
     """True while a question to the model has no answer: a run that goes on asks it again, in the same round."""
@@ -90,7 +90,7 @@ class RunState(Struct, kw_only=True, gc=False):
 
 
 def spent(state: RunState, *, without: str = "") -> Spent:
-    """What a run has used, with all that it delegated; `without` leaves out one of the runs that it delegated to."""
+    """The use of a run, with all that it delegated; `without` leaves out one of the runs that it delegated to."""
     own = Spent(usage=state.usage, cost=state.cost, rounds=state.round, calls=state.calls, uncertain=state.uncertain)
     others = [each for run, each in state.delegated.items() if run != without]
     return _total(own, others) if others else own
@@ -132,6 +132,13 @@ class Termination(Struct, frozen=True, kw_only=True, gc=False):
     def status(self) -> RunStatus:
         """Only a suspended run waits; every other is done."""
         return "waiting" if self.reason == "suspended" else "done"
+
+    @property
+    def description(self) -> str:
+        """The reason, the code and the message, on one line."""
+        code = f" ({self.code})" if self.code else ""
+        words = f": {self.message}" if self.message else ""
+        return f"{self.reason}{code}{words}"
 
     @property
     def is_planned(self) -> bool:
@@ -191,7 +198,7 @@ class ResumeRequest(Struct, frozen=True, kw_only=True):
     part_of: str = ""
     """The id of the workflow that it is a step of: a step goes on with its workflow alone."""
     messages: tuple[Message, ...] = ()
-    """What the user says now, in place of the calls that were open."""
+    """The new words of the user, which take the place of the calls that were open."""
     caller: Caller | None = None
     """Who lets it go on; None for the runtime's own caller."""
     parent: str | None = None

@@ -1,4 +1,4 @@
-"""What happened in a run, as its journal and the ledger tell it: for people and programs that look at it later."""
+"""The history of a run, from its journal and the ledger: for people and programs that look at it later."""
 
 from typing import Any, Literal
 
@@ -21,8 +21,8 @@ from agent_resolver.schema.state import LEDGER, RUNS, JournalRow, Run
 from agent_resolver.storage.port import Snapshot
 
 CallOutcome = Literal["done", "failed", "running", "unknown", "pending", "open", "not made", "answered"]
-"""How a call ended. `unknown`: it was interrupted, and only a person knows. `open`: it comes after one that waits.
-`answered`: it was not made, and the model was told something in place of its result."""
+"""The end of a call. `unknown`: it was interrupted, and only a person knows. `open`: it comes after one that waits.
+`answered`: it was not made, and the model read another text in place of its result."""
 
 
 class AskedModel(Struct, kw_only=True, rename="camel"):
@@ -36,7 +36,7 @@ class AskedModel(Struct, kw_only=True, rename="camel"):
     usage: Usage | None = None
     cost: float | None = None
     seconds: float | None = None
-    """How long the answer took."""
+    """The seconds that the answer took."""
 
 
 class MadeCall(Struct, kw_only=True, rename="camel"):
@@ -60,7 +60,7 @@ class RunHistory(Struct, frozen=True, kw_only=True):
     calls: list[MadeCall]
     delegates: list[Run]
     mask: RunMask
-    """Hides what stands in secret fields of the calls."""
+    """Hides the values of secret fields of the calls."""
     plan: Any
     """The document of its plan; None where it is gone."""
 
@@ -72,7 +72,7 @@ class RunHistory(Struct, frozen=True, kw_only=True):
 
 
 def read_history(snapshot: Snapshot, run: str, seal: Seal) -> RunHistory | None:
-    """What happened in a run so far; None if there is no such run.
+    """The history of a run so far; None if there is no such run.
 
     Raises:
         DamagedJournal: Its journal cannot be read.
@@ -141,7 +141,7 @@ class _Walk:
             self._add_message(message)
 
     def _seconds_since(self, row: JournalRow) -> float:
-        """How long the newest question took; 0 where a clock was set back."""
+        """The seconds that the newest question took; 0 where a clock was set back."""
         return max(0, row.at - self._asked_at) / 1000
 
     def _add_message(self, message: Message) -> None:
@@ -168,7 +168,7 @@ class _Walk:
             is_first_open = is_first_open and shown.outcome not in {"open", "pending"}
 
     def _outcome_of(self, called: _Called) -> tuple[CallOutcome, str]:
-        # The key has the round of then.
+        # The key has the round in which the call was made.
         state = structs.replace(self._folded.state, round=called.shown.round)
         given = call_key(state, called.open_count, called.asked.id)
         key = ledger_key(self._folded.beginning.caller.id, called.shown.tool, given)
@@ -190,7 +190,7 @@ class _Walk:
 
 
 def _outcome_by_answer(answer: str | None) -> tuple[CallOutcome, str]:
-    """What a call came to that the ledger does not know, as far as the model was told."""
+    """The outcome of a call that the ledger does not know, judged by the text that the model read."""
     if answer is None:
         return "open", ""
     if answer == NOT_MADE:

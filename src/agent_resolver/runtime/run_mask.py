@@ -1,4 +1,4 @@
-"""Hides the secret fields of a run's calls from whoever looks at the run later, when its tools are not at hand."""
+"""Hides the secret fields of a run's calls when the run is shown later, without its tools."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -23,7 +23,7 @@ _CALL_FIELDS: Final = frozenset(ToolCall.__struct_fields__)
 
 
 class PlanFacts(Struct, frozen=True, kw_only=True):
-    """What the plans of a run say that is needed to show it."""
+    """The facts from the plans of a run that are needed to show it."""
 
     newest: Any = None
     """The document of the plan that it ran by last; None where it is gone."""
@@ -46,7 +46,7 @@ class _PlanDocument(Struct):
 
 
 def read_plan_facts(snapshot: Snapshot, seal: Seal, entries: Iterable[tuple[JournalRow, Entry]]) -> PlanFacts:
-    """What is known of the plans of a run: it has more than one if it went on with changes."""
+    """The kept facts of all plans of a run: it has more than one if it went on with changes."""
     facts = PlanFacts()
     for digest in _plans_of(entries):
         content = _read_plan(snapshot, seal, digest)
@@ -57,12 +57,16 @@ def read_plan_facts(snapshot: Snapshot, seal: Seal, entries: Iterable[tuple[Jour
             continue
         named = frozenset(str(tool[0]) for tool in document.tools if tool)
         secrets = document.secret_fields
-        facts = PlanFacts(
-            newest=msgspec.json.decode(content),
+        newest = msgspec.json.decode(content)
+        if secrets is None:
             # A plan from before this was kept says nothing of secret fields: its tools count as unknown.
-            tools=facts.tools | named if secrets is not None else facts.tools,
-            secrets={**facts.secrets, **(secrets or {})},
-            is_whole=facts.is_whole and secrets is not None,
+            facts = msgspec.structs.replace(facts, newest=newest, is_whole=False)
+            continue
+        facts = PlanFacts(
+            newest=newest,
+            tools=facts.tools | named,
+            secrets={**facts.secrets, **secrets},
+            is_whole=facts.is_whole,
         )
     return facts
 
@@ -88,7 +92,7 @@ def _read_plan(snapshot: Snapshot, seal: Seal, digest: str) -> bytes:
 
 
 class RunMask:
-    """Knows what stands in secret fields of a run's calls, and hides it wherever it is said."""
+    """Knows the values of secret fields of a run's calls, and hides them in every text of the run."""
 
     def __init__(self, facts: PlanFacts) -> None:
         self._facts = facts
@@ -108,7 +112,7 @@ class RunMask:
         return secrets.arguments.mask(arguments)
 
     def redact(self, value: Any) -> Any:  # noqa: ANN401 - a JSON value
-        """A value without what stands in secret fields of calls, whoever repeats it."""
+        """A value without the values of secret fields, also where a model or a tool repeats them."""
         return redacted(value, [Secret("", text) for text in sorted(self._values)])
 
     def mask_document(self, value: Any) -> Any:  # noqa: ANN401 - a JSON value
@@ -120,6 +124,7 @@ class RunMask:
             return [self._mask_parts(each) for each in value]
         if not isinstance(value, dict):
             return value
+        # A document has no types: a call is known by its fields.
         if value.keys() == _CALL_FIELDS:
             return {**value, "arguments": self._masked_arguments(value)}
         masked = {name: self._mask_parts(each) for name, each in value.items()}
@@ -135,6 +140,7 @@ class RunMask:
     def _mask_block(self, block: dict[str, Any], call_id: str) -> dict[str, Any]:
         """A block of a tool's message; a result that is not JSON has no fields."""
         known = self._results.get(call_id, [SecretFields()])
+        # Where several calls have one id, the fields of all of them are masked: too much rather than too little.
         if any(fields.is_whole for fields in known):
             return {**block, "text": MASK}
         result = _decoded(block.get("text", ""))
@@ -146,7 +152,7 @@ class RunMask:
 
 
 def _decoded(text: str) -> Any:  # noqa: ANN401 - a JSON value
-    """What a text says in JSON, if that has fields; None for anything else."""
+    """The JSON object in a text; None for anything else."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):

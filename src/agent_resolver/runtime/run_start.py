@@ -49,7 +49,7 @@ class Taken(Struct, frozen=True):
 class Runs:
     """Starts runs, takes up those that were interrupted, and knows those that run."""
 
-    def __init__(  # noqa: PLR0913 - each is one part that runs stand on
+    def __init__(  # noqa: PLR0913 - each is one part that runs need
         self,
         tools: RunTools,
         caller: Caller,
@@ -201,14 +201,14 @@ class Runs:
         delegating: Delegating | None,
         taken: Taken | None,
     ) -> Lifecycle:
-        """What the loop starts from: the first state of the run, its tools, and its place in the journal."""
+        """The start of the loop: the first state of the run, its tools, and its place in the journal."""
         caller = request.caller or self._caller
         journal = self.journal
         before = None
         if request.thread and taken is None:
             before = await _conversation(journal, caller, request)
         if before is not None:
-            # What was said before was said under the limits of then.
+            # Earlier messages were written under the limits of that time, so the run keeps these limits too.
             plan = resolve(plan.snapshot, plan.agent_id, plan.callers.joined(before.state.limits))
         plan = plan if opened.lock is None else _with_lock(plan, opened.lock)
         agent = _require_local(plan)
@@ -284,21 +284,19 @@ class Runs:
                 budget = None if request.budget == taken.folded.budget else request.budget
                 await writer.resume(state.values, context.caller, facts, plan_document(agent), budget)
                 return writer
-            start = RunStart(
-                state=state,
-                beginning=Beginning(
-                    state=structs.replace(state, messages=[]),
-                    caller=context.caller,
-                    budget=request.budget,
-                    override=request.override,
-                    continues=before.row.id if before else "",
-                    thread=request.thread,
-                    parent=facts["parent"],
-                ),
-                before=before.message_count if before else 0,
-                plan=plan_document(agent),
-                facts=facts,
+            continues, message_count = (before.row.id, before.message_count) if before else ("", 0)
+            # The messages are the first change of the journal, so the beginning holds none of them.
+            beginning = Beginning(
+                state=structs.replace(state, messages=[]),
+                caller=context.caller,
+                budget=request.budget,
+                override=request.override,
+                continues=continues,
+                thread=request.thread,
+                parent=facts["parent"],
             )
+            document = plan_document(agent)
+            start = RunStart(state=state, beginning=beginning, before=message_count, plan=document, facts=facts)
             return await journal.begin(start)
         except EntryRefused as error:
             raise RunRefused(str(error), "give it less to begin with, as text or as JSON") from error

@@ -17,11 +17,11 @@ _FRAME: Final = (
 
 
 class Summary(Struct, frozen=True):
-    """What requests hold in place of the oldest messages. The messages themselves stay in the state of the run."""
+    """The text that requests hold in place of the oldest messages, which stay in the state of the run."""
 
     text: str
     through: Annotated[int, Meta(ge=0)]
-    """How many messages it covers, counted from the first of the conversation."""
+    """The number of messages that it covers, counted from the first of the conversation."""
 
 
 def summary_message(summary: Summary) -> Message:
@@ -46,7 +46,7 @@ def shown_messages(messages: Sequence[Message], summary: Summary | None) -> Sequ
 
 
 def safe_frontier(messages: Sequence[Message], policy: ContextPolicy) -> int:
-    """How many of the oldest messages may be summed up.
+    """The number of oldest messages that may be summed up.
 
     A call is never separated from its results, and what the model has not answered yet stays as it is: the newest
     words of the user, or the newest calls with their results. One mode keeps a number of messages besides.

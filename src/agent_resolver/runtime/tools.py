@@ -218,7 +218,7 @@ def _ids_by_other_names(lock: HeldLock | None, tools: Iterable[PlannedTool]) -> 
 
 
 def _other_names(tool: PlannedTool) -> tuple[str, ...]:
-    """What `forbid` may call a tool besides its id."""
+    """Names of a tool in `forbid` besides its id."""
     if tool.source != "server":
         return required_scopes(tool.descriptor)
     return names_at_server(tool.origin, tool.id, tool.scopes, tool.descriptor)

@@ -1,4 +1,4 @@
-"""Whether decoded entries are certain to be right, decided over many of them at once."""
+"""Decides for many decoded entries at once that they are certain to be right."""
 
 import re
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ _STRING = re.compile(rb'"[^"]*"')
 _NEITHER_BRACKET_NOR_QUOTE = bytes(set(range(256)) - set(b'[]{}"'))
 _CURLY_TO_SQUARE = bytes.maketrans(b"{}", b"[]")
 _ESCAPED_COLON = b"\\u003"
-"""How every escape begins that may stand for a colon; some stand for a digit."""
+"""The beginning of every escape that may mean a colon; some mean a digit."""
 BATCH = 100
-"""How many entries are checked at a time: so few stay in the processor's cache from one check to the next."""
+"""The number of entries that are checked at a time: so few stay in the processor's cache from check to check."""
 
 
 def is_surely_clean(raw: bytes, entries: Index) -> bool:
@@ -129,14 +129,9 @@ def _has_no_separator(entries: Index) -> bool:
     scopes = chain.from_iterable([entry.scopes or () for entry in entries])
     maps = [entry.tool_scopes for entry in entries if entry.tool_scopes]
     scopes_of_tools = chain.from_iterable(chain.from_iterable([scopes.values() for scopes in maps]))
-    identifiers = "".join(
-        chain(
-            [entry.id for entry in entries],
-            [entry.version or "" for entry in entries],
-            scopes,
-            scopes_of_tools,
-        )
-    )
+    ids = [entry.id for entry in entries]
+    versions = [entry.version or "" for entry in entries]
+    identifiers = "".join(chain(ids, versions, scopes, scopes_of_tools))
     endpoints = "".join([entry.endpoint or "" for entry in entries])
     launches = [entry.launch for entry in entries if entry.launch]
     variables = "".join(chain.from_iterable([launch.env for launch in launches]))

@@ -45,10 +45,10 @@ MAX_WORKSPACE_FILES = 100_000
 MAX_WORKFLOW_BYTES = 1024 * 1024
 
 MAX_WORKFLOW_STEPS = 100
-"""How many steps a workflow may have: each asks a model at least once."""
+"""The most steps that a workflow may have: each asks a model at least once."""
 
 MAX_WORKFLOW_HEADING = 200
-"""How many characters a heading of a workflow may have."""
+"""The most characters that a heading of a workflow may have."""
 
 MAX_WORKFLOW_TEXT = 100_000
-"""How many characters may be below one heading: each agent that it mentions is given them."""
+"""The most characters below one heading: each agent that it mentions is given them."""

@@ -23,7 +23,7 @@ class Mention(Struct, frozen=True):
     server: str
     """The name of the server in the reader's configuration."""
     name: str
-    """What follows `agent://`, as it is written: percent-encoded, with its question if it has one."""
+    """The text after `agent://`, as it is written: percent-encoded, with its query if it has one."""
     start: int
     end: int
 
@@ -78,7 +78,7 @@ def without_mentions(text: str, names: Mapping[str, str]) -> str:
 
 
 def code_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Where Markdown holds code, as starts and ends in its order: fenced blocks, and inline code within one line."""
+    """The starts and ends of code in Markdown, in its order: fenced blocks, and inline code within one line."""
     mark, begun, place = "", 0, 0
     for line in text.splitlines(keepends=True):
         fence = _FENCE.match(line)
@@ -98,7 +98,7 @@ def code_spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _inline_code(line: str, offset: int) -> Iterator[tuple[int, int]]:
-    """What is between two runs of as many backticks each."""
+    """The starts and ends of the texts between two runs of as many backticks each."""
     runs = [run.span() for run in _BACKTICKS.finditer(line)]
     closing: list[int | None] = []
     next_of_length: dict[int, int] = {}

@@ -62,7 +62,7 @@ class PendingAction(Struct, frozen=True, kw_only=True, rename="camel"):
     takes_approver: bool = False
     """True for a question about a call that takes an approval: only those who may approve the call may answer."""
     via: str = ""
-    """The worker that makes the call for the requester, whose token has expired; empty where there is none."""
+    """The worker that makes the call for a requester whose token has expired; empty if the requester acts in person."""
 
     @property
     def is_open(self) -> bool:

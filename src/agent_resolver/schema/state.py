@@ -50,7 +50,7 @@ class Run(Struct, frozen=True, kw_only=True):
     uncertain: int = 0
     """The questions to a model that may have cost something though no answer came."""
     entries: int = 0
-    """How many entries its journal has: a journal with fewer has lost some."""
+    """The number of entries that its journal has: a journal with fewer has lost some."""
 
 
 class JournalRow(Struct, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class JournalRow(Struct, frozen=True, kw_only=True):
 
 
 class PlanRow(Struct, frozen=True, kw_only=True):
-    """What runs of one plan were made of, kept once for all of them."""
+    """The parts of a plan, kept once for all runs that were made of it."""
 
     digest: str
     body: bytes

@@ -28,7 +28,7 @@ _UNREAD: Final = re.compile(
 _VISIBLE: Final = re.compile(r"[^\n]")
 _HINT: Final = "mention one like this: `@server:agent://name`"
 _SHOWN: Final = 60
-"""How many characters of a heading an issue is found by."""
+"""The number of characters of a heading that an issue shows."""
 
 
 class WorkflowStep(Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ class WorkflowSection(Struct, frozen=True, kw_only=True):
 
     @property
     def at(self) -> tuple[str, ...]:
-        """Where an issue of it is."""
+        """The place of an issue about it."""
         return (self.heading[:_SHOWN],)
 
 
@@ -117,7 +117,7 @@ class _Source:
     def __init__(self, text: str, start: int) -> None:
         self._text = text
         self._start = start
-        """Where the front matter ends."""
+        """The place in the text at which the front matter ends."""
         self._lines = Lines(text)
         self.issues: list[Issue] = []
 

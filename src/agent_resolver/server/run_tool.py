@@ -31,11 +31,11 @@ SCOPE: Final = "run:agents"
 """What a caller that an issuer vouches for must hold; whoever sits at this machine holds every scope."""
 _log = logging.getLogger(__name__)
 _MOST_ATTEMPTS: Final = 100
-"""How often the same call may start another run after one that failed."""
+"""The number of times that the same call may start another run after one that failed."""
 _ID_DIGITS: Final = 32
 _MAX_THREAD: Final = 200
 _CLOSING_SECONDS: Final = 5.0
-"""How long a run that is cancelled may take for its end; a call that it made goes on by itself."""
+"""Seconds that a cancelled run may take for its end; a call that it made goes on by itself."""
 _MOST_SECONDS: Final = 3600.0
 _MAX_PROMPT: Final = 1_000_000
 _ENDS_WELL: Final = {"natural_end", "behavior_requested"}
@@ -194,7 +194,7 @@ class RunAgentTool:
     def _failure_of(subject: str, error: ResolverError) -> ToolFailure:
         if isinstance(error, ResolveError | RunRefused):
             return ToolFailure(FailureCode.NOT_CONFIGURED, str(error), error.hint or "`agent plan` says more")
-        # What is wrong with the disk or with trust is for whoever runs the server, not for a model to read.
+        # Faults of the disk or of trust are for the operator of the server, not for a model to read.
         _log.warning("%s cannot run: %s", subject, error)
         message = f"{subject} cannot run here: {type(error).__name__}"
         return ToolFailure(FailureCode.NOT_CONFIGURED, message, "ask whoever runs this server")

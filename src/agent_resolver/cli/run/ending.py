@@ -36,16 +36,14 @@ def report_end(result: RunResult, options: argparse.Namespace) -> None:
 
 
 def describe_use(rounds: int, usage: TokenUsage, cost: float | None, uncertain: int = 0) -> str:
-    """What was used, in words."""
+    """The rounds, tokens and cost of a run, in words."""
     price = cost_text(cost, uncertain)
     return f"{counted(rounds, 'round')}, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out, {price}"
 
 
 def report_stop(what: str, termination: Termination, used: str, pending: Pending | None) -> None:
     """Say why something did not come to its end, what it used, and what it waits for."""
-    code = f" ({termination.code})" if termination.code else ""
-    words = f": {termination.message}" if termination.message else ""
-    err(f"✗ {what}: {termination.reason}{code}{words}")
+    err(f"✗ {what}: {termination.description}")
     err(f"  {used}")
     if pending is not None:
         until = f", until {pending.expires_at}" if pending.expires_at else ""
@@ -53,7 +51,7 @@ def report_stop(what: str, termination: Termination, used: str, pending: Pending
 
 
 def cost_text(cost: float | None, uncertain: int) -> str:
-    """What a run cost; a question that may have been paid though its answer was lost makes that uncertain."""
+    """The cost of a run, marked as uncertain if a question may have been paid whose answer was lost."""
     known = "cost unknown" if cost is None else f"${cost:.4f}"
     if not uncertain:
         return known
@@ -91,7 +89,7 @@ def go_on_command(run: str, options: argparse.Namespace, *more: str) -> str:
 
 
 def _hint_at_going_on(result: RunResult, options: argparse.Namespace) -> str:
-    """How to answer what a run waits for, and to go on with it."""
+    """The commands that answer what a run waits for and go on with it."""
     if not result.is_resumable:
         return ""
     go_on = go_on_command(result.run, options)

@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def run_in_loop(work: Coroutine[Any, Any, int], session: "Session", view: View, options: argparse.Namespace) -> int:
-    """Do the work; a signal that ends it interrupts the run, and how that goes on is said."""
+    """Do the work; a signal that ends it interrupts the run, and a hint shows the command that goes on."""
     try:
         return asyncio.run(work)
     except asyncio.CancelledError:
@@ -82,7 +82,7 @@ def add_hint(error: ResolveError, agent: str, catalog: "Catalog") -> None:
 
 
 def view_of(options: argparse.Namespace) -> View:
-    """What shows the run."""
+    """The view that shows the run."""
     return JsonView() if options.json else TextView()
 
 
@@ -108,7 +108,7 @@ async def _run_to_end(
 
 
 def tool_use_of(options: argparse.Namespace) -> ToolUse:
-    """How the tools of a run are used."""
+    """The way in which the tools of a run are used."""
     return ToolUse(seconds=options.timeout, verbose=options.verbose)
 
 
@@ -117,7 +117,7 @@ Answers = Callable[[str], Awaitable[bool]]
 
 
 def answers_of(runs: ProjectRuns, options: argparse.Namespace, context: CallContext) -> Answers:
-    """Asks the person at the terminal what a run waits for; leaves it open where there is none to ask."""
+    """Asks the person at the terminal what a run waits for; leaves it open if there is no terminal."""
     can_ask = is_at_terminal() and not (options.no_input or options.json)
 
     async def answer(action_id: str) -> bool:

@@ -24,7 +24,7 @@ _STATUSES: Final = ("running", "waiting", "interrupted", "done", "failed", "canc
 _MAX_RUN_ID: Final = 64
 _MAX_DIGITS: Final = 7
 _DEFAULT_LIMIT: Final = 100
-"""How many runs are listed."""
+"""The number of runs that are listed."""
 
 _EXAMPLES = """\
   agent runs list                            the newest runs, and what each waits for
@@ -136,7 +136,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def _finish(parser: argparse.ArgumentParser, module: str) -> None:
-    """What every command takes that only looks at the state."""
+    """Add the options that every command has which only looks at the state."""
     add_agents(parser)
     add_project(parser)
     add_trust(parser)

@@ -1,4 +1,4 @@
-"""What `agent runs cancel` does."""
+"""The command `agent runs cancel`."""
 
 import argparse
 import asyncio

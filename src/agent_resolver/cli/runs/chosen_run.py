@@ -8,7 +8,7 @@ from agent_resolver.schema.walker import suggestion
 from agent_resolver.storage.port import Snapshot
 
 _MOST_NAMES: Final = 5
-"""How many runs are named when several fit."""
+"""The number of runs that are named when several fit."""
 _HINT: Final = "`agent runs list` shows those there are"
 
 

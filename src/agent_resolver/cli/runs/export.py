@@ -1,4 +1,4 @@
-"""What `agent runs export` does."""
+"""The command `agent runs export`."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""What `agent runs list` does."""
+"""The command `agent runs list`."""
 
 import argparse
 import asyncio
@@ -57,7 +57,7 @@ def _camel_case(name: str) -> str:
 
 
 def waiting_document(listed: ListedRun) -> dict[str, Any] | None:
-    """What a run waits for, for programs."""
+    """The action that a run waits for, as JSON."""
     action = listed.action
     if action is None:
         return None
@@ -77,7 +77,7 @@ def _line(listed: ListedRun, now: str) -> str:
 
 
 def waiting_text(listed: ListedRun, now: str) -> str:
-    """What a run waits for, in words."""
+    """The action that a run waits for, in words."""
     action = listed.action
     if action is None:
         return f"waits for {listed.row.waits_for}"

@@ -1,4 +1,4 @@
-"""What `agent runs replay` does."""
+"""The command `agent runs replay`."""
 
 import argparse
 import asyncio
@@ -52,7 +52,7 @@ def _print_replay(replay: Replay) -> None:
 
 
 def _replayed_part(replay: Replay) -> str:
-    """How much was replayed; a run that goes on later has more to come."""
+    """The extent of the replay; a run that goes on later has more to come."""
     rounds = f"{counted(replay.rounds, 'round')} replayed"
     if replay.ended is None:
         return f"{rounds} up to entry {replay.entries} of a run that has not ended"

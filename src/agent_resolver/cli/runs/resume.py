@@ -1,4 +1,4 @@
-"""What `agent runs resume` does."""
+"""The command `agent runs resume`."""
 
 import argparse
 import gc
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from agent_resolver.project.session import Session
 
 _TAKES_AN_ANSWER: Final = {"APPROVAL", "CLARIFICATION"}
-"""What only a person answers. Everything else is answered by being there, which the call finds out itself."""
+"""Actions that only a person can answer. The others end once a thing is there, which the call finds out itself."""
 
 
 class Resuming(Struct, frozen=True, kw_only=True):
-    """What runs go on with."""
+    """All that is open for the runs which one command goes on with."""
 
     session: "Session"
     runs: ProjectRuns
@@ -163,4 +163,7 @@ async def _budget(run: str, resuming: Resuming) -> RunBudget | None:
     if not given:
         return None
     folded = await resuming.journal.look_up(run)
-    return RunBudget() if folded is None else structs.replace(folded.beginning.budget, **given)
+    if folded is None:
+        # It was removed a moment ago: taking it up says so.
+        return RunBudget()
+    return structs.replace(folded.beginning.budget, **given)

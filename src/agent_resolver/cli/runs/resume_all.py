@@ -15,7 +15,7 @@ from agent_resolver.schema.pending import PendingAction
 from agent_resolver.schema.state import PENDING
 
 _LOOK_SECONDS: Final = 30.0
-"""How often a watcher looks again: no wake-up tells of a process that was killed, or of a secret that is there now."""
+"""Seconds between two looks of a watcher: nothing wakes it for a process that was killed or a secret that was set."""
 _ANSWERED: Final = {"approved", "rejected", "answered"}
 
 
@@ -72,7 +72,8 @@ async def _resume_one_of_many(listed: ListedRun, resuming: Resuming) -> tuple[in
     run, options = listed.row.id, resuming.options
     is_to_end = listed.row.status == "cancelling"
     if not options.json:
-        err(f"Run {run} of {listed.row.agent} {'was to end' if is_to_end else 'goes on'}")
+        action = "was to end" if is_to_end else "goes on"
+        err(f"Run {run} of {listed.row.agent} {action}")
     try:
         if is_to_end:
             # Its process was gone before it heard of that.

@@ -1,4 +1,4 @@
-"""What `agent runs show` does."""
+"""The command `agent runs show`."""
 
 import argparse
 import asyncio
@@ -23,7 +23,7 @@ from agent_resolver.storage.clock import SystemClock
 
 _MOST_ARGUMENTS: Final = 100
 _MOST_TEXT: Final = 2_000
-"""How many characters are shown of arguments, and of the last text."""
+"""The number of characters that are shown of arguments, and of the last text."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -91,9 +91,7 @@ def _ending_text(history: RunHistory) -> str:
     end = history.folded.termination
     if end is None or end.reason == "suspended":
         return ""
-    code = f" ({end.code})" if end.code else ""
-    words = f": {end.message}" if end.message else ""
-    return f"{end.reason}{code}{words}"
+    return end.description
 
 
 def _print_rounds(history: RunHistory) -> None:
@@ -127,7 +125,7 @@ def _call_text(call: MadeCall, history: RunHistory) -> str:
 
 
 def _print_what_next(listed: ListedRun, history: RunHistory, options: argparse.Namespace) -> None:
-    """What the run waits for, and the command that lets it go on."""
+    """Print the action that the run waits for, and the command that lets it go on."""
     row, end = listed.row, history.folded.termination
     # A part of another run goes on with that one.
     go_on = go_on_command(row.parent or row.id, options)
@@ -135,7 +133,9 @@ def _print_what_next(listed: ListedRun, history: RunHistory, options: argparse.N
         now = SystemClock().now()
         out(safe(f"  {waiting_text(listed, now).capitalize()}"))
         action = listed.action
-        command = answer_command(action.type, action.id) if action and action.state(now) == "open" else ""
-        err(f"hint: {command}; then {go_on}" if command else f"hint: {go_on}")
+        is_open = action is not None and action.state(now) == "open"
+        command = answer_command(action.type, action.id) if action and is_open else ""
+        first = f"{command}; then " if command else ""
+        err(f"hint: {first}{go_on}")
     elif listed.status == "interrupted" or (end is not None and is_resumable(end)):
         err(f"hint: {go_on}")

@@ -26,7 +26,7 @@ class _Special(Struct, kw_only=True, omit_defaults=True):
     results: dict[int, str] = field(default_factory=dict)
     """By the place among the new messages: the tool whose result the ledger has, in place of the message's text."""
     open_calls: int | UnsetType = UNSET
-    """How many calls of the newest message with calls are open, which are always its last ones."""
+    """The number of open calls of the newest message with calls; they are always its last ones."""
     values: dict[str, Any] = field(default_factory=dict)
     """The state keys that changed."""
     lost_values: list[str] = field(default_factory=list)
@@ -45,7 +45,7 @@ StateChange: Any = msgspec.defstruct(
     omit_defaults=True,
     module=__name__,
 )
-"""What changed in a state: a field for each of `RunState` that can change."""
+"""The changes of a state: a field for each of `RunState` that can change."""
 
 ReadResult = Callable[[str, str], str]
 """The text that a model was given of a call, by its tool and the key that the run gave it."""
@@ -57,7 +57,7 @@ class StateWatch:
     def __init__(self, state: RunState, *, message_count: int) -> None:
         self.state = state
         self._count = message_count
-        """How many messages the journal has."""
+        """The number of messages that the journal has."""
         self._fields: dict[str, Any] = {name: _kept(getattr(state, name)) for name in _PLAIN}
         self._open = len(state.open_calls)
         self._values: Mapping[str, Any] = state.values
@@ -69,7 +69,7 @@ class StateWatch:
         self.state = state
 
     def take(self, values: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a `StateChange`
-        """What changed since the last time, which then counts as written.
+        """The changes since the last time, which then count as written.
 
         Args:
             values: The values of state keys as they are now.
@@ -109,7 +109,7 @@ class StateWatch:
 
 def apply_change(state: RunState, change: Any, read_result: ReadResult) -> None:  # noqa: ANN401 - a `StateChange`
     """Bring a state to where it was when the change was written."""
-    # Results belong to the calls that were open before: their keys have the round and the place of then.
+    # Results belong to the calls that were open before: their keys have the round and the place of that time.
     is_open = len(state.open_calls)
     for place, message in enumerate(change.messages):
         tool_id = change.results.get(place)

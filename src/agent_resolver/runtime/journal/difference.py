@@ -1,4 +1,4 @@
-"""What differs between a recorded run and what its agent would do now, in words that fit on a screen."""
+"""Differences between a recorded run and what its agent would do now, in words that fit on a screen."""
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from agent_resolver.runtime.run import Termination
 
 Part = Literal["model", "system prompt", "tools", "settings", "messages", "call", "end"]
 MAX_LINES: Final = 40
-"""How many lines of a comparison are shown."""
+"""The number of lines that are shown of a comparison."""
 MAX_WIDTH: Final = 200
 _UNKNOWN: Final = "not known any longer"
 _SETTINGS: Final = (
@@ -43,7 +43,7 @@ class Difference(Struct, frozen=True, kw_only=True):
 
 
 class Compared(Struct, frozen=True, kw_only=True):
-    """What is known of a question: as it was recorded, and as it would be asked now."""
+    """A question as it was recorded, and as it would be asked now."""
 
     round: int
     recorded: Question
@@ -73,10 +73,8 @@ def question_difference(compared: Compared) -> Difference | None:
 
 
 def describe_end(end: Termination) -> str:
-    """How a run ended, on one line."""
-    code = f" ({end.code})" if end.code else ""
-    words = f": {end.message}" if end.message else ""
-    return shorten(f"{end.reason}{code}{words}", MAX_WIDTH)
+    """The end of a run, on one line."""
+    return shorten(end.description, MAX_WIDTH)
 
 
 def shown(text: str) -> str:

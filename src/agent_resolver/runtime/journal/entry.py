@@ -66,7 +66,7 @@ class EntryRefused(ResolverError):
 
 
 class Beginning(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a run started from."""
+    """The start of a run: all that it began with."""
 
     state: RunState
     """The state of a run before its first round, without its messages: those are in the entry's change."""
@@ -99,7 +99,7 @@ class Question(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Reply(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known of an answer besides its words."""
+    """The facts of an answer besides its words."""
 
     model: str = ""
     finish: str = ""
@@ -117,7 +117,8 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     caller: Caller | UnsetType = UNSET
     """Who acts from here on, where that is another caller than the one before."""
     budget: dict[str, Any] | UnsetType = UNSET
-    """The budget from here on, where that is another one; nothing may be left of that of a delegate."""
+    """The budget from here on, where that is another one. It is a plain mapping: the rest of a delegate's budget may be
+    0, which a `RunBudget` from outside may not."""
     question: Question | UnsetType = UNSET
     reply: Reply | UnsetType = UNSET
     failure: str | UnsetType = UNSET
@@ -151,15 +152,17 @@ def decode_entry(row: JournalRow, seal: Seal) -> Entry:
     Raises:
         ValueError: It was edited, sealed with another key, or written by a newer version.
     """
-    return _DECODER.decode(unpack(seal.open(row.body, entry_purpose(row.run, row.number, row.kind, row.at))))
+    purpose = entry_purpose(row.run, row.number, row.kind, row.at)
+    return _DECODER.decode(unpack(seal.open(row.body, purpose)))
 
 
 def unpack(content: bytes) -> bytes:
-    """What was packed.
+    """The bytes that were packed.
 
     Raises:
         ValueError: It is damaged, or too large.
     """
+    # The first byte names the form, so that a later version can pack otherwise.
     form, packed = content[:1], content[1:]
     if form != _PACKED:
         raise ValueError("it was written by a newer version")
@@ -168,6 +171,7 @@ def unpack(content: bytes) -> bytes:
         unpacked = unpacker.decompress(packed, MAX_ENTRY_BYTES)
     except zlib.error as error:
         raise ValueError(f"it is damaged: {error}") from error
+    # `decompress` stops at the limit without an error, and at the end of bytes that were cut off.
     if not unpacker.eof:
         raise ValueError("it is too large, or was cut off")
     return unpacked
@@ -180,5 +184,5 @@ def pack(content: bytes) -> bytes:
 
 
 def entry_purpose(run: str, number: int, kind: str, at: int) -> str:
-    """What an entry is sealed for: at another place, in another run or as another step, it cannot be opened."""
+    """The place that an entry is sealed for: elsewhere, in another run or as another step, it cannot be opened."""
     return f"journal/{run}/{number}/{kind}/{at}"

@@ -38,12 +38,19 @@ class Folded(Struct, frozen=True, kw_only=True):
     caller: Caller
     """Who acted last."""
     budget: RunBudget
-    """What its caller allowed last."""
+    """The budget that its caller allowed last."""
     pending: Pending | None = None
     termination: Termination | None = None
-    """How the run ended, or that it waits; None if it was interrupted."""
+    """The end of the run, or its wait for a person; None if it was interrupted."""
     is_unanswered: bool = False
     """True if the newest entry is a question: `state` counts it as uncertain, and the journal does not yet."""
+
+
+class UnknownRun(RunRefused):
+    """The state has no run of this id."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__(f"there is no run {run}", "`agent runs list` shows those there are")
 
 
 class DamagedJournal(RunRefused):
@@ -62,6 +69,7 @@ def read_entries(snapshot: Snapshot, run: str, seal: Seal) -> list[tuple[Journal
     found = []
     known = Question()
     for number, row in enumerate(snapshot.find(JOURNAL, {"run": run}), 1):
+        # The seal of an entry covers its own number, and so a gap shows here.
         if row.number != number:
             raise DamagedJournal(run, f"entry {number} is missing")
         try:
@@ -91,16 +99,18 @@ def fold_run(snapshot: Snapshot, run: str, seal: Seal, *, through: int | None = 
 
 
 def _require_whole(row: Run, entries: Sequence[tuple[JournalRow, Entry]]) -> Beginning:
-    """What a run started from.
+    """The start of a run, from its first entry.
 
     Raises:
         DamagedJournal: Entries are missing at the beginning or at the end.
     """
+    # The seal of an entry says nothing of those around it, so that missing ones at either end show only here.
     beginning = entries[0][1].beginning if entries else UNSET
     if beginning is UNSET:
         raise DamagedJournal(row.id, "its beginning is missing")
     if len(entries) != row.entries:
-        raise DamagedJournal(row.id, f"it has {counted(row.entries, 'entry', 'entries')}, and {len(entries)} are there")
+        known = counted(row.entries, "entry", "entries")
+        raise DamagedJournal(row.id, f"it has {known}, and {len(entries)} are there")
     return beginning
 
 
@@ -140,18 +150,20 @@ def fold_entries(
     termination: Termination | None = None
 
     def read_result(tool_id: str, key: str) -> str:
-        return text_of_result(kept_result(snapshot, row.id, ledger_key(beginning.caller.id, tool_id, key), seal))
+        # Calls are in the ledger under the caller that began the run, also where another one goes on with it.
+        call = ledger_key(beginning.caller.id, tool_id, key)
+        return text_of_result(kept_result(snapshot, row.id, call, seal))
 
     for _, entry in entries:
         apply_change(state, entry.change, read_result)
         caller = entry.caller or caller
         budget = RunBudget(**entry.budget) if entry.budget else budget
-        # Each entry says anew what the run waits for, and whether it has ended.
+        # Each entry replaces what the run waits for, and whether it has ended.
         pending = entry.pending or None
         termination = entry.termination or None
     newest_row, newest = entries[-1]
     is_unanswered = newest.question is not UNSET
-    # Its provider may have answered: that is not known, and the one who pays must be able to see so.
+    # Its provider may have answered: that is not known, and the operator who pays must be able to see so.
     state.uncertain += is_unanswered
     return Folded(
         row=row,
@@ -168,7 +180,7 @@ def fold_entries(
 
 
 def kept_result(snapshot: Snapshot, run: str, key: str, seal: Seal) -> Any:  # noqa: ANN401 - a JSON value
-    """What a call that is done returned, by the key that the ledger has it under.
+    """The result of a call that is done, by the key that the ledger has it under.
 
     Raises:
         DamagedJournal: The ledger does not have it, or it was edited.

@@ -20,7 +20,7 @@ from agent_resolver.runtime.journal.entry import (
     entry_purpose,
     pack,
 )
-from agent_resolver.runtime.journal.fold import DamagedJournal, Folded, fold_run
+from agent_resolver.runtime.journal.fold import DamagedJournal, Folded, UnknownRun, fold_run
 from agent_resolver.runtime.journal.moment import milliseconds_of
 from agent_resolver.runtime.journal.question_digest import without_known
 from agent_resolver.runtime.journal.record import ended_record, started_record
@@ -43,7 +43,7 @@ from agent_resolver.storage.lease import claim_in, release_in
 from agent_resolver.storage.port import Lease, Snapshot, Store, Transaction
 
 LEASE_SECONDS: Final = 60.0
-"""How long a run stays with a process that no longer says that it is there. One that has ended loses it at once."""
+"""Seconds that a run stays with a process that no longer renews its lease. A process that ended loses it at once."""
 
 
 class RunStart(Struct, frozen=True, kw_only=True):
@@ -142,7 +142,7 @@ class Journal:
             if known is None or newest is None:
                 return None
             if known.agent != agent:
-                # What one agent was told under its data limits is not for another to read.
+                # An agent must not read what another one was sent under other data limits.
                 raise RunRefused(f"thread {thread} is a conversation with {known.agent}", "give another name")
             if newest.status not in FINISHED:
                 raise _not_ended(newest)
@@ -166,7 +166,7 @@ class Journal:
         def write(transaction: Transaction) -> tuple[Folded, Lease]:
             row = transaction.get(RUNS, run)
             if row is None:
-                raise RunRefused(f"there is no run {run}", "`agent runs list` shows those there are")
+                raise UnknownRun(run)
             lease = claim_in(transaction, self.store, lease_name(run), seconds, LEASE_SECONDS)
             if lease is None:
                 raise RunRefused(f"run {run} is running in another process", "wait for it, or cancel it")
@@ -213,7 +213,7 @@ class Journal:
         def write(transaction: Transaction) -> RunStatus:
             row = transaction.get(RUNS, run)
             if row is None:
-                raise RunRefused(f"there is no run {run}", "`agent runs list` shows those there are")
+                raise UnknownRun(run)
             if row.status in FINISHED:
                 raise RunRefused(f"run {run} has ended: {row.status}")
             status = self._cancel_in(transaction, row, seconds)
@@ -467,5 +467,5 @@ def lease_name(run: str) -> str:
 
 
 def plan_purpose(digest: str) -> str:
-    """What a plan is sealed for."""
+    """The place that a plan is sealed for."""
     return f"plan/{digest}"

@@ -14,7 +14,7 @@ from agent_resolver.storage.lease import renew_in
 from agent_resolver.storage.port import Lease, Transaction
 
 LOOK_SECONDS: Final = 1.0
-"""How often it looks for runs that shall end."""
+"""Seconds between two looks for runs that shall end."""
 _LOOKS_PER_RENEWAL: Final = 20
 """A lease is renewed well before it runs out, also if some looks come late."""
 

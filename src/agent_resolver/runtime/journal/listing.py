@@ -13,7 +13,7 @@ from agent_resolver.storage.port import Snapshot, Store
 ShownStatus = Literal["running", "waiting", "interrupted", "done", "failed", "cancelled"]
 SHOWN_STATUSES: Final[tuple[ShownStatus, ...]] = get_args(ShownStatus)
 _IN_A_PROCESS: Final[tuple[RunStatus, ...]] = ("running", "cancelling")
-"""What the row of a run says while a process has it; one whose process is gone was interrupted."""
+"""The status in the row of a run while a process has it; one whose process is gone was interrupted."""
 
 
 class ListedRun(Struct, frozen=True, kw_only=True):
@@ -22,7 +22,7 @@ class ListedRun(Struct, frozen=True, kw_only=True):
     row: Run
     status: ShownStatus
     action: PendingAction | None = None
-    """What a waiting run waits for."""
+    """The action that a waiting run waits for."""
 
     @property
     def is_part(self) -> bool:
@@ -38,7 +38,7 @@ class RunFilter(Struct, frozen=True, kw_only=True):
 
     @property
     def statuses(self) -> tuple[RunStatus, ...] | None:
-        """What the rows of such runs say; None for anything."""
+        """The statuses that the rows of such runs have; None for any."""
         if self.status is None:
             return None
         if self.status in {"running", "interrupted"}:

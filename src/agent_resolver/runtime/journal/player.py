@@ -1,6 +1,7 @@
-"""Answers a run from its recording: what its model said, and what its calls came to. Nothing here acts."""
+"""Answers a run from its recording: the answers of its model and the outcomes of its calls. Nothing here acts."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from functools import partial
 from typing import Any, Final, NoReturn, cast
 
 import msgspec
@@ -55,7 +56,7 @@ class ReplayEnded(RequestRefused):
 
 
 class Course:
-    """Where the replay of one stretch is: which of its steps come next, and what differs."""
+    """The position of a replay in one stretch: the steps that come next, and what differs."""
 
     def __init__(self, recording: Recording, stretch: Stretch, state: RunState, plan: PlanDocument) -> None:
         self.recording = recording
@@ -63,19 +64,19 @@ class Course:
         self.state = state
         """The state of the run that is replayed."""
         self.plan = plan
-        """What the agent is made of now."""
+        """The parts that the agent is made of now."""
         self.steps: list[Step] = list(stretch.steps)
         self.difference: Difference | None = None
         self.is_over = False
         """True once the recording had nothing more to go by."""
         self.seconds = state.seconds
-        """How long the run had run at the newest step."""
+        """The seconds that the run had taken at the newest step."""
         self._first_place = len(state.messages)
         self._asked_for: set[int] = set()
         """The places of messages with results that the run asked for."""
 
     def result_at(self, place: int) -> Any:  # noqa: ANN401 - a JSON value
-        """What a call returned; the call then counts as made again."""
+        """The recorded result of a call; the call then counts as made again."""
         self._asked_for.add(place)
         return self.recording.results[place]
 
@@ -210,6 +211,7 @@ class RecordedModel:
         course = self._course
         limit, _ = time_limits(course.plan)
         before, _ = time_limits(course.stretch.plan)
+        # Under an unchanged limit the run had time left: it asked.
         if limit is not None and limit != before and course.seconds >= limit:
             course.differ("end", "asked the model", f"stopped (budget_seconds): the budget of {limit:g} s is used up")
 
@@ -291,7 +293,7 @@ class RecordedCalls:
         question: str,  # noqa: ARG002 - as above
         context: CallContext,
     ) -> str | Pending | Failed:
-        """What the person said then.
+        """The recorded answer of the person.
 
         Raises:
             ReplayEnded: No person was asked then.
@@ -321,12 +323,12 @@ class RecordedCalls:
                 course.stop()
             course.differ("call", f"{tool_id} had to wait: {course.stretch.pending.message}", after)
         if not self._was_blocked(place):
-            was_called = place in course.recording.results
-            course.differ("call", f"{tool_id} was {'called' if was_called else 'not blocked'}", after)
+            before = "called" if place in course.recording.results else "not blocked"
+            course.differ("call", f"{tool_id} was {before}", after)
         return Failed(trace_id=context.trace_id, code=FailureCode.FORBIDDEN_ACTION, message=reason, remedy="")
 
     def _recorded_text(self, tool_id: str, now: str) -> str | Pending:
-        """What the model read of the first open call; what it waits for, where it had to wait.
+        """The text that the model read of the first open call, or the action that the call had to wait for.
 
         Raises:
             ReplayEnded: The call had no outcome.
@@ -359,6 +361,7 @@ class RecordedCalls:
         """See that what asked then asks now; a tool may also ask by its own rules, which give no reason."""
         if pending.type != "APPROVAL" or context.approval_reason:
             return
+        # Only the message tells who asked: a permission rule or a plugin adds its reason after the classification.
         _, is_about_it, rest = pending.message.partition(f" asks to call {tool_id} (")
         if is_about_it and "): " in rest:
             self._course.differ("call", f"{tool_id} had to wait: {pending.message}", f"{tool_id} is called")
@@ -366,7 +369,7 @@ class RecordedCalls:
 
 def _failure_in(text: str, context: CallContext) -> Failed | None:
     """The failure that a model read of; None if it read of something else."""
-    fail: Callable[..., Failed] = lambda **known: Failed(trace_id=context.trace_id, remedy="", **known)  # noqa: E731
+    fail = partial(Failed, trace_id=context.trace_id, remedy="")
     before, after = GIVEN_BACK
     if text.startswith(before):
         faults = text.removeprefix(before).removesuffix(after)
@@ -375,8 +378,8 @@ def _failure_in(text: str, context: CallContext) -> Failed | None:
         # The call came to the person by arguments that do not fit: which ones is not kept.
         return fail(code=FailureCode.INPUT_VALIDATION_FAILED, message="", details=("as then",))
     try:
-        said = msgspec.json.decode(text, type=dict[str, str])
-        details = (said["details"],) if "details" in said else ()
-        return fail(code=FailureCode(said["error"]), message=said["message"], details=details)
+        failure = msgspec.json.decode(text, type=dict[str, str])
+        details = (failure["details"],) if "details" in failure else ()
+        return fail(code=FailureCode(failure["error"]), message=failure["message"], details=details)
     except (KeyError, ValueError):
         return None

@@ -1,4 +1,4 @@
-"""What the audit trail keeps of runs: when each starts, goes on and ends."""
+"""Audit records of runs: each starts, goes on and ends."""
 
 from collections.abc import Mapping
 

@@ -14,7 +14,7 @@ from agent_resolver.runtime.errors import RunRefused
 from agent_resolver.runtime.inference import ChatAnswer, Finish
 from agent_resolver.runtime.journal.change import apply_change
 from agent_resolver.runtime.journal.entry import Beginning, Entry, Question, Reply, unpack
-from agent_resolver.runtime.journal.fold import DamagedJournal, fold_run, kept_result, read_entries
+from agent_resolver.runtime.journal.fold import DamagedJournal, UnknownRun, fold_run, kept_result, read_entries
 from agent_resolver.runtime.journal.journal import plan_purpose
 from agent_resolver.runtime.message import MediaBlock, Message
 from agent_resolver.runtime.result_text import text_of_result
@@ -25,11 +25,11 @@ from agent_resolver.schema.state import PLANS, RUNS, JournalRow, Run
 from agent_resolver.storage.port import Snapshot
 
 PlanDocument = Mapping[str, Any]
-"""What a plan was made of, as `plan_document` wrote it."""
+"""The parts of a plan, as `plan_document` wrote them."""
 
 
 def decode_plan(document: bytes) -> PlanDocument:
-    """What `plan_document` wrote.
+    """Reads a document that `plan_document` wrote.
 
     Raises:
         ValueError: It is not that.
@@ -46,7 +46,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     """The number of its entry."""
     question: Question
     place: int
-    """How many messages the conversation had."""
+    """The number of messages of the conversation."""
     seconds: float
     delegated: Mapping[str, Spent]
 
@@ -99,7 +99,7 @@ class Recording(Struct, frozen=True, kw_only=True):
     beginning: Beginning
     stretches: list[Stretch]
     results: Mapping[int, Any]
-    """What calls returned, by the place of their messages in the conversation."""
+    """The results of calls, by the place of their messages in the conversation."""
     waited: frozenset[tuple[str, str]]
     """The calls that had to wait, each with its name and its arguments as the model wrote them."""
 
@@ -116,7 +116,7 @@ def read_recording(snapshot: Snapshot, run: str, seal: Seal) -> Recording:
         raise RunRefused(f"run {run} is a {known.kind}, not a run of an agent", "name one of the runs that it started")
     first = fold_run(snapshot, run, seal, through=1)
     if first is None:
-        raise RunRefused(f"there is no run {run}", "`agent runs list` shows those there are")
+        raise UnknownRun(run)
     reader = _Reader(snapshot, first.row, seal, first.state)
     beginning_row, *rows = read_entries(snapshot, run, seal)
     reader.begin(beginning_row[0], first.caller, first.budget, is_resumed=False)
@@ -206,7 +206,7 @@ class _Reader:
         stretch.delegated = dict(self._state.delegated)
 
     def _read_plan(self) -> PlanDocument:
-        """What the plan was made of; nothing where that is not kept any longer."""
+        """The parts of the plan; empty if they are not kept any longer."""
         digest = self._state.plan
         kept = self._snapshot.get(PLANS, digest)
         if kept is None:

@@ -28,16 +28,16 @@ from agent_resolver.schema.descriptor import Descriptor
 
 
 class Replay(Struct, frozen=True, kw_only=True):
-    """What a replay came to."""
+    """The outcome of a replay."""
 
     run: str
     agent: str
     rounds: int
-    """How many rounds were replayed, with the one that differs."""
+    """The number of replayed rounds, with the one that differs."""
     entries: int
     """The number of the newest entry of the journal that was replayed."""
     ended: Termination | None
-    """How the recorded run ended, or that it waits; None if it was interrupted."""
+    """The end of the recorded run, or its wait for a person; None if it was interrupted."""
     difference: Difference | None = None
     notes: tuple[str, ...] = ()
     """Parts of the agent that changed without any effect on this run."""
@@ -46,7 +46,7 @@ class Replay(Struct, frozen=True, kw_only=True):
 
 
 Renew = Callable[[Descriptor], Descriptor]
-"""What is known now of a tool of a server, by what was recorded of it."""
+"""Maps what was recorded of a tool of a server to what is known of it now."""
 
 
 def _as_recorded(descriptor: Descriptor) -> Descriptor:
@@ -119,6 +119,10 @@ async def _replay_stretch(course: Course, agent: ResolvedAgent, definitions: Def
     if difference := _new_tools_difference(course, agent):
         course.note(difference)
         return
+    resumed = state if stretch.is_resumed else None
+    lock = agent.lock.digest if agent.lock else ""
+    # Only what a person says brings definitions in, not what an agent says to its delegate.
+    mentioned = None if recording.row.parent else definitions
     start = Start(
         agent=_without_effects(_asking(agent, RecordedModel(course))),
         request=RunRequest(
@@ -126,7 +130,7 @@ async def _replay_stretch(course: Course, agent: ResolvedAgent, definitions: Def
             caller=stretch.caller,
             budget=_without_clock(stretch.budget),
             override=recording.beginning.override,
-            resume=state if stretch.is_resumed else None,
+            resume=resumed,
         ),
         state=state,
         registry=RecordedCalls(course),
@@ -135,10 +139,9 @@ async def _replay_stretch(course: Course, agent: ResolvedAgent, definitions: Def
             trace_id=state.trace_id,
             caller=stretch.caller,
             agent=agent.spec.id,
-            lock=agent.lock.digest if agent.lock else "",
+            lock=lock,
         ),
-        # Only what a person says brings definitions in, not what an agent says to its delegate.
-        definitions=None if recording.row.parent else definitions,
+        definitions=mentioned,
         clock=lambda: course.seconds,
     )
     # Without a journal and a sink, the loop writes nothing and sends nothing.
@@ -173,7 +176,7 @@ def _asking(agent: ResolvedAgent, model: LlmExecutor) -> ResolvedAgent:
     changes: dict[str, Any] = {}
     for name in agent.__struct_fields__:
         part = getattr(agent, name)
-        # Whatever part of a plan asks a model: none of them may reach a provider.
+        # Several parts of a plan ask models: none of them may reach a provider.
         if hasattr(part, "executor"):
             changes[name] = structs.replace(part, executor=model)
     changes["executor"] = model
@@ -227,19 +230,17 @@ def _recorded_server(server: ServerTools, known: Mapping[str, Descriptor], *, is
     unknown: dict[str, None] = {}
     if not is_same_lock and server.is_mapped:
         of_server = {tool_id: each for tool_id, each in of_server.items() if tool_id in server.tools}
-        # A tool that the lock opens now and did not open then has no definition yet. Under the lock of then, it is one
+        # A tool that the lock opens now and did not open then has no definition yet. Under the recorded lock, it is one
         # that the server did not have.
         unknown = {tool_id: None for tool_id in server.tools if tool_id not in of_server}
-    return structs.replace(
-        server,
-        tools={**of_server, **unknown},
-        scopes={**server.scopes, **{tool_id: each.scopes for tool_id, each in of_server.items()}},
-        is_mapped=True,
-    )
+    scopes = {tool_id: each.scopes for tool_id, each in of_server.items()}
+    return structs.replace(server, tools={**of_server, **unknown}, scopes={**server.scopes, **scopes}, is_mapped=True)
 
 
 def _servers_of(agent: ResolvedAgent) -> tuple[str, ...]:
-    return tuple(server.server for server in agent.lock.servers) if isinstance(agent.lock, HeldLock) else ()
+    if not isinstance(agent.lock, HeldLock):
+        return ()
+    return tuple(server.server for server in agent.lock.servers)
 
 
 def _new_tools_difference(course: Course, agent: ResolvedAgent) -> Difference | None:

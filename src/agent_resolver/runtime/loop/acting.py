@@ -9,7 +9,7 @@ from agent_resolver.schema.errors import ResolverError
 
 
 async def renew_caller(run: LiveRun) -> Termination | None:
-    """Make sure that somebody with a valid token acts for the run; its end, where nobody does.
+    """Make sure that the caller or a worker with a valid token acts for the run; returns its end if neither can.
 
     Looked at before each question to the model and before each call. A worker has the rights that both it and the
     caller have. When the worker's token expires, the next one narrows the caller again: a right that one of them lacked

@@ -19,7 +19,7 @@ class CallPort(Protocol):
 
     @property
     def telemetry(self) -> Telemetry | None:
-        """What watches the calls, if anything does."""
+        """The spans, metrics and logs of calls, if there are any."""
         ...
 
     def secret_arguments_of(self, tool_id: str) -> SecretFields:

@@ -30,7 +30,7 @@ from agent_resolver.storage.errors import LeaseLost
 
 _FIRST_LOOK_SECONDS: Final = 0.01
 _MOST_LOOK_SECONDS: Final = 1.0
-"""How often it is asked whether a call that is under way elsewhere has ended."""
+"""The shortest and the longest time between two looks at a call that is under way in another process."""
 INTERRUPTED: Final = "interrupted"
 """The code of a run that stopped here, and can be taken up again from its journal."""
 _NO_REASON: Final = "a plugin asks before this call"
@@ -38,7 +38,7 @@ GIVEN_BACK: Final = (
     "The arguments do not follow the schema: ",
     ". Make the call again with arguments that do.",
 )
-"""What a model reads before and after the faults of its arguments."""
+"""The text that a model reads before and after the faults of its arguments."""
 PERSON_SAYS: Final = "A person was asked about this call, and says: "
 _UNKNOWN: Final = (
     "The run was interrupted while this call was on its way: it may have been done. Look before you repeat it."
@@ -72,7 +72,7 @@ async def make_calls(run: LiveRun) -> Termination | None:
     A call that waits for a person stays open, and so do those after it: when the run goes on, they are made.
     """
     while run.state.open_calls:
-        # Where nobody has a valid token, the registry refuses the call and records that.
+        # If neither the caller nor a worker has a valid token, the registry refuses the call and records that.
         await renew_caller(run)
         # Two steps, and not one within the other: thousands of runs may wait in the second.
         end = cancelled(run)
@@ -184,7 +184,7 @@ def _arguments_of(asked: ToolCall) -> dict[str, Any] | tuple[str, ...]:
 
 
 async def _settled_outcome(run: LiveRun, opened: OpenedCall, context: CallContext, outcome: Outcome) -> Outcome:
-    """What a call comes to that was made before the run was interrupted.
+    """The outcome of a call that was made before the run was interrupted.
 
     One that was on its way then may still be: its outcome is waited for. One that only a person knows the end of waits
     for that person.

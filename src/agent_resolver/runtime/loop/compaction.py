@@ -20,9 +20,9 @@ from agent_resolver.runtime.spec import ContextPolicy
 from agent_resolver.runtime.summary import Summary, safe_frontier, shown_messages, summary_message, write_transcript
 
 _PLACE: Final = "{messages}"
-"""Where the configured prompt takes the conversation."""
+"""The place of the conversation in the configured prompt."""
 _USABLE_PART: Final = 0.75
-"""How much of the room is used: JSON writes some characters with two, and the estimate may be too low."""
+"""The part of the room that is used: JSON writes some characters with two, and the estimate may be too low."""
 _ARTIFACT: Final = ArtifactCompaction()
 _PREVIEW: Final = Preview(
     threshold_tokens=_ARTIFACT.threshold_tokens,
@@ -33,13 +33,13 @@ _TOO_LARGE: Final = "answer_too_large"
 
 
 class _Attempt(Struct, frozen=True, kw_only=True):
-    """What shall be summed up."""
+    """The messages that shall be summed up."""
 
     summarizer: Summarizer
     policy: ContextPolicy
     threshold: int
     through: int
-    """How many messages the summary will cover."""
+    """The number of messages that the summary will cover."""
     covered: tuple[Message, ...]
     """The messages that it takes the place of; an earlier summary is the first of them."""
     covered_tokens: int
@@ -57,7 +57,7 @@ class _Attempt(Struct, frozen=True, kw_only=True):
 
 
 class _Failed(Exception):
-    """There is no summary; the code says why."""
+    """A summary failed; the code says why."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -67,7 +67,7 @@ class _Failed(Exception):
 async def compact(run: LiveRun) -> bool:
     """Sum up the oldest messages, if the next request is estimated to pass the threshold; True if a model was asked.
 
-    The messages stay in the state of the run. A summary that cannot be had, or saves too little, is reported and not
+    The messages stay in the state of the run. A summary that fails, or saves too little, is reported and not
     tried again until the estimate has doubled: over a run, the attempts grow with its logarithm alone.
 
     Raises:
@@ -102,7 +102,7 @@ async def compact(run: LiveRun) -> bool:
 
 
 def _attempt_of(run: LiveRun) -> _Attempt | None:
-    """What to sum up now; None where nothing is too long, or no summary could save enough."""
+    """The messages to sum up now; None if nothing is too long, or no summary could save enough."""
     summarizer, policy, state = run.agent.summarizer, run.agent.context_policy, run.state
     # The pieces of an unfinished answer are not part of the conversation yet.
     if summarizer is None or policy is None or policy.autocompact_threshold is None or state.pieces:
@@ -134,7 +134,7 @@ async def _summed_up(run: LiveRun, request: ChatRequest, attempt: _Attempt) -> C
     """Ask for a summary, and use it from now on if it is worth it.
 
     Raises:
-        _Failed: There is none.
+        _Failed: The model gave no usable summary.
         RequestRefused: The run has a budget that cannot be watched.
     """
     state = run.state

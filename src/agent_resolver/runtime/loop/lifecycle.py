@@ -126,7 +126,7 @@ class Lifecycle:
         self.delegates: tuple[Cancellable, ...] = ()
         """The runs of agents that this one delegates to now."""
         self._active = 0
-        """How many plugins started their parts and did not end them yet: the first ones of the plan."""
+        """The number of plugins, the first ones of the plan, that started their parts and did not end them yet."""
         self._scope = asyncio.timeout(None)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._has_started = False
@@ -173,7 +173,7 @@ class Lifecycle:
             return await self._close(termination)
         except asyncio.CancelledError:
             if termination is _TASK_CANCELLED:
-                # Whoever runs this goes away; that is no reason for a run which lasts to end.
+                # The task of the caller is cancelled. A run that is kept does not end for that: it can go on later.
                 run.is_interrupted = run.journal is not None
                 termination = INTERRUPTED_HERE if run.is_interrupted else termination
             await self._close_despite_cancellation(termination)

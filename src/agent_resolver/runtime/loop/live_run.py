@@ -89,9 +89,9 @@ class LiveRun:
         self.emitter = emitter
         self.patience = patience
         self.journal = journal
-        """Where each step is written down; None for a run that lives in memory alone."""
+        """The journal of each step; None for a run that lives in memory alone."""
         self.definitions = definitions
-        """Where agents that the user mentions are looked up; None where mentions are only text."""
+        """Looks up agents that the user mentions; None where mentions are only text."""
         self.telemetry = _run_telemetry(registry)
         sensitivity = agent.limits.sensitivity
         self.classification = CLASSIFICATION_OF[sensitivity] if sensitivity else "INTERNAL"
@@ -128,7 +128,7 @@ class LiveRun:
 
     @property
     def facts(self) -> "LiveFacts":
-        """What plugins may know of the run. It is not kept: a run that refers to itself would outlive its end."""
+        """The facts of the run for plugins. They are not kept: a run that refers to itself would outlive its end."""
         return LiveFacts(self)
 
     @property
@@ -197,7 +197,7 @@ class LiveFacts:
 
     @property
     def summary(self) -> Summary | None:
-        """What requests hold in place of the oldest messages; None where nothing was summed up."""
+        """The summary that requests hold in place of the oldest messages; None where nothing was summed up."""
         return self._run.state.summary
 
     @property

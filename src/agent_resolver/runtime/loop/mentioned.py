@@ -18,7 +18,7 @@ from agent_resolver.runtime.mention import (
 from agent_resolver.runtime.message import Message
 
 _MAX_SHOWN: Final = 200
-"""How much of a mention an event shows."""
+"""The number of characters of a mention that an event shows."""
 
 
 async def definitions_due(run: LiveRun) -> tuple[Message, ...]:

@@ -136,7 +136,7 @@ async def ask(
         _require_output(guard, answer)
     cost = _count_usage(run, answer, summarizer.model if summarizer else run.agent.model)
     keep(answer)
-    # It is written down before anyone is told of it: what was told once must not be lost.
+    # The journal has it before any event shows it: an answer that a client saw must not be lost.
     await note_reply(run, answer, cost)
     if summarizer is not None:
         return answer
@@ -193,7 +193,7 @@ def _conversation(state: RunState, definitions: tuple[Message, ...]) -> Sequence
 
 
 def _continuation(pieces: list[Message]) -> Iterator[Message]:
-    """What the model said of an answer that broke off, and that it shall go on."""
+    """The text of an answer that broke off, and the request to go on with it."""
     for piece in pieces:
         yield from (piece, user_message(CONTINUE))
 

@@ -63,28 +63,36 @@ async def check_calls(run: LiveRun, tool_id: str) -> Termination | None:
 
 
 def remaining_budget(run: LiveRun, resumed: RunState | None = None) -> RunBudget:
-    """What is left of a run's budget, for an agent that it delegates to.
+    """The rest of a run's budget, for an agent that it delegates to.
 
     Args:
         run: The run that delegates.
         resumed: The state of the delegate, where it waited and goes on: what it used itself is in there.
     """
-    used = spent(run.state, without=resumed.run if resumed else "")
-    return budget_after(run.budget, used, run.seconds - (resumed.seconds if resumed else 0.0))
+    if resumed is None:
+        return budget_after(run.budget, spent(run.state), run.seconds)
+    # The delegate counts its own use again from its state, so that must not be taken off twice.
+    used = spent(run.state, without=resumed.run)
+    return budget_after(run.budget, used, run.seconds - resumed.seconds)
 
 
 def budget_after(budget: RunBudget, used: Spent, seconds: float) -> RunBudget:
-    """What a run that used this, and took so many seconds, leaves of a budget.
+    """The rest of a budget after a run that used this and took so many seconds.
 
     What is used up leaves nothing: with the least there is, each of many runs could ask its model once more.
     """
-    return RunBudget(
-        max_rounds=None if budget.max_rounds is None else max(0, budget.max_rounds - used.rounds),
-        max_tokens=None if budget.max_tokens is None else max(0, budget.max_tokens - used.usage.total_tokens),
-        max_cost=None if budget.max_cost is None else max(0.0, budget.max_cost - (used.cost or 0.0)),
-        max_seconds=None if budget.max_seconds is None else max(0.0, budget.max_seconds - seconds),
-        max_calls={tool: max(0, limit - _calls_of(used, tool)) for tool, limit in budget.max_calls.items()},
-    )
+    rounds, tokens, cost, time = budget.max_rounds, budget.max_tokens, budget.max_cost, budget.max_seconds
+    if rounds is not None:
+        rounds = max(0, rounds - used.rounds)
+    if tokens is not None:
+        tokens = max(0, tokens - used.usage.total_tokens)
+    if cost is not None:
+        # An unknown cost counts as 0: a run under a limit of cost refuses an answer whose price is not known.
+        cost = max(0.0, cost - (used.cost or 0.0))
+    if time is not None:
+        time = max(0.0, time - seconds)
+    calls = {tool: max(0, limit - _calls_of(used, tool)) for tool, limit in budget.max_calls.items()}
+    return RunBudget(max_rounds=rounds, max_tokens=tokens, max_cost=cost, max_seconds=time, max_calls=calls)
 
 
 def _calls_of(used: Spent, tool_id: str) -> int:

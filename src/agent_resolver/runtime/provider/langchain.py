@@ -113,7 +113,9 @@ class LangChainExecutor:
         return structs.replace(answer, text=text, calls=(), finish="length" if answer.finish == "length" else "stop")
 
     def _with_tools(self, model: BaseChatModel, request: ChatRequest) -> Any:  # noqa: ANN401 - a runnable
-        bound = model.bind_tools([write_tool(tool) for tool in request.tools]) if request.tools else model
+        bound: Any = model
+        if request.tools:
+            bound = model.bind_tools([write_tool(tool) for tool in request.tools])
         if request.cache_prompt and self._cache_hint == "prompt_cache_key":
             return bound.bind(prompt_cache_key=cache_key(request))
         return bound
@@ -184,7 +186,7 @@ def known_provider(
 
 
 def _cache_hint_of(model_provider: str, base_url: str) -> CacheHint | None:
-    """How a provider is asked to keep prompts. A server of one's own may refuse what it does not know."""
+    """The settings that ask a provider to keep prompts. A server behind `base_url` may refuse what it does not know."""
     if base_url:
         return None
     hints: dict[str, CacheHint] = {"openai": "prompt_cache_key", "anthropic": "cache_control"}
