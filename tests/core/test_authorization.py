@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from agent_resolver.core import is_cleared, is_expired, may_see_action, may_use, missing_scopes, narrowed
+from agent_resolver.core import acting_for, is_cleared, is_expired, may_see_action, may_use, missing_scopes, narrowed
 from agent_resolver.schema import (
     ANONYMOUS,
     CLASSIFICATION_RANK,
@@ -123,3 +123,13 @@ def test_a_right_that_one_identity_lacks_does_not_come_back(
 )
 def test_a_token_is_expired_from_the_moment_it_names(expires_at: str | None, *, expected: bool) -> None:
     assert is_expired(Caller(id="ada", expires_at=expires_at), "2026-03-01T12:00:00.000Z") is expected
+
+
+def test_the_same_caller_goes_on_with_the_rights_of_today_and_another_with_those_of_both() -> None:
+    ada = Caller(id="ada", issuer="https://one", scopes=frozenset({"read"}))
+    richer = Caller(id="ada", issuer="https://one", scopes=frozenset({"read", "write"}))
+    stranger = Caller(id="ada", issuer="https://two", scopes=frozenset({"write"}))
+
+    assert acting_for(ada, richer) == richer
+    assert acting_for(ada, stranger) == narrowed(ada, stranger)
+    assert acting_for(ada, stranger).scopes == frozenset()

@@ -30,6 +30,7 @@ from agent_resolver.core.audit import (
     sealed as sealed,
 )
 from agent_resolver.core.authorization import (
+    acting_for as acting_for,
     is_cleared as is_cleared,
     is_expired as is_expired,
     may_see_action as may_see_action,
