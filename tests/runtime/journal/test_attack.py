@@ -1,0 +1,51 @@
+"""Attacks on runs that last: by changed agents, by other callers, and by what was said in them."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from agent_resolver.registry import CallContext
+from agent_resolver.runtime import ChatAnswer, ChatRequest, ResumeRequest, ToolCall, Usage
+from agent_resolver.schema import Limits
+from agent_resolver.storage import SqliteStore
+from tests.runtime.journal.lasting import CALLER, KEY, CountingModel, CountingTool, Stage, go, rounds_of
+
+ANSWERING = CallContext.for_caller(CALLER)
+
+
+# Limits ---------------------------------------------------------------------------------------------------------------
+
+
+def asks_helper(request: ChatRequest) -> ChatAnswer:
+    """The agent asks its helper, which makes a call."""
+    if rounds_of(request):
+        return ChatAnswer(text="Done.", usage=Usage(10, 2))
+    is_helper = "helper" in request.messages[0].text
+    call = ToolCall("c", "act", '{"n": 1}') if is_helper else ToolCall("c", "agent_run_helper", '{"prompt": "Help"}')
+    return ChatAnswer(calls=(call,), finish="tool_calls", usage=Usage(10, 5))
+
+
+def test_a_delegate_that_goes_on_with_changes_keeps_the_limits_that_it_began_with(tmp_path: Path) -> None:
+    path = str(tmp_path / "state.db")
+    tools = [CountingTool("act", needs_approval=True), CountingTool("wipe")]
+    begun: dict[str, dict[str, Any]] = {
+        "agent": {"delegates": ("helper",)},
+        "helper": {"limits": Limits(forbid=("wipe",))},
+    }
+
+    async def story() -> None:
+        first = Stage(SqliteStore(path, key=KEY), CountingModel(asks_helper), tools, begun)
+        waiting = await first.runtime.run_to_completion(go(run_id="r"))
+        assert waiting.pending is not None
+        await first.inbox.decide(waiting.pending.id, "approved", ANSWERING)
+        first.store.close()
+
+        loosened = {**begun, "helper": {}}
+        second = Stage(SqliteStore(path, key=KEY), CountingModel(asks_helper), tools, loosened)
+        result = await second.runtime.resume(ResumeRequest(run="r", with_changes=True))
+        second.store.close()
+        helped = next(request for request in second.model.asked if "helper" in request.messages[0].text)
+        assert result.text == "Done."
+        assert "wipe" not in {tool.name for tool in helped.tools}
+
+    asyncio.run(story())
