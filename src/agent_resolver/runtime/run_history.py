@@ -11,7 +11,7 @@ from agent_resolver.registry.port import Seal
 from agent_resolver.runtime.call_key import call_key
 from agent_resolver.runtime.inference import Usage
 from agent_resolver.runtime.journal.entry import Entry
-from agent_resolver.runtime.journal.fold import DamagedJournal, Folded, fold_run, read_entries
+from agent_resolver.runtime.journal.fold import DamagedJournal, Folded, fold_run, runs_before
 from agent_resolver.runtime.journal.moment import moment_of
 from agent_resolver.runtime.message import Message, ToolCall
 from agent_resolver.runtime.run import NOT_MADE
@@ -80,9 +80,12 @@ def read_history(snapshot: Snapshot, run: str, seal: Seal) -> RunHistory | None:
     folded = fold_run(snapshot, run, seal)
     if folded is None:
         return None
-    entries = read_entries(snapshot, run, seal)
-    facts = read_plan_facts(snapshot, seal, entries)
+    *before, (_, entries) = runs_before(snapshot, run, seal)
+    said_before = [each for _, earlier in before for each in earlier]
+    facts = read_plan_facts(snapshot, seal, [*said_before, *entries])
     walk = _Walk(snapshot, seal, folded, facts)
+    for _, entry in said_before:
+        walk.learn_secrets(entry)
     for row, entry in entries:
         walk.add(row, entry)
     walk.settle_open_calls()
@@ -139,6 +142,12 @@ class _Walk:
             newest.seconds = self._seconds_since(row)
         for message in entry.change.messages:
             self._add_message(message)
+
+    def learn_secrets(self, entry: Entry) -> None:
+        """Hide what stands in secret fields of an earlier call of the conversation: it may be said again here."""
+        for message in entry.change.messages:
+            for call in message.calls:
+                self.mask.note_call(from_wire_name(call.name, self._facts.tools) or call.name, call)
 
     def _seconds_since(self, row: JournalRow) -> float:
         """How long the newest question took; 0 where a clock was set back."""

@@ -34,10 +34,8 @@ class PlanFacts(Struct, frozen=True, kw_only=True):
     """False if one of its plans is gone: which fields of its tools are secret is not known then."""
 
     def secrets_of(self, tool: str) -> ToolSecrets:
-        """The secret fields of a tool; all of them, where they are not known."""
-        if tool in self.tools or self.is_whole:
-            return self.secrets.get(tool, _USUAL)
-        return _EVERYTHING
+        """The fields of a tool that any of the plans calls secret; all of them, where one of the plans is gone."""
+        return self.secrets.get(tool, _USUAL) if self.is_whole else _EVERYTHING
 
 
 class _PlanDocument(Struct):
@@ -46,7 +44,7 @@ class _PlanDocument(Struct):
 
 
 def read_plan_facts(snapshot: Snapshot, seal: Seal, entries: Iterable[tuple[JournalRow, Entry]]) -> PlanFacts:
-    """What is known of the plans of a run: it has more than one if it went on with changes."""
+    """What is known of the plans of a run and those before it in its conversation; the newest plan is the last."""
     facts = PlanFacts()
     for digest in _plans_of(entries):
         content = _read_plan(snapshot, seal, digest)
@@ -59,12 +57,21 @@ def read_plan_facts(snapshot: Snapshot, seal: Seal, entries: Iterable[tuple[Jour
         secrets = document.secret_fields
         facts = PlanFacts(
             newest=msgspec.json.decode(content),
-            # A plan from before this was kept says nothing of secret fields: its tools count as unknown.
-            tools=facts.tools | named if secrets is not None else facts.tools,
-            secrets={**facts.secrets, **(secrets or {})},
+            tools=facts.tools | named,
+            secrets=_joined(facts.secrets, secrets or {}),
+            # A plan from before this was kept says nothing of secret fields.
             is_whole=facts.is_whole and secrets is not None,
         )
     return facts
+
+
+def _joined(before: dict[str, ToolSecrets], now: dict[str, ToolSecrets]) -> dict[str, ToolSecrets]:
+    """The secret fields of both: what a call was given as a secret stays one when the tool declares it no longer."""
+    joined = dict(before)
+    for tool, secrets in now.items():
+        known = joined.get(tool, _USUAL)
+        joined[tool] = ToolSecrets(known.arguments.joined(secrets.arguments), known.results.joined(secrets.results))
+    return joined
 
 
 def _plans_of(entries: Iterable[tuple[JournalRow, Entry]]) -> list[str]:
