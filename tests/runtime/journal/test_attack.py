@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_resolver.registry import CallContext
-from agent_resolver.runtime import ChatAnswer, ChatRequest, ResumeRequest, ToolCall, Usage
+from agent_resolver.runtime import ChatAnswer, ChatRequest, ResumeRequest, RunBudget, ToolCall, Usage
 from agent_resolver.schema import Limits
 from agent_resolver.storage import SqliteStore
 from tests.runtime.journal.lasting import CALLER, KEY, CountingModel, CountingTool, Stage, go, rounds_of
@@ -47,5 +47,32 @@ def test_a_delegate_that_goes_on_with_changes_keeps_the_limits_that_it_began_wit
         helped = next(request for request in second.model.asked if "helper" in request.messages[0].text)
         assert result.text == "Done."
         assert "wipe" not in {tool.name for tool in helped.tools}
+
+    asyncio.run(story())
+
+
+# Budgets --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_cost_that_is_not_known_leaves_nothing_of_a_budget_that_is_set_later(tmp_path: Path) -> None:
+    """The provider hides what it used as long as there is no budget."""
+
+    def answer(request: ChatRequest) -> ChatAnswer:
+        call = ToolCall("c", "act", f'{{"n": {rounds_of(request)}}}')
+        usage = Usage(1_000_000, 1_000_000) if rounds_of(request) else None
+        return ChatAnswer(calls=(call,), finish="tool_calls", usage=usage)
+
+    async def story() -> None:
+        model, tool = CountingModel(answer), CountingTool("act", needs_approval=True)
+        stage = Stage(SqliteStore(str(tmp_path / "state.db"), key=KEY), model, [tool])
+        waiting = await stage.runtime.run_to_completion(go(run_id="r"))
+        assert waiting.pending is not None
+        await stage.inbox.decide(waiting.pending.id, "approved", ANSWERING)
+
+        result = await stage.runtime.resume(ResumeRequest(run="r", budget=RunBudget(max_cost=0.01)))
+
+        stage.store.close()
+        assert (result.termination.code, len(model.asked)) == ("budget_cost", 1)
+        assert result.termination.message == "The budget is $0.01, and what the run has cost so far is not known"
 
     asyncio.run(story())

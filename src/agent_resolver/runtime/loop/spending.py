@@ -1,5 +1,6 @@
 """Watches the budget of a run: says when four fifths of it are used, and ends the run when all of it is."""
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -81,10 +82,15 @@ def budget_after(budget: RunBudget, used: Spent, seconds: float) -> RunBudget:
     return RunBudget(
         max_rounds=None if budget.max_rounds is None else max(0, budget.max_rounds - used.rounds),
         max_tokens=None if budget.max_tokens is None else max(0, budget.max_tokens - used.usage.total_tokens),
-        max_cost=None if budget.max_cost is None else max(0.0, budget.max_cost - (used.cost or 0.0)),
+        max_cost=None if budget.max_cost is None else max(0.0, budget.max_cost - _cost_at_most(used)),
         max_seconds=None if budget.max_seconds is None else max(0.0, budget.max_seconds - seconds),
         max_calls={tool: max(0, limit - _calls_of(used, tool)) for tool, limit in budget.max_calls.items()},
     )
+
+
+def _cost_at_most(used: Spent) -> float:
+    """What a run has cost. One whose price is not known may have cost anything, and leaves nothing of a budget."""
+    return math.inf if used.cost is None else used.cost
 
 
 def _calls_of(used: Spent, tool_id: str) -> int:
@@ -100,7 +106,7 @@ def _limit_uses(run: LiveRun) -> Iterator[LimitUse]:
     if budget.max_tokens is not None:
         yield LimitUse("tokens", used.usage.total_tokens, budget.max_tokens)
     if budget.max_cost is not None:
-        yield LimitUse("cost", used.cost or 0.0, budget.max_cost)
+        yield LimitUse("cost", _cost_at_most(used), budget.max_cost)
     if budget.max_seconds is not None:
         yield LimitUse("seconds", run.seconds, budget.max_seconds)
 
@@ -118,6 +124,8 @@ def _used_up(use: LimitUse) -> Termination:
 
 def _message(use: LimitUse) -> str:
     match use.kind:
+        case "cost" if use.used == math.inf:
+            return f"The budget is ${use.limit:g}, and what the run has cost so far is not known"
         case "cost":
             return f"The budget of ${use.limit:g} is used up: the run has cost ${use.used:.4g}"
         case "seconds":
