@@ -1,16 +1,28 @@
 """Attacks on runs that last: by changed agents, by other callers, and by what was said in them."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from agent_resolver.project import prune
 from agent_resolver.registry import CallContext
 from agent_resolver.runtime import ChatAnswer, ChatRequest, ResumeRequest, RunBudget, ToolCall, Usage
 from agent_resolver.schema import Limits
-from agent_resolver.storage import SqliteStore
-from tests.runtime.journal.lasting import CALLER, KEY, CountingModel, CountingTool, Stage, go, rounds_of
+from agent_resolver.storage import SqliteStore, Transaction
+from tests.runtime.journal.lasting import (
+    CALLER,
+    KEY,
+    CountingModel,
+    CountingTool,
+    Stage,
+    calls_then_ends,
+    go,
+    rounds_of,
+)
 
 ANSWERING = CallContext.for_caller(CALLER)
+LATER = "2999-01-01T00:00:00.000Z"
 
 
 # Limits ---------------------------------------------------------------------------------------------------------------
@@ -74,5 +86,46 @@ def test_a_cost_that_is_not_known_leaves_nothing_of_a_budget_that_is_set_later(t
         stage.store.close()
         assert (result.termination.code, len(model.asked)) == ("budget_cost", 1)
         assert result.termination.message == "The budget is $0.01, and what the run has cost so far is not known"
+
+    asyncio.run(story())
+
+
+# Several processes ----------------------------------------------------------------------------------------------------
+
+
+class LateStore:
+    """The store of a process in whose first write another process comes first."""
+
+    def __init__(self, store: SqliteStore, comes_first: Callable[[], Awaitable[object]]) -> None:
+        self._store = store
+        self._comes_first: Callable[[], Awaitable[object]] | None = comes_first
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def write(self, work: Callable[[Transaction], Any]) -> Any:
+        comes_first, self._comes_first = self._comes_first, None
+        if comes_first is not None:
+            await comes_first()
+        return await self._store.write(work)
+
+
+def test_a_run_that_goes_on_while_the_state_is_pruned_keeps_its_conversation(tmp_path: Path) -> None:
+    async def story() -> None:
+        store = SqliteStore(str(tmp_path / "state.db"), key=KEY)
+        stage = Stage(store, CountingModel(calls_then_ends(1)), [CountingTool("act")])
+        await stage.runtime.run_to_completion(go(run_id="first", thread="t"))
+        await stage.runtime.run_to_completion(go(run_id="second", thread="t", budget=RunBudget(max_rounds=1)))
+
+        async def go_on() -> None:
+            await stage.runtime.resume(ResumeRequest(run="second", budget=RunBudget(max_rounds=1)))
+
+        late: Any = LateStore(store, go_on)
+        pruned = await prune(late, "prune", LATER, LATER, None, is_trial=False)
+
+        third = await stage.runtime.run_to_completion(go(run_id="third", thread="t"))
+        store.close()
+        assert pruned.runs == 0
+        assert [message.text for message in third.state.messages if message.role == "user"] == ["Go"] * 3
 
     asyncio.run(story())
