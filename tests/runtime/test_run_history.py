@@ -4,6 +4,7 @@ import asyncio
 import json
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -167,6 +168,32 @@ def test_a_secret_stays_hidden_after_its_tool_declares_another_one(tmp_path: Pat
         store.close()
         assert history is not None
         assert PIN not in history.text
+        assert PIN not in json.dumps(document)
+
+    asyncio.run(run())
+
+
+def test_a_secret_that_a_delegate_was_given_and_says_stays_hidden_in_the_run_that_asked_it(tmp_path: Path) -> None:
+    def answer(request: ChatRequest) -> ChatAnswer:
+        if "helper" in request.messages[0].text or any(message.role == "tool" for message in request.messages):
+            return says_the_pin(request)
+        call = ToolCall("h", "agent_run_helper", '{"prompt": "Help"}')
+        return ChatAnswer(calls=(call,), finish="tool_calls", usage=Usage(10, 5))
+
+    async def run() -> None:
+        store = SqliteStore(str(tmp_path / "state.db"), key=KEY)
+        tool = CountingTool("act", secret_fields=("pin",))
+        agents: dict[str, dict[str, Any]] = {"agent": {"delegates": ("helper",)}, "helper": {}}
+        stage = Stage(store, CountingModel(answer), [tool], agents)
+        await stage.runtime.run_to_completion(go(run_id="r"))
+
+        history = await store.read(lambda snapshot: read_history(snapshot, "r", SEAL))
+        document = await store.read(lambda snapshot: export_run(snapshot, "r", SEAL))
+
+        store.close()
+        assert len(tool.made) == 1
+        assert history is not None
+        assert history.text == "I used [redacted]."
         assert PIN not in json.dumps(document)
 
     asyncio.run(run())

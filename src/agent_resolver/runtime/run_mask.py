@@ -94,6 +94,16 @@ def _read_plan(snapshot: Snapshot, seal: Seal, digest: str) -> bytes:
         return b""
 
 
+def secret_values(facts: PlanFacts, entries: Iterable[tuple[JournalRow, Entry]]) -> set[str]:
+    """What stands in secret fields of the calls of a run."""
+    found: set[str] = set()
+    for _, entry in entries:
+        for call in (call for message in entry.change.messages for call in message.calls):
+            tool = from_wire_name(call.name, facts.tools) or call.name
+            found |= facts.secrets_of(tool).arguments.values_in(_decoded(call.arguments))
+    return found
+
+
 class RunMask:
     """Knows what stands in secret fields of a run's calls, and hides it wherever it is said."""
 
@@ -113,6 +123,10 @@ class RunMask:
             return MASK
         self._values |= secrets.arguments.values_in(arguments)
         return secrets.arguments.mask(arguments)
+
+    def hide(self, values: Iterable[str]) -> None:
+        """Learn of what other runs were given in secret fields."""
+        self._values.update(values)
 
     def redact(self, value: Any) -> Any:  # noqa: ANN401 - a JSON value
         """A value without what stands in secret fields of calls, whoever repeats it."""
