@@ -198,3 +198,24 @@ def test_ctrl_c_ends_the_servers_of_a_run_and_records_its_call(locked: Path, run
     assert not any(map(is_running, started(locked)))
     assert sorted(kinds(locked)[-2:]) == ["call.failed", "run.ended"]
     assert run("audit", "verify").code == 0
+
+
+def test_a_lock_that_changed_keeps_a_run_from_going_on(locked: Path, run: Run) -> None:
+    write_script(locked, asking("raw__echo", text="hello"), saying("Done."))
+    assert run("run", "tester", "Echo", "--max-rounds", "1").code == 1
+    (stopped,) = json.loads(run("runs", "list", "--json").stdout)
+    resume = ("runs", "resume", stopped["id"], "--max-rounds", "5")
+    begun = kinds(locked)
+
+    edit(locked / "agents.md", "[use]", "[use, other]")
+    unverified = run(*resume), run(*resume, "--with-changes")
+    assert run("resolve").code == 0
+    other_lock = run(*resume)
+
+    assert [ran.code for ran in (*unverified, other_lock)] == [1, 1, 1]
+    assert all("agent resolve" in ran.stderr for ran in unverified)
+    assert "agent tester changed since" in other_lock.stderr
+    assert "call.started" not in kinds(locked)[len(begun) :]
+    edit(locked / "agents.md", "[use, other]", "[use]")
+    assert run("resolve").code == 0
+    assert run(*resume).code == 0

@@ -533,6 +533,22 @@ def test_an_export_that_fails_leaves_the_file_that_was_there(trusted: Path, run:
     assert run("runs", "export", chosen, "-o", "-").code == 2
 
 
+def test_an_export_writes_through_no_link_out_of_the_project_and_not_over_the_state(trusted: Path, run: Run) -> None:
+    write_script(trusted, saying("Hello."))
+    assert run("run", "Say hello").code == 0
+    chosen = listed(run)[0]["id"]
+    outside = trusted.parent / "mine.txt"
+    outside.write_text("mine")
+    (trusted / "run.json").symlink_to(outside)
+
+    linked = run("runs", "export", chosen, "-o", "run.json")
+    over_state = [run("runs", "export", chosen, "-o", f".agent/state.{name}") for name in ("db", "key")]
+
+    assert (linked.code, outside.read_text()) == (1, "mine")
+    assert [ran.code for ran in over_state] == [1, 1]
+    assert run("runs", "show", chosen).code == 0
+
+
 # Damaged --------------------------------------------------------------------------------------------------------------
 
 DAMAGE = {

@@ -113,3 +113,9 @@ def test_the_values_of_secret_fields_are_found_at_any_depth() -> None:
 
 def test_what_is_not_there_is_not_hidden() -> None:
     assert SecretFields().mask({"a": None, "list": [None, True]}) == {"a": None, "list": [None, True]}
+
+
+def test_joined_fields_hide_what_either_hides() -> None:
+    pin, code = SecretFields(frozenset({"pin"})), SecretFields(frozenset({"code"}))
+    assert pin.joined(code).mask({"pin": 1, "code": 2, "n": 3}) == {"pin": MASK, "code": MASK, "n": 3}
+    assert pin.joined(SecretFields(is_whole=True)).mask({"n": 3}) == MASK

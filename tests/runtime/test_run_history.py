@@ -4,10 +4,22 @@ import asyncio
 import json
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from agent_resolver.registry import ToolFailure
-from agent_resolver.runtime import ChatAnswer, ChatRequest, ToolCall, Usage, export_run, read_history
-from agent_resolver.schema import FailureCode
+from agent_resolver.runtime import (
+    ChatAnswer,
+    ChatRequest,
+    ResumeRequest,
+    RunBudget,
+    ToolCall,
+    Usage,
+    export_run,
+    read_history,
+)
+from agent_resolver.schema import PLANS, FailureCode
 from agent_resolver.storage import AesSeal, SqliteStore
 from tests.process import comes_true
 from tests.runtime.journal.lasting import KEY, CountingModel, CountingTool, Stage, calls_then_ends, go
@@ -104,5 +116,84 @@ def test_an_export_hides_what_stands_in_fields_that_are_usually_secret(tmp_path:
         assert "canary" not in text
         assert "[redacted]" in text
         assert document["conversation"][-1]["content"][0]["text"] == "I used [redacted]."
+
+    asyncio.run(run())
+
+
+PIN = "canary-4711"
+
+
+def says_the_pin(request: ChatRequest) -> ChatAnswer:
+    """Calls a tool with a secret once in a conversation, and says it afterwards."""
+    if any(message.role == "tool" for message in request.messages):
+        return ChatAnswer(text=f"I used {PIN}.", usage=Usage(10, 2))
+    call = ToolCall("c", "act", json.dumps({"n": 1, "pin": PIN}))
+    return ChatAnswer(calls=(call,), finish="tool_calls", usage=Usage(10, 5))
+
+
+def test_a_secret_of_an_earlier_run_of_a_thread_stays_hidden_after_its_tool_is_gone(tmp_path: Path) -> None:
+    async def run() -> None:
+        store = SqliteStore(str(tmp_path / "state.db"), key=KEY)
+        first = Stage(store, CountingModel(says_the_pin), [CountingTool("act", secret_fields=("pin",))])
+        await first.runtime.run_to_completion(go(run_id="first", thread="t"))
+        second = Stage(store, CountingModel(says_the_pin), [CountingTool("other")])
+        await second.runtime.run_to_completion(go(run_id="second", thread="t"))
+
+        history = await store.read(lambda snapshot: read_history(snapshot, "second", SEAL))
+        document = await store.read(lambda snapshot: export_run(snapshot, "second", SEAL))
+
+        store.close()
+        assert history is not None
+        assert history.text == "I used [redacted]."
+        assert PIN not in json.dumps(document)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("is_plan_gone", [False, True])
+def test_a_secret_stays_hidden_after_its_tool_declares_another_one(tmp_path: Path, *, is_plan_gone: bool) -> None:
+    async def run() -> None:
+        store = SqliteStore(str(tmp_path / "state.db"), key=KEY)
+        first = Stage(store, CountingModel(says_the_pin), [CountingTool("act", secret_fields=("pin",))])
+        begun = await first.runtime.run_to_completion(go(run_id="r", budget=RunBudget(max_rounds=1)))
+        if is_plan_gone:
+            # Pruning keeps the newest plan of a run.
+            await store.write(lambda transaction: transaction.drop(PLANS, begun.plan))
+        second = Stage(store, CountingModel(says_the_pin), [CountingTool("act", secret_fields=("code",))])
+        await second.runtime.resume(ResumeRequest(run="r", with_changes=True, budget=RunBudget()))
+
+        history = await store.read(lambda snapshot: read_history(snapshot, "r", SEAL))
+        document = await store.read(lambda snapshot: export_run(snapshot, "r", SEAL))
+
+        store.close()
+        assert history is not None
+        assert PIN not in history.text
+        assert PIN not in json.dumps(document)
+
+    asyncio.run(run())
+
+
+def test_a_secret_that_a_delegate_was_given_and_says_stays_hidden_in_the_run_that_asked_it(tmp_path: Path) -> None:
+    def answer(request: ChatRequest) -> ChatAnswer:
+        if "helper" in request.messages[0].text or any(message.role == "tool" for message in request.messages):
+            return says_the_pin(request)
+        call = ToolCall("h", "agent_run_helper", '{"prompt": "Help"}')
+        return ChatAnswer(calls=(call,), finish="tool_calls", usage=Usage(10, 5))
+
+    async def run() -> None:
+        store = SqliteStore(str(tmp_path / "state.db"), key=KEY)
+        tool = CountingTool("act", secret_fields=("pin",))
+        agents: dict[str, dict[str, Any]] = {"agent": {"delegates": ("helper",)}, "helper": {}}
+        stage = Stage(store, CountingModel(answer), [tool], agents)
+        await stage.runtime.run_to_completion(go(run_id="r"))
+
+        history = await store.read(lambda snapshot: read_history(snapshot, "r", SEAL))
+        document = await store.read(lambda snapshot: export_run(snapshot, "r", SEAL))
+
+        store.close()
+        assert len(tool.made) == 1
+        assert history is not None
+        assert history.text == "I used [redacted]."
+        assert PIN not in json.dumps(document)
 
     asyncio.run(run())

@@ -320,6 +320,19 @@ def test_a_client_goes_on_with_a_conversation(stage: Stage, notes: Path) -> None
     assert (newest["continues"], newest["thread"], newest["caller"]) == (oldest["id"], "talk", "ada")
 
 
+def test_no_caller_goes_on_with_the_conversation_of_another(stage: Stage, notes: Path) -> None:
+    write_script(notes, saying("Hello."))
+    bob, other_ada = structs.replace(ADA, id="bob"), structs.replace(ADA, issuer="https://other.example")
+
+    begun, of_bob, refused = (stage.call(caller, thread="talk") for caller in (ADA, bob, other_ada))
+
+    assert isinstance(begun, Done)
+    assert isinstance(of_bob, Done)
+    assert isinstance(refused, Failed)
+    assert refused.message == "thread talk is a conversation of another ada"
+    assert {each["continues"] for each in agent(notes, "runs", "list")} == {""}
+
+
 @pytest.mark.slow
 def test_a_server_that_stops_interrupts_its_runs_and_does_not_end_them(start: Start, notes: Path) -> None:
     write_script(notes, asking("notes__hang", name="welcome"))

@@ -63,6 +63,10 @@ class SecretFields(Struct, frozen=True):
     is_whole: bool = False
     """True if the schema marks the whole value."""
 
+    def joined(self, other: "SecretFields") -> "SecretFields":
+        """The fields that one of both hides."""
+        return SecretFields(self.names | other.names, self.is_whole or other.is_whole)
+
     def mask(self, value: Any) -> Any:  # noqa: ANN401 - a JSON value
         """The value with a mask in place of each secret field.
 

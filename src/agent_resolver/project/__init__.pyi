@@ -70,6 +70,7 @@ from agent_resolver.project.replay import replay_of_project as replay_of_project
 from agent_resolver.project.run import ProjectRuns as ProjectRuns, ToolUse as ToolUse, open_runs as open_runs
 from agent_resolver.project.secret import ProjectSecrets as ProjectSecrets
 from agent_resolver.project.session import Session as Session
+from agent_resolver.project.state import prune as prune
 from agent_resolver.project.tools import OpenTools as OpenTools, open_tools as open_tools
 from agent_resolver.project.trust import TrustedFolders as TrustedFolders, folders_behind as folders_behind
 from agent_resolver.project.workflow import (

@@ -188,15 +188,17 @@ async def prune(  # noqa: PLR0913 - each is one option of a command line
 
 async def _drop_runs(store: Store, families: list[Family], runs: list[Run]) -> set[str]:
     """Remove runs, each with its parts and all that belongs to them in one commit; the ids of those removed."""
-    known = {run.id for run in runs}
+    known = {run.id: run for run in runs}
     removed: set[str] = set()
-    for start in range(0, len(families), _FAMILIES):
-        page = families[start : start + _FAMILIES]
+    # The newest of a conversation goes first: if it goes on meanwhile, it needs all that came before it.
+    ordered = sorted(families, key=lambda family: (family.root.started_at, family.root.id), reverse=True)
+    for start in range(0, len(ordered), _FAMILIES):
+        page = ordered[start : start + _FAMILIES]
         removed |= await store.write(_drop_families(page, known))
     return removed
 
 
-def _drop_families(families: list[Family], known: set[str]) -> Callable[[Transaction], set[str]]:
+def _drop_families(families: list[Family], known: dict[str, Run]) -> Callable[[Transaction], set[str]]:
     def drop(transaction: Transaction) -> set[str]:
         unchanged = [family for family in families if not _has_changed(transaction, family, known)]
         removed = [run for family in unchanged for run in family.members]
@@ -207,16 +209,18 @@ def _drop_families(families: list[Family], known: set[str]) -> Callable[[Transac
     return drop
 
 
-def _has_changed(snapshot: Snapshot, family: Family, known: set[str]) -> bool:
-    """True if a run went on, or its conversation did in a run that is not `known`, since it was to be removed."""
+def _has_changed(snapshot: Snapshot, family: Family, known: dict[str, Run]) -> bool:
+    """True if a run of a family, or the newest of its conversation, is not as it was `known` when it was chosen."""
     for run in family.members:
-        now = snapshot.get(RUNS, run.id)
-        if now is None or now.changed_at != run.changed_at or now.status != run.status:
-            return True
         thread = snapshot.get(THREADS, run.caller, run.thread) if run.thread else None
-        if thread is not None and thread.run not in known:
+        needed = {run.id} if thread is None else {run.id, thread.run}
+        if not all(_is_as_known(snapshot, each, known) for each in needed):
             return True
     return False
+
+
+def _is_as_known(snapshot: Snapshot, run: str, known: dict[str, Run]) -> bool:
+    return run in known and snapshot.get(RUNS, run) == known[run]
 
 
 def _drop_run(transaction: Transaction, run: Run) -> None:

@@ -15,7 +15,7 @@ from agent_resolver.runtime.loop.lifecycle import Cancellable, Lifecycle, result
 from agent_resolver.runtime.loop.spending import remaining_budget
 from agent_resolver.runtime.message import user_message
 from agent_resolver.runtime.plan import ResolvedAgent, ResolvedBackendAgent, ResolvedRunPlan
-from agent_resolver.runtime.planning import resolve_delegate
+from agent_resolver.runtime.planning import resolve, resolve_delegate
 from agent_resolver.runtime.run import ResumeRequest, RunRequest, RunResult, RunState, is_resumable, spent
 from agent_resolver.runtime.tool_contract import tool_under_id
 from agent_resolver.schema.canonical_digest import digest
@@ -118,8 +118,8 @@ class Delegation:
             with_changes=run.request.with_changes,
         )
         try:
-            return await self._runs.resume(lambda _: plan, resumed, None, delegating)
-        except RunRefused as error:
+            return await self._runs.resume(lambda begun: _under_limits_of(plan, begun.state), resumed, None, delegating)
+        except (ResolveError, RunRefused) as error:
             raise _waits_for_resume(plan, run_id, context, error) from error
 
     async def _known(self, plan: ResolvedRunPlan, run_id: str, context: CallContext) -> Folded | None:
@@ -136,6 +136,7 @@ class Delegation:
         run = delegating.lifecycle.run
         waiting = run.state.delegate
         resumed = waiting if waiting and waiting.agent_id == plan.agent_id else None
+        plan = plan if resumed is None else _under_limits_of(plan, resumed)
         request = _request_of(plan, delegating, prompt, context, resumed)
         result = await self._runs.start(plan, request, None, delegating)
         run.state.delegate = result.state if result.pending is not None else None
@@ -181,7 +182,18 @@ def _request_of(
     )
 
 
-def _waits_for_resume(plan: ResolvedRunPlan, run_id: str, context: CallContext, error: RunRefused) -> WaitsFor:
+def _under_limits_of(plan: ResolvedRunPlan, begun: RunState) -> ResolvedRunPlan:
+    """The plan of a delegate that goes on: what it said so far was said under its limits of then, which hold as well.
+
+    Raises:
+        ResolveError: It has none, for instance because its model may no longer see that.
+    """
+    return resolve(plan.snapshot, plan.agent_id, plan.callers.joined(begun.limits))
+
+
+def _waits_for_resume(
+    plan: ResolvedRunPlan, run_id: str, context: CallContext, error: ResolveError | RunRefused
+) -> WaitsFor:
     """A delegate that began and cannot go on now has not failed, and so the whole chain waits.
 
     With `--with-changes`, or with its journal put back, it goes on.

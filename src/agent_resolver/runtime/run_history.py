@@ -11,11 +11,11 @@ from agent_resolver.registry.port import Seal
 from agent_resolver.runtime.call_key import call_key
 from agent_resolver.runtime.inference import Usage
 from agent_resolver.runtime.journal.entry import Entry
-from agent_resolver.runtime.journal.fold import DamagedJournal, Folded, fold_run, read_entries
+from agent_resolver.runtime.journal.fold import DamagedJournal, Folded, fold_run, read_entries, runs_before
 from agent_resolver.runtime.journal.moment import moment_of
 from agent_resolver.runtime.message import Message, ToolCall
 from agent_resolver.runtime.run import NOT_MADE
-from agent_resolver.runtime.run_mask import PlanFacts, RunMask, read_plan_facts
+from agent_resolver.runtime.run_mask import PlanFacts, RunMask, read_plan_facts, secret_values
 from agent_resolver.schema.outcome import Failed
 from agent_resolver.schema.state import LEDGER, RUNS, JournalRow, Run
 from agent_resolver.storage.port import Snapshot
@@ -80,9 +80,13 @@ def read_history(snapshot: Snapshot, run: str, seal: Seal) -> RunHistory | None:
     folded = fold_run(snapshot, run, seal)
     if folded is None:
         return None
-    entries = read_entries(snapshot, run, seal)
-    facts = read_plan_facts(snapshot, seal, entries)
+    *before, (_, entries) = runs_before(snapshot, run, seal)
+    said_before = [each for _, earlier in before for each in earlier]
+    facts = read_plan_facts(snapshot, seal, [*said_before, *entries])
     walk = _Walk(snapshot, seal, folded, facts)
+    for _, entry in said_before:
+        walk.learn_secrets(entry)
+    walk.mask.hide(_secrets_of_delegates(snapshot, [*(row.id for row, _ in before), run], seal))
     for row, entry in entries:
         walk.add(row, entry)
     walk.settle_open_calls()
@@ -95,6 +99,26 @@ def read_history(snapshot: Snapshot, run: str, seal: Seal) -> RunHistory | None:
         mask=walk.mask,
         plan=facts.newest,
     )
+
+
+def _secrets_of_delegates(snapshot: Snapshot, runs: list[str], seal: Seal) -> set[str]:
+    """What stands in secret fields of the calls that runs delegated, however deep: their results may repeat it.
+
+    Raises:
+        DamagedJournal: The journal of a delegate cannot be read.
+    """
+    found: set[str] = set()
+    # Rows can be edited, so that runs may be delegates of each other.
+    seen, waiting = set(runs), list(runs)
+    while waiting:
+        for row in snapshot.find(RUNS, {"parent": waiting.pop()}):
+            if row.id in seen:
+                continue
+            seen.add(row.id)
+            waiting.append(row.id)
+            entries = read_entries(snapshot, row.id, seal)
+            found |= secret_values(read_plan_facts(snapshot, seal, entries), entries)
+    return found
 
 
 class _Called(Struct):
@@ -139,6 +163,12 @@ class _Walk:
             newest.seconds = self._seconds_since(row)
         for message in entry.change.messages:
             self._add_message(message)
+
+    def learn_secrets(self, entry: Entry) -> None:
+        """Hide what stands in secret fields of an earlier call of the conversation: it may be said again here."""
+        for message in entry.change.messages:
+            for call in message.calls:
+                self.mask.note_call(from_wire_name(call.name, self._facts.tools) or call.name, call)
 
     def _seconds_since(self, row: JournalRow) -> float:
         """The seconds that the newest question took; 0 where a clock was set back."""

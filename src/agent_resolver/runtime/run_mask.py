@@ -34,10 +34,8 @@ class PlanFacts(Struct, frozen=True, kw_only=True):
     """False if one of its plans is gone: which fields of its tools are secret is not known then."""
 
     def secrets_of(self, tool: str) -> ToolSecrets:
-        """The secret fields of a tool; all of them, where they are not known."""
-        if tool in self.tools or self.is_whole:
-            return self.secrets.get(tool, _USUAL)
-        return _EVERYTHING
+        """The fields of a tool that any of the plans calls secret; all of them, where one of the plans is gone."""
+        return self.secrets.get(tool, _USUAL) if self.is_whole else _EVERYTHING
 
 
 class _PlanDocument(Struct):
@@ -46,7 +44,7 @@ class _PlanDocument(Struct):
 
 
 def read_plan_facts(snapshot: Snapshot, seal: Seal, entries: Iterable[tuple[JournalRow, Entry]]) -> PlanFacts:
-    """The kept facts of all plans of a run: it has more than one if it went on with changes."""
+    """What is known of the plans of a run and those before it in its conversation; the newest plan is the last."""
     facts = PlanFacts()
     for digest in _plans_of(entries):
         content = _read_plan(snapshot, seal, digest)
@@ -57,18 +55,23 @@ def read_plan_facts(snapshot: Snapshot, seal: Seal, entries: Iterable[tuple[Jour
             continue
         named = frozenset(str(tool[0]) for tool in document.tools if tool)
         secrets = document.secret_fields
-        newest = msgspec.json.decode(content)
-        if secrets is None:
-            # A plan from before this was kept says nothing of secret fields: its tools count as unknown.
-            facts = msgspec.structs.replace(facts, newest=newest, is_whole=False)
-            continue
         facts = PlanFacts(
-            newest=newest,
+            newest=msgspec.json.decode(content),
             tools=facts.tools | named,
-            secrets={**facts.secrets, **secrets},
-            is_whole=facts.is_whole,
+            secrets=_joined(facts.secrets, secrets or {}),
+            # A plan from before this was kept says nothing of secret fields.
+            is_whole=facts.is_whole and secrets is not None,
         )
     return facts
+
+
+def _joined(before: dict[str, ToolSecrets], now: dict[str, ToolSecrets]) -> dict[str, ToolSecrets]:
+    """The secret fields of both: what a call was given as a secret stays one when the tool declares it no longer."""
+    joined = dict(before)
+    for tool, secrets in now.items():
+        known = joined.get(tool, _USUAL)
+        joined[tool] = ToolSecrets(known.arguments.joined(secrets.arguments), known.results.joined(secrets.results))
+    return joined
 
 
 def _plans_of(entries: Iterable[tuple[JournalRow, Entry]]) -> list[str]:
@@ -91,6 +94,16 @@ def _read_plan(snapshot: Snapshot, seal: Seal, digest: str) -> bytes:
         return b""
 
 
+def secret_values(facts: PlanFacts, entries: Iterable[tuple[JournalRow, Entry]]) -> set[str]:
+    """What stands in secret fields of the calls of a run."""
+    found: set[str] = set()
+    for _, entry in entries:
+        for call in (call for message in entry.change.messages for call in message.calls):
+            tool = from_wire_name(call.name, facts.tools) or call.name
+            found |= facts.secrets_of(tool).arguments.values_in(_decoded(call.arguments))
+    return found
+
+
 class RunMask:
     """Knows the values of secret fields of a run's calls, and hides them in every text of the run."""
 
@@ -110,6 +123,10 @@ class RunMask:
             return MASK
         self._values |= secrets.arguments.values_in(arguments)
         return secrets.arguments.mask(arguments)
+
+    def hide(self, values: Iterable[str]) -> None:
+        """Learn of what other runs were given in secret fields."""
+        self._values.update(values)
 
     def redact(self, value: Any) -> Any:  # noqa: ANN401 - a JSON value
         """A value without the values of secret fields, also where a model or a tool repeats them."""

@@ -426,11 +426,11 @@ async def _conversation(journal: Journal | None, caller: Caller, request: RunReq
     """The run that a new run of a thread goes on from; None for the first one.
 
     Raises:
-        RunRefused: The thread is one of another agent, or its newest run has not ended.
+        RunRefused: The thread is one of another agent or caller, or its newest run has not ended.
     """
     if journal is None:
         raise RunRefused("a thread is kept in a journal, and runs are kept in memory alone here")
-    return await journal.conversation(caller.id, request.thread, request.agent_id)
+    return await journal.conversation(caller, request.thread, request.agent_id)
 
 
 def _thread_values(agent: ResolvedAgent, before: RunState) -> dict[str, object]:

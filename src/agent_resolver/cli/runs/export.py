@@ -1,6 +1,8 @@
 """The command `agent runs export`."""
 
 import argparse
+import os
+from typing import TYPE_CHECKING
 
 from agent_resolver.cli.audit import existing_store
 from agent_resolver.cli.errors import Refusal
@@ -9,11 +11,17 @@ from agent_resolver.cli.output import err, out_text
 from agent_resolver.cli.runs.chosen_run import find_run
 from agent_resolver.runtime.run_export import export_bytes, export_run
 from agent_resolver.storage.file import Batch
+from agent_resolver.storage.ownership import require_safe_target
+
+if TYPE_CHECKING:
+    from agent_resolver.project.session import Session
 
 
 def run(options: argparse.Namespace) -> int:
     """Write a run as one JSON document."""
     with session_of(options) as session:
+        if options.output is not None:
+            _require_target(options.output, session)
         store, seal = existing_store(session), session.seal
         document = store.read_now(
             lambda snapshot: export_run(snapshot, find_run(snapshot, options.chosen), seal),
@@ -29,3 +37,15 @@ def run(options: argparse.Namespace) -> int:
         batch.write(options.output, [content], is_private=True)
     err(f"✓ {options.output}: {len(content)} bytes")
     return 0
+
+
+def _require_target(path: str, session: "Session") -> None:
+    """Refuse to write where a link of the project decides what is changed, or over the state itself.
+
+    Raises:
+        FileError: A link leads out of the project, or the file is one of another user.
+        Refusal: The run would be lost with all others.
+    """
+    require_safe_target(path, session.root, session.users, is_named=True)
+    if os.path.realpath(path) in {session.state_path, os.path.realpath(session.key_path)}:
+        raise Refusal(f"`{path}` is the state of the project", "name another file with `--output`")

@@ -114,8 +114,14 @@ def _require_whole(row: Run, entries: Sequence[tuple[JournalRow, Entry]]) -> Beg
     return beginning
 
 
-def _messages_before(snapshot: Snapshot, run: str, seal: Seal) -> list[Message]:
-    """The conversation of the runs before, the oldest first. It ends: a run continues one that was there before it."""
+def runs_before(snapshot: Snapshot, run: str, seal: Seal) -> list[tuple[Run, list[tuple[JournalRow, Entry]]]]:
+    """A run and those before it in its conversation, the oldest first, each with its journal; none where `run` is "".
+
+    It ends: a run continues one that was there before it.
+
+    Raises:
+        DamagedJournal: One of them is missing, or cannot be read.
+    """
     chain = []
     seen: set[str] = set()
     while run:
@@ -126,8 +132,13 @@ def _messages_before(snapshot: Snapshot, run: str, seal: Seal) -> list[Message]:
         seen.add(run)
         chain.append((row, entries))
         run = _require_whole(row, entries).continues
+    return chain[::-1]
+
+
+def _messages_before(snapshot: Snapshot, run: str, seal: Seal) -> list[Message]:
+    """The conversation of the runs before, the oldest first."""
     messages: list[Message] = []
-    for row, entries in reversed(chain):
+    for row, entries in runs_before(snapshot, run, seal):
         messages = fold_entries(snapshot, row, entries, messages, seal).state.messages
     return messages
 

@@ -129,15 +129,15 @@ class Journal:
         """A run as its journal tells it, without taking it up; None if there is no such run."""
         return await self.store.read(lambda snapshot: fold_run(snapshot, run, self.seal))
 
-    async def conversation(self, caller: str, thread: str, agent: str) -> Folded | None:
+    async def conversation(self, caller: Caller, thread: str, agent: str) -> Folded | None:
         """The newest run of a thread; None where the thread begins.
 
         Raises:
-            RunRefused: The thread is one of another agent, or that run has not ended.
+            RunRefused: The thread is one of another agent or caller, or that run has not ended.
         """
 
         def read(snapshot: Snapshot) -> Folded | None:
-            known = snapshot.get(THREADS, caller, thread)
+            known = snapshot.get(THREADS, caller.id, thread)
             newest = None if known is None else snapshot.get(RUNS, known.run)
             if known is None or newest is None:
                 return None
@@ -148,8 +148,11 @@ class Journal:
                 raise _not_ended(newest)
             folded = fold_run(snapshot, newest.id, self.seal)
             # The row of a thread is not sealed: what it leads to must be the caller's own conversation.
-            if folded is None or not _is_of_thread(folded, caller, thread, agent):
+            if folded is None or not _is_of_thread(folded, caller.id, thread, agent):
                 raise DamagedJournal(newest.id, f"it is not a run of thread {thread}")
+            if folded.beginning.caller.issuer != caller.issuer:
+                # Another person, whom another issuer calls by the same name.
+                raise RunRefused(f"thread {thread} is a conversation of another {caller.id}", "give another name")
             return folded
 
         return await self.store.read(read)

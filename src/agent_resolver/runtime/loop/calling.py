@@ -105,8 +105,11 @@ async def _open_call(run: LiveRun, asked: ToolCall) -> OpenedCall | Termination 
     arguments = _arguments_of(asked)
     if isinstance(arguments, tuple):
         return await _give_back(run, asked, BadCall(tool_id, {}, arguments))
-    # Hooks are shown a copy that cannot be changed: what they judge is what the tool is given.
-    call = PlannedCall(asked.id, tool_id, freeze(arguments))
+    try:
+        # Hooks are shown a copy that cannot be changed: what they judge is what the tool is given.
+        call = PlannedCall(asked.id, tool_id, freeze(arguments))
+    except RecursionError:
+        return await _give_back(run, asked, BadCall(tool_id, {}, ("arguments: nested too deeply",)))
     gated = await run_phase(run, "tool_gate", call=call)
     if isinstance(gated.gate, Block):
         return await _block(run, call, gated.gate)

@@ -1,5 +1,6 @@
 """Watches the budget of a run: says when four fifths of it are used, and ends the run when all of it is."""
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -87,12 +88,16 @@ def budget_after(budget: RunBudget, used: Spent, seconds: float) -> RunBudget:
     if tokens is not None:
         tokens = max(0, tokens - used.usage.total_tokens)
     if cost is not None:
-        # An unknown cost counts as 0: a run under a limit of cost refuses an answer whose price is not known.
-        cost = max(0.0, cost - (used.cost or 0.0))
+        cost = max(0.0, cost - _cost_at_most(used))
     if time is not None:
         time = max(0.0, time - seconds)
     calls = {tool: max(0, limit - _calls_of(used, tool)) for tool, limit in budget.max_calls.items()}
     return RunBudget(max_rounds=rounds, max_tokens=tokens, max_cost=cost, max_seconds=time, max_calls=calls)
+
+
+def _cost_at_most(used: Spent) -> float:
+    """What a run has cost. One whose price is not known may have cost anything, and leaves nothing of a budget."""
+    return math.inf if used.cost is None else used.cost
 
 
 def _calls_of(used: Spent, tool_id: str) -> int:
@@ -108,7 +113,7 @@ def _limit_uses(run: LiveRun) -> Iterator[LimitUse]:
     if budget.max_tokens is not None:
         yield LimitUse("tokens", used.usage.total_tokens, budget.max_tokens)
     if budget.max_cost is not None:
-        yield LimitUse("cost", used.cost or 0.0, budget.max_cost)
+        yield LimitUse("cost", _cost_at_most(used), budget.max_cost)
     if budget.max_seconds is not None:
         yield LimitUse("seconds", run.seconds, budget.max_seconds)
 
@@ -126,6 +131,8 @@ def _used_up(use: LimitUse) -> Termination:
 
 def _message(use: LimitUse) -> str:
     match use.kind:
+        case "cost" if use.used == math.inf:
+            return f"The budget is ${use.limit:g}, and what the run has cost so far is not known"
         case "cost":
             return f"The budget of ${use.limit:g} is used up: the run has cost ${use.used:.4g}"
         case "seconds":
