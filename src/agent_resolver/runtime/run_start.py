@@ -406,6 +406,7 @@ def _require_resumable(folded: Folded, *, is_delegate: bool) -> None:
     end = folded.termination
     if end is None or is_resumable(end):
         return
+    # The message of the end may be long, and `agent runs show` has it.
     code = f" ({end.code})" if end.code else ""
     raise RunRefused(f"run {folded.row.id} has ended: {end.reason}{code}", "start another run")
 
