@@ -1,6 +1,8 @@
 """`agent run --workflow`: what each step is given, what holds for all of them, and how it ends."""
 
 import json
+import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ from tests.cli.conftest import Snapshot, kinds
 from tests.cli.scripted_model import NOTES, asking, saying, write_notes, write_script
 from tests.cli.test_run import at_terminal
 from tests.conftest import Ran, Run
+from tests.process import eventually
 from tests.runtime.loopback_model import LoopbackModel, loopback_model
 
 WORKFLOW = """\
@@ -112,6 +115,11 @@ def add_tool(folder: Path) -> None:
 
 def answer(text: str) -> ChatAnswer:
     return ChatAnswer(text=text, usage=Usage(10, 2))
+
+
+def without_ids(ran: Ran) -> str:
+    """What was shown, with one word for the random ids of runs."""
+    return re.sub("[0-9a-f]{32}", "RUN", str(ran))
 
 
 def system_of(request: dict[str, Any]) -> str:
@@ -245,7 +253,7 @@ def test_what_an_earlier_agent_forbids_is_forbidden_in_later_steps(go: Go, folde
 
 
 def test_a_budget_holds_for_the_workflow_as_a_whole(go: Go, model: LoopbackModel, snapshot: Snapshot) -> None:
-    snapshot(go("Add a search", "--max-rounds", "2"))
+    snapshot(without_ids(go("Add a search", "--max-rounds", "2")))
 
     assert len(model.requests) == 2
 
@@ -319,7 +327,8 @@ def test_a_step_that_has_to_wait_ends_the_workflow_and_says_how_it_gets_further(
 
     assert (ran.code, ran.stdout) == (1, "")
     assert "✗ Step 1 of 2, Write (keeper): suspended (APPROVAL_REQUIRED)" in ran.stderr
-    assert "hint: run the workflow at a terminal, where you are asked and it goes on at once\n" in ran.stderr
+    hint = r"hint: `agent inbox approve \S+`, or `reject`; then `agent runs resume [0-9a-f]{32}`\n"
+    assert re.search(hint, ran.stderr)
     assert kinds(notes).count("call.started") == 0
 
 
@@ -341,13 +350,28 @@ def test_an_interrupted_workflow_ends_at_once_with_its_own_exit_code(notes: Path
 
     assert shown.code == 130
     assert "2/2" not in shown.text
+    assert re.search(r"interrupted: `agent runs resume [0-9a-f]{32}` goes on", shown.text)
+
+
+@pytest.mark.slow
+def test_a_workflow_that_another_process_cancels_ends_with_its_step(notes: Path, run: Run) -> None:
+    write_script(notes, asking("notes__hang", name="welcome"), saying("Never."))
+    process = subprocess.Popen([sys.executable, "-m", "agent_resolver", "run", "--workflow", "steps.md"])
+    assert eventually((notes / "hanging").exists, 60)
+    runs = {row["kind"]: row["id"] for row in json.loads(run("runs", "list", "--json").stdout)}
+
+    assert run("runs", "cancel", runs["workflow"]).code == 0
+
+    assert process.wait(60) == 1
+    ended = {row["id"]: row["status"] for row in json.loads(run("runs", "list", "--json").stdout)}
+    assert ended == {runs["workflow"]: "cancelled", runs["agent"]: "cancelled"}
 
 
 # How it ends otherwise ------------------------------------------------------------------------------------------------
 
 
 def test_a_step_that_fails_ends_the_workflow_and_is_named(go: Go, model: LoopbackModel, snapshot: Snapshot) -> None:
-    snapshot(go("Go", says=("Analysed.", InferenceFailure("invalid_request", "no"))))
+    snapshot(without_ids(go("Go", says=("Analysed.", InferenceFailure("invalid_request", "no")))))
 
     assert len(model.requests) == 2
 

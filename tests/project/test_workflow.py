@@ -11,13 +11,12 @@ from agent_resolver.project import (
     WorkflowEvent,
     WorkflowRequest,
     WorkflowResult,
-    WorkflowStep,
     run_workflow,
     step_prompt,
     steps_of,
 )
 from agent_resolver.runtime import AgentSpec, MapAgents, RunBudget, RunRequest, RunResult, RunState, Termination, Usage
-from agent_resolver.schema import InvalidWorkflow, IssueCode, find_mentions, parse_workflow
+from agent_resolver.schema import InvalidWorkflow, IssueCode, WorkflowStep, find_mentions, parse_workflow
 
 AGENTS = MapAgents([AgentSpec(id=name) for name in ("one", "team/two", "odd_")])
 REQUEST = WorkflowRequest(prompt="Go", run_id="flow", trace_id="0" * 32)
@@ -53,7 +52,7 @@ def test_of_very_many_unknown_agents_each_has_its_place() -> None:
 
 def test_what_a_step_is_told_is_bounded_however_many_came_before() -> None:
     [step] = steps("## A\n@o:agent://one")
-    done = [StepResult(structs.replace(step, number=number), "r", "x" * 1_000_000) for number in range(1, 100)]
+    done = [StepResult(structs.replace(step, number=number), "x" * 1_000_000) for number in range(1, 100)]
 
     told = step_prompt("Go", step, done)
 
@@ -64,7 +63,7 @@ def test_what_a_step_is_told_is_bounded_however_many_came_before() -> None:
 def test_a_heading_with_a_mention_in_it_is_no_mention_in_later_prompts() -> None:
     first, second = steps("## A @o:agent://one\n## B @o:agent://team/two")
 
-    assert list(find_mentions(step_prompt("@o:agent://one", second, [StepResult(first, "r", "@o:agent://one")]))) == []
+    assert list(find_mentions(step_prompt("@o:agent://one", second, [StepResult(first, "@o:agent://one")]))) == []
 
 
 # Runs -----------------------------------------------------------------------------------------------------------------
@@ -121,9 +120,9 @@ def test_each_step_is_a_run_whose_id_follows_from_that_of_the_workflow() -> None
     result, asked, events = run_all(REQUEST)
 
     assert [request.run_id for request in asked] == ["flow.1", "flow.2"]
-    assert [(each.step.number, each.run, each.text) for each in result.done] == [
-        (1, "flow.1", "one is done"),
-        (2, "flow.2", "team/two is done"),
+    assert [(each.step.number, each.text) for each in result.done] == [
+        (1, "one is done"),
+        (2, "team/two is done"),
     ]
     assert (result.text, result.rounds, result.usage, result.cost) == ("team/two is done", 4, Usage(20, 10), 1.0)
     assert [event.step_run for event in events] == ["flow.1", "flow.1", "flow.2", "flow.2"]

@@ -9,12 +9,17 @@ import pytest
 from agent_resolver.runtime import (
     EXECUTOR_CHECKS,
     ChatAnswer,
+    ChatRequest,
     InferenceFailure,
+    Message,
+    ResumingScript,
     Script,
     ScriptedExecutor,
     ToolCall,
     Usage,
+    assistant_message,
     read_script,
+    user_message,
 )
 
 WRITTEN = b"""
@@ -70,3 +75,18 @@ def test_a_script_may_be_json() -> None:
 def test_what_is_wrong_with_a_script_is_said(content: bytes, fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
         read_script(content)
+
+
+def test_a_script_of_a_file_goes_on_where_a_run_stopped() -> None:
+    """Another process has had the first answer; a script with another first answer is one of another run."""
+    steps = [ChatAnswer(text="one"), ChatAnswer(text="two")]
+    begun = (user_message("Go"), assistant_message("one"))
+
+    def said_to(messages: tuple[Message, ...], script: list[ChatAnswer]) -> str:
+        request = ChatRequest(model="m", messages=messages)
+        return asyncio.run(ResumingScript(script).complete(request)).text
+
+    assert said_to(begun, steps) == "two"
+    assert said_to(begun, steps[1:]) == "two"
+    assert said_to((*begun, user_message("Again")), steps) == "one"
+    assert said_to((), steps) == "one"

@@ -74,11 +74,7 @@ from agent_resolver.project.tools import OpenTools as OpenTools, open_tools as o
 from agent_resolver.project.trust import TrustedFolders as TrustedFolders, folders_behind as folders_behind
 from agent_resolver.project.workflow import (
     StepResult as StepResult,
-    WorkflowRequest as WorkflowRequest,
-    WorkflowResult as WorkflowResult,
-    WorkflowStep as WorkflowStep,
     plan_steps as plan_steps,
-    run_workflow as run_workflow,
     step_prompt as step_prompt,
     steps_of as steps_of,
 )
@@ -86,5 +82,18 @@ from agent_resolver.project.workflow_event import (
     WorkflowEvent as WorkflowEvent,
     WorkflowStepEnded as WorkflowStepEnded,
     WorkflowStepStarted as WorkflowStepStarted,
+)
+from agent_resolver.project.workflow_progress import (
+    begin_progress as begin_progress,
+    take_up_progress as take_up_progress,
+)
+from agent_resolver.project.workflow_request import (
+    WorkflowRequest as WorkflowRequest,
+    WorkflowResult as WorkflowResult,
+)
+from agent_resolver.project.workflow_run import (
+    resume_workflow as resume_workflow,
+    run_workflow as run_workflow,
+    start_workflow as start_workflow,
 )
 from agent_resolver.project.workspace import Member as Member, members as members

@@ -15,7 +15,7 @@ from agent_resolver.runtime.executor import InferenceFailure, LlmExecutor, close
 from agent_resolver.runtime.inference import ChatAnswer, ChatRequest, Piece
 from agent_resolver.runtime.known_model import known_models
 from agent_resolver.runtime.model import DataFacts, Modalities, ModelSpec
-from agent_resolver.runtime.provider.scripted import ScriptedExecutor, read_script
+from agent_resolver.runtime.provider.scripted import ResumingScript, read_script
 from agent_resolver.runtime.spec import DEFAULT_MODEL
 from agent_resolver.schema.errors import ResolverError
 from agent_resolver.storage.file import read_bounded
@@ -187,7 +187,7 @@ def _open_scripted(session: Session, name: str, provider: Provider) -> LlmExecut
         script = read_script(read_bounded(path, _MAX_SCRIPT_BYTES, session.users))
     except ValueError as error:
         raise UnusableProvider(name, f"`{provider.script}` is not a script: {error}") from error
-    return ScriptedExecutor(script)
+    return ResumingScript(script)
 
 
 def _require_key(session: Session, name: str, variable: str) -> str:

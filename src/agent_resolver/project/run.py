@@ -121,9 +121,11 @@ def open_journal(session: Session) -> Journal:
 class ProjectRuns:
     """Runs the agents of a project. Each run is planned again, from the agent files, locks and index of that moment."""
 
-    def __init__(self, session: Session, runtime: AgentRuntime) -> None:
+    def __init__(self, session: Session, runtime: AgentRuntime, caller: Caller) -> None:
         self._session = session
         self.runtime = runtime
+        self.caller = caller
+        """Who runs them, where a request does not say so."""
 
     @cached_property
     def inbox(self) -> Inbox:
@@ -156,6 +158,24 @@ class ProjectRuns:
             limits = known.state.limits
             await self.prepare(self.runtime.resolve(known.row.agent, callers=limits, is_dry_run=True))
         return await self.runtime.resume(request, sink)
+
+    async def take_step(self, request: RunRequest, sink: Sink | None = None) -> RunResult:
+        """Run a step of a workflow, or go on with it where it was interrupted or waits: its id is that of one run.
+
+        Raises:
+            RunRefused: It cannot be run, or its agent changed since; and whatever else keeps a run from starting.
+        """
+        if await open_journal(self._session).look_up(request.run_id) is None:
+            return await self.run(request, sink)
+        resumed = ResumeRequest(
+            run=request.run_id,
+            part_of=request.part_of,
+            caller=request.caller,
+            budget=request.budget,
+            streams=request.streams,
+            with_changes=request.with_changes,
+        )
+        return await self.resume(resumed, sink)
 
     async def prepare(self, plan: ResolvedRunPlan) -> None:
         """Open what answers for the models of an agent: what is wrong with it is said before anything starts."""
@@ -200,6 +220,6 @@ async def open_runs(  # noqa: PLR0913 - each is one part of them
     builder.with_definitions(CatalogDefinitions(catalog, is_strict=is_strict))
     runtime = builder.build_unchecked()
     try:
-        yield ProjectRuns(session, runtime)
+        yield ProjectRuns(session, runtime, caller)
     finally:
         await runtime.close()

@@ -89,6 +89,11 @@ class Ledger:
         """True if a call started under this key and was not forgotten."""
         return await self._store.read(lambda snapshot: snapshot.get(LEDGER, key)) is not None
 
+    async def has_made(self, key: str, arguments: str) -> bool:
+        """True if a call with arguments of this digest started under this key, and was not forgotten."""
+        kept = await self._store.read(lambda snapshot: snapshot.get(LEDGER, key))
+        return kept is not None and kept.arguments == arguments
+
     async def is_running(self, key: str) -> bool:
         """True if a call started under this key in a process that is there, and has not ended."""
         kept = await self._store.read(lambda snapshot: snapshot.get(LEDGER, key))

@@ -313,7 +313,7 @@ class Pipeline:
     async def _is_known(self, call: Call) -> bool:
         """True if the call was made before: what it came to is returned again, and uses nothing of a limit."""
         key = call.key_under(call.approval)
-        return key is not None and await self._ledger.knows(key)
+        return key is not None and await self._ledger.has_made(key, call.digest)
 
     async def is_under_way(self, tool_id: str, context: CallContext) -> bool:
         """True if a call with this key runs, in any process: a question about it is not a call, and is not recorded."""

@@ -202,6 +202,7 @@ from agent_resolver.runtime.provider.langchain import LangChainExecutor as LangC
 from agent_resolver.runtime.provider.local import LocalExecutor as LocalExecutor
 from agent_resolver.runtime.provider.openai import OpenAiExecutor as OpenAiExecutor
 from agent_resolver.runtime.provider.scripted import (
+    ResumingScript as ResumingScript,
     ScriptedExecutor as ScriptedExecutor,
     read_script as read_script,
 )

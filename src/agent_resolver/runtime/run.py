@@ -164,6 +164,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     """On whose behalf tools are called; None for the runtime's own caller."""
     run_id: str = ""
     """Left out, the run gets a random one."""
+    part_of: str = ""
+    """The id of the workflow that it is a step of."""
     thread: str = ""
     """The conversation that the run goes on with, of its caller; left out, it is one of its own."""
     trace_id: str = ""
@@ -193,6 +195,8 @@ class ResumeRequest(Struct, frozen=True, kw_only=True):
     """Which run shall go on, and how."""
 
     run: str
+    part_of: str = ""
+    """The id of the workflow that it is a step of: a step goes on with its workflow alone."""
     messages: tuple[Message, ...] = ()
     """The new words of the user, which take the place of the calls that were open."""
     caller: Caller | None = None

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, structs
 
 from agent_resolver.core.authorization import acting_for
 from agent_resolver.registry.registry import ToolRegistry
@@ -121,13 +121,15 @@ class Runs:
             await journal.release(left)
         folded, lease = await journal.claim(request.run)
         try:
-            _require_resumable(folded, is_delegate=delegating is not None)
+            part_of = delegating.lifecycle.run.id if delegating else request.part_of
+            _require_resumable(folded, part_of=part_of)
             beginning = folded.beginning
             resumed = RunRequest(
                 agent_id=folded.row.agent,
                 messages=request.messages,
                 caller=acting_for(beginning.caller, request.caller or self._caller),
                 thread=folded.row.thread,
+                part_of=part_of,
                 parent=request.parent,
                 connection=request.connection,
                 budget=folded.budget if request.budget is None else request.budget,
@@ -274,7 +276,7 @@ class Runs:
             "plan": state.plan,
             "lock": context.lock,
             "model": agent.model.id,
-            "parent": delegating.lifecycle.run.id if delegating else "",
+            "parent": delegating.lifecycle.run.id if delegating else request.part_of,
         }
         try:
             if taken is not None:
@@ -397,12 +399,14 @@ def _end_run(lifecycle: Lifecycle) -> None:
     lifecycle.run.registry.end_run()
 
 
-def _require_resumable(folded: Folded, *, is_delegate: bool) -> None:
-    """Refuse a run that has come to its end, and one that only the run which delegates to it may take up."""
+def _require_resumable(folded: Folded, *, part_of: str) -> None:
+    """Refuse a run that has come to its end, and one that only the run which it is a part of may take up."""
+    if folded.beginning.workflow is not UNSET:
+        raise RunRefused(f"run {folded.row.id} is a workflow, and not the run of one agent")
     parent = folded.beginning.parent
-    if parent and not is_delegate:
+    if parent != part_of:
         # On its own it would run without the limits and the budget of that run.
-        raise RunRefused(f"run {folded.row.id} is a delegate of run {parent}", "resume that one")
+        raise RunRefused(f"run {folded.row.id} is a part of run {parent}", "resume that one")
     end = folded.termination
     if end is None or is_resumable(end):
         return

@@ -230,6 +230,8 @@ from agent_resolver.schema.workflow import (
     SectionMention as SectionMention,
     Workflow as Workflow,
     WorkflowSection as WorkflowSection,
+    WorkflowStep as WorkflowStep,
+    WorkflowSteps as WorkflowSteps,
     parse_workflow as parse_workflow,
 )
 from agent_resolver.schema.yaml_tree import parse_yaml as parse_yaml

@@ -9,14 +9,15 @@ from agent_resolver.schema.pending import PendingAction
 from agent_resolver.schema.table import Table
 
 RunStatus = Literal["running", "waiting", "cancelling", "done", "failed", "cancelled"]
+RunKind = Literal["agent", "workflow", "blueprint", "task"]
 FINISHED: Final[frozenset[RunStatus]] = frozenset({"done", "failed", "cancelled"})
 
 
 class Run(Struct, frozen=True, kw_only=True):
-    """A run of an agent, a blueprint or a task, as runtime, engine and reasoner share it."""
+    """A run of an agent, a workflow, a blueprint or a task, as runtime, engine and reasoner share it."""
 
     id: str
-    kind: Literal["agent", "blueprint", "task"]
+    kind: RunKind
     status: RunStatus
     trace_id: str
     """The trace of every call and question of the run; nothing with this trace is pruned before the run has ended."""
@@ -27,8 +28,9 @@ class Run(Struct, frozen=True, kw_only=True):
     started_at: str
     changed_at: str
     agent: str = ""
+    """Its agent; the name of the file where it is a workflow."""
     plan: str = ""
-    """The digest of the plan that it runs by."""
+    """The digest of the plan that it runs by; empty for a workflow, each of whose steps has its own."""
     caller: str = ""
     """The id of the caller who started it."""
     parent: str = ""

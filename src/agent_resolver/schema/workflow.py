@@ -31,6 +31,30 @@ _SHOWN: Final = 60
 """The number of characters of a heading that an issue shows."""
 
 
+class WorkflowStep(Struct, frozen=True, kw_only=True):
+    """One step: what is to do, and the agent that does it."""
+
+    number: int
+    heading: str
+    text: str
+    """The text below the heading; here and in the heading, mentions are plain names."""
+    agent: str
+    """The agent's id; where the mention asks for a version, its address with that."""
+    line: int
+
+
+class WorkflowSteps(Struct, frozen=True, kw_only=True):
+    """A workflow as it began: it goes on by these steps, whatever becomes of its file and of the mentions in it."""
+
+    title: str
+    """The heading at level 1 of its file; may be empty."""
+    file: str
+    """The whole path of its file."""
+    digest: str
+    """The digest of the file as it was read."""
+    steps: tuple[WorkflowStep, ...]
+
+
 class SectionMention(Struct, frozen=True):
     """A mention of an agent below a heading, and its place in the file."""
 

@@ -56,7 +56,7 @@ class CountingModel:
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
         self.asked.append(request)
-        if self.hangs or len(self.asked) == self.hangs_at:
+        if self.hangs or 0 < self.hangs_at == len(self.asked):
             await asyncio.Event().wait()
         return self._answer(request)
 

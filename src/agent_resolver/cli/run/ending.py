@@ -96,18 +96,18 @@ def _hint_at_going_on(result: RunResult, options: argparse.Namespace) -> str:
     if result.termination.code == TOKEN_EXPIRED:
         return f"{go_on} with a new token"
     if result.pending is None:
-        return _hint_at_larger_budget(result, options)
+        return hint_at_larger_budget(result.run, result.termination.code, options)
     command = answer_command(result.pending.type, result.pending.id)
     return f"{command or result.pending.message}; then {go_on}"
 
 
-def _hint_at_larger_budget(result: RunResult, options: argparse.Namespace) -> str:
+def hint_at_larger_budget(run: str, code: str, options: argparse.Namespace) -> str:
     """How to go on with a run whose budget is used up: it would stop at once under the same one."""
-    kind = result.termination.code.removeprefix("budget_")
+    kind = code.removeprefix("budget_")
     if getattr(options, f"max_{kind}", None) is None:
-        go_on = go_on_command(result.run, options, "--with-changes")
+        go_on = go_on_command(run, options, "--with-changes")
         return f"allow more in the budget of the agent file; then {go_on}"
-    return f"{go_on_command(result.run, options, f'--max-{kind}')} with more than before"
+    return f"{go_on_command(run, options, f'--max-{kind}')} with more than before"
 
 
 def report_interruption(session: "Session", run: str, options: argparse.Namespace) -> None:
@@ -115,5 +115,9 @@ def report_interruption(session: "Session", run: str, options: argparse.Namespac
     if options.json or not (run and session.has_state):
         return
     row = session.store.read_now(lambda snapshot: snapshot.get(RUNS, run))
+    if row is not None and row.parent:
+        # A step goes on with its workflow.
+        parent = row.parent
+        row = session.store.read_now(lambda snapshot: snapshot.get(RUNS, parent))
     if row is not None and row.status not in FINISHED:
-        err(f"interrupted: {go_on_command(run, options)} goes on")
+        err(f"interrupted: {go_on_command(row.id, options)} goes on")

@@ -158,6 +158,7 @@ class TextView:
                 self._warn(event.termination.message)
 
     def _start_step(self, event: WorkflowStepStarted) -> None:
+        self.run = event.run
         self._is_last_step = event.step == event.steps
         self._end_line()
         err(f"{event.step}/{event.steps} {event.heading} ({event.agent})")

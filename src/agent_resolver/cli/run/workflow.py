@@ -1,10 +1,10 @@
-"""What `agent run --workflow` does."""
+"""What `agent run --workflow` does, and `agent runs resume` with a workflow."""
 
 import argparse
-import asyncio
 import gc
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_resolver.catalog.query import Query
@@ -14,29 +14,41 @@ from agent_resolver.cli.input import AGENT_FILE
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out, out_json
 from agent_resolver.cli.plan.execution import HINTS
-from agent_resolver.cli.run.ending import describe_use, exit_code_of, report_stop
-from agent_resolver.cli.run.execution import TERMINATED, answers_of, budget_of, read_prompt, run_and_answer
-from agent_resolver.cli.run.view import JsonView, TextView, View
+from agent_resolver.cli.run.ending import (
+    answer_command,
+    describe_use,
+    exit_code_of,
+    go_on_command,
+    hint_at_larger_budget,
+    report_stop,
+)
+from agent_resolver.cli.run.execution import (
+    Answers,
+    answers_of,
+    budget_of,
+    read_prompt,
+    run_in_loop,
+    tool_use_of,
+    view_of,
+)
+from agent_resolver.cli.run.view import View
 from agent_resolver.cli.tools.execution import end_on_sigterm
 from agent_resolver.core.count import counted
 from agent_resolver.project.errors import RefusedStep
 from agent_resolver.project.identity import caller_of
 from agent_resolver.project.plan import agents_of
-from agent_resolver.project.run import ProjectRuns, ToolUse, open_runs
-from agent_resolver.project.workflow import (
-    WorkflowRequest,
-    WorkflowResult,
-    WorkflowStep,
-    plan_steps,
-    run_workflow,
-    steps_of,
-)
+from agent_resolver.project.run import ProjectRuns, open_runs
+from agent_resolver.project.workflow import content_digest, plan_steps, steps_of
+from agent_resolver.project.workflow_progress import kept_workflow
+from agent_resolver.project.workflow_request import WorkflowRequest, WorkflowResult
+from agent_resolver.project.workflow_run import has_changed, resume_workflow, start_workflow
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.runtime.errors import ResolveError
-from agent_resolver.schema.caller import Caller
+from agent_resolver.runtime.run import TOKEN_EXPIRED, ResumeRequest, RunRequest, RunResult, Termination
 from agent_resolver.schema.errors import InvalidWorkflow
 from agent_resolver.schema.limit import MAX_WORKFLOW_BYTES
-from agent_resolver.schema.workflow import Workflow, parse_workflow
+from agent_resolver.schema.state import FINISHED, RUNS
+from agent_resolver.schema.workflow import WorkflowSteps, parse_workflow
 from agent_resolver.storage.file import read_bounded
 
 if TYPE_CHECKING:
@@ -44,30 +56,52 @@ if TYPE_CHECKING:
     from agent_resolver.project.session import Session
 
 
+class StepRuns:
+    """Runs the steps of a workflow, shows them, and asks the person here what they wait for."""
+
+    def __init__(self, runs: ProjectRuns, view: View, answers: Answers) -> None:
+        self._runs = runs
+        self._view = view
+        self._answers = answers
+        self.is_used = False
+        """True once a step ran here, and so was shown."""
+
+    async def run_step(self, request: RunRequest) -> RunResult:
+        """Run a step, and go on each time that what it waits for was answered."""
+        self.is_used = True
+        while True:
+            with self._view.starting():
+                ran = await self._runs.take_step(request, self._view.show)
+            if ran.pending is None or not await self._answers(ran.pending.id):
+                return ran
+
+
 def run(options: argparse.Namespace) -> int:
     """Take the steps of a workflow to its end, or show them."""
     gc.enable()  # Other commands live for moments, and do without.
     options.agents = AGENT_FILE
     with session_of(options) as session:
+        catalog = open_catalog_of(session, options)
         try:
-            # It says which agents act, and what they do: a file of another user must not.
-            workflow = parse_workflow(read_bounded(options.workflow, MAX_WORKFLOW_BYTES, session.users))
-            return _run_in(session, workflow, options)
+            workflow = _read_workflow(session, catalog, options)
         except InvalidWorkflow as error:
             raise InvalidFiles([InvalidFile("workflow", options.workflow, error.issues)]) from None
-        except RefusedStep as refused:
-            if isinstance(refused.reason, ResolveError):
-                refused.hint = refused.hint or HINTS.get(type(refused.reason), "")
-            raise
+        prompt = _prompt_of(options, catalog)
+        view = view_of(options)
+        request = WorkflowRequest(prompt=prompt, budget=budget_of(options), streams=view.streams)
+        return run_in_loop(_run_to_end(session, catalog, workflow, request, view, options), session, view, options)
 
 
-def _run_in(session: "Session", workflow: Workflow, options: argparse.Namespace) -> int:
-    catalog = open_catalog_of(session, options)
-    prompt = _prompt_of(options, catalog)
-    try:
-        return asyncio.run(_run_to_end(session, catalog, workflow, prompt, options))
-    except asyncio.CancelledError:
-        return TERMINATED
+def _read_workflow(session: "Session", catalog: "Catalog", options: argparse.Namespace) -> WorkflowSteps:
+    # It says which agents act, and what they do: a file of another user must not.
+    content = read_bounded(options.workflow, MAX_WORKFLOW_BYTES, session.users)
+    workflow = parse_workflow(content)
+    return WorkflowSteps(
+        title=workflow.title,
+        file=str(Path(options.workflow).absolute()),
+        digest=content_digest(content),
+        steps=steps_of(workflow, agents_of(session, catalog)),
+    )
 
 
 def _prompt_of(options: argparse.Namespace, catalog: "Catalog") -> str:
@@ -79,78 +113,117 @@ def _prompt_of(options: argparse.Namespace, catalog: "Catalog") -> str:
     return read_prompt(given)
 
 
-async def _run_to_end(
-    session: "Session", catalog: "Catalog", workflow: Workflow, prompt: str, options: argparse.Namespace
+async def _run_to_end(  # noqa: PLR0913, PLR0917 - what a command has opened so far
+    session: "Session",
+    catalog: "Catalog",
+    workflow: WorkflowSteps,
+    request: WorkflowRequest,
+    view: View,
+    options: argparse.Namespace,
 ) -> int:
     end_on_sigterm()
-    steps = steps_of(workflow, agents_of(session, catalog))
     caller = await caller_of(session, options.token_file, session.environment)
-    use = ToolUse(seconds=options.timeout, verbose=options.verbose)
-    models = {step.agent: options.model for step in steps if options.model}
-    async with open_runs(session, catalog, caller=caller, use=use, models=models) as runs:
-        # What is wrong with any step is said before the first one is paid for.
-        plans = plan_steps(runs.runtime, steps)
-        if options.check:
-            _print_steps(workflow, steps, options)
-            return 0
-        for plan in plans:
-            await runs.prepare(plan)
-        result = await _run_steps(runs, steps, prompt, caller, options)
+    models = models_of(workflow, options.model)
+    async with open_runs(session, catalog, caller=caller, use=tool_use_of(options), models=models) as runs:
+        with _hints(session, request.run_id, options):
+            if options.check:
+                plan_steps(runs.runtime, workflow.steps)
+                _print_steps(workflow, options)
+                return 0
+            steps = StepRuns(runs, view, answers_of(runs, options, CallContext.for_caller(caller)))
+            result = await start_workflow(runs, workflow, request, steps.run_step, view.show)
     if not options.json:
-        _report_end(workflow, steps, result, options)
+        _report_end(workflow, result, options)
     return exit_code_of(result.termination)
 
 
-async def _run_steps(
-    runs: ProjectRuns, steps: Sequence[WorkflowStep], prompt: str, caller: Caller, options: argparse.Namespace
-) -> WorkflowResult:
-    view: View = JsonView() if options.json else TextView()
-    answers = answers_of(runs, options, CallContext.for_caller(caller))
-    request = WorkflowRequest(prompt=prompt, budget=budget_of(options), streams=view.streams)
-    run_step = partial(run_and_answer, runs, view=view, answers=answers)
-    return await run_workflow(steps, request, run_step, view.show)
+def models_of(workflow: WorkflowSteps, model: str | None) -> dict[str, str]:
+    """The model of the command line, in place of that of every agent that is mentioned."""
+    return {step.agent: model for step in workflow.steps} if model else {}
+
+
+async def resume_steps(  # noqa: PLR0913 - what a command has opened so far
+    session: "Session",
+    runs: ProjectRuns,
+    request: ResumeRequest,
+    *,
+    view: View,
+    answers: Answers,
+    options: argparse.Namespace,
+) -> Termination:
+    """Go on with a workflow to its end, or until it waits again, and say how it ended."""
+    workflow = session.store.read_now(lambda snapshot: kept_workflow(snapshot, request.run, session.seal))
+    if has_changed(workflow, session.users) and not options.json:
+        err(f"{workflow.file} is not as it was when this run began, which goes on by the steps of then")
+    steps = StepRuns(runs, view, answers)
+    with _hints(session, request.run, options):
+        result = await resume_workflow(runs, request, steps.run_step, view.show)
+    if not options.json:
+        if result.text and not steps.is_used:
+            # The last step came to its end before, in a process that could not say so.
+            out(result.text)
+        _report_end(workflow, result, options)
+    return result.termination
+
+
+@contextmanager
+def _hints(session: "Session", run: str, options: argparse.Namespace) -> Iterator[None]:
+    """Say what to do about a step that is refused, and how a workflow that had begun goes on after that."""
+    try:
+        yield
+    except RefusedStep as refused:
+        if isinstance(refused.reason, ResolveError):
+            refused.hint = refused.hint or HINTS.get(type(refused.reason), "")
+        row = session.store.read_now(lambda snapshot: snapshot.get(RUNS, run)) if session.has_state else None
+        if row is not None and row.status not in FINISHED:
+            then = f"then {go_on_command(run, options)}"
+            refused.hint = f"{refused.hint}; {then}" if refused.hint else f"correct that; {then}"
+        raise
 
 
 # What is printed ------------------------------------------------------------------------------------------------------
 
 
-def _title_of(workflow: Workflow, options: argparse.Namespace) -> str:
-    title: str = workflow.title or options.workflow
-    return title
+def _title_of(workflow: WorkflowSteps) -> str:
+    return workflow.title or Path(workflow.file).name
 
 
-def _print_steps(workflow: Workflow, steps: Sequence[WorkflowStep], options: argparse.Namespace) -> None:
+def _print_steps(workflow: WorkflowSteps, options: argparse.Namespace) -> None:
+    steps = workflow.steps
     if options.json:
         listed = [
             {"step": each.number, "heading": each.heading, "agent": each.agent, "line": each.line} for each in steps
         ]
         out_json({"success": True, "workflow": options.workflow, "title": workflow.title, "steps": listed})
         return
-    out(f"✓ {_title_of(workflow, options)}: {counted(len(steps), 'step')}")
+    out(f"✓ {_title_of(workflow)}: {counted(len(steps), 'step')}")
     for step in steps:
         out(f"  {step.number}. {step.heading} ({step.agent})")
 
 
-def _report_end(
-    workflow: Workflow, steps: Sequence[WorkflowStep], result: WorkflowResult, options: argparse.Namespace
-) -> None:
+def _report_end(workflow: WorkflowSteps, result: WorkflowResult, options: argparse.Namespace) -> None:
     termination = result.termination
-    used = describe_use(result.rounds, result.usage, result.cost)
+    used = describe_use(result.rounds, result.usage, result.cost, result.uncertain)
+    count = len(workflow.steps)
     if termination.is_planned:
         if termination.code == "length":  # The text looks whole, and is not.
             err(f"warning: {termination.message}")
-        err(f"✓ {_title_of(workflow, options)}: {counted(len(steps), 'step')}, {used}")
+        err(f"✓ {_title_of(workflow)}: {counted(count, 'step')}, {used}")
         return
     step = result.step
-    report_stop(f"Step {step.number} of {len(steps)}, {step.heading} ({step.agent})", termination, used, result.pending)
-    err(f"hint: {_hint_at_going_on(result)}")
+    report_stop(f"Step {step.number} of {count}, {step.heading} ({step.agent})", termination, used, result.pending)
+    if termination.reason != "cancelled":
+        err(f"hint: {_hint_at_going_on(result, options)}")
 
 
-def _hint_at_going_on(result: WorkflowResult) -> str:
-    """What to do so that the workflow gets further when it is run again."""
-    kept = "; the steps before it are done again" if result.done else ""
-    if result.pending is not None:
-        return f"run the workflow at a terminal, where you are asked and it goes on at once{kept}"
-    if result.termination.code.startswith("budget_"):
-        return f"raise the budget, by options such as `--max-rounds` or in the agent file, and run it again{kept}"
-    return f"correct that, and run the workflow again{kept}"
+def _hint_at_going_on(result: WorkflowResult, options: argparse.Namespace) -> str:
+    """What to do so that the workflow gets further, and the command that lets it go on."""
+    go_on = go_on_command(result.run, options)
+    pending, code = result.pending, result.termination.code
+    if pending is not None:
+        return f"{answer_command(pending.type, pending.id) or pending.message}; then {go_on}"
+    if code == TOKEN_EXPIRED:
+        return f"{go_on} with a new token"
+    if code.startswith("budget_"):
+        return hint_at_larger_budget(result.run, code, options)
+    return f"correct that; then {go_on} takes the step again"

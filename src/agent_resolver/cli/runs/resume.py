@@ -24,17 +24,19 @@ from agent_resolver.cli.run.execution import (
     view_of,
 )
 from agent_resolver.cli.run.view import View
+from agent_resolver.cli.run.workflow import models_of, resume_steps
 from agent_resolver.cli.runs.chosen_run import find_run
 from agent_resolver.cli.tools.execution import end_on_sigterm
 from agent_resolver.project.identity import caller_or_worker
 from agent_resolver.project.run import ProjectRuns, open_journal, open_runs
+from agent_resolver.project.workflow_progress import kept_workflow
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.errors import ResolveError
 from agent_resolver.runtime.journal.journal import Journal
 from agent_resolver.runtime.journal.listing import ListedRun, look_at_run
 from agent_resolver.runtime.message import user_message
-from agent_resolver.runtime.run import ResumeRequest, RunResult
+from agent_resolver.runtime.run import ResumeRequest, Termination
 from agent_resolver.schema.state import RUNS
 
 if TYPE_CHECKING:
@@ -82,12 +84,12 @@ def _resume_one(session: "Session", catalog: "Catalog", view: View, options: arg
         if listed is None:
             raise Refusal(f"Run {chosen} was removed a moment ago", "`agent runs list`")
         require_ready(listed, prompt, resuming)
-        result = await resume_run(listed, prompt, resuming)
-        if not options.json:
-            report_end(result, options)
-        return exit_code_of(result.termination)
+        return exit_code_of(await resume_run(listed, prompt, resuming))
 
     models = {agent: options.model} if options.model else {}
+    if models and row is not None and row.kind == "workflow":
+        workflow = session.store.read_now(lambda snapshot: kept_workflow(snapshot, chosen, session.seal))
+        models = models_of(workflow, options.model)
     try:
         return run_in_loop(_opened(session, catalog, models, view, options, work), session, view, options)
     except ResolveError as error:
@@ -136,8 +138,8 @@ def require_ready(listed: ListedRun, prompt: str, resuming: Resuming) -> None:
     raise Refusal(message, answer_command(action.type, action.id), "STILL_WAITING")
 
 
-async def resume_run(listed: ListedRun, prompt: str, resuming: Resuming) -> RunResult:
-    """Let one run go on to its end, or until it waits again."""
+async def resume_run(listed: ListedRun, prompt: str, resuming: Resuming) -> Termination:
+    """Let one run go on to its end, or until it waits again, and say how it ended."""
     options, view = resuming.options, resuming.view
     request = ResumeRequest(
         run=listed.row.id,
@@ -147,7 +149,12 @@ async def resume_run(listed: ListedRun, prompt: str, resuming: Resuming) -> RunR
         with_changes=options.with_changes,
     )
     answers = answers_of(resuming.runs, options, resuming.context)
-    return await run_and_answer(resuming.runs, request, view, answers)
+    if listed.row.kind == "workflow":
+        return await resume_steps(resuming.session, resuming.runs, request, view=view, answers=answers, options=options)
+    result = await run_and_answer(resuming.runs, request, view, answers)
+    if not options.json:
+        report_end(result, options)
+    return result.termination
 
 
 async def _budget(run: str, resuming: Resuming) -> RunBudget | None:

@@ -5,7 +5,7 @@ from typing import Final
 
 from agent_resolver.cli.errors import code_of
 from agent_resolver.cli.output import err, out_json_line, safe
-from agent_resolver.cli.run.ending import exit_code_of, report_end
+from agent_resolver.cli.run.ending import exit_code_of
 from agent_resolver.cli.runs.resume import Resuming, resume_run
 from agent_resolver.core.count import counted
 from agent_resolver.registry.errors import AnswerRefused
@@ -78,7 +78,7 @@ async def _resume_one_of_many(listed: ListedRun, resuming: Resuming) -> tuple[in
         if is_to_end:
             # Its process was gone before it heard of that.
             return 1, str(await resuming.journal.cancel(run))
-        result = await resume_run(listed, "", resuming)
+        end = await resume_run(listed, "", resuming)
     except ResolverError as error:
         if options.json:
             document = {"code": code_of(error), "message": str(error), "hint": error.hint or None}
@@ -88,10 +88,8 @@ async def _resume_one_of_many(listed: ListedRun, resuming: Resuming) -> tuple[in
             if error.hint:
                 err(f"hint: {safe(error.hint)}")
         return 1, "refused"
-    if not options.json:
-        report_end(result, options)
-    word = "waiting" if result.status == "waiting" else result.termination.reason
-    code = exit_code_of(result.termination)
+    word = "waiting" if end.status == "waiting" else end.reason
+    code = exit_code_of(end)
     return code, word if code else "done"
 
 

@@ -62,6 +62,8 @@ def _print_history(listed: ListedRun, history: RunHistory, options: argparse.Nam
     thread = f"{row.thread}, after run {row.continues}" if row.continues else row.thread
     via = f", last by {folded.caller.via}" if folded.caller.via else ""
     cost = cost_text(used.cost, 0)
+    # A workflow has no rounds of its own; its row counts those of its steps.
+    rounds = max(row.rounds, folded.state.round)
     facts = (
         ("Started", row.started_at),
         ("Changed", row.changed_at),
@@ -69,7 +71,7 @@ def _print_history(listed: ListedRun, history: RunHistory, options: argparse.Nam
         ("Thread", thread),
         ("Part of", row.parent),
         ("Plan", row.plan),
-        ("Used", f"{counted(folded.state.round, 'round')}, {used.usage.total_tokens:,} tokens, {cost}"),
+        ("Used", f"{counted(rounds, 'round')}, {used.usage.total_tokens:,} tokens, {cost}"),
         ("Uncertain", uncertain_text(folded.state.uncertain) if folded.state.uncertain else ""),
         ("Ended", _ending_text(history)),
     )
@@ -77,8 +79,9 @@ def _print_history(listed: ListedRun, history: RunHistory, options: argparse.Nam
         if value:
             out(safe(f"  {label}: {value}"))
     _print_rounds(history)
+    part = "Step" if row.kind == "workflow" else "Delegate"
     for delegate in history.delegates:
-        out(safe(f"  Delegate: {delegate.id} {delegate.status} {delegate.agent}"))
+        out(safe(f"  {part}: {delegate.id} {delegate.status} {delegate.agent}"))
     if history.text:
         out(safe(f"  Said: {shorten(history.text, _MOST_TEXT)}"))
     _print_what_next(listed, history, options)

@@ -15,6 +15,7 @@ from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.errors import ResolverError
 from agent_resolver.schema.outcome import Pending
 from agent_resolver.schema.state import JournalRow
+from agent_resolver.schema.workflow import WorkflowSteps
 
 _PACKED: Final = b"\1"
 _QUICK: Final = 1
@@ -49,7 +50,14 @@ MAX_ENTRY_BYTES: Final = 64 * 1024 * 1024
 """The most that an entry may unpack to: a file that was edited must not fill the memory."""
 
 EntryKind = Literal[
-    "run.started", "run.resumed", "model.asked", "model.answered", "model.failed", "run.waiting", "run.ended"
+    "run.started",
+    "run.resumed",
+    "model.asked",
+    "model.answered",
+    "model.failed",
+    "step.ended",
+    "run.waiting",
+    "run.ended",
 ]
 
 
@@ -71,6 +79,8 @@ class Beginning(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The conversation that it belongs to, as the run's row has it: this one cannot be edited."""
     parent: str = ""
     """The run that delegates to it, likewise."""
+    workflow: WorkflowSteps | UnsetType = UNSET
+    """The steps, where the run is a workflow."""
 
 
 class Question(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -35,6 +35,7 @@ from agent_resolver.schema.state import (
     JournalRow,
     PlanRow,
     Run,
+    RunKind,
     RunStatus,
     ThreadRow,
 )
@@ -52,8 +53,9 @@ class RunStart(Struct, frozen=True, kw_only=True):
     beginning: Beginning
     before: int = 0
     """How many of its messages come from the runs before it in its conversation."""
-    plan: bytes
-    """What its plan was made of."""
+    kind: RunKind = "agent"
+    plan: bytes = b""
+    """What its plan was made of; a workflow has none."""
     facts: Mapping[str, str]
     """What the trail keeps of its start."""
 
@@ -77,7 +79,7 @@ class Journal:
         now = self.clock.now()
         row = Run(
             id=state.run,
-            kind="agent",
+            kind=start.kind,
             status="running",
             trace_id=state.trace_id,
             started_at=now,
@@ -94,7 +96,7 @@ class Journal:
         writer = RunJournal(self, row, state, message_count=start.before)
         entry = structs.replace(writer.next_entry(state.values), beginning=beginning)
         kept = writer.seal_entry("run.started", entry)
-        plan = PlanRow(digest=state.plan, body=self.seal.close(pack(start.plan), plan_purpose(state.plan)))
+        plan = self.sealed_plan(state.plan, start.plan)
         record = started_record(state.run, beginning.caller, start.facts)
         _ = self.store.owner  # Making its name reads the file, which a piece of work must not do.
         seconds = self.seconds()
@@ -104,7 +106,8 @@ class Journal:
             lease = claim_in(transaction, self.store, lease_name(row.id), seconds, LEASE_SECONDS)
             if lease is None:
                 raise RunRefused(f"run {row.id} is running already", "wait for it, or cancel it")
-            transaction.put(PLANS, plan, only_new=True)
+            if plan is not None:
+                transaction.put(PLANS, plan, only_new=True)
             transaction.put(RUNS, structs.replace(row, lease=lease.number))
             transaction.put(JOURNAL, kept)
             if row.thread:
@@ -115,6 +118,12 @@ class Journal:
 
         writer.lease = await self.store.write(write)
         return writer
+
+    def sealed_plan(self, digest: str, plan: bytes) -> PlanRow | None:
+        """The row that keeps what a plan was made of; None for a run without one."""
+        if not plan:
+            return None
+        return PlanRow(digest=digest, body=self.seal.close(pack(plan), plan_purpose(digest)))
 
     async def look_up(self, run: str) -> Folded | None:
         """A run as its journal tells it, without taking it up; None if there is no such run."""
@@ -322,11 +331,12 @@ class RunJournal:
         changed = UNSET if budget is None else structs.asdict(budget)
         entry = structs.replace(self.next_entry(values), caller=caller, budget=changed)
         digest = self._watch.state.plan
-        kept = PlanRow(digest=digest, body=self._journal.seal.close(pack(plan), plan_purpose(digest)))
+        kept = self._journal.sealed_plan(digest, plan)
         record = started_record(self.row.id, caller, {**facts, "resumed": "true"})
 
         def also(transaction: Transaction) -> None:
-            transaction.put(PLANS, kept, only_new=True)
+            if kept is not None:
+                transaction.put(PLANS, kept, only_new=True)
             transaction.append(record)
 
         await self._write("run.resumed", entry, structs.replace(self.row, plan=digest), also)
@@ -344,6 +354,10 @@ class RunJournal:
     async def fail(self, values: Mapping[str, Any], failure: str) -> None:
         """Write down that it did not answer."""
         await self._write("model.failed", structs.replace(self.next_entry(values), failure=failure), None)
+
+    async def end_step(self, values: Mapping[str, Any], row: Run) -> None:
+        """Write down that a step of a workflow came to its end, before the next one begins."""
+        await self._write("step.ended", self.next_entry(values), row)
 
     async def end(self, values: Mapping[str, Any], result: RunResult, caller: Caller) -> None:
         """Write down how the run ended, or what it waits for; another process can then take it up."""

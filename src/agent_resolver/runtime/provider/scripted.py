@@ -1,14 +1,22 @@
 """A model that says what a script says: for tests, demonstrations and dry runs, without any network."""
 
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct, field, structs
 
 from agent_resolver.runtime.executor import FailureKind, InferenceFailure
-from agent_resolver.runtime.inference import CallDelta, ChatAnswer, ChatRequest, Piece, TextDelta, Usage
-from agent_resolver.runtime.message import ToolCall
+from agent_resolver.runtime.inference import (
+    CallDelta,
+    ChatAnswer,
+    ChatRequest,
+    Piece,
+    TextDelta,
+    Usage,
+    answer_message,
+)
+from agent_resolver.runtime.message import Message, ToolCall
 from agent_resolver.schema.source import Unreadable, decode
 from agent_resolver.schema.tree import plain
 from agent_resolver.schema.yaml_tree import parse_yaml
@@ -63,6 +71,36 @@ class ScriptedExecutor:
         if step is None:
             raise InferenceFailure("invalid_request", "the script has no further answer")
         return step(request) if callable(step) else step
+
+
+class ResumingScript(ScriptedExecutor):
+    """Answers from a script of a file. A run that another process began goes on where its script stopped.
+
+    The first request tells: where the answers since the user last spoke are those of the script, in its order, the
+    next one follows. Otherwise it is the script of another run, and starts from its beginning.
+    """
+
+    def __init__(self, script: Sequence[ChatAnswer | InferenceFailure]) -> None:
+        super().__init__(script)
+        self._script = script
+
+    def _next(self, request: ChatRequest) -> Said:
+        if not self.requests:
+            had = _answers_since_user(request)
+            begun = [answer_message(step) for step in self._script[: len(had)] if isinstance(step, ChatAnswer)]
+            if begun == had:
+                self._steps = iter(self._script[len(had) :])
+        return super()._next(request)
+
+
+def _answers_since_user(request: ChatRequest) -> list[Message]:
+    answers: list[Message] = []
+    for message in reversed(request.messages):
+        if message.role == "user":
+            break
+        if message.role == "assistant":
+            answers.insert(0, message)
+    return answers
 
 
 def cut_answer(said: ChatAnswer | InferenceFailure) -> Iterable[Piece | InferenceFailure]:
