@@ -273,7 +273,7 @@ def test_it_goes_on_by_the_steps_that_it_began_with_and_says_so(
     ran = resume("--max-rounds", "9")
 
     assert (ran.code, ran.stdout) == (0, "Built.\n")
-    assert "feature.md is not as it was when this run began, which goes on by the steps of then\n" in ran.stderr
+    assert "feature.md is not as it was; this run goes on by the steps that it began with\n" in ran.stderr
     assert prompt_of(model.requests[2]) == (
         "# Task\n\nAdd a search\n\n# Your step: Build\n\nAsk backend.\n\n"
         "# Results of earlier steps\n\n## Plan (analyst)\n\n> Planned."

@@ -81,14 +81,19 @@ def verifier_of(project: Session) -> "Verifier | None":
     if not issuer and not audience:
         return None
     if not issuer or not audience:
-        # A half of it would verify tokens that were meant for others, or nobody's at all.
-        there, missing = ("issuer", "audience") if issuer else ("audience", "issuer")
-        message = f"`identity.{there}` is set, and `identity.{missing}` is not"
-        raise UnusableIdentity(message, f"set `identity.{missing}` too: {_WHAT[missing]}")
+        # A half of it would verify tokens that were meant for others, or none at all.
+        raise _half_set("issuer", "audience", is_first_set=bool(issuer))
     from agent_resolver.identity.keys import IssuerKeys
     from agent_resolver.identity.verifier import Verifier
 
     return Verifier(issuer, audience, IssuerKeys(issuer))
+
+
+def _half_set(first: str, second: str, *, is_first_set: bool) -> UnusableIdentity:
+    """The refusal of two settings that are needed together, of which one is set."""
+    there, missing = (first, second) if is_first_set else (second, first)
+    message = f"`identity.{there}` is set, and `identity.{missing}` is not"
+    return UnusableIdentity(message, f"set `identity.{missing}` too: {_WHAT[missing]}")
 
 
 def worker_of(project: Session) -> "WorkerIdentity | None":
@@ -107,9 +112,7 @@ def worker_of(project: Session) -> "WorkerIdentity | None":
     if not client_id and not variable:
         return None
     if not client_id or not variable:
-        there, missing = ("client_id", "client_secret_env") if client_id else ("client_secret_env", "client_id")
-        message = f"`identity.{there}` is set, and `identity.{missing}` is not"
-        raise UnusableIdentity(message, f"set `identity.{missing}` too: {_WHAT[missing]}")
+        raise _half_set("client_id", "client_secret_env", is_first_set=bool(client_id))
     verifier = verifier_of(project)
     if verifier is None:
         message = "`identity.client_id` is set, and no issuer is set that could know it"

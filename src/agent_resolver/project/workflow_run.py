@@ -103,7 +103,7 @@ def _journal_of(runs: ProjectRuns) -> Journal:
 
 
 async def _prepare(runs: ProjectRuns, plans: Sequence[ResolvedRunPlan]) -> None:
-    """Say what is wrong with any step before the first one is paid for."""
+    """Report the faults of all steps before the first one is paid for."""
     for plan in plans:
         await runs.prepare(plan)
 
@@ -187,6 +187,7 @@ async def _take(  # noqa: PLR0913, PLR0917 - what a step is taken with
             raise RefusedStep(step.number, step.heading, error) from error
     progress.count(ran)
     result.termination, result.pending = ran.termination, ran.pending
+    # The event has the totals of all steps so far, so they are set first.
     _set_totals(result, progress)
     await events.end(step, ran.run, result)
     return ran

@@ -44,7 +44,7 @@ class WorkflowStep(Struct, frozen=True, kw_only=True):
 
 
 class WorkflowSteps(Struct, frozen=True, kw_only=True):
-    """A workflow as it began: it goes on by these steps, whatever becomes of its file and of the mentions in it."""
+    """A workflow as it began: it goes on by these steps, also if its file or the mentions in it change."""
 
     title: str
     """The heading at level 1 of its file; may be empty."""

@@ -18,7 +18,7 @@ from agent_resolver.cli.option import (
     add_trust,
     output_path,
 )
-from agent_resolver.cli.run import add_budget, add_model, add_no_input, add_tool_use
+from agent_resolver.cli.run import add_budget, add_model, add_no_input, add_surroundings
 
 _STATUSES: Final = ("running", "waiting", "interrupted", "done", "failed", "cancelled")
 _MAX_RUN_ID: Final = 64
@@ -107,13 +107,7 @@ def _add_resume(group: Commands) -> None:
     add_model(parser)
     add_budget(parser)
     add_no_input(parser)
-    add_tool_use(parser)
-    add_root(parser)
-    add_index(parser)
-    add_project(parser)
-    add_token(parser)
-    add_trust(parser)
-    add_json(parser, "print each event as a line of JSON on stdout")
+    add_surroundings(parser)
     parser.set_defaults(run=_import_and_resume)
 
 

@@ -52,12 +52,12 @@ class RunStart(Struct, frozen=True, kw_only=True):
     state: RunState
     beginning: Beginning
     before: int = 0
-    """How many of its messages come from the runs before it in its conversation."""
+    """The number of its messages that come from the runs before it in its conversation."""
     kind: RunKind = "agent"
     plan: bytes = b""
-    """What its plan was made of; a workflow has none."""
+    """The parts that its plan was made of; a workflow has none."""
     facts: Mapping[str, str]
-    """What the trail keeps of its start."""
+    """The facts in the audit record of its start."""
 
 
 class Journal:
