@@ -133,7 +133,7 @@ def test_no_scopes_and_no_resource_are_asked_for_where_there_are_none() -> None:
 def test_a_secret_is_not_sent_where_others_could_read_it(endpoint: str) -> None:
     issuer = Issuer(token_endpoint=endpoint)
 
-    assert "takes secrets where anybody on the way could read them" in problem(issuer.worker())
+    assert "takes secrets over a connection that others could read" in problem(issuer.worker())
     assert issuer.posted == []
 
 

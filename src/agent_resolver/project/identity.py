@@ -97,7 +97,7 @@ def _half_set(first: str, second: str, *, is_first_set: bool) -> UnusableIdentit
 
 
 def worker_of(project: Session) -> "WorkerIdentity | None":
-    """Who acts in runs whose caller's token has expired, or None where the settings name no such client.
+    """The worker that acts in runs whose caller's token has expired; None if the settings name no such client.
 
     A secret that is not there is reported when the worker has to act: a run that ends before needs none.
 

@@ -144,7 +144,7 @@ class RunAgentTool:
     def _journal(self) -> Journal:
         journal = self._runs.runtime.journal
         if journal is None:
-            raise ToolFailure(FailureCode.NOT_CONFIGURED, "Runs are not kept here", "ask whoever runs this server")
+            raise ToolFailure(FailureCode.NOT_CONFIGURED, "Runs are not kept here", "ask the operator of this server")
         return journal
 
     async def _look_up(self, journal: Journal, run_id: str) -> Folded | None:
@@ -197,7 +197,7 @@ class RunAgentTool:
         # Faults of the disk or of trust are for the operator of the server, not for a model to read.
         _log.warning("%s cannot run: %s", subject, error)
         message = f"{subject} cannot run here: {type(error).__name__}"
-        return ToolFailure(FailureCode.NOT_CONFIGURED, message, "ask whoever runs this server")
+        return ToolFailure(FailureCode.NOT_CONFIGURED, message, "ask the operator of this server")
 
 
 async def _first_of(running: "asyncio.Task[RunResult]", given_up: asyncio.Event | None) -> None:
@@ -239,7 +239,7 @@ def _document_of(result: RunResult) -> dict[str, Any]:
     if end.reason not in _ENDS_WELL:
         words = f": {end.message}" if end.message else ""
         message = f"agent {result.agent_id} ended as {end.reason}{words}"
-        raise ToolFailure(FailureCode.TOOL_ERROR, message, "ask for less, or ask whoever runs this server")
+        raise ToolFailure(FailureCode.TOOL_ERROR, message, "ask for less, or ask the operator of this server")
     usage = to_builtins(result.usage)
     return {
         "agent": result.agent_id,

@@ -139,7 +139,9 @@ async def _run_to_end(  # noqa: PLR0913, PLR0917 - what a command has opened so 
 
 def models_of(workflow: WorkflowSteps, model: str | None) -> dict[str, str]:
     """The model of the command line, in place of that of every agent that is mentioned."""
-    return {step.agent: model for step in workflow.steps} if model else {}
+    if not model:
+        return {}
+    return dict.fromkeys((step.agent for step in workflow.steps), model)
 
 
 async def resume_steps(  # noqa: PLR0913 - what a command has opened so far
