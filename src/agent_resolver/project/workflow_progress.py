@@ -75,6 +75,7 @@ class WorkflowProgress:
             ran = result_of(known.state, known.termination)
             if known.termination.is_planned:
                 return run_id, ran
+            # An attempt that failed was paid all the same.
             self.count(ran)
         raise AssertionError  # pragma: no cover - counting does not end
 
@@ -83,6 +84,7 @@ class WorkflowProgress:
         state = self.state
         used = spent(ran.state)
         rounds = max(used.rounds, ran.rounds)
+        # The run is a part of the workflow, as a delegate is of its caller: both are counted in one place.
         state.delegated[ran.run] = Spent(usage=ran.usage, cost=ran.cost, rounds=rounds, calls=used.calls)
         # Another dictionary each time: the journal finds changes by comparing both.
         state.values = {

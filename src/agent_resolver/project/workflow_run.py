@@ -82,6 +82,7 @@ async def resume_workflow(
         with_changes=request.with_changes,
     )
     async with _held(progress, runs):
+        # A step that is done needs no plan: its agent may be gone meanwhile.
         left = workflow.steps[len(progress.done(workflow.steps)) :]
         await _prepare(runs, plan_steps(runs.runtime, left, progress.state.limits))
         return await run_workflow(workflow.steps, resumed, run_step or runs.take_step, sink, progress)
