@@ -50,8 +50,10 @@ async def caller_or_worker(project: Session, token_file: str | None, environment
         ResolverError: As for `caller_of`, or the worker gets no token.
     """
     caller = await caller_or_anonymous(project, token_file, environment)
-    worker = worker_of(project) if caller is ANONYMOUS else None
-    return await worker.caller() if worker is not None else await caller_of(project, token_file, environment)
+    if caller is ANONYMOUS and (worker := worker_of(project)) is not None:
+        return await worker.caller()
+    # Without an issuer this is the local user; with one and no worker, it refuses.
+    return await caller_of(project, token_file, environment)
 
 
 async def caller_or_anonymous(project: Session, token_file: str | None, environment: Mapping[str, str]) -> Caller:
