@@ -20,6 +20,7 @@ from agent_resolver.cli.option import (
 )
 from agent_resolver.cli.run import add_budget, add_model, add_no_input, add_surroundings
 
+# As `ShownStatus` has them: its module is imported only when a command needs it.
 _STATUSES: Final = ("running", "waiting", "interrupted", "done", "failed", "cancelled")
 _MAX_RUN_ID: Final = 64
 _MAX_DIGITS: Final = 7
@@ -130,7 +131,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def _finish(parser: argparse.ArgumentParser, module: str) -> None:
-    """Add the options that every command has which only looks at the state."""
+    """Add the options of a command that needs nothing but the state."""
     add_agents(parser)
     add_project(parser)
     add_trust(parser)
