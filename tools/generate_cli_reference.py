@@ -254,7 +254,7 @@ has no plan; 2 if nothing is asked or a file is missing; 130 if it was interrupt
 Lists [runs](runs.md), newest first: id, status, agent, when it started, rounds, cost, and what it waits for. A run
 whose process is gone is `interrupted`.
 
-Exits 0, also where there is none.""",
+Exits 0, also if there are no runs.""",
     "runs show": """\
 Shows what happened in a run: each question to the model, each call with its outcome, and what is next. Secret fields
 are masked.
@@ -269,7 +269,7 @@ interrupted.""",
     "runs cancel": """\
 Ends runs for good, with all that they delegated. Another process that has one is asked to end it.
 
-Exits 0; 1 if there is no such run, or it has ended: then none is cancelled that is named after it.""",
+Exits 0; 1 if there is no such run, or it has ended: the runs named after it are then not cancelled.""",
     "runs replay": """\
 [Replays a run](replay.md): runs its journal again with the agent as it is now, without acting, and shows the first
 difference in a question, a call or the end. `--model` tries another model. With `--json`, the document has `run`,

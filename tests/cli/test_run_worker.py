@@ -3,11 +3,10 @@
 import json
 import sqlite3
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 from tests.cli.scripted_model import AGENT, CONFIG, asking, saying, write_script
 from tests.conftest import Run
 from tests.identity.issued import AUDIENCE, key, key_set, token
+from tests.loopback import loopback_server
 
 pytestmark = pytest.mark.slow
 """Each test waits until a token has expired."""
@@ -81,21 +81,15 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def token_of(issuer: str, subject: str, seconds: float = 300) -> str:
-    """A token of somebody who may approve."""
+    """A token of a caller who may approve."""
     said: dict[str, Any] = {"iss": issuer, "aud": AUDIENCE, "sub": subject, "exp": time.time() + seconds}
     return token({**said, "roles": ["approver"], "clearance_level": "INTERNAL"})
 
 
 @pytest.fixture
 def issuer() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        serving = threading.Thread(target=server.serve_forever)
-        serving.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            serving.join()
+    with loopback_server(Handler) as url:
+        yield url
 
 
 @pytest.fixture

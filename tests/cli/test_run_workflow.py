@@ -12,6 +12,7 @@ import pytest
 
 from agent_resolver.runtime import ChatAnswer, InferenceFailure, ToolCall, Usage
 from tests.cli.conftest import Snapshot, kinds
+from tests.cli.loopback_settings import two_models
 from tests.cli.scripted_model import NOTES, asking, saying, write_notes, write_script
 from tests.cli.test_run import at_terminal
 from tests.conftest import Ran, Run
@@ -49,18 +50,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: LoopbackModel
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.delenv("AGENT_TOKEN", raising=False)
     model.requests.clear()
-    settings = f"""\
-[providers.loopback]
-adapter = "openai"
-base_url = "{model.plays([])}"
-[models.default]
-provider = "loopback"
-data = {{ residency = ["eu-only"], maxSensitivity = "confidential" }}
-prices = {{ input = 1.0, output = 2.0 }}
-[models.elsewhere]
-provider = "loopback"
-data = {{ residency = ["us-only"], maxSensitivity = "confidential" }}
-"""
+    settings = two_models(model.plays([]))
     project = tmp_path / "project"
     (project / "agents" / "team").mkdir(parents=True)
     (project / "agents" / "other").mkdir()

@@ -15,6 +15,7 @@ import pytest
 from agent_resolver.runtime import ChatAnswer, InferenceFailure, ToolCall, Usage
 from agent_resolver.schema import RUNS, Run as RunRow
 from agent_resolver.storage import SqliteStore
+from tests.cli.loopback_settings import two_models
 from tests.cli.test_run_workflow import EU_ONLY, answer, definition, prompt_of
 from tests.conftest import Ran, Run
 from tests.runtime.loopback_model import LoopbackModel, loopback_model
@@ -88,20 +89,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: LoopbackModel
     model.requests.clear()
     project = tmp_path / "project"
     (project / "agents").mkdir(parents=True)
-    settings = f"""\
-[providers.loopback]
-adapter = "openai"
-base_url = "{model.plays([])}"
-[models.default]
-provider = "loopback"
-data = {{ residency = ["eu-only"], maxSensitivity = "confidential" }}
-prices = {{ input = 1.0, output = 2.0 }}
-[models.elsewhere]
-provider = "loopback"
-data = {{ residency = ["us-only"], maxSensitivity = "confidential" }}
-[tools]
-modules = ["effects_of_test"]
-"""
+    settings = two_models(model.plays([])) + '[tools]\nmodules = ["effects_of_test"]\n'
     (project / "agent.toml").write_text(settings)
     (project / "effects_of_test.py").write_text(TOOLS)
     for name in ("analyst", "backend"):
@@ -273,7 +261,7 @@ def test_it_goes_on_by_the_steps_that_it_began_with_and_says_so(
     ran = resume("--max-rounds", "9")
 
     assert (ran.code, ran.stdout) == (0, "Built.\n")
-    assert "feature.md is not as it was when this run began, which goes on by the steps of then\n" in ran.stderr
+    assert "feature.md is not as it was; this run goes on by the steps that it began with\n" in ran.stderr
     assert prompt_of(model.requests[2]) == (
         "# Task\n\nAdd a search\n\n# Your step: Build\n\nAsk backend.\n\n"
         "# Results of earlier steps\n\n## Plan (analyst)\n\n> Planned."

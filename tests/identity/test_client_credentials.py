@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
@@ -27,6 +27,7 @@ from agent_resolver.identity import (
 )
 from agent_resolver.schema import Caller
 from tests.identity.issued import AUDIENCE, ISSUER, NOW, claims, key, key_set, token
+from tests.loopback import loopback_server
 
 CONFIGURATION = f"{ISSUER}/.well-known/openid-configuration"
 ENDPOINT = f"{ISSUER}/token"
@@ -133,7 +134,7 @@ def test_no_scopes_and_no_resource_are_asked_for_where_there_are_none() -> None:
 def test_a_secret_is_not_sent_where_others_could_read_it(endpoint: str) -> None:
     issuer = Issuer(token_endpoint=endpoint)
 
-    assert "takes secrets where anybody on the way could read them" in problem(issuer.worker())
+    assert "takes secrets over a connection that others could read" in problem(issuer.worker())
     assert issuer.posted == []
 
 
@@ -309,15 +310,12 @@ class Handler(BaseHTTPRequestHandler):
 def odd_issuer() -> Iterator[str]:
     Handler.over.clear()
     Handler.seen = []
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        serving = threading.Thread(target=server.serve_forever)
-        serving.start()
+    with loopback_server(Handler) as url:
         try:
-            yield f"http://127.0.0.1:{server.server_port}"
+            yield url
         finally:
+            # The server waits for its threads, and a slow one waits for this.
             Handler.over.set()
-            server.shutdown()
-            serving.join()
 
 
 def test_a_form_is_not_sent_on_to_where_an_answer_redirects() -> None:

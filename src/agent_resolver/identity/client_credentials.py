@@ -153,7 +153,7 @@ class ClientCredentials:
         issuer = self._verifier.issuer
         metadata = metadata_of(issuer, self._get, _TokenMetadata)
         if not is_safe_endpoint(metadata.token_endpoint, issuer):
-            problem = f"the issuer {issuer} takes secrets where anybody on the way could read them"
+            problem = f"the issuer {issuer} takes secrets over a connection that others could read"
             raise self._unavailable(problem, "let the issuer name an `https` address as its `token_endpoint`")
         form, headers = self._request(metadata.token_endpoint_auth_methods_supported)
         return self._read_answer(self._post(metadata.token_endpoint, form, headers), metadata.token_endpoint)

@@ -50,8 +50,10 @@ async def caller_or_worker(project: Session, token_file: str | None, environment
         ResolverError: As for `caller_of`, or the worker gets no token.
     """
     caller = await caller_or_anonymous(project, token_file, environment)
-    worker = worker_of(project) if caller is ANONYMOUS else None
-    return await worker.caller() if worker is not None else await caller_of(project, token_file, environment)
+    if caller is ANONYMOUS and (worker := worker_of(project)) is not None:
+        return await worker.caller()
+    # Without an issuer this is the local user; with one and no worker, it refuses.
+    return await caller_of(project, token_file, environment)
 
 
 async def caller_or_anonymous(project: Session, token_file: str | None, environment: Mapping[str, str]) -> Caller:
@@ -81,18 +83,23 @@ def verifier_of(project: Session) -> "Verifier | None":
     if not issuer and not audience:
         return None
     if not issuer or not audience:
-        # A half of it would verify tokens that were meant for others, or nobody's at all.
-        there, missing = ("issuer", "audience") if issuer else ("audience", "issuer")
-        message = f"`identity.{there}` is set, and `identity.{missing}` is not"
-        raise UnusableIdentity(message, f"set `identity.{missing}` too: {_WHAT[missing]}")
+        # A half of it would verify tokens that were meant for others, or none at all.
+        raise _half_set("issuer", "audience", is_first_set=bool(issuer))
     from agent_resolver.identity.keys import IssuerKeys
     from agent_resolver.identity.verifier import Verifier
 
     return Verifier(issuer, audience, IssuerKeys(issuer))
 
 
+def _half_set(first: str, second: str, *, is_first_set: bool) -> UnusableIdentity:
+    """The refusal of two settings that are needed together, of which one is set."""
+    there, missing = (first, second) if is_first_set else (second, first)
+    message = f"`identity.{there}` is set, and `identity.{missing}` is not"
+    return UnusableIdentity(message, f"set `identity.{missing}` too: {_WHAT[missing]}")
+
+
 def worker_of(project: Session) -> "WorkerIdentity | None":
-    """Who acts in runs whose caller's token has expired, or None where the settings name no such client.
+    """The worker that acts in runs whose caller's token has expired; None if the settings name no such client.
 
     A secret that is not there is reported when the worker has to act: a run that ends before needs none.
 
@@ -107,9 +114,7 @@ def worker_of(project: Session) -> "WorkerIdentity | None":
     if not client_id and not variable:
         return None
     if not client_id or not variable:
-        there, missing = ("client_id", "client_secret_env") if client_id else ("client_secret_env", "client_id")
-        message = f"`identity.{there}` is set, and `identity.{missing}` is not"
-        raise UnusableIdentity(message, f"set `identity.{missing}` too: {_WHAT[missing]}")
+        raise _half_set("client_id", "client_secret_env", is_first_set=bool(client_id))
     verifier = verifier_of(project)
     if verifier is None:
         message = "`identity.client_id` is set, and no issuer is set that could know it"

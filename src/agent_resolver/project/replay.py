@@ -45,7 +45,10 @@ async def replay_of_project(session: Session, catalog: Catalog, run: str, model:
     agents = agents_of(session, catalog, models)
     plan = _plan_below(runtime_builder(session, catalog, agents).build_unchecked(), chain)
     definition = agents.definition(plan.agent_id)
-    pinned = _pinned_definitions(session, definition) if definition and definition.entry.requires else {}
+    pinned = {}
+    # Only an agent that requires servers has a lock.
+    if definition and definition.entry.requires:
+        pinned = _pinned_definitions(session, definition)
     return await replay_run(recording, plan, partial(_as_pinned, pinned), CatalogDefinitions(catalog))
 
 

@@ -125,7 +125,7 @@ class ProjectRuns:
         self._session = session
         self.runtime = runtime
         self.caller = caller
-        """Who runs them, where a request does not say so."""
+        """The caller of runs whose request names none."""
 
     @cached_property
     def inbox(self) -> Inbox:
@@ -163,7 +163,7 @@ class ProjectRuns:
         """Run a step of a workflow, or go on with it where it was interrupted or waits: its id is that of one run.
 
         Raises:
-            RunRefused: It cannot be run, or its agent changed since; and whatever else keeps a run from starting.
+            RunRefused: It cannot be run, or its agent changed since; and all else that keeps a run from starting.
         """
         if await open_journal(self._session).look_up(request.run_id) is None:
             return await self.run(request, sink)

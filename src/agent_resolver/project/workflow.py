@@ -1,4 +1,4 @@
-"""Steps of a workflow: each is taken by the agent that it mentions, and is told what the earlier ones said."""
+"""Steps of a workflow: each is taken by the agent that it mentions, which is given the results of the earlier ones."""
 
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
@@ -26,13 +26,13 @@ from agent_resolver.schema.workflow import SectionMention, Workflow, WorkflowSec
 _MOST_SUGGESTIONS: Final = 10
 _MOST_OF_A_RESULT: Final = 20_000
 _MOST_OF_ALL_RESULTS: Final = 200_000
-"""How many characters of earlier steps a step is given."""
+"""The number of characters of earlier steps that a step is given."""
 
 _NO_LIMITS: Final = RunLimits()
 
 
 class StepResult(Struct, frozen=True):
-    """What came of a step that is done."""
+    """The outcome of a step that is done."""
 
     step: WorkflowStep
     text: str
@@ -74,8 +74,10 @@ def _looks_up(agents: AgentSpecs) -> Callable[[AgentUri], bool]:
 
 
 def _agent_id(uri: AgentUri) -> str:
-    """What the runtime calls an agent; only an address can ask for a version."""
-    return agent_id_of(uri.name) if uri.version is None else f"{uri.name}?version={quote(uri.version, safe='')}"
+    """The id of an agent in the runtime; only an address can ask for a version."""
+    if uri.version is None:
+        return agent_id_of(uri.name)
+    return f"{uri.name}?version={quote(uri.version, safe='')}"
 
 
 class _Dangling(Struct, frozen=True):
@@ -93,9 +95,10 @@ def _issues_of(dangling: Sequence[_Dangling], agents: AgentSpecs) -> Iterator[Is
         address, _, _ = each.mention.mention.spellings[-1].partition("?")
         # Of very many mentions, each would be held against very many names.
         near = suggestion(agent_id_of(address), known) if is_unknown and place < _MOST_SUGGESTIONS else ""
+        code = IssueCode.UNKNOWN_AGENT if is_unknown else IssueCode.SYNTAX
         yield Issue(
             at=each.section.at,
-            code=IssueCode.UNKNOWN_AGENT if is_unknown else IssueCode.SYNTAX,
+            code=code,
             message=str(each.reason),
             hint=near or "`agent catalog list` lists the agents",
             line=each.mention.line,
@@ -117,14 +120,14 @@ def _steps_of_section(section: WorkflowSection, mentioned: Sequence[Mentioned], 
 
 
 def content_digest(content: bytes) -> str:
-    """What tells one text of a workflow's file from another."""
+    """The digest of the content of a workflow's file."""
     return f"sha256-{sha256(content).hexdigest()}"
 
 
 def plan_steps(
     runtime: AgentRuntime, steps: Sequence[WorkflowStep], limits: RunLimits = _NO_LIMITS
 ) -> list[ResolvedRunPlan]:
-    """The plan of each step, under the limits of all steps before it: it is given what they said.
+    """The plan of each step, under the limits of all steps before it: it is given their results.
 
     Args:
         runtime: What the agents are made of.
@@ -145,11 +148,11 @@ def plan_steps(
     return plans
 
 
-# What a step is told --------------------------------------------------------------------------------------------------
+# The message to a step -----------------------------------------------------------------------------------------------
 
 
 def step_prompt(prompt: str, step: WorkflowStep, done: Sequence[StepResult]) -> str:
-    """What the agent of a step is told: the user's prompt, its own step, and what the earlier ones said.
+    """The message to the agent of a step: the user's prompt, its own step, and the last texts of the earlier ones.
 
     No mention is left in it: one in the answer of a model must not bring in another agent. Results are quoted line by
     line, so that none can pretend to be the next part of the message.
@@ -161,9 +164,11 @@ def step_prompt(prompt: str, step: WorkflowStep, done: Sequence[StepResult]) -> 
 
 
 def _quoted_results(done: Sequence[StepResult]) -> Iterator[str]:
+    # All results share the room alike, so that the request of a late step stays bounded.
     most = min(_MOST_OF_A_RESULT, _MOST_OF_ALL_RESULTS // len(done))
     for each in done:
         yield f"## {each.step.heading} ({each.step.agent})"
         left_out = len(each.text) - most
         cut = f"\n[{left_out:,} more characters are left out]" if left_out > 0 else ""
-        yield "\n".join(f"> {line}" for line in f"{each.text[:most]}{cut}".splitlines())
+        shown = f"{each.text[:most]}{cut}"
+        yield "\n".join(f"> {line}" for line in shown.splitlines())

@@ -1,4 +1,4 @@
-"""How far a workflow has come: in memory, or in its journal, from which another process can go on."""
+"""The progress of a workflow: in memory, or in its journal, from which another process can go on."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -14,7 +14,7 @@ from agent_resolver.registry.port import Seal
 from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.errors import RunRefused
 from agent_resolver.runtime.journal.entry import Beginning, EntryRefused
-from agent_resolver.runtime.journal.fold import Folded, fold_run
+from agent_resolver.runtime.journal.fold import Folded, UnknownRun, fold_run
 from agent_resolver.runtime.journal.journal import Journal, RunJournal, RunStart
 from agent_resolver.runtime.journal.keeper import LeaseKeeper
 from agent_resolver.runtime.loop.lifecycle import result_of
@@ -30,7 +30,7 @@ _NOT_RECORDED: Final = "see `agent state info`"
 
 
 class WorkflowProgress:
-    """How far a workflow has come: the state of a run whose parts are the runs of its steps.
+    """The progress of a workflow: the state of a run whose parts are the runs of its steps.
 
     The messages of the state are the prompt, and the last text of each step that came to its end. Its limits are those
     of all these steps. What a step used is set by the id of its run, never added to: one that goes on counts once.
@@ -48,7 +48,7 @@ class WorkflowProgress:
 
     @property
     def prompt(self) -> str:
-        """What the user says; every step is given it."""
+        """The words of the user; every step is given them."""
         return "".join(message.text for message in self.state.messages if message.role == "user")
 
     def done(self, steps: Sequence[WorkflowStep]) -> list[StepResult]:
@@ -57,7 +57,7 @@ class WorkflowProgress:
         return [StepResult(step, text) for step, text in zip(steps, texts, strict=False)]
 
     def budget_for(self, run_id: str) -> RunBudget:
-        """What is left of the budget for the run of a step; what this run has used itself is not taken away."""
+        """The rest of the budget for the run of a step; what this run has used itself is not taken away."""
         values = self.state.values
         seconds = sum(used["seconds"] for run, used in values.items() if run != run_id)
         return budget_after(self._budget, spent(self.state, without=run_id), seconds)
@@ -75,6 +75,7 @@ class WorkflowProgress:
             ran = result_of(known.state, known.termination)
             if known.termination.is_planned:
                 return run_id, ran
+            # An attempt that failed was paid all the same.
             self.count(ran)
         raise AssertionError  # pragma: no cover - counting does not end
 
@@ -83,6 +84,7 @@ class WorkflowProgress:
         state = self.state
         used = spent(ran.state)
         rounds = max(used.rounds, ran.rounds)
+        # The run is a part of the workflow, as a delegate is of its caller: both are counted in one place.
         state.delegated[ran.run] = Spent(usage=ran.usage, cost=ran.cost, rounds=rounds, calls=used.calls)
         # Another dictionary each time: the journal finds changes by comparing both.
         state.values = {
@@ -181,7 +183,7 @@ class KeptProgress(WorkflowProgress):
 
 
 def step_run_id(workflow: str, step: WorkflowStep, attempt: int = 1) -> str:
-    """The id of the run that takes a step: the same for the same attempt, in whichever process."""
+    """The id of the run that takes a step: the same for the same attempt, in every process."""
     again = f".{attempt}" if attempt > 1 else ""
     return f"{workflow}.{step.number}{again}"
 
@@ -234,6 +236,7 @@ async def take_up_progress(
         with _recording(request.run):
             await writer.resume(folded.state.values, caller, _facts(folded.state), b"")
     except BaseException:
+        # Other processes can take it up at once.
         with suppress(FileError, OSError):
             await journal.release(lease)
         raise
@@ -250,7 +253,7 @@ def kept_workflow(snapshot: Snapshot, run: str, seal: Seal) -> WorkflowSteps:
     """
     folded = fold_run(snapshot, run, seal)
     if folded is None:
-        raise RunRefused(f"there is no run {run}", "`agent runs list` shows those there are")
+        raise UnknownRun(run)
     return workflow_of(folded)
 
 

@@ -1,4 +1,4 @@
-"""What is asked of a workflow, and how it ended."""
+"""A request to run a workflow, and its result."""
 
 import secrets as randomness
 
@@ -14,10 +14,10 @@ from agent_resolver.schema.workflow import WorkflowStep
 
 
 class WorkflowRequest(Struct, frozen=True, kw_only=True):
-    """What is asked of a workflow."""
+    """A request to run a workflow."""
 
     prompt: str = ""
-    """What the user says; every step is given it."""
+    """The words of the user; every step is given them."""
     budget: RunBudget = RunBudget()
     """The most that all steps may use together; it narrows the budget of each agent."""
     streams: bool = False
@@ -30,17 +30,17 @@ class WorkflowRequest(Struct, frozen=True, kw_only=True):
 
 
 class WorkflowResult(Struct, kw_only=True):
-    """How a workflow ended."""
+    """The end of a workflow, and what it used."""
 
     run: str
     step: WorkflowStep
     """The step that it came to."""
     termination: Termination
-    """How the run of that step ended."""
+    """The reason for which the run of that step ended."""
     done: list[StepResult] = field(default_factory=list)
     """The steps that came to their end, in order."""
     pending: Pending | None = None
-    """What that step waits for."""
+    """The action that the step waits for."""
     rounds: int = 0
     usage: Usage = Usage()
     cost: float | None = 0.0

@@ -82,6 +82,7 @@ async def resume_workflow(
         with_changes=request.with_changes,
     )
     async with _held(progress, runs):
+        # A step that is done needs no plan: its agent may be gone meanwhile.
         left = workflow.steps[len(progress.done(workflow.steps)) :]
         await _prepare(runs, plan_steps(runs.runtime, left, progress.state.limits))
         return await run_workflow(workflow.steps, resumed, run_step or runs.take_step, sink, progress)
@@ -103,7 +104,7 @@ def _journal_of(runs: ProjectRuns) -> Journal:
 
 
 async def _prepare(runs: ProjectRuns, plans: Sequence[ResolvedRunPlan]) -> None:
-    """Say what is wrong with any step before the first one is paid for."""
+    """Report the faults of all steps before the first one is paid for."""
     for plan in plans:
         await runs.prepare(plan)
 
@@ -187,6 +188,7 @@ async def _take(  # noqa: PLR0913, PLR0917 - what a step is taken with
             raise RefusedStep(step.number, step.heading, error) from error
     progress.count(ran)
     result.termination, result.pending = ran.termination, ran.pending
+    # The event has the totals of all steps so far, so they are set first.
     _set_totals(result, progress)
     await events.end(step, ran.run, result)
     return ran

@@ -81,7 +81,7 @@ class Ledger:
             self._running.discard(key)
 
     def lose(self, key: str) -> None:
-        """Count a call of this process as interrupted: what ran it has ended without a word."""
+        """Count a call of this process as interrupted: its task ended without an outcome."""
         self._running.discard(key)
         self._lost.add(key)
 

@@ -50,7 +50,7 @@ class AgentRuntime:
         callers: RunLimits = _NO_CALLER,
         is_dry_run: bool = False,
     ) -> ResolvedRunPlan:
-        """The plan of an agent in the snapshot of now, under the limits of its callers; `version` refuses any other.
+        """The plan of an agent in the present snapshot, under the limits of its callers; `version` refuses any other.
 
         A run that has its own snapshot resolves its delegates against that, with `resolve_delegate`. A dry run checks
         all of it and builds no backend of a remote agent.

@@ -15,7 +15,6 @@ from agent_resolver.schema.outcome import FailureCode, Pending
 
 _GOES_ON: Final = {INTERRUPTED, LEASE_LOST, STATE_UNAVAILABLE}
 """Codes of an end after which a run can be taken up again from its journal."""
-_ENDS_WELL: Final = {"natural_end", "behavior_requested"}
 
 StartDelegate = Callable[[str, CallContext], Awaitable[RunResult]]
 """Runs an agent with a prompt, under the limits and the budget of the run that calls it."""
@@ -37,7 +36,7 @@ class DelegateTool(Struct, frozen=True):
         """
         result = await self.start(arguments["prompt"], context)
         end = result.termination
-        if end.reason in _ENDS_WELL:
+        if end.is_planned:
             return result.text
         if result.pending is not None:
             raise WaitsFor(result.pending)

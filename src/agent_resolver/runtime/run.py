@@ -200,7 +200,7 @@ class ResumeRequest(Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...] = ()
     """The new words of the user, which take the place of the calls that were open."""
     caller: Caller | None = None
-    """Who lets it go on; None for the runtime's own caller."""
+    """The caller that lets it go on; None for the runtime's own caller."""
     parent: str | None = None
     connection: str = ""
     budget: RunBudget | None = None

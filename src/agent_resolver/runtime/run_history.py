@@ -188,7 +188,7 @@ class _Walk:
             answered.answer = message.text
 
     def settle_open_calls(self) -> None:
-        """Say of each call what it came to."""
+        """Give each call its outcome. The first open one is the call that the run waits for, if it waits."""
         is_first_open = True
         for each in self.calls:
             shown = each.shown
@@ -209,8 +209,8 @@ class _Walk:
             return "done", ""
         if kept.state == "failed":
             return "failed", self._code_of_failure(kept.result or b"", key)
-        _, told = _outcome_by_answer(called.answer)
-        return ("unknown" if kept.state == "unknown" else "running"), told
+        _, code = _outcome_by_answer(called.answer)
+        return ("unknown" if kept.state == "unknown" else "running"), code
 
     def _code_of_failure(self, sealed: bytes, key: str) -> str:
         try:
@@ -226,8 +226,8 @@ def _outcome_by_answer(answer: str | None) -> tuple[CallOutcome, str]:
     if answer == NOT_MADE:
         return "not made", ""
     try:
-        told = msgspec.json.decode(answer)
+        document = msgspec.json.decode(answer)
     except msgspec.DecodeError:
         return "answered", ""
-    code = told.get("error") if isinstance(told, dict) else None
+    code = document.get("error") if isinstance(document, dict) else None
     return ("failed", code) if isinstance(code, str) else ("answered", "")

@@ -201,7 +201,13 @@ class Runs:
         delegating: Delegating | None,
         taken: Taken | None,
     ) -> Lifecycle:
-        """The start of the loop: the first state of the run, its tools, and its place in the journal."""
+        """The start of the loop, which is made in this order.
+
+        1. The plan: under the limits of the conversation that goes on, and with the lock of the connected servers.
+        2. The first state, with the messages and values of that conversation.
+        3. The tools that the run may call, and what its calls have in common.
+        4. The first entry of the journal: from here on, another process can take the run up.
+        """
         caller = request.caller or self._caller
         journal = self.journal
         before = None
@@ -214,22 +220,10 @@ class Runs:
         agent = _require_local(plan)
         state = state_of(agent, request, run_id)
         if before is not None:
-            # A run that used up its budget leaves calls open, and no model takes a call without its result.
-            close_calls(before.state)
-            state.messages = [*before.state.messages, *state.messages]
-            state.summary, state.summary_due = before.state.summary, before.state.summary_due
-            state.values = _thread_values(agent, before.state)
+            _go_on_from(before.state, state, agent)
         own_tools = self._delegation.own_tools(plan, agent, run_id, delegating, is_journaled=journal is not None)
         registry = opened.registry.for_run(agent.tools, own_tools)
-        context = CallContext(
-            run=state.run,
-            trace_id=state.trace_id,
-            caller=caller,
-            connection=request.connection,
-            agent=agent.spec.id,
-            lock=agent.lock.digest if agent.lock else "",
-            parent=request.parent,
-        )
+        context = _context_of(state, agent, request, caller)
         # A model wrote the prompt of a delegate, also if a person takes its run up: its mentions bring nothing in.
         is_delegate = delegating is not None or (taken is not None and bool(taken.folded.row.parent))
         writer = None
@@ -281,6 +275,7 @@ class Runs:
         try:
             if taken is not None:
                 writer = journal.resumed(taken.folded, taken.lease, state)
+                # An unchanged budget is not written again: the journal has it.
                 budget = None if request.budget == taken.folded.budget else request.budget
                 await writer.resume(state.values, context.caller, facts, plan_document(agent), budget)
                 return writer
@@ -410,6 +405,7 @@ def _require_resumable(folded: Folded, *, part_of: str) -> None:
     end = folded.termination
     if end is None or is_resumable(end):
         return
+    # The message of the end may be long, and `agent runs show` has it.
     code = f" ({end.code})" if end.code else ""
     raise RunRefused(f"run {folded.row.id} has ended: {end.reason}{code}", "start another run")
 
@@ -431,6 +427,28 @@ async def _conversation(journal: Journal | None, caller: Caller, request: RunReq
     if journal is None:
         raise RunRefused("a thread is kept in a journal, and runs are kept in memory alone here")
     return await journal.conversation(caller, request.thread, request.agent_id)
+
+
+def _go_on_from(before: RunState, state: RunState, agent: ResolvedAgent) -> None:
+    """Put the conversation of an earlier run before the messages of a new one."""
+    # A run that used up its budget leaves calls open, and no model takes a call without its result.
+    close_calls(before)
+    state.messages = [*before.messages, *state.messages]
+    state.summary, state.summary_due = before.summary, before.summary_due
+    state.values = _thread_values(agent, before)
+
+
+def _context_of(state: RunState, agent: ResolvedAgent, request: RunRequest, caller: Caller) -> CallContext:
+    """The facts that all calls of the run have in common."""
+    return CallContext(
+        run=state.run,
+        trace_id=state.trace_id,
+        caller=caller,
+        connection=request.connection,
+        agent=agent.spec.id,
+        lock=agent.lock.digest if agent.lock else "",
+        parent=request.parent,
+    )
 
 
 def _thread_values(agent: ResolvedAgent, before: RunState) -> dict[str, object]:

@@ -72,10 +72,12 @@ def write_transcript(messages: Sequence[Message]) -> str:
 
 def _line_of(message: Message) -> dict[str, Any]:
     media = [block.modality for block in message.content if isinstance(block, MediaBlock)]
-    said = {
+    fields = {
         "text": message.text,
         "media": media,
         "calls": [{"id": call.id, "tool": call.name, "arguments": call.arguments} for call in message.calls],
         "resultOf": message.call_id,
     }
-    return {"role": message.role, **{key: value for key, value in said.items() if value}}
+    # Empty fields would only make the transcript longer.
+    given = {key: value for key, value in fields.items() if value}
+    return {"role": message.role, **given}

@@ -44,7 +44,7 @@ class WorkflowStep(Struct, frozen=True, kw_only=True):
 
 
 class WorkflowSteps(Struct, frozen=True, kw_only=True):
-    """A workflow as it began: it goes on by these steps, whatever becomes of its file and of the mentions in it."""
+    """A workflow as it began: it goes on by these steps, also if its file or the mentions in it change."""
 
     title: str
     """The heading at level 1 of its file; may be empty."""
@@ -128,9 +128,9 @@ class _Source:
             self._note(IssueCode.CONTROL_CHARACTER, message, control.start(), hint="remove it")
         readable = self._readable_text()
         headings = list(_HEADING.finditer(readable, self._start))
-        first = headings[0] if headings else None
-        title = self._heading_text(first) if first and first["marks"] == "#" else ""
-        steps = headings[1:] if first and first["marks"] == "#" else headings
+        has_title = bool(headings) and headings[0]["marks"] == "#"
+        title = self._heading_text(headings[0]) if has_title else ""
+        steps = headings[1:] if has_title else headings
         self._check_preface(readable, steps[0].start() if steps else len(readable))
         if not steps:
             message = "No heading below the title" if title else "No heading"

@@ -38,7 +38,7 @@ _CLOSING_SECONDS: Final = 5.0
 """Seconds that a cancelled run may take for its end; a call that it made goes on by itself."""
 _MOST_SECONDS: Final = 3600.0
 _MAX_PROMPT: Final = 1_000_000
-_ENDS_WELL: Final = {"natural_end", "behavior_requested"}
+
 _SCHEMA: Final = {
     "type": "object",
     "properties": {
@@ -135,8 +135,8 @@ class RunAgentTool:
             run_id = digest(asked)[-_ID_DIGITS:]
             known = await self._look_up(journal, run_id)
             end = known.termination if known else None
-            is_over = end is not None and end.reason != "suspended"
-            if not is_over or (end is not None and end.reason in _ENDS_WELL):
+            # A run without an end was interrupted, and goes on.
+            if end is None or end.reason == "suspended" or end.is_planned:
                 return run_id, known
         message = f"The same call has failed {_MOST_ATTEMPTS} times under this trace"
         raise ToolFailure(FailureCode.TOOL_ERROR, message, "make it under another trace")
@@ -144,7 +144,7 @@ class RunAgentTool:
     def _journal(self) -> Journal:
         journal = self._runs.runtime.journal
         if journal is None:
-            raise ToolFailure(FailureCode.NOT_CONFIGURED, "Runs are not kept here", "ask whoever runs this server")
+            raise ToolFailure(FailureCode.NOT_CONFIGURED, "Runs are not kept here", "ask the operator of this server")
         return journal
 
     async def _look_up(self, journal: Journal, run_id: str) -> Folded | None:
@@ -197,7 +197,7 @@ class RunAgentTool:
         # Faults of the disk or of trust are for the operator of the server, not for a model to read.
         _log.warning("%s cannot run: %s", subject, error)
         message = f"{subject} cannot run here: {type(error).__name__}"
-        return ToolFailure(FailureCode.NOT_CONFIGURED, message, "ask whoever runs this server")
+        return ToolFailure(FailureCode.NOT_CONFIGURED, message, "ask the operator of this server")
 
 
 async def _first_of(running: "asyncio.Task[RunResult]", given_up: asyncio.Event | None) -> None:
@@ -213,12 +213,12 @@ async def _first_of(running: "asyncio.Task[RunResult]", given_up: asyncio.Event 
 
 
 def _progress_sink(context: CallContext) -> Sink:
-    """Tells the client of each event, as progress of its call."""
+    """Sends each event to the client, as progress of its call."""
 
-    async def tell(event: RunEvent) -> None:
+    async def send_progress(event: RunEvent) -> None:
         await context.progress(event.number, None, _words_of(event))
 
-    return tell
+    return send_progress
 
 
 def _words_of(event: RunEvent) -> str:
@@ -236,10 +236,10 @@ def _document_of(result: RunResult) -> dict[str, Any]:
         ToolFailure: The agent did not come to its natural end.
     """
     end = result.termination
-    if end.reason not in _ENDS_WELL:
+    if not end.is_planned:
         words = f": {end.message}" if end.message else ""
         message = f"agent {result.agent_id} ended as {end.reason}{words}"
-        raise ToolFailure(FailureCode.TOOL_ERROR, message, "ask for less, or ask whoever runs this server")
+        raise ToolFailure(FailureCode.TOOL_ERROR, message, "ask for less, or ask the operator of this server")
     usage = to_builtins(result.usage)
     return {
         "agent": result.agent_id,

@@ -59,6 +59,12 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "--thread", metavar="NAME", type=_thread, help="go on with your conversation of this name, or begin one"
     )
+    add_surroundings(parser)
+    parser.set_defaults(run=_import_and_run)
+
+
+def add_surroundings(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say where and for whom a run works: the same for a run that starts and one that goes on."""
     add_tool_use(parser)
     add_root(parser)
     add_index(parser)
@@ -66,7 +72,6 @@ def add_to(commands: Commands) -> None:
     add_token(parser)
     add_trust(parser)
     add_json(parser, "print each event as a line of JSON on stdout")
-    parser.set_defaults(run=_import_and_run)
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:

@@ -102,7 +102,7 @@ def _hint_at_going_on(result: RunResult, options: argparse.Namespace) -> str:
 
 
 def hint_at_larger_budget(run: str, code: str, options: argparse.Namespace) -> str:
-    """How to go on with a run whose budget is used up: it would stop at once under the same one."""
+    """The command that goes on with a run under a larger budget: under the same one it would stop at once."""
     kind = code.removeprefix("budget_")
     if getattr(options, f"max_{kind}", None) is None:
         go_on = go_on_command(run, options, "--with-changes")

@@ -1,4 +1,4 @@
-"""What `agent run --workflow` does, and `agent runs resume` with a workflow."""
+"""The command `agent run --workflow`, and `agent runs resume` with a workflow."""
 
 import argparse
 import gc
@@ -139,7 +139,9 @@ async def _run_to_end(  # noqa: PLR0913, PLR0917 - what a command has opened so 
 
 def models_of(workflow: WorkflowSteps, model: str | None) -> dict[str, str]:
     """The model of the command line, in place of that of every agent that is mentioned."""
-    return {step.agent: model for step in workflow.steps} if model else {}
+    if not model:
+        return {}
+    return dict.fromkeys((step.agent for step in workflow.steps), model)
 
 
 async def resume_steps(  # noqa: PLR0913 - what a command has opened so far
@@ -154,7 +156,7 @@ async def resume_steps(  # noqa: PLR0913 - what a command has opened so far
     """Go on with a workflow to its end, or until it waits again, and say how it ended."""
     workflow = session.store.read_now(lambda snapshot: kept_workflow(snapshot, request.run, session.seal))
     if has_changed(workflow, session.users) and not options.json:
-        err(f"{workflow.file} is not as it was when this run began, which goes on by the steps of then")
+        err(f"{workflow.file} is not as it was; this run goes on by the steps that it began with")
     steps = StepRuns(runs, view, answers)
     with _hints(session, request.run, options):
         result = await resume_workflow(runs, request, steps.run_step, view.show)
@@ -174,7 +176,10 @@ def _hints(session: "Session", run: str, options: argparse.Namespace) -> Iterato
     except RefusedStep as refused:
         if isinstance(refused.reason, ResolveError):
             refused.hint = refused.hint or HINTS.get(type(refused.reason), "")
-        row = session.store.read_now(lambda snapshot: snapshot.get(RUNS, run)) if session.has_state else None
+        row = None
+        if session.has_state:
+            row = session.store.read_now(lambda snapshot: snapshot.get(RUNS, run))
+        # A workflow that was refused before its first step is not kept, and cannot go on.
         if row is not None and row.status not in FINISHED:
             then = f"then {go_on_command(run, options)}"
             refused.hint = f"{refused.hint}; {then}" if refused.hint else f"correct that; {then}"
@@ -217,7 +222,7 @@ def _report_end(workflow: WorkflowSteps, result: WorkflowResult, options: argpar
 
 
 def _hint_at_going_on(result: WorkflowResult, options: argparse.Namespace) -> str:
-    """What to do so that the workflow gets further, and the command that lets it go on."""
+    """A hint: the step to take so that the workflow gets further, and the command that lets it go on."""
     go_on = go_on_command(result.run, options)
     pending, code = result.pending, result.termination.code
     if pending is not None:

@@ -18,8 +18,9 @@ from agent_resolver.cli.option import (
     add_trust,
     output_path,
 )
-from agent_resolver.cli.run import add_budget, add_model, add_no_input, add_tool_use
+from agent_resolver.cli.run import add_budget, add_model, add_no_input, add_surroundings
 
+# As `ShownStatus` has them: its module is imported only when a command needs it.
 _STATUSES: Final = ("running", "waiting", "interrupted", "done", "failed", "cancelled")
 _MAX_RUN_ID: Final = 64
 _MAX_DIGITS: Final = 7
@@ -107,13 +108,7 @@ def _add_resume(group: Commands) -> None:
     add_model(parser)
     add_budget(parser)
     add_no_input(parser)
-    add_tool_use(parser)
-    add_root(parser)
-    add_index(parser)
-    add_project(parser)
-    add_token(parser)
-    add_trust(parser)
-    add_json(parser, "print each event as a line of JSON on stdout")
+    add_surroundings(parser)
     parser.set_defaults(run=_import_and_resume)
 
 
@@ -136,7 +131,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def _finish(parser: argparse.ArgumentParser, module: str) -> None:
-    """Add the options that every command has which only looks at the state."""
+    """Add the options of a command that needs nothing but the state."""
     add_agents(parser)
     add_project(parser)
     add_trust(parser)

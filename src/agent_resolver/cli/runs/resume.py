@@ -63,6 +63,7 @@ def run(options: argparse.Namespace) -> int:
     gc.enable()  # Other commands live for moments, and do without.
     options.agents = AGENT_FILE
     with session_of(options) as session:
+        # Without a state there is no run to go on with, and opening it must not make one.
         existing_store(session)
         catalog = open_catalog_of(session, options)
         view = view_of(options)

@@ -84,6 +84,7 @@ class StateWatch:
             change["messages"], change["results"] = self._new_messages()
         if len(state.open_calls) != self._open:
             change["open_calls"] = self._open = len(state.open_calls)
+        # Values are replaced as a whole, never changed in place: the same mapping has no changes.
         if values is not self._values:
             before_values = self._values
             change["values"] = {

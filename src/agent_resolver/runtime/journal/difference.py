@@ -156,6 +156,7 @@ def _offered_tools(plan: PlanDocument) -> Mapping[str, object]:
     permissions = plan.get("permissions")
     if not permissions:
         return tools
+    # A model is not shown a tool that its rules deny outright.
     hidden = hidden_tools(msgspec.convert(permissions, Permissions), tools)
     return {tool_id: definition for tool_id, definition in tools.items() if tool_id not in hidden}
 

@@ -115,7 +115,7 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     change: StateChange = field(default_factory=StateChange)
     beginning: Beginning | UnsetType = UNSET
     caller: Caller | UnsetType = UNSET
-    """Who acts from here on, where that is another caller than the one before."""
+    """The caller that acts from here on, if it is another one than before."""
     budget: dict[str, Any] | UnsetType = UNSET
     """The budget from here on, where that is another one. It is a plain mapping: the rest of a delegate's budget may be
     0, which a `RunBudget` from outside may not."""

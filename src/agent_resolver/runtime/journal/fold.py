@@ -36,7 +36,7 @@ class Folded(Struct, frozen=True, kw_only=True):
     number: int
     """The number of the last entry."""
     caller: Caller
-    """Who acted last."""
+    """The caller that acted last."""
     budget: RunBudget
     """The budget that its caller allowed last."""
     pending: Pending | None = None

@@ -52,12 +52,12 @@ class RunStart(Struct, frozen=True, kw_only=True):
     state: RunState
     beginning: Beginning
     before: int = 0
-    """How many of its messages come from the runs before it in its conversation."""
+    """The number of its messages that come from the runs before it in its conversation."""
     kind: RunKind = "agent"
     plan: bytes = b""
-    """What its plan was made of; a workflow has none."""
+    """The parts that its plan was made of; a workflow has none."""
     facts: Mapping[str, str]
-    """What the trail keeps of its start."""
+    """The facts in the audit record of its start."""
 
 
 class Journal:
@@ -76,23 +76,7 @@ class Journal:
             RunRefused: There is a run of this id, or one of its conversation has not ended.
         """
         state, beginning = start.state, start.beginning
-        now = self.clock.now()
-        row = Run(
-            id=state.run,
-            kind=start.kind,
-            status="running",
-            trace_id=state.trace_id,
-            started_at=now,
-            changed_at=now,
-            agent=state.agent_id,
-            plan=state.plan,
-            caller=beginning.caller.id,
-            parent=beginning.parent,
-            thread=beginning.thread,
-            continues=beginning.continues,
-            cost=0.0,
-            entries=1,
-        )
+        row = _first_row(start, self.clock.now())
         writer = RunJournal(self, row, state, message_count=start.before)
         entry = structs.replace(writer.next_entry(state.values), beginning=beginning)
         kept = writer.seal_entry("run.started", entry)
@@ -178,6 +162,7 @@ class Journal:
                 raise DamagedJournal(run, "it is gone")
             name = folded.beginning.thread
             thread = transaction.get(THREADS, folded.beginning.caller.id, name) if name else None
+            # Only the newest run of a thread may go on: the later ones hold its messages as they were.
             if thread is not None and thread.run != run:
                 raise RunRefused(f"thread {name} went on in run {thread.run}", "resume that one")
             return folded, lease
@@ -243,12 +228,14 @@ class Journal:
         now = self.clock.now()
         lease = claim_in(transaction, self.store, lease_name(row.id), seconds, LEASE_SECONDS)
         if lease is None:
+            # The process that has the run looks at this status, and ends the run itself.
             transaction.put(RUNS, structs.replace(row, status="cancelling", changed_at=now))
             return "cancelling"
         folded = fold_run(transaction, row.id, self.seal)
         if folded is None:
             raise DamagedJournal(row.id, "it is gone")
         end = Termination(reason="cancelled", message="The run was cancelled")
+        # A copy: the journal finds what changed by comparing it with the folded state.
         state = structs.replace(folded.state, messages=[*folded.state.messages])
         writer = self.resumed(folded, lease, state)
         # Its conversation may go on in another run, which needs a result for every call.
@@ -383,6 +370,7 @@ class RunJournal:
 
         seconds = self._journal.seconds()
 
+        # One transaction: no process may find a run that has ended and is still held, or the other way round.
         def also(transaction: Transaction) -> None:
             transaction.append(record)
             release_in(transaction, self.lease)
@@ -432,6 +420,27 @@ class RunJournal:
 
 
 _STATUS: Final[dict[str, RunStatus]] = {"error": "failed", "blocked": "failed", "cancelled": "cancelled"}
+
+
+def _first_row(start: RunStart, now: str) -> Run:
+    """The row of a run that begins; it counts the first entry, which is written with it."""
+    state, beginning = start.state, start.beginning
+    return Run(
+        id=state.run,
+        kind=start.kind,
+        status="running",
+        trace_id=state.trace_id,
+        started_at=now,
+        changed_at=now,
+        agent=state.agent_id,
+        plan=state.plan,
+        caller=beginning.caller.id,
+        parent=beginning.parent,
+        thread=beginning.thread,
+        continues=beginning.continues,
+        cost=0.0,
+        entries=1,
+    )
 
 
 def _require_free(transaction: Transaction, row: Run) -> None:

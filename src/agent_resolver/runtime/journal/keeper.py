@@ -36,7 +36,9 @@ class LeaseKeeper:
     def hold(self, run: str, lease: Lease, cancel: Callable[[], None], lose: Callable[[], None]) -> None:
         """Keep the lease of a run; `cancel` ends the run, `lose` stops it because another process has it."""
         self._held[run] = _Held(lease, cancel, lose)
-        if self._task is None or self._task.done() or self._task.get_loop() is not asyncio.get_running_loop():
+        task = self._task
+        # A program may call `asyncio.run` again and again: the task of an earlier loop keeps nothing any longer.
+        if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
             self._task = asyncio.create_task(self._keep())
 
     def drop(self, run: str) -> None:

@@ -64,8 +64,9 @@ async def list_runs(store: Store, seconds: float, chosen: RunFilter, limit: int 
 
     rows, leases = await store.read(read)
     free = _free_runs(store, leases, seconds)
-    judged = ((row, _shown_status(row, is_free=row.id in free)) for row in rows)
-    found = [each for each in judged if chosen.status in {None, each[1]}][:limit]
+    judged = [(row, _shown_status(row, is_free=row.id in free)) for row in rows]
+    # `running` and `interrupted` are the same in rows: which of both it is shows only here.
+    found = [(row, status) for row, status in judged if chosen.status in {None, status}][:limit]
     waiting = [row.waits_for for row, _ in found if row.waits_for is not None]
     actions = await store.read(lambda snapshot: {each: snapshot.get(PENDING, each) for each in waiting})
     return [ListedRun(row=row, status=status, action=actions.get(row.waits_for or "")) for row, status in found]

@@ -142,7 +142,7 @@ class Course:
         return end.code in _TIMED and not self._has_more_time()
 
     def _has_more_time(self) -> bool:
-        """True if the agent of now would not have been stopped by the clock, as far as its limits say."""
+        """True if the present agent would not have been stopped by the clock, as far as its limits say."""
         before, rules_before = time_limits(self.stretch.plan)
         limit, rules = time_limits(self.plan)
         is_longer = before is not None and (limit is None or limit > before)
@@ -207,7 +207,7 @@ class RecordedModel:
         yield await self.complete(request)
 
     def _require_time_left(self) -> None:
-        """See that the budget of now has room for the time that the run had taken."""
+        """See that the present budget has room for the time that the run had taken."""
         course = self._course
         limit, _ = time_limits(course.plan)
         before, _ = time_limits(course.stretch.plan)

@@ -1,4 +1,4 @@
-"""Runs a recorded run again with the agent of now, without acting, up to the first thing that differs."""
+"""Runs a recorded run again with the present agent, without acting, up to the first thing that differs."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -59,7 +59,7 @@ async def replay_run(
     renew: Renew = _as_recorded,
     definitions: Definitions | None = None,
 ) -> Replay:
-    """Replay a run with the plan of its agent of now.
+    """Replay a run with the present plan of its agent.
 
     The loop runs as always. Its model answers from the journal, its calls end as they ended then, and what plugins ask
     for as effects is not done. A run that waited or was interrupted is replayed in stretches, each from the state that
@@ -168,7 +168,7 @@ def _compare_end(course: Course, end: Termination) -> None:
     course.note(Difference(round=course.state.round, part="end", before=before, after=describe_end(end)))
 
 
-# The agent of now, without what acts ----------------------------------------------------------------------------------
+# The present agent, without what acts ---------------------------------------------------------------------------------
 
 
 def _asking(agent: ResolvedAgent, model: LlmExecutor) -> ResolvedAgent:
@@ -205,7 +205,7 @@ def _do_nothing(context: PhaseContext, payload: Any) -> None:  # noqa: ANN401 - 
 def _with_recorded_tools(plan: ResolvedRunPlan, recorded: PlanDocument, renew: Renew) -> ResolvedAgent:
     """The agent, with the tools of its locked servers as they were recorded: no server is connected to ask for them.
 
-    The lock of now says which servers and tools there are; only what they take and return comes from the recording.
+    The present lock says which servers and tools there are; only what they take and return comes from the recording.
     """
     agent = plan.execution
     if isinstance(agent, ResolvedBackendAgent):

@@ -85,7 +85,7 @@ class LiveRun:
         self.context = context
         """What every call of the run has in common."""
         self.worker = worker
-        """Who acts for the caller once their token has expired."""
+        """The identity that acts for the caller once their token has expired."""
         self.emitter = emitter
         self.patience = patience
         self.journal = journal
