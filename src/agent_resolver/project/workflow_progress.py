@@ -58,6 +58,7 @@ class WorkflowProgress:
 
     def budget_for(self, run_id: str) -> RunBudget:
         """The rest of the budget for the run of a step; what this run has used itself is not taken away."""
+        # A run that goes on counts its own seconds from its state.
         values = self.state.values
         seconds = sum(used["seconds"] for run, used in values.items() if run != run_id)
         return budget_after(self._budget, spent(self.state, without=run_id), seconds)
@@ -153,6 +154,7 @@ class KeptProgress(WorkflowProgress):
         )
         with _recording(self.state.run):
             await self._writer.end_step(self.state.values, row)
+        # Another process may have asked for the end while this step was taken: no other step begins then.
         self.is_cancelled = self.is_cancelled or self._writer.is_cancelling
 
     async def end(self, result: WorkflowResult) -> None:
@@ -241,6 +243,7 @@ async def take_up_progress(
             await journal.release(lease)
         raise
     progress = KeptProgress(journal, writer, folded.state, budget, caller=caller)
+    # The process that was asked to end the workflow was gone before it heard of that.
     progress.is_cancelled = writer.is_cancelling
     return workflow, progress
 

@@ -146,6 +146,7 @@ async def run_workflow(
         if not result.termination.is_planned or ran is None:
             break
         result.done.append(StepResult(step, ran.text))
+        # Written before the next step begins, so that no finished step is paid twice.
         await progress.finish_step(ran)
     _set_totals(result, progress)
     await progress.end(result)
@@ -161,6 +162,7 @@ async def _take(  # noqa: PLR0913, PLR0917 - what a step is taken with
     result: WorkflowResult,
 ) -> RunResult | None:
     """Take one step, and put into the result how it ended; None if it was not begun."""
+    # Its run may have come to its end in a process that was gone before it could write so for the workflow.
     run_id, ran = await progress.next_run(step)
     budget = progress.budget_for(run_id)
     if ran is None and (end := _end_before(progress, budget)):

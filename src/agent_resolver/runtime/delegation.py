@@ -82,6 +82,7 @@ class Delegation:
         if delegate.depth >= MAX_DEPTH:
             message = f"Agents delegate to each other at most {MAX_DEPTH} deep"
             raise ToolFailure(FailureCode.TOOL_ERROR, message, "do it without another agent")
+        # Looked up when it is called: a tool that referred to its own run would keep the run in memory.
         lifecycle = self._running.get(delegate.run_id)
         if not isinstance(lifecycle, Lifecycle):
             raise ToolFailure(FailureCode.TOOL_ERROR, "The run that delegates has ended", "start another run")
@@ -138,6 +139,7 @@ class Delegation:
         resumed = waiting if waiting and waiting.agent_id == plan.agent_id else None
         plan = plan if resumed is None else _under_limits_of(plan, resumed)
         request = _request_of(plan, delegating, prompt, context, resumed)
+        # Its events are its own: the reader of its caller's events sees the call alone.
         result = await self._runs.start(plan, request, None, delegating)
         run.state.delegate = result.state if result.pending is not None else None
         return result

@@ -89,6 +89,7 @@ def state_of(agent: ResolvedAgent, request: RunRequest, run_id: str) -> RunState
             limits=agent.limits,
             messages=list(request.messages),
         )
+    # A changed agent could have tools or limits that the earlier part of the run was not judged by.
     if state.plan != digest and not request.with_changes:
         raise RunRefused(
             f"agent {request.agent_id} changed since run {state.run} began",

@@ -152,6 +152,7 @@ class _Walk:
             self._asked_at = row.at
             at = moment_of(row.at)
             self.questions.append(AskedModel(round=self._round, model=entry.question.model, at=at))
+        # Nothing is asked between a question and its answer, so an answer belongs to the newest question.
         newest = self.questions[-1] if self.questions else None
         if newest is not None and entry.reply is not UNSET:
             newest.outcome = "answered"

@@ -344,7 +344,7 @@ class Runs:
             result = await run.execute(sink, is_delegate=delegating is not None)
         finally:
             self._forget(request.run_id, delegating)
-        # What a backend answers is under the limits that it was asked under, whatever it put into the state.
+        # The answer of a backend is under the limits that it was asked under, not under those it put into the state.
         result = structs.replace(result, state=structs.replace(result.state, limits=agent.limits))
         if delegating is not None:
             # What a backend says of its result counts, whatever it put into the state.

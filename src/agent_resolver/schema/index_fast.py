@@ -48,7 +48,7 @@ class _Comparison:
        imported index.
     2. Count the colons of the rest, and those of its entries when they are written again. Text keeps its colons
        through both, and each key has one more. So a key that decoding dropped, since it is unknown or given twice, is
-       a colon more in the file, whatever its value is; white space changes nothing.
+       a colon more in the file, with any value; white space changes nothing.
     """
 
     def __init__(self, raw: bytes) -> None:

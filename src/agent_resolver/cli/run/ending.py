@@ -104,6 +104,7 @@ def _hint_at_going_on(result: RunResult, options: argparse.Namespace) -> str:
 def hint_at_larger_budget(run: str, code: str, options: argparse.Namespace) -> str:
     """The command that goes on with a run under a larger budget: under the same one it would stop at once."""
     kind = code.removeprefix("budget_")
+    # A limit that no option gave comes from the agent file, and a changed file takes `--with-changes`.
     if getattr(options, f"max_{kind}", None) is None:
         go_on = go_on_command(run, options, "--with-changes")
         return f"allow more in the budget of the agent file; then {go_on}"

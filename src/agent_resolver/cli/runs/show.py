@@ -33,6 +33,7 @@ def run(options: argparse.Namespace) -> int:
         chosen = store.read_now(lambda snapshot: find_run(snapshot, options.chosen))
         listed = asyncio.run(look_at_run(store, time.time(), chosen))
         history = store.read_now(lambda snapshot: read_history(snapshot, chosen, session.seal))
+    # Another process may prune between the reads.
     if listed is None or history is None:
         raise Refusal(f"Run {chosen} was removed a moment ago", "`agent runs list`")
     if options.json:

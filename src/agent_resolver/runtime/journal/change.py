@@ -124,6 +124,7 @@ def apply_change(state: RunState, change: Any, read_result: ReadResult) -> None:
         value = getattr(change, name)
         if value is not UNSET:
             setattr(state, name, value)
+    # After the messages: the open calls are parts of the newest one with calls.
     if change.open_calls is not UNSET:
         state.open_calls = _last_calls(state.messages, change.open_calls)
     for key in change.lost_values:

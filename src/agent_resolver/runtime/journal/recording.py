@@ -202,6 +202,7 @@ class _Reader:
         apply_change(state, entry.change, read_result)
 
     def _note_state(self, stretch: Stretch) -> None:
+        # Copies: the next entries change the state.
         stretch.messages = list(self._state.messages)
         stretch.delegated = dict(self._state.delegated)
 

@@ -114,5 +114,6 @@ async def _written(run: LiveRun, writing: Awaitable[None]) -> None:
         run.is_journal_lost = True
         message = f"The run cannot be recorded, and so it does not go on: {type(error).__name__}"
         raise JournalFailed(STATE_UNAVAILABLE, message) from error
+    # The write has read the row: another process may have asked there for the end of the run.
     if run.journal is not None and run.journal.is_cancelling:
         run.is_cancelled = True
