@@ -1,5 +1,6 @@
 """What a run starts from, what it keeps while it runs, and how it ends."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct, field
@@ -109,10 +110,16 @@ def _total(own: Spent, others: list[Spent]) -> Spent:
     return Spent(usage=usage, cost=cost, rounds=rounds, calls=calls, uncertain=uncertain)
 
 
-def close_calls(state: RunState) -> None:
-    """Answer each open call with a note, so that the conversation has a result for every call it asked for."""
-    for call in state.open_calls:
-        state.messages.append(tool_message(call.id, NOT_MADE))
+def close_calls(state: RunState, notes: Sequence[str] = ()) -> None:
+    """Answer each open call with a note, so that the conversation has a result for every call it asked for.
+
+    Args:
+        state: The state of the run.
+        notes: What is known of each open call, in their order; without it, they count as not made.
+    """
+    for place, call in enumerate(state.open_calls):
+        note = notes[place] if place < len(notes) else NOT_MADE
+        state.messages.append(tool_message(call.id, note))
     state.open_calls = []
     state.delegate = None
     state.is_judged = True

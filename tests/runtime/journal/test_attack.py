@@ -2,13 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+from msgspec import structs
+
 from agent_resolver.project import prune
-from agent_resolver.registry import CallContext
-from agent_resolver.runtime import ChatAnswer, ChatRequest, ResumeRequest, RunBudget, ToolCall, Usage
-from agent_resolver.schema import Limits
+from agent_resolver.registry import CallContext, ToolFailure
+from agent_resolver.runtime import ChatAnswer, ChatRequest, ResumeRequest, RunBudget, ToolCall, Usage, user_message
+from agent_resolver.schema import LEDGER, FailureCode, Limits
 from agent_resolver.storage import SqliteStore, Transaction
 from tests.runtime.journal.lasting import (
     CALLER,
@@ -127,5 +131,41 @@ def test_a_run_that_goes_on_while_the_state_is_pruned_keeps_its_conversation(tmp
         store.close()
         assert pruned.runs == 0
         assert [message.text for message in third.state.messages if message.role == "user"] == ["Go"] * 3
+
+    asyncio.run(story())
+
+
+# Calls that were on their way -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["done", "failed", "started"])
+def test_a_user_who_goes_on_after_a_crash_does_not_have_a_finished_call_made_again(tmp_path: Path, ending: str) -> None:
+    """The model is told what became of the call; before it read that the call was not made, and would repeat it."""
+
+    async def story() -> None:
+        store = SqliteStore(str(tmp_path / "state.db"), key=KEY)
+
+        def interrupts(_: dict[str, Any]) -> str:
+            # The call goes on, and its run does not wait for it.
+            running.cancel()
+            if ending == "failed":
+                raise ToolFailure(FailureCode.TOOL_ERROR, "The drawer is locked", "open it")
+            return "It is in the drawer."
+
+        stage = Stage(store, CountingModel(calls_then_ends(1)), [CountingTool("act", interrupts)])
+        running = asyncio.create_task(stage.runtime.run_to_completion(go(run_id="r")))
+        with suppress(asyncio.CancelledError):
+            await running
+        (kept,) = await store.read(lambda snapshot: snapshot.find(LEDGER))
+        if ending == "started":
+            begun = structs.replace(kept, state="unknown", result=None)
+            await store.write(lambda transaction: transaction.put(LEDGER, begun))
+
+        result = await stage.runtime.resume(ResumeRequest(run="r", messages=(user_message("Go on"),)))
+
+        store.close()
+        note, *_ = [message.text for message in result.state.messages if message.role == "tool"]
+        words = {"done": "It is in the drawer.", "failed": "The drawer is locked", "started": "It may have been done"}
+        assert words[ending] in note
 
     asyncio.run(story())
