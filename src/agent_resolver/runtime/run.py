@@ -22,8 +22,8 @@ TOKEN_EXPIRED: Final = "token_expired"  # noqa: S105 - a code
 _Count = Annotated[int, Meta(ge=0)]
 """A state comes back from a file: less than nothing would give back what a budget has counted."""
 _Amount = Annotated[float, Meta(ge=0)]
-NOT_MADE: Final = "This call was not made: the run ended or went on without it."
-"""What a model reads of such a call."""
+NOT_MADE: Final = "The run ended or went on without this call: it was not made, or was cut off and may have been done."
+"""What a model reads of such a call. A call that was under way when its run was cancelled goes on."""
 
 
 class Spent(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
