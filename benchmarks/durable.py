@@ -28,12 +28,14 @@ from agent_resolver.runtime import (
     Journal,
     ModelSpec,
     ResumeRequest,
+    RunFilter,
     RunRequest,
     ToolCall,
     Usage,
+    list_runs,
     user_message,
 )
-from agent_resolver.schema import RUNS as RUNS_TABLE, Descriptor, Rules, local_caller
+from agent_resolver.schema import Descriptor, Rules, local_caller
 from agent_resolver.storage import AesSeal, SqliteStore, SystemClock
 
 ROUNDS = 10
@@ -178,7 +180,7 @@ async def _suspended(folder: str) -> dict[str, float]:
         # For twenty callers: one caller may have 100 questions open.
         await runtime.run_to_completion(structs.replace(GO, caller=local_caller(f"bench{number % 20}")))
     start = time.perf_counter()
-    rows = await store.read(lambda snapshot: snapshot.find(RUNS_TABLE, {"status": "waiting"}))
+    rows = await list_runs(store, time.time(), RunFilter(status="waiting"))
     seconds = time.perf_counter() - start
     if len(rows) != WAITING:
         raise SystemExit(f"{len(rows)} runs wait, not {WAITING}")

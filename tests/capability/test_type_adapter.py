@@ -176,6 +176,7 @@ def test_a_schema_does_not_change_with_what_it_was_made_of() -> None:
     assert schema["properties"]["field"]["examples"] == ["x"]
 
 
+@pytest.mark.slow
 @BOTH
 def test_schemas_and_results_are_the_same_under_every_hash_seed(annotation: Any) -> None:
     script = (

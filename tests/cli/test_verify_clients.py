@@ -443,6 +443,7 @@ def test_servers_are_found_wherever_a_client_takes_them_from(untrusted: Path, ru
     assert f"client {path}" in run("doctor").stdout
 
 
+@pytest.mark.slow
 def test_a_folder_of_agents_that_cannot_be_read_to_its_end_is_a_no(untrusted: Path, run: Run) -> None:
     folder = untrusted / ".claude" / "agents"
     folder.mkdir(parents=True)

@@ -17,7 +17,7 @@ from agent_resolver.schema import FailureCode, LockedServer
 from tests.connection.servers.hostile_http import hostile_server
 from tests.process import comes_true
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 TOO_MANY = "it has more than 1,000,000 values"
 TOO_LARGE = "it is larger than 16,777,216 bytes"

@@ -84,6 +84,7 @@ def test_an_example_calls_its_command_with_options_that_it_has(name: str, exampl
     PARSER.parse_args(call[1:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "example"), FILTERS)
 def test_the_filter_of_an_example_finds_what_it_looks_for(name: str, example: str) -> None:
     project, prepare = PREPARED[name]

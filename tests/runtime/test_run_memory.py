@@ -4,6 +4,8 @@ import asyncio
 import gc
 from typing import Any
 
+import pytest
+
 from agent_resolver.registry import CallContext
 from agent_resolver.runtime import (
     AgentRuntimeBuilder,
@@ -35,6 +37,7 @@ def take(_event: RunEvent) -> None:
     """A sink that keeps nothing."""
 
 
+@pytest.mark.slow
 def test_a_run_that_ended_leaves_nothing_to_the_garbage_collector() -> None:
     runtime = (
         AgentRuntimeBuilder()

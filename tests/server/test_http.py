@@ -18,6 +18,9 @@ from msgspec import Struct
 
 from tests.server.conftest import ERAS, INITIALIZE, META, Address, command, environment, over_http
 
+pytestmark = pytest.mark.slow
+"""Each test starts a server in a process of its own."""
+
 HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "resources/list", "params": {"_meta": META}}
 MODERN = {**HEADERS, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "resources/list"}

@@ -21,6 +21,9 @@ from tests.process import assert_none_is_left, eventually, is_running, started
 from tests.server.conftest import META, Start, environment, write_agent
 from tests.server.test_resource_tool import TWINS
 
+pytestmark = pytest.mark.slow
+"""Each test starts a server in a process of its own."""
+
 LIST = {"jsonrpc": "2.0", "method": "resources/list"}
 
 

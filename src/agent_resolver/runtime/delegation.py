@@ -190,6 +190,9 @@ def _under_limits_of(plan: ResolvedRunPlan, begun: RunState) -> ResolvedRunPlan:
     Raises:
         ResolveError: It has none, for instance because its model may no longer see that.
     """
+    limits = plan.execution.limits
+    if limits.joined(begun.limits) == limits:
+        return plan
     return resolve(plan.snapshot, plan.agent_id, plan.callers.joined(begun.limits))
 
 

@@ -1,5 +1,6 @@
 """What a run starts from, what it keeps while it runs, and how it ends."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct, field
@@ -21,8 +22,8 @@ TOKEN_EXPIRED: Final = "token_expired"  # noqa: S105 - a code
 _Count = Annotated[int, Meta(ge=0)]
 """A state comes back from a file: less than nothing would give back what a budget has counted."""
 _Amount = Annotated[float, Meta(ge=0)]
-NOT_MADE: Final = "This call was not made: the run ended or went on without it."
-"""The text that a model reads of such a call."""
+NOT_MADE: Final = "The run ended or went on without this call: it was not made, or was cut off and may have been done."
+"""The text that a model reads of such a call. A call that was under way when its run was cancelled goes on."""
 
 
 class Spent(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -109,10 +110,16 @@ def _total(own: Spent, others: list[Spent]) -> Spent:
     return Spent(usage=usage, cost=cost, rounds=rounds, calls=calls, uncertain=uncertain)
 
 
-def close_calls(state: RunState) -> None:
-    """Answer each open call with a note, so that the conversation has a result for every call it asked for."""
-    for call in state.open_calls:
-        state.messages.append(tool_message(call.id, NOT_MADE))
+def close_calls(state: RunState, notes: Sequence[str] = ()) -> None:
+    """Answer each open call with a note, so that the conversation has a result for every call it asked for.
+
+    Args:
+        state: The state of the run.
+        notes: What is known of each open call, in their order; without it, they count as not made.
+    """
+    for place, call in enumerate(state.open_calls):
+        note = notes[place] if place < len(notes) else NOT_MADE
+        state.messages.append(tool_message(call.id, note))
     state.open_calls = []
     state.delegate = None
     state.is_judged = True

@@ -3,6 +3,7 @@
 import re
 import secrets as randomness
 import time
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -67,8 +68,14 @@ def checked_id(request: RunRequest) -> str:
     return run_id
 
 
-def state_of(agent: ResolvedAgent, request: RunRequest, run_id: str) -> RunState:
+def state_of(agent: ResolvedAgent, request: RunRequest, run_id: str, notes: Sequence[str] = ()) -> RunState:
     """The state that a run starts from: a new one, or that of a run that goes on.
+
+    Args:
+        agent: The agent as it is planned now.
+        request: What shall run.
+        run_id: The id of the run.
+        notes: What is known of each call that the run left open.
 
     Raises:
         RunRefused: The agent changed since, or its cost has a budget and no price.
@@ -100,6 +107,6 @@ def state_of(agent: ResolvedAgent, request: RunRequest, run_id: str) -> RunState
     copied.limits = agent.limits
     if request.messages:
         # What the user says takes the place of the calls that were open.
-        close_calls(copied)
+        close_calls(copied, notes)
         copied.messages += request.messages
     return copied

@@ -10,8 +10,7 @@ from agent_resolver.core.masking import MASK, SecretFields
 from agent_resolver.core.wire_name import from_wire_name
 from agent_resolver.registry.port import Seal
 from agent_resolver.registry.secret import Secret, redacted
-from agent_resolver.runtime.journal.entry import Entry, unpack
-from agent_resolver.runtime.journal.journal import plan_purpose
+from agent_resolver.runtime.journal.entry import Entry, plan_purpose, unpack
 from agent_resolver.runtime.message import ToolCall
 from agent_resolver.runtime.plan_digest import ToolSecrets
 from agent_resolver.schema.state import PLANS, JournalRow

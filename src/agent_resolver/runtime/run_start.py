@@ -218,7 +218,11 @@ class Runs:
             plan = resolve(plan.snapshot, plan.agent_id, plan.callers.joined(before.state.limits))
         plan = plan if opened.lock is None else _with_lock(plan, opened.lock)
         agent = _require_local(plan)
-        state = state_of(agent, request, run_id)
+        notes: list[str] = []
+        if journal is not None and taken is not None and request.messages:
+            # The user goes on without the open calls. One of them may have been made before the run was interrupted.
+            notes = await journal.notes_on_open_calls(taken.folded)
+        state = state_of(agent, request, run_id, notes)
         if before is not None:
             _go_on_from(before.state, state, agent)
         own_tools = self._delegation.own_tools(plan, agent, run_id, delegating, is_journaled=journal is not None)

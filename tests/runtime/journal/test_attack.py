@@ -2,13 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+from msgspec import structs
+
 from agent_resolver.project import prune
-from agent_resolver.registry import CallContext
-from agent_resolver.runtime import ChatAnswer, ChatRequest, ResumeRequest, RunBudget, ToolCall, Usage
-from agent_resolver.schema import Limits
+from agent_resolver.registry import CallContext, ToolFailure
+from agent_resolver.runtime import ChatAnswer, ChatRequest, ResumeRequest, RunBudget, ToolCall, Usage, user_message
+from agent_resolver.schema import ANONYMOUS, LEDGER, Caller, FailureCode, Limits, local_caller
 from agent_resolver.storage import SqliteStore, Transaction
 from tests.runtime.journal.lasting import (
     CALLER,
@@ -127,5 +131,87 @@ def test_a_run_that_goes_on_while_the_state_is_pruned_keeps_its_conversation(tmp
         store.close()
         assert pruned.runs == 0
         assert [message.text for message in third.state.messages if message.role == "user"] == ["Go"] * 3
+
+    asyncio.run(story())
+
+
+# Calls that were on their way -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["done", "failed", "started"])
+def test_a_user_who_goes_on_after_a_crash_does_not_have_a_finished_call_made_again(tmp_path: Path, ending: str) -> None:
+    """The model is told what became of the call; before it read that the call was not made, and would repeat it."""
+
+    async def story() -> None:
+        store = SqliteStore(str(tmp_path / "state.db"), key=KEY)
+
+        def interrupts(_: dict[str, Any]) -> str:
+            # The call goes on, and its run does not wait for it.
+            running.cancel()
+            if ending == "failed":
+                raise ToolFailure(FailureCode.TOOL_ERROR, "The drawer is locked", "open it")
+            return "It is in the drawer."
+
+        stage = Stage(store, CountingModel(calls_then_ends(1)), [CountingTool("act", interrupts)])
+        running = asyncio.create_task(stage.runtime.run_to_completion(go(run_id="r")))
+        with suppress(asyncio.CancelledError):
+            await running
+        (kept,) = await store.read(lambda snapshot: snapshot.find(LEDGER))
+        if ending == "started":
+            begun = structs.replace(kept, state="unknown", result=None)
+            await store.write(lambda transaction: transaction.put(LEDGER, begun))
+
+        result = await stage.runtime.resume(ResumeRequest(run="r", messages=(user_message("Go on"),)))
+
+        store.close()
+        note, *_ = [message.text for message in result.state.messages if message.role == "tool"]
+        words = {"done": "It is in the drawer.", "failed": "The drawer is locked", "started": "It may have been done"}
+        assert words[ending] in note
+
+    asyncio.run(story())
+
+
+# Other callers --------------------------------------------------------------------------------------------------------
+
+
+def person(name: str, *scopes: str, issuer: str = "https://issuer.example") -> Caller:
+    """A person that an issuer vouches for."""
+    return Caller(id=name, is_verified=True, issuer=issuer, scopes=frozenset(scopes), clearance="INTERNAL")
+
+
+@pytest.mark.parametrize(
+    ("acting", "made"),
+    [
+        (person("ada", "read", "write"), (1, 1)),
+        (person("ada"), (0, 0)),
+        (person("bob", "read", "write"), (1, 0)),
+        (person("bob", "write"), (0, 0)),
+        (person("ada", "read", "write", issuer="https://other.example"), (1, 0)),
+        (local_caller("root"), (1, 0)),
+        (ANONYMOUS, (0, 0)),
+    ],
+    ids=["more rights", "fewer rights", "another with more", "another with other", "a namesake", "local", "nobody"],
+)
+def test_a_run_that_another_lets_go_on_has_the_smaller_rights_of_both(
+    tmp_path: Path, acting: Caller, made: tuple[int, int]
+) -> None:
+    def answer(request: ChatRequest) -> ChatAnswer:
+        tool = ("look", "change", "")[rounds_of(request)]
+        if not tool:
+            return ChatAnswer(text="Done.", usage=Usage(10, 2))
+        return ChatAnswer(calls=(ToolCall(tool, tool, '{"n": 1}'),), finish="tool_calls", usage=Usage(10, 5))
+
+    async def story() -> None:
+        look = CountingTool("look", needs_approval=True, required_scopes=("read",))
+        change = CountingTool("change", required_scopes=("write",))
+        stage = Stage(SqliteStore(str(tmp_path / "state.db"), key=KEY), CountingModel(answer), [look, change])
+        waiting = await stage.runtime.run_to_completion(go(run_id="r", caller=person("ada", "read")))
+        assert waiting.pending is not None
+        await stage.inbox.decide(waiting.pending.id, "approved", ANSWERING)
+
+        await stage.runtime.resume(ResumeRequest(run="r", caller=acting))
+
+        stage.store.close()
+        assert (len(look.made), len(change.made)) == made
 
     asyncio.run(story())

@@ -36,21 +36,16 @@ def keep_runs(transaction: Transaction) -> None:
         transaction.put(LEASES, LeaseRow(name=f"run/{name}", owner="", number=1, until=0.0))
 
 
-def test_a_thousand_suspended_runs_are_listed_in_under_100_ms(tmp_path: Path) -> None:
+def test_a_thousand_suspended_runs_are_listed_with_what_each_waits_for(tmp_path: Path) -> None:
+    """How long that takes is in `benchmarks/durable.py`."""
+
     async def run() -> None:
         store = SqliteStore(str(tmp_path / "state.db"))
         await store.write(keep_runs)
-        seconds = []
-        found = []
-        # The best of some: the machine may have other work.
-        for _ in range(10):
-            started = time.perf_counter()
-            found = await list_runs(store, time.time(), RunFilter(status="waiting"))
-            seconds.append(time.perf_counter() - started)
+        found = await list_runs(store, time.time(), RunFilter(status="waiting"))
         store.close()
         assert len(found) == 1_000
         assert all(each.action is not None for each in found)
-        assert min(seconds) < 0.1
 
     asyncio.run(run())
 

@@ -115,6 +115,7 @@ class SlowTool(CountingTool):
         return {"made": 1}
 
 
+@pytest.mark.slow
 def test_two_tasks_of_one_process_that_resume_one_run_have_one_winner(tmp_path: Path) -> None:
     async def story() -> None:
         tool = CountingTool("act", needs_approval=True)

@@ -186,3 +186,8 @@ def pack(content: bytes) -> bytes:
 def entry_purpose(run: str, number: int, kind: str, at: int) -> str:
     """The place that an entry is sealed for: elsewhere, in another run or as another step, it cannot be opened."""
     return f"journal/{run}/{number}/{kind}/{at}"
+
+
+def plan_purpose(digest: str) -> str:
+    """What a plan is sealed for."""
+    return f"plan/{digest}"

@@ -19,9 +19,11 @@ from agent_resolver.runtime.journal.entry import (
     encode_entry,
     entry_purpose,
     pack,
+    plan_purpose,
 )
 from agent_resolver.runtime.journal.fold import DamagedJournal, Folded, UnknownRun, fold_run
 from agent_resolver.runtime.journal.moment import milliseconds_of
+from agent_resolver.runtime.journal.open_call import notes_on_open_calls
 from agent_resolver.runtime.journal.question_digest import without_known
 from agent_resolver.runtime.journal.record import ended_record, started_record
 from agent_resolver.runtime.run import RunResult, RunState, Termination, close_calls, is_resumable, spent
@@ -168,6 +170,10 @@ class Journal:
             return folded, lease
 
         return await self.store.write(write)
+
+    async def notes_on_open_calls(self, folded: Folded) -> list[str]:
+        """What a model is to read of each call that a run leaves open, as far as the ledger knows of it."""
+        return await self.store.read(lambda snapshot: notes_on_open_calls(snapshot, folded, self.seal))
 
     async def release(self, lease: Lease) -> None:
         """Let other processes take a run up again."""
@@ -476,8 +482,3 @@ def _not_ended(run: Run) -> RunRefused:
 def lease_name(run: str) -> str:
     """The lease that a process must hold to work on a run."""
     return f"run/{run}"
-
-
-def plan_purpose(digest: str) -> str:
-    """The place that a plan is sealed for."""
-    return f"plan/{digest}"

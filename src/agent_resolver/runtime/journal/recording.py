@@ -13,9 +13,8 @@ from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.errors import RunRefused
 from agent_resolver.runtime.inference import ChatAnswer, Finish
 from agent_resolver.runtime.journal.change import apply_change
-from agent_resolver.runtime.journal.entry import Beginning, Entry, Question, Reply, unpack
+from agent_resolver.runtime.journal.entry import Beginning, Entry, Question, Reply, plan_purpose, unpack
 from agent_resolver.runtime.journal.fold import DamagedJournal, UnknownRun, fold_run, kept_result, read_entries
-from agent_resolver.runtime.journal.journal import plan_purpose
 from agent_resolver.runtime.message import MediaBlock, Message
 from agent_resolver.runtime.result_text import text_of_result
 from agent_resolver.runtime.run import RunState, Spent, Termination
