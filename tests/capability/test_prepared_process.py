@@ -22,7 +22,10 @@ from tests.capability.declared import CONTEXT
 from tests.process import comes_true, eventually, is_running, started
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each call has a fresh interpreter")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each call has a fresh interpreter"),
+]
 
 
 def invoke(tool: Capability[..., Any], context: CallContext = CONTEXT, **arguments: Any) -> Any:

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+"""Each test starts processes of its own."""
+
 # Every way to a network is an event that an audit hook sees before it happens.
 WITHOUT_SOCKETS = """
 import sys

@@ -19,7 +19,7 @@ from agent_resolver.schema import FailureCode
 from tests.connection.conftest import locked
 from tests.process import comes_true, eventually, is_running, started
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 LOOK_FIRST = "it may have done its work all the same: look before you call it again"
 

@@ -19,7 +19,7 @@ from tests.connection.conftest import Offer, Offered, locked, use
 from tests.process import comes_true, eventually, is_running, started
 from tests.registry.sample import CONTEXT, FullStore, GatedStore, MemoryTool
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 NEEDS_UP = locked("raw.py", "needs-up")
 HANGS = locked("raw.py", "hang")

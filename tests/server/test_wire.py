@@ -19,6 +19,9 @@ from agent_resolver.server import AgentServer, Input, Output, stdio
 from tests.server.conftest import META, Start, environment
 from tests.strategies import law
 
+pytestmark = pytest.mark.slow
+"""Each test starts processes of its own."""
+
 LIST = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "resources/list", "params": {"_meta": META}}).encode() + b"\n"
 PRINTER = """\
 import os
