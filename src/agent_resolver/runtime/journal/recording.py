@@ -194,7 +194,8 @@ class _Reader:
         def read_result(tool_id: str, key: str) -> str:
             # Its message is the next one of the conversation.
             place = len(state.messages)
-            in_ledger = ledger_key(self._row.caller, tool_id, key)
+            # The row of a run can be edited; the caller of its beginning is sealed.
+            in_ledger = ledger_key(self.stretches[0].caller.id, tool_id, key)
             self.results[place] = kept_result(self._snapshot, self._row.id, in_ledger, self._seal)
             return text_of_result(self.results[place])
 

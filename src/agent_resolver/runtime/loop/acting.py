@@ -16,7 +16,8 @@ async def renew_caller(run: LiveRun) -> Termination | None:
     does not come back within the run.
     """
     caller = run.context.caller
-    if not is_expired(caller, run.registry.now()):
+    # Most callers have no token that expires: each round comes by here, and need not ask for the time.
+    if caller.expires_at is None or not is_expired(caller, run.registry.now()):
         return None
     problem, remedy = "No worker acts for them", "let one: docs/identity.md"
     if run.worker is not None:
