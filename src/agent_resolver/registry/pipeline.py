@@ -5,7 +5,7 @@ import secrets as randomness
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from math import ceil
+from math import ceil, inf
 from typing import Final, TypeVar
 
 import msgspec
@@ -430,7 +430,7 @@ class Pipeline:
 
     async def invoke(self, call: Call) -> Outcome:
         """Run the tool; whatever it raises, its call ends with an outcome, unless somebody ends the call itself."""
-        limit = call.entry.descriptor.timeout_seconds
+        limit = min(call.entry.descriptor.timeout_seconds, call.context.timeout_seconds or inf)
         deadline = asyncio.timeout(limit)
         try:
             async with deadline:

@@ -51,6 +51,8 @@ class CallContext(Struct, frozen=True, kw_only=True):
     """The secrets that the tool declared, and no others."""
     answers: Mapping[str, str] = _NOTHING
     """What people answered to the tool's questions."""
+    timeout_seconds: float | None = None
+    """How long the caller lets the tool work, if that is less than the tool's own limit."""
     lease: Lease | None = None
     """The lease that the run is held under: no call of it starts once another process has taken the run up."""
     given_up: asyncio.Event | None = None

@@ -95,6 +95,20 @@ class LeaseRow(Struct, frozen=True, kw_only=True):
     until: float
 
 
+FAR: Final = 2**62
+"""The due time of a wait that no time ends."""
+
+
+class WaitRow(Struct, frozen=True, kw_only=True):
+    """A run that a worker is to take up: at once, at some time, or once something has happened."""
+
+    due: int
+    """The time, in milliseconds since 1970: 0 for at once, `FAR` where only an answer or a signal ends the wait."""
+    run: str
+    awaited: str = ""
+    """The id of the pending action or of the run that ends the wait, or `signal/<run>/<name>`; empty for a time."""
+
+
 class RateUse(Struct, frozen=True, kw_only=True):
     """One use of something that has a limit."""
 
@@ -112,6 +126,10 @@ RUNS: Final = Table(name="run", row=Run, key=("id",), indexes=(("status",),), sc
 JOURNAL: Final = Table(name="journal", row=JournalRow, key=("run", "number"), order="key", indexes=(("run",),))
 PLANS: Final = Table(name="plan", row=PlanRow, key=("digest",), order="key")
 THREADS: Final = Table(name="thread", row=ThreadRow, key=("caller", "name"), order="key")
+# In the order of the key: the first rows are the ones that are due.
+WAITS: Final = Table(
+    name="wait", row=WaitRow, key=("due", "run", "awaited"), order="key", indexes=(("awaited",), ("run",))
+)
 LEASES: Final = Table(name="lease", row=LeaseRow, key=("name",), owner="owner")
 
-TABLES: Final[tuple[Table[Any], ...]] = (PENDING, LEDGER, RATES, RUNS, JOURNAL, PLANS, THREADS, LEASES)
+TABLES: Final[tuple[Table[Any], ...]] = (PENDING, LEDGER, RATES, RUNS, JOURNAL, PLANS, THREADS, WAITS, LEASES)

@@ -191,6 +191,16 @@ MIGRATIONS: Final = (
     ) WITHOUT ROWID;
     ALTER TABLE pending ADD COLUMN via TEXT NOT NULL DEFAULT '';
     """,
+    """
+    CREATE TABLE wait (
+        due INTEGER NOT NULL,
+        run TEXT NOT NULL,
+        awaited TEXT NOT NULL,
+        PRIMARY KEY (due, run, awaited)
+    ) WITHOUT ROWID;
+    CREATE INDEX wait_by_awaited ON wait (awaited);
+    CREATE INDEX wait_by_run ON wait (run);
+    """,
 )
 """Each script brings the schema from one version to the next; they are only ever added to."""
 

@@ -1,0 +1,13 @@
+from agent_resolver.engine.port import (
+    AwaitedThing as AwaitedThing,
+    CallTool as CallTool,
+    Driver as Driver,
+    Engine as Engine,
+    RunResult as RunResult,
+    RunSegment as RunSegment,
+    RunView as RunView,
+    StepBody as StepBody,
+    StepRunner as StepRunner,
+    StepState as StepState,
+    StepView as StepView,
+)
