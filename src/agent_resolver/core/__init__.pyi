@@ -49,6 +49,11 @@ from agent_resolver.core.blueprint.expression_value import (
     is_true as is_true,
     value_of as value_of,
 )
+from agent_resolver.core.blueprint.mapped_schema import (
+    is_unknown as is_unknown,
+    known_part as known_part,
+    schema_of as schema_of,
+)
 from agent_resolver.core.blueprint.template import (
     Reference as Reference,
     Template as Template,
@@ -205,6 +210,7 @@ from agent_resolver.core.schema_document import (
     declared_types as declared_types,
     same as same,
     token as token,
+    transform as transform,
     type_of as type_of,
     types_of as types_of,
     values_of as values_of,
