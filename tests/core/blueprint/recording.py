@@ -100,6 +100,25 @@ CASES: dict[str, Case] = {
         input={"order": 7, "people": [f"person-{number}" for number in range(25)]},
         outcomes={"notify[2]": BROKEN, "notify[10]": BROKEN, "notify[2]#2": BROKEN},
     ),
+    "fan-outs-in-a-group": Case(
+        blueprint=blueprint(
+            {
+                "id": "z",
+                "is_parallel": True,
+                "for_each": {"items": "${input.people}", "batch_size": 2},
+                "retry": THRICE,
+            },
+            {"id": "y", "is_parallel": True, "for_each": {"items": "${steps.b.list}", "batch_size": 1}},
+            _step("b", is_parallel=True),
+            _step("a", is_parallel=True, after=["b"]),
+            _step("none", is_parallel=True, for_each={"items": "${input.nobody}"}),
+            _step("last", is_parallel=True, reads="none"),
+            output=["${steps.y}", "${steps.z}", "${steps.none}"],
+            temporal_tuning={"max_parallel": 3},
+        ),
+        input={"order": 7, "people": ["p", "q", "r", "s", "t"], "nobody": []},
+        outcomes={"b": StepDone({"list": [1, 2, 3]}), "z[1]": BROKEN},
+    ),
     "retry": Case(
         blueprint=blueprint(
             _step("reserve", retry=THRICE, is_parallel=True),

@@ -89,7 +89,7 @@ class Course:
         try:
             output = evaluate(self._prepared.output, self._scope)
         except ResultTooLarge as error:
-            return Failure("", FailureCode.OUTPUT_VALIDATION_FAILED, f"output_mapping: {error}")
+            return Failure("", FailureCode.OUTPUT_VALIDATION_FAILED.value, f"output_mapping: {error}")
         return Cancelled() if self._is_cancelled else Ended(status="done", output=output)
 
     # Groups -----------------------------------------------------------------------------------------------------------
