@@ -195,3 +195,18 @@ def test_a_course_makes_the_same_moves_as_it_goes_on(run: RandomRun) -> None:
         assert course.next_move() == move
         if isinstance(move, Wave):
             course.add({path: played.known.outcomes[path] for path in move.paths})
+
+
+@given(RUNS)
+@FEW
+def test_a_course_can_be_cancelled_wherever_it_is(run: RandomRun) -> None:
+    whole = structs.replace(run, cancel_after=-1)
+    played = whole.play()
+    prepared = prepare(run.blueprint)
+
+    for number in range(len(played.waves) + 1):
+        known = known_before(played, number, whole)
+        course = Course(prepared, known)
+        course.next_move()
+        course.cancel()
+        assert course.next_move() == next_move(prepared, structs.replace(known, is_cancelled=True))
