@@ -11,6 +11,7 @@ from agent_resolver.core import (
     Known,
     Path,
     StepDone,
+    StepFailed,
     Wave,
     next_move,
     parse_path,
@@ -19,7 +20,7 @@ from agent_resolver.core import (
     step_groups,
     steps_read_by,
 )
-from agent_resolver.schema import Blueprint
+from agent_resolver.schema import Blueprint, Step
 from tests.core.blueprint.runs import Played
 from tests.core.blueprint.strategies import RUNS, RandomRun
 from tests.strategies import FEW
@@ -112,6 +113,53 @@ def test_a_further_attempt_follows_a_failure_at_once(run: RandomRun) -> None:
             assert further == wave
             failed = [path for path in before if not is_done(played, path)]
             assert [structs.replace(path, attempt=path.attempt - 1) for path in wave] == failed
+
+
+@given(RUNS)
+@FEW
+def test_the_results_of_a_run_that_is_done_are_those_of_its_steps(run: RandomRun) -> None:
+    played = run.play()
+    if played.ended.status != "done":
+        return
+    last = last_attempts(played)
+
+    for step, result in zip(run.blueprint.dag.steps, played.ended.output, strict=True):
+        own = sorted(path for path in last.values() if path.step == step.id)
+        results = [result_of(played, path) for path in own]
+        # A step without any path was left out, or had no items.
+        assert result == (results if step.for_each is not UNSET else results[0]) if own else result in (None, [])
+
+
+@given(RUNS)
+@FEW
+def test_a_run_fails_only_where_no_attempt_is_left(run: RandomRun) -> None:
+    played = run.play()
+    last = last_attempts(played)
+    steps = {step.id: step for step in run.blueprint.dag.steps}
+
+    # A step that could not be started has no path.
+    if played.ended.status == "failed" and played.ended.step in last:
+        path = last[played.ended.step]
+        outcome = played.known.outcomes[str(path)]
+        assert isinstance(outcome, StepFailed)
+        assert outcome.is_final or path.attempt == max_attempts(steps[path.step], run.blueprint)
+
+
+def last_attempts(played: Played) -> dict[str, Path]:
+    """The last attempt at each task, by its path without a number."""
+    return {without_attempt(path): path for wave in forward(played) for path in wave}
+
+
+def result_of(played: Played, path: Path) -> object:
+    outcome = played.known.outcomes[str(path)]
+    assert isinstance(outcome, StepDone)
+    return outcome.result
+
+
+def max_attempts(step: Step, flow: Blueprint) -> int:
+    if step.wait is not UNSET:
+        return 1
+    return (flow.temporal_tuning.retry if step.retry is UNSET else step.retry).max_attempts
 
 
 @given(RUNS)
