@@ -4,6 +4,7 @@
 writes over one: a history is the proof that runs of an older program go on as they began.
 """
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -262,6 +263,14 @@ def write_missing() -> None:
         file = folder / f"{name}.json"
         if not file.exists():
             file.write_bytes(encode_history(history_of(case)))
+    (FOLDER / f"{INTERPRETER_VERSION}.sha256").write_text(digests_of(folder), encoding="ascii")
+
+
+def digests_of(folder: Path) -> str:
+    """The digests of all histories of a version, as `sha256sum` writes them."""
+    files = sorted(folder.iterdir())
+    lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {folder.name}/{file.name}\n" for file in files]
+    return "".join(lines)
 
 
 if __name__ == "__main__":
