@@ -56,6 +56,11 @@ from agent_resolver.core.blueprint.expression_value import (
     is_true as is_true,
     value_of as value_of,
 )
+from agent_resolver.core.blueprint.mapped_schema import (
+    is_unknown as is_unknown,
+    known_part as known_part,
+    schema_of as schema_of,
+)
 from agent_resolver.core.blueprint.move import Course as Course, next_move as next_move
 from agent_resolver.core.blueprint.path import (
     COMPENSATION_PREFIX as COMPENSATION_PREFIX,
@@ -241,6 +246,7 @@ from agent_resolver.core.schema_document import (
     declared_types as declared_types,
     same as same,
     token as token,
+    transform as transform,
     type_of as type_of,
     types_of as types_of,
     values_of as values_of,
