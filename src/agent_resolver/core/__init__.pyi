@@ -38,6 +38,12 @@ from agent_resolver.core.authorization import (
     missing_scopes as missing_scopes,
     narrowed as narrowed,
 )
+from agent_resolver.core.blueprint.call_check import BlueprintLimits as BlueprintLimits
+from agent_resolver.core.blueprint.check import (
+    NO_LIMITS as NO_LIMITS,
+    check_blueprint as check_blueprint,
+    located_findings as located_findings,
+)
 from agent_resolver.core.blueprint.compensation import RETRY_ANSWER as RETRY_ANSWER
 from agent_resolver.core.blueprint.dependency import (
     first_cycle as first_cycle,
@@ -86,6 +92,7 @@ from agent_resolver.core.blueprint.template import (
     parse_template as parse_template,
     references as references,
 )
+from agent_resolver.core.blueprint.tool_rule import blueprint_rules as blueprint_rules
 from agent_resolver.core.blueprint.wave import (
     INTERPRETER_VERSION as INTERPRETER_VERSION,
     Ended as Ended,
