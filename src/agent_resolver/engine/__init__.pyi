@@ -1,3 +1,4 @@
+from agent_resolver.engine.builder import BlueprintBuilder as BlueprintBuilder
 from agent_resolver.engine.port import (
     AwaitedThing as AwaitedThing,
     CallTool as CallTool,
