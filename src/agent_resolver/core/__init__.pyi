@@ -51,6 +51,7 @@ from agent_resolver.core.blueprint.dependency import (
     step_groups as step_groups,
     steps_read_by as steps_read_by,
 )
+from agent_resolver.core.blueprint.drawing import draw_text as draw_text
 from agent_resolver.core.blueprint.expression import (
     Expression as Expression,
     ExpressionFault as ExpressionFault,
@@ -83,6 +84,7 @@ from agent_resolver.core.blueprint.prepared_blueprint import (
     prepare as prepare,
     waves_of as waves_of,
 )
+from agent_resolver.core.blueprint.svg_drawing import draw_svg as draw_svg
 from agent_resolver.core.blueprint.template import (
     Reference as Reference,
     Template as Template,
