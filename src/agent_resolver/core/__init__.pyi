@@ -63,6 +63,10 @@ from agent_resolver.core.blueprint.template import (
     parse_template as parse_template,
     references as references,
 )
+from agent_resolver.core.blueprint.undeclared_member import (
+    UndeclaredMember as UndeclaredMember,
+    undeclared_members as undeclared_members,
+)
 from agent_resolver.core.catalog_pattern import (
     MAX_PATTERN as MAX_PATTERN,
     BadPattern as BadPattern,
