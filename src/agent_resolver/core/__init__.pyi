@@ -38,6 +38,12 @@ from agent_resolver.core.authorization import (
     missing_scopes as missing_scopes,
     narrowed as narrowed,
 )
+from agent_resolver.core.blueprint.call_check import BlueprintLimits as BlueprintLimits
+from agent_resolver.core.blueprint.check import (
+    NO_LIMITS as NO_LIMITS,
+    check_blueprint as check_blueprint,
+    located_findings as located_findings,
+)
 from agent_resolver.core.blueprint.compensation import RETRY_ANSWER as RETRY_ANSWER
 from agent_resolver.core.blueprint.dependency import (
     first_cycle as first_cycle,
@@ -45,6 +51,7 @@ from agent_resolver.core.blueprint.dependency import (
     step_groups as step_groups,
     steps_read_by as steps_read_by,
 )
+from agent_resolver.core.blueprint.drawing import draw_text as draw_text
 from agent_resolver.core.blueprint.expression import (
     Expression as Expression,
     ExpressionFault as ExpressionFault,
@@ -85,6 +92,7 @@ from agent_resolver.core.blueprint.prepared_blueprint import (
     prepare as prepare,
     waves_of as waves_of,
 )
+from agent_resolver.core.blueprint.svg_drawing import draw_svg as draw_svg
 from agent_resolver.core.blueprint.template import (
     Reference as Reference,
     Template as Template,
@@ -93,6 +101,11 @@ from agent_resolver.core.blueprint.template import (
     parse_condition as parse_condition,
     parse_template as parse_template,
     references as references,
+)
+from agent_resolver.core.blueprint.tool_rule import blueprint_rules as blueprint_rules
+from agent_resolver.core.blueprint.undeclared_member import (
+    UndeclaredMember as UndeclaredMember,
+    undeclared_members as undeclared_members,
 )
 from agent_resolver.core.blueprint.wave import (
     INTERPRETER_VERSION as INTERPRETER_VERSION,
