@@ -1,8 +1,13 @@
 from agent_resolver.engine.acting import Acting as Acting
+from agent_resolver.engine.dbos_serializer import SealedJson as SealedJson
+from agent_resolver.engine.dbos_system import DbosSystem as DbosSystem, SegmentState as SegmentState
 from agent_resolver.engine.errors import (
     CannotAct as CannotAct,
     DamagedRun as DamagedRun,
+    EditedRecord as EditedRecord,
+    EngineBroken as EngineBroken,
     EngineRefused as EngineRefused,
+    ReplayMismatch as ReplayMismatch,
     UnknownRun as UnknownRun,
 )
 from agent_resolver.engine.journal import BlueprintJournal as BlueprintJournal, History as History
@@ -27,4 +32,5 @@ from agent_resolver.engine.runs import (
 )
 from agent_resolver.engine.stored import EngineParts as EngineParts, StoredEngine as StoredEngine
 from agent_resolver.engine.taking import MAX_ATTEMPTS as MAX_ATTEMPTS
+from agent_resolver.engine.tool import BlueprintTool as BlueprintTool, describe_blueprint as describe_blueprint
 from agent_resolver.engine.worker import CAPACITY as CAPACITY, Worker as Worker
