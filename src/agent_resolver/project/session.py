@@ -41,6 +41,7 @@ _SQLITE = "sqlite:///"
 _DEFAULT_ROOTS = ("agents", "agents.md")
 _JOURNALS = ("-wal", "-shm", "-journal")
 """What SQLite adds to the name of a database for the files that it keeps beside it."""
+_ENGINE_NAME = "engine.db"
 _COMPILED = f"{os.sep}__pycache__"
 _OF_A_LOCK = {("requires",), ("version",)}
 """What an agent file must say only for the sake of its lock."""
@@ -289,8 +290,14 @@ class Session:
         from agent_resolver.storage.sqlite.owner import owners_folder
 
         path = self.state_path
-        beside = (*(f"{path}{suffix}" for suffix in _JOURNALS), owners_folder(path), self.key_path)
+        journals = (f"{each}{suffix}" for each in (path, self.engine_path) for suffix in _JOURNALS)
+        beside = (*journals, owners_folder(path), self.key_path, self.engine_path)
         return (path, *filter(os.path.islink, beside))
+
+    @property
+    def engine_path(self) -> str:
+        """Where the engine of blueprints keeps what it needs to drive runs: beside the state file."""
+        return os.path.join(os.path.dirname(self.state_path), _ENGINE_NAME)
 
     @property
     def has_state(self) -> bool:
