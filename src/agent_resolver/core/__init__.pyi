@@ -38,6 +38,26 @@ from agent_resolver.core.authorization import (
     missing_scopes as missing_scopes,
     narrowed as narrowed,
 )
+from agent_resolver.core.blueprint.expression import (
+    Expression as Expression,
+    ExpressionFault as ExpressionFault,
+    parse_expression as parse_expression,
+)
+from agent_resolver.core.blueprint.expression_value import (
+    MAX_RESULT_BYTES as MAX_RESULT_BYTES,
+    ResultTooLarge as ResultTooLarge,
+    is_true as is_true,
+    value_of as value_of,
+)
+from agent_resolver.core.blueprint.template import (
+    Reference as Reference,
+    Template as Template,
+    TemplateFault as TemplateFault,
+    evaluate as evaluate,
+    parse_condition as parse_condition,
+    parse_template as parse_template,
+    references as references,
+)
 from agent_resolver.core.catalog_pattern import (
     MAX_PATTERN as MAX_PATTERN,
     BadPattern as BadPattern,
