@@ -1,12 +1,15 @@
 """The blueprints of a project: read, checked against the tools that they call, and described as tools themselves."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from typing import Any
 
 from msgspec import UNSET, Struct, structs
 
 from agent_resolver.core.admission import grants_of
+from agent_resolver.core.tool_definition import definition_digest
 from agent_resolver.project.blueprint_file import blueprint_files
 from agent_resolver.project.capability import load_capabilities
 from agent_resolver.project.definition import kept_definitions
@@ -17,7 +20,7 @@ from agent_resolver.schema.blueprint_file import BlueprintReading, read_blueprin
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.issue import Issue, IssueCode, only_errors
 from agent_resolver.schema.limit import MAX_BLUEPRINT_BYTES
-from agent_resolver.schema.tree import find
+from agent_resolver.schema.tree import find, located
 from agent_resolver.storage.file import read_bounded
 
 
@@ -84,25 +87,145 @@ def examine_blueprints(session: Session, more: Iterable[str] = ()) -> list[Exami
 
 def _examine(session: Session, files: Sequence[str], own: Sequence[Descriptor]) -> list[ExaminedBlueprint]:
     readings = {file: _read(session, file) for file in files}
-    known = {descriptor.id: descriptor for descriptor in own}
-    repeated = _repeated_ids(readings, known)
     by_id = {reading.blueprint.id: file for file, reading in readings.items() if reading.blueprint is not None}
     calls = {file: _called_blueprints(reading, by_id) for file, reading in readings.items()}
-    cyclic = _cyclic_files(calls)
-    tools = {**_locked_tools(session, readings.values(), {*known, *by_id}), **known}
-    examined: dict[str, ExaminedBlueprint] = {}
-    for file in _in_order(calls, cyclic):
-        reading = readings[file]
-        issues = [*reading.issues, *repeated.get(file, ()), *cyclic.get(file, ())]
-        if reading.blueprint is None or only_errors(issues):
-            examined[file] = ExaminedBlueprint(file=file, blueprint=reading.blueprint, issues=tuple(issues))
-            continue
-        examined[file] = each = _check(file, reading, reading.blueprint, issues, tools)
+    order, cycles = _without_cycles(calls)
+    own_ids = {descriptor.id: descriptor for descriptor in own}
+    faults = _repeated_ids(readings, own_ids)
+    for file, issues in _cycle_faults(readings, calls, cycles).items():
+        faults.setdefault(file, []).extend(issues)
+    tools = {**_locked_tools(session, readings.values(), {*own_ids, *by_id}), **own_ids}
+    examined: list[ExaminedBlueprint] = []
+    for file in TopologicalSorter(order).static_order():
+        each = _check(file, readings[file], faults.get(file, ()), tools)
         if each.descriptor is not None:
             tools[each.descriptor.id] = each.descriptor
-    return [examined[file] for file in examined]
+        elif each.blueprint is not None:
+            # One fault is reported once: a blueprint that calls a faulty one need not have one itself.
+            tools.setdefault(each.blueprint.id, _unknown_tool(each.blueprint, file))
+        examined.append(each)
+    return examined
 
 
 def _read(session: Session, file: str) -> BlueprintReading:
     raw = read_bounded(file, MAX_BLUEPRINT_BYTES, session.users)
     return read_blueprint(raw, is_json=file.endswith(".json"))
+
+
+# Between blueprints ---------------------------------------------------------------------------------------------------
+
+
+def _repeated_ids(
+    readings: Mapping[str, BlueprintReading], known: Mapping[str, Descriptor]
+) -> dict[str, list[Issue]]:
+    """Maps each file whose blueprint has the id of another tool to that fault."""
+    first: dict[str, str] = {tool: descriptor.source for tool, descriptor in known.items()}
+    found: dict[str, list[Issue]] = {}
+    for file, reading in readings.items():
+        if reading.blueprint is None:
+            continue
+        other = first.setdefault(reading.blueprint.id, file)
+        if other != file:
+            at = ("blueprint_metadata", "id")
+            found[file] = [_issue_at(reading, at, IssueCode.DUPLICATE_KEY, f"Also the id of a tool of {other}")]
+    return found
+
+
+def _called_blueprints(reading: BlueprintReading, by_id: Mapping[str, str]) -> dict[str, tuple[str | int, ...]]:
+    """Maps each file whose blueprint is called to the place of the first call."""
+    found: dict[str, tuple[str | int, ...]] = {}
+    for at, tool in _calls_in(reading):
+        if tool in by_id:
+            found.setdefault(by_id[tool], at)
+    return found
+
+
+def _calls_in(reading: BlueprintReading) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """The tools that a blueprint calls, each with its place."""
+    steps = reading.blueprint.dag.steps if reading.blueprint is not None else ()
+    for number, step in enumerate(steps):
+        at = ("dag", "steps", number)
+        if step.capability is not UNSET:
+            yield (*at, "capability"), step.capability
+        if step.compensation is not UNSET:
+            yield (*at, "compensation", "capability"), step.compensation.capability
+
+
+Calls = Mapping[str, Mapping[str, tuple[str | int, ...]]]
+"""Maps each file to the files whose blueprints it calls, and where."""
+
+
+def _without_cycles(calls: Calls) -> tuple[dict[str, set[str]], list[list[str]]]:
+    """The calls between files but for one of each cycle, and the cycles."""
+    left = {file: set(called) for file, called in calls.items()}
+    cycles: list[list[str]] = []
+    while True:
+        try:
+            TopologicalSorter({file: sorted(called) for file, called in left.items()}).prepare()
+        except CycleError as error:
+            # Each of them calls the one before it in the list, and the first one is also the last.
+            cycle: list[str] = error.args[1]
+            cycles.append(cycle)
+            left[cycle[1]].discard(cycle[0])
+        else:
+            return left, cycles
+
+
+def _cycle_faults(
+    readings: Mapping[str, BlueprintReading], calls: Calls, cycles: Sequence[Sequence[str]]
+) -> dict[str, list[Issue]]:
+    """Maps each file of a cycle to the fault, at the call of the next blueprint in the cycle."""
+    found: dict[str, list[Issue]] = {}
+    for cycle in cycles:
+        blueprints = [readings[file].blueprint for file in reversed(cycle)]
+        path = " → ".join(blueprint.id for blueprint in blueprints if blueprint is not None)
+        message = f"Blueprints call each other in a circle: {path}"
+        for called, file in pairwise(cycle):
+            fault = _issue_at(readings[file], calls[file][called], IssueCode.CYCLE, message)
+            found.setdefault(file, []).append(fault)
+    return found
+
+
+def _issue_at(reading: BlueprintReading, at: tuple[str | int, ...], code: IssueCode, message: str) -> Issue:
+    return structs.replace(located(find(reading.tree, at), code, message), at=at)
+
+
+# Tools of locked servers ----------------------------------------------------------------------------------------------
+
+
+def _locked_tools(
+    session: Session, readings: Iterable[BlueprintReading], known: Collection[str]
+) -> dict[str, Descriptor]:
+    """The tools of locked servers that the lock opens; none where no step calls one.
+
+    No server is asked: what a tool takes and gives is known where its definition is pinned. A step that calls another
+    one is checked when it is taken.
+    """
+    called = {tool for reading in readings for _, tool in _calls_in(reading)}
+    if called <= set(known) or not (session.has_agent and session.has_requirements):
+        return {}
+    entries = session.lockfile.servers
+    grants = grants_of(entries, session.limits.forbid, session.config.tools.admit)
+    kept = kept_definitions(session.index_path) if any(entry.tools for entry in entries) else {}
+    found: dict[str, Descriptor] = {}
+    for name, grant in sorted(grants.items()):
+        prefix = f"{grant.server}."
+        for tool_id in sorted(each for each in called if each.startswith(prefix)):
+            tool = tool_id.removeprefix(prefix)
+            if grant.refuse_as_pinned(tool) is not None:
+                continue
+            definition = kept.get(name, {}).get(tool, {})
+            # A text that was edited is not what is pinned, and says nothing.
+            is_pinned = definition_digest(definition) == (grant.tools or {}).get(tool)
+            found[tool_id] = _locked_tool(tool_id, f"server {name}", definition if is_pinned else {})
+    return found
+
+
+def _locked_tool(tool_id: str, source: str, definition: Mapping[str, Any]) -> Descriptor:
+    return Descriptor(
+        id=tool_id,
+        description=str(definition.get("description") or tool_id),
+        input_schema=definition.get("inputSchema") or {"type": "object"},
+        output_schema=definition.get("outputSchema"),
+        source=source,
+    )
