@@ -34,6 +34,7 @@ from agent_resolver.core.authorization import (
     is_cleared as is_cleared,
     is_expired as is_expired,
     may_see_action as may_see_action,
+    may_see_run as may_see_run,
     may_use as may_use,
     missing_scopes as missing_scopes,
     narrowed as narrowed,
@@ -123,6 +124,7 @@ from agent_resolver.core.masking import (
     excerpt as excerpt,
     secret_fields as secret_fields,
 )
+from agent_resolver.core.moment import milliseconds_of as milliseconds_of, moment_of as moment_of
 from agent_resolver.core.notice import (
     agent_file_notices as agent_file_notices,
     index_notices as index_notices,
