@@ -87,24 +87,41 @@ def examine_blueprints(session: Session, more: Iterable[str] = ()) -> list[Exami
 
 def _examine(session: Session, files: Sequence[str], own: Sequence[Descriptor]) -> list[ExaminedBlueprint]:
     readings = {file: _read(session, file) for file in files}
-    by_id = {reading.blueprint.id: file for file, reading in readings.items() if reading.blueprint is not None}
+    blueprints = {file: reading.blueprint for file, reading in readings.items() if reading.blueprint is not None}
+    by_id = {blueprint.id: file for file, blueprint in blueprints.items()}
     calls = {file: _called_blueprints(reading, by_id) for file, reading in readings.items()}
     order, cycles = _without_cycles(calls)
-    own_ids = {descriptor.id: descriptor for descriptor in own}
-    faults = _repeated_ids(readings, own_ids)
+    tools = {descriptor.id: descriptor for descriptor in own}
+    faults = _repeated_ids(readings, tools)
     for file, issues in _cycle_faults(readings, calls, cycles).items():
         faults.setdefault(file, []).extend(issues)
-    tools = {**_locked_tools(session, readings.values(), {*own_ids, *by_id}), **own_ids}
+    called = {call.tool for blueprint in blueprints.values() for call in calls_of(blueprint)}
+    locked = _locked_tools(session, called - set(tools) - set(by_id))
+    tools |= locked.opened
+    limits = _limits(session)
     examined: list[ExaminedBlueprint] = []
     for file in TopologicalSorter(order).static_order():
-        each = _check(file, readings[file], faults.get(file, ()), tools)
-        if each.descriptor is not None:
-            tools[each.descriptor.id] = each.descriptor
-        elif each.blueprint is not None:
+        blueprint = readings[file].blueprint
+        issues = [*readings[file].issues, *faults.get(file, ())]
+        if blueprint is not None:
+            found = check_blueprint(blueprint, tools, limits, locked.refused)
+            issues += place_issues(found, readings[file].tree)
             # One fault is reported once: a blueprint that calls a faulty one need not have one itself.
-            tools.setdefault(each.blueprint.id, _unknown_tool(each.blueprint, file))
-        examined.append(each)
+            tools.setdefault(blueprint.id, describe_blueprint(blueprint, tools, file))
+        is_good = blueprint is not None and not only_errors(issues)
+        descriptor = tools[blueprint.id] if blueprint is not None and is_good else None
+        in_order = tuple(sorted(issues, key=lambda issue: (issue.line, issue.column)))
+        examined.append(ExaminedBlueprint(file=file, blueprint=blueprint, issues=in_order, descriptor=descriptor))
     return examined
+
+
+def _limits(session: Session) -> BlueprintLimits:
+    """What the agent file of the project allows; all of it where there is none."""
+    if not session.has_agent:
+        return BlueprintLimits()
+    limits = session.limits
+    level = CLASSIFICATION_OF[limits.sensitivity] if limits.sensitivity else "RESTRICTED"
+    return BlueprintLimits(classification=level, forbid=limits.forbid)
 
 
 def _read(session: Session, file: str) -> BlueprintReading:
@@ -131,27 +148,16 @@ def _repeated_ids(
     return found
 
 
-def _called_blueprints(reading: BlueprintReading, by_id: Mapping[str, str]) -> dict[str, tuple[str | int, ...]]:
+def _called_blueprints(reading: BlueprintReading, by_id: Mapping[str, str]) -> dict[str, Place]:
     """Maps each file whose blueprint is called to the place of the first call."""
-    found: dict[str, tuple[str | int, ...]] = {}
-    for at, tool in _calls_in(reading):
-        if tool in by_id:
-            found.setdefault(by_id[tool], at)
+    found: dict[str, Place] = {}
+    for call in calls_of(reading.blueprint) if reading.blueprint is not None else ():
+        if call.tool in by_id:
+            found.setdefault(by_id[call.tool], call.at)
     return found
 
 
-def _calls_in(reading: BlueprintReading) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """The tools that a blueprint calls, each with its place."""
-    steps = reading.blueprint.dag.steps if reading.blueprint is not None else ()
-    for number, step in enumerate(steps):
-        at = ("dag", "steps", number)
-        if step.capability is not UNSET:
-            yield (*at, "capability"), step.capability
-        if step.compensation is not UNSET:
-            yield (*at, "compensation", "capability"), step.compensation.capability
-
-
-Calls = Mapping[str, Mapping[str, tuple[str | int, ...]]]
+Calls = Mapping[str, Mapping[str, Place]]
 """Maps each file to the files whose blueprints it calls, and where."""
 
 
@@ -186,38 +192,44 @@ def _cycle_faults(
     return found
 
 
-def _issue_at(reading: BlueprintReading, at: tuple[str | int, ...], code: IssueCode, message: str) -> Issue:
+def _issue_at(reading: BlueprintReading, at: Place, code: IssueCode, message: str) -> Issue:
     return structs.replace(located(find(reading.tree, at), code, message), at=at)
 
 
 # Tools of locked servers ----------------------------------------------------------------------------------------------
 
 
-def _locked_tools(
-    session: Session, readings: Iterable[BlueprintReading], known: Collection[str]
-) -> dict[str, Descriptor]:
-    """The tools of locked servers that the lock opens; none where no step calls one.
+class _LockedTools(Struct, frozen=True):
+    """What a lock says of the tools that steps call."""
+
+    opened: dict[str, Descriptor]
+    refused: dict[str, str]
+    """Why a tool is not open."""
+
+
+def _locked_tools(session: Session, called: Collection[str]) -> _LockedTools:
+    """The tools of locked servers among those that are called.
 
     No server is asked: what a tool takes and gives is known where its definition is pinned. A step that calls another
     one is checked when it is taken.
     """
-    called = {tool for reading in readings for _, tool in _calls_in(reading)}
-    if called <= set(known) or not (session.has_agent and session.has_requirements):
-        return {}
+    found = _LockedTools({}, {})
+    if not called or not (session.has_agent and session.has_requirements):
+        return found
     entries = session.lockfile.servers
     grants = grants_of(entries, session.limits.forbid, session.config.tools.admit)
     kept = kept_definitions(session.index_path) if any(entry.tools for entry in entries) else {}
-    found: dict[str, Descriptor] = {}
     for name, grant in sorted(grants.items()):
         prefix = f"{grant.server}."
         for tool_id in sorted(each for each in called if each.startswith(prefix)):
             tool = tool_id.removeprefix(prefix)
-            if grant.refuse_as_pinned(tool) is not None:
+            if refused := grant.refuse_as_pinned(tool):
+                found.refused[tool_id] = refused.message
                 continue
             definition = kept.get(name, {}).get(tool, {})
             # A text that was edited is not what is pinned, and says nothing.
             is_pinned = definition_digest(definition) == (grant.tools or {}).get(tool)
-            found[tool_id] = _locked_tool(tool_id, f"server {name}", definition if is_pinned else {})
+            found.opened[tool_id] = _locked_tool(tool_id, f"server {name}", definition if is_pinned else {})
     return found
 
 

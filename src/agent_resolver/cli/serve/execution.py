@@ -62,7 +62,7 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
         here = session if session.folder == os.getcwd() else stack.enter_context(session_here(options))
         # A client that starts the server waits for its first answer; an operator waits for the address.
         catalog = open_catalog_of(
-            here, options, may_be_empty=bool(session.config.tools.modules), may_be_late=not options.http
+            here, options, may_be_empty=_has_own_tools(session), may_be_late=not options.http
         )
         how = Serving(
             http=options.http,
@@ -77,6 +77,10 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
             on_indexed=warn_of_refused,
         )
         await serve_session(session, catalog, how, options.index or INDEX)
+
+
+def _has_own_tools(session: "Session") -> bool:
+    return bool(session.config.tools.modules or session.config.tools.blueprints)
 
 
 def _session_of_tools(options: argparse.Namespace) -> "Session":
