@@ -1,26 +1,33 @@
 """The blueprints of a project: read, checked against the tools that they call, and described as tools themselves."""
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import Any
 
-from msgspec import UNSET, Struct, structs
+from msgspec import UNSET, Struct
 
-from agent_resolver.core.admission import grants_of
+from agent_resolver.core.admission import Refused, grants_of
+from agent_resolver.core.blueprint.call_check import BlueprintLimits
+from agent_resolver.core.blueprint.check import check_blueprint, located_findings
+from agent_resolver.core.blueprint.template import Place
+from agent_resolver.core.blueprint.tool_rule import blueprint_rules, calls_of
 from agent_resolver.core.tool_definition import definition_digest
 from agent_resolver.project.blueprint_file import blueprint_files
 from agent_resolver.project.capability import load_capabilities
 from agent_resolver.project.definition import kept_definitions
 from agent_resolver.project.errors import InvalidBlueprints
 from agent_resolver.project.session import Session
+from agent_resolver.registry.errors import ToolFailure
+from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.blueprint import Blueprint
-from agent_resolver.schema.blueprint_file import BlueprintReading, read_blueprint
-from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.schema.blueprint_file import BlueprintReading, blueprint_digest, read_blueprint
+from agent_resolver.schema.classification import CLASSIFICATION_OF
+from agent_resolver.schema.descriptor import Descriptor, Labels
 from agent_resolver.schema.issue import Issue, IssueCode, only_errors
 from agent_resolver.schema.limit import MAX_BLUEPRINT_BYTES
-from agent_resolver.schema.tree import find, located
+from agent_resolver.schema.outcome import FailureCode
 from agent_resolver.storage.file import read_bounded
 
 
@@ -43,13 +50,12 @@ class CheckedBlueprint(Struct, frozen=True, kw_only=True):
     descriptor: Descriptor
 
 
-def load_blueprints(session: Session, own: Sequence[Descriptor], forbid: Sequence[str] = ()) -> list[CheckedBlueprint]:
+def load_blueprints(session: Session, own: Sequence[Descriptor]) -> list[CheckedBlueprint]:
     """The blueprints in `[tools] blueprints` of the settings; each comes after those that it calls.
 
     Args:
         session: The project.
         own: The tools of the project's own code.
-        forbid: What the agent that they are loaded for forbids.
 
     Raises:
         UntrustedFolder: No person trusts the project, and its blueprints decide what is called.
@@ -102,10 +108,10 @@ def _examine(session: Session, files: Sequence[str], own: Sequence[Descriptor]) 
     examined: list[ExaminedBlueprint] = []
     for file in TopologicalSorter(order).static_order():
         blueprint = readings[file].blueprint
-        issues = [*readings[file].issues, *faults.get(file, ())]
+        issues = list(readings[file].issues)
         if blueprint is not None:
             found = check_blueprint(blueprint, tools, limits, locked.refused)
-            issues += place_issues(found, readings[file].tree)
+            issues += located_findings(readings[file], [*found, *faults.get(file, ())])
             # One fault is reported once: a blueprint that calls a faulty one need not have one itself.
             tools.setdefault(blueprint.id, describe_blueprint(blueprint, tools, file))
         is_good = blueprint is not None and not only_errors(issues)
@@ -122,6 +128,51 @@ def _limits(session: Session) -> BlueprintLimits:
     limits = session.limits
     level = CLASSIFICATION_OF[limits.sensitivity] if limits.sensitivity else "RESTRICTED"
     return BlueprintLimits(classification=level, forbid=limits.forbid)
+
+
+def describe_blueprint(blueprint: Blueprint, tools: Mapping[str, Descriptor], file: str) -> Descriptor:
+    """The tool that a blueprint is, by the tools that it calls."""
+    metadata = blueprint.blueprint_metadata
+    called = [tools[call.tool] for call in calls_of(blueprint) if call.tool in tools]
+    domain, _, _ = blueprint.id.rpartition(".")
+    return Descriptor(
+        id=blueprint.id,
+        description=metadata.description,
+        input_schema=blueprint.dag.input_schema,
+        output_schema=None if blueprint.dag.output_schema is UNSET else blueprint.dag.output_schema,
+        source=f"blueprint {os.path.basename(file)}",
+        rules=blueprint_rules(blueprint, tools),
+        labels=Labels(
+            kind="BLUEPRINT",
+            domain=domain.partition(".")[0],
+            tags=metadata.tags,
+            maintainer=metadata.maintainer,
+            # A server is another program: it may reach other machines whatever it says.
+            allow_outbound=any(tool.labels.allow_outbound or tool.labels.kind == "TOOL" for tool in called),
+        ),
+        code=blueprint_digest(blueprint),
+    )
+
+
+class DescribedBlueprint:
+    """A blueprint as a tool that can be looked at, and not called: for plans and manifests."""
+
+    def __init__(self, descriptor: Descriptor) -> None:
+        self.descriptor = descriptor
+
+    async def invoke(self, arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401, ARG002 - the port
+        """Refuse: only a registry that has an engine runs blueprints."""
+        raise ToolFailure(FailureCode.NOT_CONFIGURED, f"{self.descriptor.id} has no engine here")
+
+
+def own_descriptors(session: Session) -> list[Descriptor]:
+    """The tools of the project itself: its capabilities, then its blueprints.
+
+    Raises:
+        ResolverError: As for `load_capabilities` and `load_blueprints`.
+    """
+    own = [capability.descriptor for capability in load_capabilities(session)]
+    return [*own, *(each.descriptor for each in load_blueprints(session, own))]
 
 
 def _read(session: Session, file: str) -> BlueprintReading:
@@ -143,16 +194,20 @@ def _repeated_ids(
             continue
         other = first.setdefault(reading.blueprint.id, file)
         if other != file:
-            at = ("blueprint_metadata", "id")
-            found[file] = [_issue_at(reading, at, IssueCode.DUPLICATE_KEY, f"Also the id of a tool of {other}")]
+            message = f"Another tool has this id: that of {other}"
+            found[file] = [Issue(at=("blueprint_metadata", "id"), code=IssueCode.DUPLICATE_KEY, message=message)]
     return found
 
 
 def _called_blueprints(reading: BlueprintReading, by_id: Mapping[str, str]) -> dict[str, Place]:
     """Maps each file whose blueprint is called to the place of the first call."""
     found: dict[str, Place] = {}
-    for call in calls_of(reading.blueprint) if reading.blueprint is not None else ():
-        if call.tool in by_id:
+    blueprint = reading.blueprint
+    if blueprint is None:
+        return found
+    for call in calls_of(blueprint):
+        # One that calls itself is a fault that the check of the blueprint alone finds.
+        if call.tool in by_id and call.tool != blueprint.id:
             found.setdefault(by_id[call.tool], call.at)
     return found
 
@@ -187,13 +242,9 @@ def _cycle_faults(
         path = " → ".join(blueprint.id for blueprint in blueprints if blueprint is not None)
         message = f"Blueprints call each other in a circle: {path}"
         for called, file in pairwise(cycle):
-            fault = _issue_at(readings[file], calls[file][called], IssueCode.CYCLE, message)
+            fault = Issue(at=calls[file][called], code=IssueCode.STEP_CYCLE, message=message)
             found.setdefault(file, []).append(fault)
     return found
-
-
-def _issue_at(reading: BlueprintReading, at: Place, code: IssueCode, message: str) -> Issue:
-    return structs.replace(located(find(reading.tree, at), code, message), at=at)
 
 
 # Tools of locked servers ----------------------------------------------------------------------------------------------
@@ -203,8 +254,7 @@ class _LockedTools(Struct, frozen=True):
     """What a lock says of the tools that steps call."""
 
     opened: dict[str, Descriptor]
-    refused: dict[str, str]
-    """Why a tool is not open."""
+    refused: dict[str, Refused]
 
 
 def _locked_tools(session: Session, called: Collection[str]) -> _LockedTools:
@@ -224,7 +274,7 @@ def _locked_tools(session: Session, called: Collection[str]) -> _LockedTools:
         for tool_id in sorted(each for each in called if each.startswith(prefix)):
             tool = tool_id.removeprefix(prefix)
             if refused := grant.refuse_as_pinned(tool):
-                found.refused[tool_id] = refused.message
+                found.refused[tool_id] = refused
                 continue
             definition = kept.get(name, {}).get(tool, {})
             # A text that was edited is not what is pinned, and says nothing.
