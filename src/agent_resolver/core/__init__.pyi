@@ -57,6 +57,14 @@ from agent_resolver.core.blueprint.expression_value import (
     is_true as is_true,
     value_of as value_of,
 )
+from agent_resolver.core.blueprint.history import (
+    History as History,
+    HistoryDifference as HistoryDifference,
+    RecordedWave as RecordedWave,
+    decode_history as decode_history,
+    encode_history as encode_history,
+    replay_history as replay_history,
+)
 from agent_resolver.core.blueprint.move import Course as Course, next_move as next_move
 from agent_resolver.core.blueprint.path import (
     COMPENSATION_PREFIX as COMPENSATION_PREFIX,

@@ -30,7 +30,7 @@ def blueprint(*steps: Mapping[str, Any], output: object = None, **rest: object) 
     written = [step if "wait" in step else {"capability": f"t.{step['id']}", **step} for step in steps]
     content = {
         "blueprint_metadata": {"id": "t.flow", "version": "1", "description": "A flow"},
-        "dag": {"steps": written, "output_mapping": output},
+        "dag": {"input_schema": {"type": "object"}, "steps": written, "output_mapping": output},
         **rest,
     }
     return msgspec.convert(content, Blueprint)

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from agent_resolver.core import schema_document
 from agent_resolver.core.blueprint.compensation import DoneTask, compensate
-from agent_resolver.core.blueprint.expression_value import ResultTooLarge, is_true
+from agent_resolver.core.blueprint.expression_value import ResultTooLarge, is_true, value_of
 from agent_resolver.core.blueprint.open_step import OpenStep, next_tasks
 from agent_resolver.core.blueprint.path import attempt_path
 from agent_resolver.core.blueprint.prepared_blueprint import (
@@ -135,14 +135,13 @@ class Course:
         while waiting:
             step = waiting.pop()
             found = self._opened(group.steps[step])
-            match found:
-                case Failure():
-                    return found
-                case OpenStep():
-                    opened[step] = found
-                case StepDone():
-                    # It has ended without a wave, and others may have waited for it.
-                    waiting += self._close_step(group, step, found.result, unmet)
+            if isinstance(found, Failure):
+                return found
+            if isinstance(found, OpenStep):
+                opened[step] = found
+            else:
+                # It has ended without a wave, and others may have waited for it.
+                waiting += self._close_step(group, step, found.result, unmet)
         return None
 
     def _opened(self, step: PreparedStep) -> OpenStep | StepDone | Failure:
@@ -152,7 +151,7 @@ class Course:
                 return StepDone(None)
             if step.fan_out is None:
                 return OpenStep(step, None)
-            items = _listed(evaluate(step.fan_out.items, self._scope), step.fan_out)
+            items = _listed(value_of(step.fan_out.items, self._scope), step.fan_out)
         except (ResultTooLarge, CannotStart) as error:
             return invalid_input(step.id, str(error))
         return OpenStep(step, items) if items else StepDone([])

@@ -11,8 +11,8 @@ from agent_resolver.core.blueprint.dependency import (
     steps_read_by,
     waves_in_group,
 )
-from agent_resolver.core.blueprint.expression import Expression
-from agent_resolver.core.blueprint.template import Template, parse_condition, parse_template
+from agent_resolver.core.blueprint.expression import Constant, Expression
+from agent_resolver.core.blueprint.template import ComputedValue, Template, parse_condition, parse_template
 from agent_resolver.schema.blueprint import (
     MAX_UNBATCHED_ITEMS,
     Blueprint,
@@ -32,7 +32,7 @@ Value = TypeVar("Value")
 class PreparedFanOut(Struct, frozen=True, kw_only=True):
     """How a step is taken for each item of a list."""
 
-    items: Template
+    items: Expression
     max_items: int
     batch_size: int
 
@@ -177,8 +177,11 @@ def _prepared_wait(wait: Wait) -> PreparedWait:
 
 
 def _prepared_fan_out(for_each: ForEach) -> PreparedFanOut:
+    template = parse_template(for_each.items)
+    # Only a text that is one expression can give a list. Any other gives a text, which the step then fails with.
+    items = template.expression if isinstance(template, ComputedValue) else Constant(for_each.items)
     return PreparedFanOut(
-        items=parse_template(for_each.items),
+        items=items,
         max_items=for_each.max_items,
         batch_size=_given(for_each.batch_size, MAX_UNBATCHED_ITEMS),
     )
