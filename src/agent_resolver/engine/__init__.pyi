@@ -1,3 +1,11 @@
+from agent_resolver.engine.dbos_serializer import SealedJson as SealedJson
+from agent_resolver.engine.dbos_system import DbosSystem as DbosSystem, SegmentState as SegmentState
+from agent_resolver.engine.errors import (
+    EditedRecord as EditedRecord,
+    EngineBroken as EngineBroken,
+    EngineRefused as EngineRefused,
+    ReplayMismatch as ReplayMismatch,
+)
 from agent_resolver.engine.port import (
     AwaitedThing as AwaitedThing,
     CallTool as CallTool,

@@ -1,11 +1,11 @@
 """The session of one command: agent file, lock, index, settings and state, each opened when it is needed."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from hashlib import sha256
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from agent_resolver.core.constraint import limits_of
 from agent_resolver.core.lock_difference import remedy
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from agent_resolver.project.secret import ProjectSecrets
     from agent_resolver.storage.seal import AesSeal
     from agent_resolver.storage.sqlite.store import SqliteStore
+
+Shared = TypeVar("Shared")
 
 _SQLITE = "sqlite:///"
 _DEFAULT_ROOTS = ("agents", "agents.md")
@@ -89,6 +91,8 @@ class Session:
         self._project: Session | None = None
         """The session whose settings and state this one shares."""
         self._opened = ExitStack()
+        self._shared: dict[str, Any] = {}
+        """What there may be only one of in all sessions of the project."""
 
     def for_agent(self, agent_path: str) -> "Session":
         """The session of another agent file of this project: it shares settings, state and trust with this one.
@@ -102,6 +106,15 @@ class Session:
         other.config_path, other.root = self.config_path, self.root
         other._project = self
         return other
+
+    def shared(self, name: str, make: Callable[[], Shared]) -> Shared:
+        """The one thing of this name in all sessions of the project, made when it is first asked for."""
+        if self._project is not None:
+            return self._project.shared(name, make)
+        if name not in self._shared:
+            self._shared[name] = make()
+        found: Shared = self._shared[name]
+        return found
 
     def __enter__(self) -> Self:
         return self
