@@ -136,7 +136,8 @@ def open_entry(row: JournalRow, seal: Seal) -> Entry:
     Raises:
         ValueError: It was edited, moved from another place, or sealed with another key.
     """
-    return _DECODER.decode(seal.open(row.body, _purpose(row.run, row.number, row.kind, row.at)))
+    entry: Entry = _DECODER.decode(seal.open(row.body, _purpose(row.run, row.number, row.kind, row.at)))
+    return entry
 
 
 def blueprint_purpose(digest: str) -> str:

@@ -1,7 +1,6 @@
 """Makes the course of a run again, from its journal and from what the ledger knows of its calls."""
 
 from collections.abc import Callable, Collection
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -15,10 +14,8 @@ from agent_resolver.core.blueprint.wave import (
     Known,
     Move,
     RunFacts,
-    StepCall,
     StepDone,
     StepOutcome,
-    StepWait,
     Wave,
 )
 from agent_resolver.engine.errors import DamagedRun
@@ -108,8 +105,12 @@ def is_cancelled_before(history: History, segment: int | None) -> bool:
 
 def first_path(wave: Wave) -> str:
     """The path that names a wave: no other wave of the run has it."""
-    members: tuple[StepCall | StepWait, ...] = wave.calls or wave.waits
-    return members[0].path
+    return paths_of(wave)[0]
+
+
+def paths_of(wave: Wave) -> list[str]:
+    """The paths of a wave, those of calls first."""
+    return [*(call.path for call in wave.calls), *(wait.path for wait in wave.waits)]
 
 
 def outcome_reader(history: History, snapshot: Snapshot, seal: Seal) -> LookUp:

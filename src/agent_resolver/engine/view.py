@@ -3,7 +3,7 @@
 from msgspec import UNSET
 
 from agent_resolver.core.blueprint.path import parse_path
-from agent_resolver.core.blueprint.wave import Ended, StepCall, StepDone, StepOutcome, StepWait, Wave
+from agent_resolver.core.blueprint.wave import Ended, StepCall, StepDone, StepOutcome, StepWait
 from agent_resolver.engine.fold import Folded, call_key
 from agent_resolver.engine.journal import History
 from agent_resolver.engine.port import RunView, StepState, StepView
@@ -15,12 +15,13 @@ def view_of(history: History, folded: Folded, snapshot: Snapshot) -> RunView:
     """The steps of a run in the order of their waves, then those that have not started."""
     waits = history.waiting.waits if history.waiting is not None else ()
     waiting = {thing.path for thing in waits}
-    steps = []
     present = () if isinstance(folded.move, Ended) else (folded.move,)
+    members: list[StepCall | StepWait] = []
     for wave in (*folded.waves, *present):
-        for member in (*wave.calls, *wave.waits):
-            steps.append(_step_view(member, folded.outcomes.get(member.path), waiting, history, snapshot))
-    steps += _steps_without_paths(history, folded.waves, present)
+        members += [*wave.calls, *wave.waits]
+    outcomes = folded.outcomes
+    steps = [_step_view(each, outcomes.get(each.path), waiting, history, snapshot) for each in members]
+    steps += _steps_without_paths(history, {parse_path(member.path).step for member in members})
     output = history.ended.output if history.ended is not None and history.ended.status == "done" else UNSET
     return RunView(row=history.row, steps=tuple(steps), waits=waits, output=output)
 
@@ -49,10 +50,8 @@ def _is_started(history: History, tool: str, path: str, snapshot: Snapshot) -> b
     return kept is not None and kept.state == "started"
 
 
-def _steps_without_paths(history: History, waves: list[Wave], present: tuple[Wave, ...]) -> list[StepView]:
+def _steps_without_paths(history: History, started: set[str]) -> list[StepView]:
     """The steps of the blueprint that no wave has: those before a step that has started were left out."""
-    members = [member for wave in (*waves, *present) for member in (*wave.calls, *wave.waits)]
-    started = {parse_path(member.path).step for member in members}
     ids = [step.id for step in history.blueprint.dag.steps]
     is_done = history.ended is not None and history.ended.status == "done"
     last = max((place for place, step in enumerate(ids) if step in started), default=-1)

@@ -77,7 +77,7 @@ def question_of(history: History, wait: StepWait, thing: AwaitedThing, now: str)
     return open_question(history, thing.id, question, now, role=wait.role or "approver", expires_at=expires_at)
 
 
-def open_question(
+def open_question(  # noqa: PLR0913 - the facts of one question
     history: History, action: str, message: str, now: str, *, role: str, expires_at: str | None = None
 ) -> PendingAction:
     """A question about a run, which its starter and people with the role may answer."""

@@ -35,15 +35,18 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _certify_project(session: "Session") -> Certificate:
+    from agent_resolver.project.blueprint import DescribedBlueprint, load_blueprints
     from agent_resolver.project.capability import load_capabilities
 
     try:
-        tools = load_capabilities(session)
+        capabilities = load_capabilities(session)
     except UnsafeCapability as error:
         return refused(
             Finding(tool=error.capability_id, code=each.code, path=each.path, message=each.message)
             for each in error.details
         )
+    blueprints = load_blueprints(session, [capability.descriptor for capability in capabilities])
+    tools = [*capabilities, *(DescribedBlueprint(each.descriptor) for each in blueprints)]
     if not tools:
         raise Refusal("There are no tools to certify", "name modules in `[tools] modules` of agent.toml")
     return certify(tools, committed_manifest(manifest_path(session)))
