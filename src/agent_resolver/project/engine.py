@@ -4,8 +4,9 @@ A step of a blueprint is a call of the registry, and a call of a blueprint start
 other: the engine is given `ToolRegistry.call`, and the registry is given tools that start runs.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Literal
 
 from msgspec import Struct
 
@@ -23,6 +24,10 @@ from agent_resolver.registry.worker_identity import WorkerIdentity
 from agent_resolver.storage.clock import SystemClock
 
 
+SegmentWatch = Callable[[str, Literal["begun", "ended"]], None]
+"""Is told which run a segment is driven of here, and when."""
+
+
 class EngineUse(Struct, frozen=True, kw_only=True):
     """How the engine of a process is used."""
 
@@ -31,6 +36,9 @@ class EngineUse(Struct, frozen=True, kw_only=True):
     capacity: int = CAPACITY
     drives: bool = True
     """False if runs that begin here are left to workers."""
+    is_worker: bool = False
+    """True if runs are driven whatever blueprints the settings name now: each keeps the one that it began with."""
+    watch: SegmentWatch | None = None
 
 
 def blueprint_journal(session: Session) -> BlueprintJournal:
@@ -55,7 +63,7 @@ async def open_engine(
     parts = EngineParts(
         journal=blueprint_journal(session),
         call=call,
-        driver=_driver_of(session),
+        driver=_WatchedDriver(_driver_of(session), use.watch) if use.watch else _driver_of(session),
         identity=use.identity,
         telemetry=telemetry,
         capacity=use.capacity,
@@ -80,6 +88,30 @@ def _driver_of(session: Session) -> Driver:
         case kind:
             message = f"There is no engine `{kind}` yet"
             raise UnusableBlueprints(message, 'set `kind = "dbos"` in `[engine]` of agent.toml')
+
+
+class _WatchedDriver:
+    """A driver that tells what it drives."""
+
+    def __init__(self, driver: Driver, watch: SegmentWatch) -> None:
+        self._driver = driver
+        self._watch = watch
+        self.open = driver.open
+        self.close = driver.close
+
+    async def drive(self, segment: str) -> None:
+        """Drive a segment to its end."""
+        await self._told(segment, self._driver.drive(segment))
+
+    async def take_over(self, segment: str, executor: str) -> None:
+        """Drive a segment to its end that another executor, which is gone, may have begun."""
+        await self._told(segment, self._driver.take_over(segment, executor))
+
+    async def _told(self, segment: str, driving: Awaitable[None]) -> None:
+        run, _, _ = segment.rpartition(":")
+        self._watch(run, "begun")
+        await driving
+        self._watch(run, "ended")
 
 
 class _ProcessDriver:

@@ -185,7 +185,7 @@ async def _running_blueprints(  # noqa: PLR0913, PLR0917 - what ties the engine 
     telemetry: Any,  # noqa: ANN401 - its room lies beside the registry's
 ) -> AsyncIterator["StoredEngine | None"]:
     """Offer the blueprints, each of whose runs the engine drives with calls of the same registry."""
-    if not own.blueprints:
+    if not (own.blueprints or use.is_worker):
         yield None
         return
     async with open_engine(session, registry.call, use, telemetry) as engine:
