@@ -19,6 +19,7 @@ from agent_resolver.cli.output import err, out_json
 from agent_resolver.cli.progress import status_line
 from agent_resolver.cli.tools.execution import end_on_sigterm, err_outcome
 from agent_resolver.engine.port import RunView, StepView
+from agent_resolver.engine.tool import run_id_of
 from agent_resolver.project.engine import EngineUse
 from agent_resolver.project.identity import caller_of
 from agent_resolver.project.tools import OpenTools, open_tools
