@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
+from agent_resolver._extra import install_hint
 from agent_resolver.core.admission import Refused, grants_of
 from agent_resolver.core.blueprint.call_check import BlueprintLimits
 from agent_resolver.core.blueprint.check import check_blueprint, located_findings
@@ -155,14 +156,15 @@ def describe_blueprint(blueprint: Blueprint, tools: Mapping[str, Descriptor], fi
 
 
 class DescribedBlueprint:
-    """A blueprint as a tool that can be looked at, and not called: for plans and manifests."""
+    """A blueprint as a tool that can be looked at, and not called: for plans, and where there is no engine."""
 
     def __init__(self, descriptor: Descriptor) -> None:
         self.descriptor = descriptor
 
     async def invoke(self, arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401, ARG002 - the port
-        """Refuse: only a registry that has an engine runs blueprints."""
-        raise ToolFailure(FailureCode.NOT_CONFIGURED, f"{self.descriptor.id} has no engine here")
+        """Refuse: the engine that would run it is not here."""
+        message = f"Nothing here runs {self.descriptor.id}: the extra `engine` is not installed"
+        raise ToolFailure(FailureCode.NOT_CONFIGURED, message, install_hint("engine"))
 
 
 def own_descriptors(session: Session) -> list[Descriptor]:

@@ -6,10 +6,12 @@ other: the engine is given `ToolRegistry.call`, and the registry is given tools 
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Literal
+from importlib.util import find_spec
+from typing import Final, Literal
 
 from msgspec import Struct
 
+from agent_resolver._extra import MissingExtra
 from agent_resolver.core.blueprint.wave import INTERPRETER_VERSION
 from agent_resolver.engine.journal import BlueprintJournal
 from agent_resolver.engine.memory import MemoryDriver
@@ -23,6 +25,9 @@ from agent_resolver.project.session import Session
 from agent_resolver.registry.worker_identity import WorkerIdentity
 from agent_resolver.storage.clock import SystemClock
 
+
+EXTRA: Final = "engine"
+_PACKAGE: Final = "dbos"
 
 SegmentWatch = Callable[[str, Literal["begun", "ended"]], None]
 """Is told which run a segment is driven of here, and when."""
@@ -49,6 +54,21 @@ def blueprint_journal(session: Session) -> BlueprintJournal:
 def engine_of(session: Session) -> BlueprintRuns:
     """The runs of a project's blueprints, to be looked at, signalled and cancelled. It drives nothing."""
     return BlueprintRuns(blueprint_journal(session), only_verified=session.has_issuer)
+
+
+def has_driver(session: Session) -> bool:
+    """False if a package is missing that the engine of the settings needs; nothing is imported."""
+    return session.config.engine.kind != "dbos" or find_spec(_PACKAGE) is not None
+
+
+def require_driver(session: Session) -> None:
+    """Stop before a run begins that nothing here could drive.
+
+    Raises:
+        MissingExtra: The engine of the settings is not installed.
+    """
+    if not has_driver(session):
+        raise MissingExtra(_PACKAGE, EXTRA)
 
 
 @asynccontextmanager

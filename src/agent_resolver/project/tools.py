@@ -14,11 +14,11 @@ from agent_resolver.connection.transport import Credentials, Surroundings
 from agent_resolver.core.admission import forbidden, grants_of
 from agent_resolver.core.blueprint.tool_rule import calls_of
 from agent_resolver.engine.tool import BlueprintTool
-from agent_resolver.project.blueprint import CheckedBlueprint, load_blueprints
+from agent_resolver.project.blueprint import CheckedBlueprint, DescribedBlueprint, load_blueprints
 from agent_resolver.project.capability import load_capabilities
 from agent_resolver.project.config import ServerAccess
 from agent_resolver.project.definition import kept_definitions
-from agent_resolver.project.engine import EngineUse, open_engine
+from agent_resolver.project.engine import EngineUse, has_driver, open_engine
 from agent_resolver.project.errors import LockRefused, UntrustedFolder
 from agent_resolver.project.session import Session
 from agent_resolver.registry.inbox import Inbox
@@ -191,7 +191,9 @@ async def _running_blueprints(  # noqa: PLR0913, PLR0917 - what ties the engine 
     async with open_engine(session, registry.call, use, telemetry) as engine:
         for each in own.blueprints:
             called = [call.tool for call in calls_of(each.blueprint)]
-            tool = BlueprintTool(engine, each.blueprint, each.descriptor, drives=use.drives)
+            tool: Tool = DescribedBlueprint(each.descriptor)
+            if has_driver(session) or not use.drives:
+                tool = BlueprintTool(engine, each.blueprint, each.descriptor, drives=use.drives)
             _offer(registry, tool, forbid, *called)
         yield engine
 

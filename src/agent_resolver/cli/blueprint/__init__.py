@@ -62,7 +62,7 @@ _STATUS_EXAMPLES = """\
 """
 _HISTORY_EXAMPLES = """\
   agent blueprint history 4f1c0a9e
-  agent blueprint history 4f1c0a9e --json | jq '.events[] | select(.kind == "call")'
+  agent blueprint history 4f1c0a9e --json
 """
 _SIGNAL_EXAMPLES = """\
   agent blueprint signal 4f1c0a9e delivered

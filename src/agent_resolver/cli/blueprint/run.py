@@ -20,7 +20,7 @@ from agent_resolver.cli.progress import status_line
 from agent_resolver.cli.tools.execution import end_on_sigterm, err_outcome
 from agent_resolver.engine.port import RunView, StepView
 from agent_resolver.engine.tool import run_id_of
-from agent_resolver.project.engine import EngineUse
+from agent_resolver.project.engine import EngineUse, require_driver
 from agent_resolver.project.identity import caller_of
 from agent_resolver.project.tools import OpenTools, open_tools
 from agent_resolver.registry.tool import CallContext
@@ -44,6 +44,8 @@ def run(options: argparse.Namespace) -> int:
         raise Usage("`--trace-id` has 32 hexadecimal digits", "the call that waits has printed it")
     watcher = _Watcher(is_shown=not options.json)
     with session_of(options) as session:
+        if not options.detach:
+            require_driver(session)
         try:
             return asyncio.run(_run_to_end(session, arguments, watcher, options))
         except asyncio.CancelledError:

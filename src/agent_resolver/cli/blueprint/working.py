@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out_json_line
-from agent_resolver.project.engine import EngineUse
+from agent_resolver.project.engine import EngineUse, require_driver
 from agent_resolver.project.identity import ProcessIdentity
 from agent_resolver.project.tools import open_tools
 from agent_resolver.schema.state import RUNS
@@ -27,6 +27,7 @@ def run(options: argparse.Namespace) -> int:
     gc.enable()  # Other commands live for moments, and do without.
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     with session_of(options) as session:
+        require_driver(session)
         asyncio.run(_work(session, options))
     return 0
 
