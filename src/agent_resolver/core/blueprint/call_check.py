@@ -44,9 +44,7 @@ def call_issues(
     yield from _compensation_issues(blueprint, tools)
 
 
-def _unknown_capability(
-    call: BlueprintCall, tools: Mapping[str, Descriptor], refused: Mapping[str, Refused]
-) -> Issue:
+def _unknown_capability(call: BlueprintCall, tools: Mapping[str, Descriptor], refused: Mapping[str, Refused]) -> Issue:
     if call.tool in refused:
         message = f"The tool '{call.tool}' is refused: {refused[call.tool].message}"
         hint = refused[call.tool].remedy
@@ -59,9 +57,7 @@ def _unknown_capability(
 # Limits ---------------------------------------------------------------------------------------------------------------
 
 
-def _forbidden(
-    call: BlueprintCall, tool: Descriptor, blueprint: Blueprint, limits: BlueprintLimits
-) -> Iterator[Issue]:
+def _forbidden(call: BlueprintCall, tool: Descriptor, blueprint: Blueprint, limits: BlueprintLimits) -> Iterator[Issue]:
     names = (tool.id, *sorted({*tool.scopes, *tool.rules.required_scopes}))
     sides = (("The agent", limits.forbid), ("`security_logic`", blueprint.security_logic.forbid))
     for side, patterns in sides:
@@ -147,5 +143,6 @@ def _compensation_issues(blueprint: Blueprint, tools: Mapping[str, Descriptor]) 
 
 def has_lasting_effect(tool: Descriptor) -> bool:
     """True if a second call may do something again."""
-    is_read_only = bool(tool.hints) and tool.hints.get("readOnlyHint", False)
+    hints = tool.hints or {}
+    is_read_only = hints.get("readOnlyHint", False)
     return not tool.rules.is_idempotent and not is_read_only

@@ -6,7 +6,14 @@ from typing import Any, Final
 from msgspec import Struct
 
 from agent_resolver.core.blueprint.expression import Expression, ExpressionFault, Root
-from agent_resolver.core.blueprint.template import ComputedValue, Place, Template, TemplateFault, parse_condition, parse_template
+from agent_resolver.core.blueprint.template import (
+    ComputedValue,
+    Place,
+    Template,
+    TemplateFault,
+    parse_condition,
+    parse_template,
+)
 from agent_resolver.schema.blueprint import Blueprint, Step
 from agent_resolver.schema.issue import Issue, IssueCode
 

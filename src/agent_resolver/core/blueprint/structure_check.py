@@ -29,6 +29,7 @@ def step_issues(blueprint: Blueprint) -> Iterator[Issue]:
             yield from _fan_out_issues(step, step.for_each, (*at, "for_each"))
     yield from _repeated_steps(blueprint)
     yield from _repeated_signals(blueprint)
+    yield from _ineffective_requirements(blueprint)
 
 
 def _kind_issues(step: Step, at: Place) -> Iterator[Issue]:
@@ -101,7 +102,9 @@ def _fan_out_issues(step: Step, for_each: ForEach, at: Place) -> Iterator[Issue]
         )
     if step.wait and step.wait.kind == "signal":
         message = "A signal comes once, and cannot be waited for once for each item"
-        yield Issue(at=at, code=IssueCode.REPEATED_SIGNAL, message=message, hint="wait for one signal that brings a list")
+        yield Issue(
+            at=at, code=IssueCode.REPEATED_SIGNAL, message=message, hint="wait for one signal that brings a list"
+        )
 
 
 def _repeated_steps(blueprint: Blueprint) -> Iterator[Issue]:
@@ -123,6 +126,14 @@ def _repeated_signals(blueprint: Blueprint) -> Iterator[Issue]:
             hint = "name the signal after its step: which of the two would it be for?"
             yield Issue(at=at, code=IssueCode.REPEATED_SIGNAL, message=message, hint=hint)
         waiting.setdefault(signal, step.id)
+
+
+def _ineffective_requirements(blueprint: Blueprint) -> Iterator[Issue]:
+    waits = {step.id for step in blueprint.dag.steps if step.wait and not step.capability}
+    for place, requirement in enumerate(blueprint.hitl_requirements):
+        if requirement.step in waits:
+            message = f"There is no call to approve: the step '{requirement.step}' waits"
+            yield _no_effect(("hitl_requirements", place, "step"), message, "name the step whose call needs approval")
 
 
 # Steps that name others -----------------------------------------------------------------------------------------------

@@ -264,10 +264,11 @@ class _Evaluation:
 
 def references(template: Template | Expression) -> frozenset[Reference]:
     """Everything that a template, or the expression of a condition, reads."""
-    return frozenset(_reference_to(found) for found in _lookups_in(template))
+    return frozenset(reference_to(found) for found in _lookups_in(template))
 
 
-def _reference_to(found: Lookup) -> Reference:
+def reference_to(found: Lookup) -> Reference:
+    """The value outside of the template that a lookup begins with."""
     return Reference(found.root, str(found.keys[0]) if found.root == "steps" else "")
 
 

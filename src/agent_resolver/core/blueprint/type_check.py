@@ -4,41 +4,27 @@ What is known of a value is its schema; what is not known is left to the check o
 error. One that depends on the value, such as a bound that only one side has, is a warning.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-import msgspec
 from msgspec import UNSET, UnsetType
 
 from agent_resolver.core.blueprint.expression import RUN_MEMBERS, Lookup
-from agent_resolver.core.blueprint.mapped_schema import known_part, schema_of
+from agent_resolver.core.blueprint.gap_issue import gap_issues
+from agent_resolver.core.blueprint.mapped_schema import schema_of
 from agent_resolver.core.blueprint.schema_view import object_schema, schema_of_value
 from agent_resolver.core.blueprint.section import ParsedSection, Section
 from agent_resolver.core.blueprint.template import ComputedValue, Place, Template, TemplateFault, parse_template
 from agent_resolver.core.schema_document import Document, Schema, bare, transform
-from agent_resolver.core.schema_inclusion import Gap, Reason, gaps
-from agent_resolver.core.shorten import shorten
 from agent_resolver.schema.blueprint import Blueprint, Step, Wait
 from agent_resolver.schema.descriptor import Descriptor
-from agent_resolver.schema.issue import Issue, IssueCode, Severity
-from agent_resolver.schema.walker import suggestion
+from agent_resolver.schema.issue import Issue, IssueCode
 
 _TEXT: Final[dict[str, Any]] = {"type": "string"}
 _NULL: Final[dict[str, Any]] = {"type": "null"}
 _LIST: Final[dict[str, Any]] = {"type": "array"}
 _RUN: Final = object_schema(dict.fromkeys(RUN_MEMBERS, _TEXT))
-_MAX_SHOWN: Final = 120
 _RESULT: Final = "#/$defs/result"
-
-_CERTAIN: Final = frozenset({Reason.ALTERNATIVE, Reason.REFUSED, Reason.TYPE})
-"""A value of this kind is refused whatever it is."""
-_STRUCTURAL: Final = frozenset({Reason.CLOSED, Reason.REQUIRED})
-_BY_VALUE: Final = frozenset({Reason.BOUND, Reason.UNIQUE, Reason.VALUES})
-_UNKNOWN: Final = frozenset({Reason.OPEN, Reason.TEXT, Reason.TOO_LARGE, Reason.UNJUDGED, Reason.UNKNOWN})
-"""Nothing is known that speaks against the value: patterns and formats, for example, are not compared."""
-
-_PART = re.compile(r"""\.(?P<name>[A-Za-z_][A-Za-z0-9_]*)|\[(?P<key>"(?:[^"\\]|\\.)*"|[0-9]+)\]""")
 
 
 def type_issues(
@@ -73,7 +59,7 @@ def _schema_issues(blueprint: Blueprint) -> Iterator[Issue]:
             message = f"`{fault}` is not something that a JSON Schema (2020-12) of one document can say here"
             yield Issue(at=at, code=IssueCode.UNUSABLE_SCHEMA, message=message, hint="correct the schema")
     if dag.input_schema.get("type") != "object":
-        message = 'The arguments of a tool are an object: `type: object` is missing'
+        message = "The arguments of a tool are an object: `type: object` is missing"
         yield Issue(at=("dag", "input_schema"), code=IssueCode.UNUSABLE_SCHEMA, message=message, hint="add it")
 
 
@@ -152,7 +138,7 @@ class _Types:
         wide, words = self._target(section)
         if wide is not None:
             found = schema_of(template, self._scopes_in(section))
-            yield from _gap_issues(known_part(found), wide, section, words)
+            yield from gap_issues(found, wide, section, words)
 
     def _target(self, section: Section) -> tuple[dict[str, Any] | None, str]:
         """The schema that the value of a section must follow, and what it is, in words."""
@@ -206,85 +192,4 @@ def _wait_schema(wait: Wait) -> dict[str, Any] | None:
 
 
 def _value_issues(value: Any, schema: dict[str, Any], at: Place, words: str) -> Iterator[Issue]:  # noqa: ANN401 - JSON
-    yield from _gap_issues(schema_of_value(value), schema, Section(at=at, value=value), words)
-
-
-# Gaps -----------------------------------------------------------------------------------------------------------------
-
-
-def _gap_issues(narrow: Schema, wide: dict[str, Any], section: Section, words: str) -> Iterator[Issue]:
-    is_call = section.at[-1] == "input_mapping"
-    for gap in gaps(Document(narrow), Document(bare(wide))):
-        if gap.reason in _UNKNOWN:
-            continue
-        path = _path_of(gap.path)
-        place, value = _furthest(section.value, path)
-        at = (*section.at, *place)
-        is_given = len(place) == len(path) and not _is_computed(value)
-        if is_call and not path and gap.reason is Reason.REQUIRED:
-            yield _missing_argument(gap, at, words)
-        elif is_call and len(path) == 1 and gap.reason is Reason.CLOSED and place:
-            yield _unknown_argument(str(path[0]), wide, at, words)
-        elif gap.reason in _CERTAIN or (is_given and gap.reason in _STRUCTURAL | _BY_VALUE):
-            yield Issue(at=at, code=IssueCode.ILL_TYPED, message=_gap_message(gap, words), hint=_type_hint(value))
-        else:
-            message = f"May be refused when it runs: {_gap_message(gap, words)}"
-            hint = "narrow the schema that the value comes from, or write `unchecked(…)` around the expression"
-            yield Issue(
-                at=at, code=IssueCode.MAY_BE_REFUSED, message=message, severity=Severity.WARNING, hint=hint
-            )
-
-
-def _missing_argument(gap: Gap, at: Place, words: str) -> Issue:
-    name = msgspec.json.decode(gap.wide or '""')
-    message = f"{words} needs the argument '{name}'"
-    return Issue(at=at, code=IssueCode.MISSING_ARGUMENT, message=message, hint=f"map a value to '{name}'")
-
-
-def _unknown_argument(name: str, wide: dict[str, Any], at: Place, words: str) -> Issue:
-    known = wide.get("properties", {})
-    message = f"{words} has no argument '{name}'"
-    return Issue(at=at, code=IssueCode.UNKNOWN_ARGUMENT, message=message, hint=suggestion(name, known) or "remove it")
-
-
-def _gap_message(gap: Gap, words: str) -> str:
-    says = "nothing" if gap.narrow is None else shorten(gap.narrow, _MAX_SHOWN)
-    takes = "nothing" if gap.wide is None else shorten(gap.wide, _MAX_SHOWN)
-    keyword = f" ({gap.keyword})" if gap.keyword else ""
-    place = "" if gap.path == "$" else f" at {gap.path}"
-    return f"{words} takes {takes}{keyword}{place}, the value has {says}"
-
-
-def _type_hint(value: Any) -> str:  # noqa: ANN401 - a JSON value
-    if not _is_computed(value):
-        return "correct the value"
-    return "give a value for null with `??`, or write `unchecked(…)` if the value always fits when it runs"
-
-
-def _is_computed(value: Any) -> bool:  # noqa: ANN401 - a JSON value
-    return isinstance(value, str) and "${" in value
-
-
-def _path_of(path: str) -> tuple[str | int, ...]:
-    """The members and positions that the path of a gap names, up to one that stands for several."""
-    found: list[str | int] = []
-    end = len("$")
-    while match := _PART.match(path, end):
-        found.append(match["name"] if match["key"] is None else msgspec.json.decode(match["key"]))
-        end = match.end()
-    return tuple(found)
-
-
-def _furthest(value: Any, path: Iterable[str | int]) -> tuple[Place, Any]:  # noqa: ANN401 - a JSON value
-    """As much of a path as a value has, and what is there."""
-    place: Place = ()
-    for key in path:
-        match value:
-            case dict() if key in value:
-                value = value[key]
-            case list() if isinstance(key, int) and key < len(value):
-                value = value[key]
-            case _:
-                return place, value
-        place = (*place, key)
-    return place, value
+    yield from gap_issues(schema_of_value(value), schema, Section(at=at, value=value), words)
