@@ -128,7 +128,7 @@ def test_a_drawing_shows_what_may_run_at_the_same_time(shop: BlueprintProject, r
         "│",
         "├─┬─ left   shop.send",
         "│ └─ other  shop.send",
-        "│           approval: It is far",
+        "│           needs approval: It is far",
         "│",
         "├─── right  shop.send",
         "│",
