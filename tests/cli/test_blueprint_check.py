@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -136,8 +135,9 @@ def test_a_drawing_shows_what_may_run_at_the_same_time(shop: BlueprintProject, r
         "│",
         "▼ output",
     ]
-    picture = ET.fromstring((shop.folder / "out" / "group.svg").read_text(encoding="utf-8"))
-    assert sum(1 for _ in picture.iter("{http://www.w3.org/2000/svg}rect")) >= 4
+    picture = (shop.folder / "out" / "group.svg").read_text(encoding="utf-8")
+    assert picture.startswith("<svg ")
+    assert picture.count("<rect") >= 4
 
 
 def test_text_of_a_blueprint_cannot_become_markup_of_the_drawing(shop: BlueprintProject, run: Run) -> None:

@@ -185,9 +185,7 @@ def _read(session: Session, file: str) -> BlueprintReading:
 # Between blueprints ---------------------------------------------------------------------------------------------------
 
 
-def _repeated_ids(
-    readings: Mapping[str, BlueprintReading], known: Mapping[str, Descriptor]
-) -> dict[str, list[Issue]]:
+def _repeated_ids(readings: Mapping[str, BlueprintReading], known: Mapping[str, Descriptor]) -> dict[str, list[Issue]]:
     """Maps each file whose blueprint has the id of another tool to that fault."""
     first: dict[str, str] = {tool: descriptor.source for tool, descriptor in known.items()}
     found: dict[str, list[Issue]] = {}

@@ -59,35 +59,37 @@ def read_events(snapshot: Snapshot, journal: BlueprintJournal, run: str) -> list
 
 
 def _journal_event(at: str, entry: Entry) -> RunEvent:
-    kind = kind_of(entry)
+    path, by = "", ""
+    facts: dict[str, Any] = {}
     match entry:
         case RunStarted():
+            by = _name_of(entry.starter)
             facts = {"blueprint": entry.blueprint, "agent": entry.agent, "partOf": entry.part_of}
-            return RunEvent(at=at, kind=kind, by=_name_of(entry.starter), facts=_given(facts))
         case SegmentStarted():
-            return RunEvent(
-                at=at, kind=kind, by=entry.executor, facts={"segment": entry.segment, "attempt": entry.attempt}
-            )
+            by = entry.executor
+            facts = {"segment": entry.segment, "attempt": entry.attempt}
         case StepRefused():
-            failed = entry.failed
-            return RunEvent(at=at, kind=kind, path=entry.path, facts={"code": failed.code, "message": failed.message})
+            path = entry.path
+            facts = {"code": entry.failed.code, "message": entry.failed.message}
         case RunWaiting():
-            waits = [f"{each.path}: {each.kind} {each.id}".rstrip() for each in entry.waits]
-            return RunEvent(at=at, kind=kind, facts=_given({"waits": waits, "code": entry.code}))
+            waits = [f"{each.path}: {each.kind} {each.id}".strip(" :") for each in entry.waits]
+            facts = {"waits": waits, "code": entry.code}
         case WaitEnded():
-            return RunEvent(at=at, kind=kind, path=entry.path, facts={"code": getattr(entry.outcome, "code", "done")})
+            path = entry.path
+            facts = {"code": getattr(entry.outcome, "code", "")}
         case SignalReceived():
-            return RunEvent(at=at, kind=kind, by=_name_of(entry.by), facts={"signal": entry.name})
+            by = _name_of(entry.by)
+            facts = {"signal": entry.name}
         case CancelAsked():
-            return RunEvent(at=at, kind=kind, by=_name_of(entry.by))
-        case CancelSeen():
-            return RunEvent(at=at, kind=kind)
+            by = _name_of(entry.by)
         case RunEnded():
             result = entry.result
+            path = result.step
             facts = {"status": result.status, "code": result.code, "message": result.message}
-            return RunEvent(
-                at=at, kind=kind, path=result.step, facts=_given({**facts, "compensated": list(result.compensated)})
-            )
+            facts["compensated"] = list(result.compensated)
+        case CancelSeen():
+            pass
+    return RunEvent(at=at, kind=kind_of(entry), path=path, by=by, facts=_given(facts))
 
 
 def _calls(snapshot: Snapshot, history: History, seal: Seal) -> Iterator[RunEvent]:

@@ -25,7 +25,6 @@ from agent_resolver.project.session import Session
 from agent_resolver.registry.worker_identity import WorkerIdentity
 from agent_resolver.storage.clock import SystemClock
 
-
 EXTRA: Final = "engine"
 _PACKAGE: Final = "dbos"
 

@@ -5,8 +5,8 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from agent_resolver.identity.errors import InvalidToken, MissingToken, TokenCode, UnusableIdentity, WorkerUnavailable
 from agent_resolver.core.authorization import is_expired
+from agent_resolver.identity.errors import InvalidToken, MissingToken, TokenCode, UnusableIdentity, WorkerUnavailable
 from agent_resolver.project.session import Session
 from agent_resolver.schema.caller import ANONYMOUS, Caller, local_caller
 from agent_resolver.storage.clock import SystemClock

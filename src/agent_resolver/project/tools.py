@@ -106,10 +106,11 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
         uses = _server_uses(session) if has_lock else ()
         servers = LockedServers(uses, registry, session.store, _surroundings(session, errors, seconds))
         inbox = inbox_of(session)
-        async with _closing_tools(servers, registry), _running_blueprints(session, registry, own, forbid, engine, telemetry) as running:
+        running = _running_blueprints(session, registry, own, forbid, engine, telemetry)
+        async with _closing_tools(servers, registry), running as opened:
             if is_connected:
                 await servers.connect(context.run)
-            yield OpenTools(registry, servers, inbox, own.descriptors, context, running)
+            yield OpenTools(registry, servers, inbox, own.descriptors, context, opened)
 
 
 def _surroundings(session: Session, errors: TextIO, seconds: float) -> Surroundings:
@@ -149,7 +150,8 @@ class _OwnTools(Struct, frozen=True):
 
     @property
     def descriptors(self) -> tuple[Descriptor, ...]:
-        return tuple(tool.descriptor for tool in (*self.capabilities, *self.blueprints))
+        capabilities = [capability.descriptor for capability in self.capabilities]
+        return (*capabilities, *(blueprint.descriptor for blueprint in self.blueprints))
 
 
 async def _vouched_for(session: Session, run: str, *, has_lock: bool) -> _OwnTools:

@@ -10,8 +10,8 @@ from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import out, out_json, safe
 from agent_resolver.cli.runs.chosen_run import find_blueprint_run
 from agent_resolver.core.shorten import shorten
-from agent_resolver.project.engine import blueprint_journal
 from agent_resolver.project.blueprint_history import RunEvent, read_events
+from agent_resolver.project.engine import blueprint_journal
 
 _MOST_FACTS: Final = 200
 """The number of characters that are shown of what is known of an event."""

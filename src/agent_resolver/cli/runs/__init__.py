@@ -77,7 +77,9 @@ def add_to(commands: Commands) -> None:
     _finish(show, "show")
     _add_resume(group)
     cancel = add_command(group, "cancel", "end runs for good", _CANCEL_EXAMPLES)
-    cancel.add_argument("runs", metavar="RUN", nargs="+", type=run_id_argument, help="their ids, or the beginnings of them")
+    cancel.add_argument(
+        "runs", metavar="RUN", nargs="+", type=run_id_argument, help="their ids, or the beginnings of them"
+    )
     _finish(cancel, "cancel")
     _add_replay(group)
     export = add_command(group, "export", "write all that is kept of a run as one JSON document", _EXPORT_EXAMPLES)
@@ -91,7 +93,11 @@ def _add_list(group: Commands) -> None:
     parser.add_argument("--status", choices=_STATUSES, metavar="STATUS", help=f"one of {', '.join(_STATUSES)}")
     parser.add_argument("--agent", metavar="NAME", default="", help="only the runs of this agent")
     parser.add_argument(
-        "--limit", metavar="N", type=run_limit_argument, default=_DEFAULT_LIMIT, help=f"at most so many ({_DEFAULT_LIMIT})"
+        "--limit",
+        metavar="N",
+        type=run_limit_argument,
+        default=_DEFAULT_LIMIT,
+        help=f"at most so many ({_DEFAULT_LIMIT})",
     )
     _finish(parser, "listing")
 

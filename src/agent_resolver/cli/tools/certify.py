@@ -15,6 +15,7 @@ from agent_resolver.storage.file import read_head, write_atomic
 
 if TYPE_CHECKING:
     from agent_resolver.project.session import Session
+    from agent_resolver.registry.tool import Tool
 
 _SIGNS = {"failed": "✗", "passed": "✓", "skipped": "-"}
 _HEAD = b'{\n  "version": "1",\n  "success": '
@@ -46,7 +47,7 @@ def _certify_project(session: "Session") -> Certificate:
             for each in error.details
         )
     blueprints = load_blueprints(session, [capability.descriptor for capability in capabilities])
-    tools = [*capabilities, *(DescribedBlueprint(each.descriptor) for each in blueprints)]
+    tools: list[Tool] = [*capabilities, *(DescribedBlueprint(each.descriptor) for each in blueprints)]
     if not tools:
         raise Refusal("There are no tools to certify", "name modules in `[tools] modules` of agent.toml")
     return certify(tools, committed_manifest(manifest_path(session)))
