@@ -37,14 +37,15 @@ class Worker:
         self._capacity = capacity
         self._driven: dict[str, asyncio.Task[None]] = {}
         self._changed = asyncio.Event()
-        self._is_stopping = False
-        segments.is_stopping = lambda: self._is_stopping
+        self.is_stopping = False
+        """True once no further run is taken up."""
+        segments.is_stopping = lambda: self.is_stopping
 
     async def run(self) -> None:
         """Drive runs until `stop` is called; then finish the calls that run, hand the runs on, and end."""
         loop = asyncio.get_running_loop()
         next_look = 0.0
-        while not self._is_stopping:
+        while not self.is_stopping:
             self._changed.clear()
             if loop.time() >= next_look:
                 await self._start(await self._interrupted())
@@ -56,7 +57,7 @@ class Worker:
 
     def stop(self) -> None:
         """Take up no further run. Those that run are handed on after their present wave."""
-        self._is_stopping = True
+        self.is_stopping = True
         self._changed.set()
 
     @property

@@ -6,15 +6,16 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import Any
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
 from agent_resolver._extra import install_hint
 from agent_resolver.core.admission import Refused, grants_of
 from agent_resolver.core.blueprint.call_check import BlueprintLimits
 from agent_resolver.core.blueprint.check import check_blueprint, located_findings
 from agent_resolver.core.blueprint.template import Place
-from agent_resolver.core.blueprint.tool_rule import blueprint_rules, calls_of
+from agent_resolver.core.blueprint.tool_rule import calls_of
 from agent_resolver.core.tool_definition import definition_digest
+from agent_resolver.engine.tool import describe_blueprint
 from agent_resolver.project.blueprint_file import blueprint_files
 from agent_resolver.project.capability import load_capabilities
 from agent_resolver.project.definition import kept_definitions
@@ -23,9 +24,9 @@ from agent_resolver.project.session import Session
 from agent_resolver.registry.errors import ToolFailure
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.blueprint import Blueprint
-from agent_resolver.schema.blueprint_file import BlueprintReading, blueprint_digest, read_blueprint
+from agent_resolver.schema.blueprint_file import BlueprintReading, read_blueprint
 from agent_resolver.schema.classification import CLASSIFICATION_OF
-from agent_resolver.schema.descriptor import Descriptor, Labels
+from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.issue import Issue, IssueCode, only_errors
 from agent_resolver.schema.limit import MAX_BLUEPRINT_BYTES
 from agent_resolver.schema.outcome import FailureCode
@@ -114,7 +115,9 @@ def _examine(session: Session, files: Sequence[str], own: Sequence[Descriptor]) 
             found = check_blueprint(blueprint, tools, limits, locked.refused)
             issues += located_findings(readings[file], [*found, *faults.get(file, ())])
             # One fault is reported once: a blueprint that calls a faulty one need not have one itself.
-            tools.setdefault(blueprint.id, describe_blueprint(blueprint, tools, file))
+            tools.setdefault(
+                blueprint.id, describe_blueprint(blueprint, tools.get, f"blueprint {os.path.basename(file)}")
+            )
         is_good = blueprint is not None and not only_errors(issues)
         descriptor = tools[blueprint.id] if blueprint is not None and is_good else None
         in_order = tuple(sorted(issues, key=lambda issue: (issue.line, issue.column)))
@@ -129,30 +132,6 @@ def _limits(session: Session) -> BlueprintLimits:
     limits = session.limits
     level = CLASSIFICATION_OF[limits.sensitivity] if limits.sensitivity else "RESTRICTED"
     return BlueprintLimits(classification=level, forbid=limits.forbid)
-
-
-def describe_blueprint(blueprint: Blueprint, tools: Mapping[str, Descriptor], file: str) -> Descriptor:
-    """The tool that a blueprint is, by the tools that it calls."""
-    metadata = blueprint.blueprint_metadata
-    called = [tools[call.tool] for call in calls_of(blueprint) if call.tool in tools]
-    domain, _, _ = blueprint.id.rpartition(".")
-    return Descriptor(
-        id=blueprint.id,
-        description=metadata.description,
-        input_schema=blueprint.dag.input_schema,
-        output_schema=None if blueprint.dag.output_schema is UNSET else blueprint.dag.output_schema,
-        source=f"blueprint {os.path.basename(file)}",
-        rules=blueprint_rules(blueprint, tools),
-        labels=Labels(
-            kind="BLUEPRINT",
-            domain=domain.partition(".")[0],
-            tags=metadata.tags,
-            maintainer=metadata.maintainer,
-            # A server is another program: it may reach other machines whatever it says.
-            allow_outbound=any(tool.labels.allow_outbound or tool.labels.kind == "TOOL" for tool in called),
-        ),
-        code=blueprint_digest(blueprint),
-    )
 
 
 class DescribedBlueprint:

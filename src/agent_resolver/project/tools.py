@@ -3,8 +3,9 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 from msgspec import Struct, structs
@@ -34,6 +35,7 @@ from agent_resolver.telemetry.setup import open_telemetry
 
 if TYPE_CHECKING:
     from agent_resolver.capability.function import Capability
+    from agent_resolver.engine.port import RunResult, RunView
     from agent_resolver.engine.stored import StoredEngine
 
 _USUAL_ENGINE = EngineUse()
@@ -53,6 +55,8 @@ class OpenTools(Struct, frozen=True):
     context: CallContext
     engine: "StoredEngine | None" = None
     """What runs blueprints; None in a project that has none."""
+    blueprints: Mapping[str, BlueprintTool] = {}
+    """The blueprints that can be run here, by id."""
 
 
 @asynccontextmanager
@@ -110,7 +114,7 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
         async with _closing_tools(servers, registry), running as opened:
             if is_connected:
                 await servers.connect(context.run)
-            yield OpenTools(registry, servers, inbox, own.descriptors, context, opened)
+            yield OpenTools(registry, servers, inbox, own.descriptors, context, opened.engine, opened.tools)
 
 
 def _surroundings(session: Session, errors: TextIO, seconds: float) -> Surroundings:
@@ -185,19 +189,34 @@ async def _running_blueprints(  # noqa: PLR0913, PLR0917 - what ties the engine 
     forbid: tuple[str, ...],
     use: EngineUse,
     telemetry: Any,  # noqa: ANN401 - its room lies beside the registry's
-) -> AsyncIterator["StoredEngine | None"]:
+) -> AsyncIterator["_RunningBlueprints"]:
     """Offer the blueprints, each of whose runs the engine drives with calls of the same registry."""
     if not (own.blueprints or use.is_worker):
-        yield None
+        yield _RunningBlueprints(None, {})
         return
+    tools: dict[str, BlueprintTool] = {}
     async with open_engine(session, registry.call, use, telemetry) as engine:
         for each in own.blueprints:
             called = [call.tool for call in calls_of(each.blueprint)]
-            tool: Tool = DescribedBlueprint(each.descriptor)
-            if has_driver(session) or not use.drives:
-                tool = BlueprintTool(engine, each.blueprint, each.descriptor, drives=use.drives)
+            if not (has_driver(session) or not use.drives):
+                _offer(registry, DescribedBlueprint(each.descriptor), forbid, *called)
+                continue
+            finish = engine.finish if use.drives else partial(_look_at, engine)
+            tools[each.descriptor.id] = tool = BlueprintTool(each.blueprint, engine.runs, finish, each.descriptor)
             _offer(registry, tool, forbid, *called)
-        yield engine
+        yield _RunningBlueprints(engine, tools)
+
+
+async def _look_at(engine: "StoredEngine", run: str, seconds: float) -> "RunResult | RunView":  # noqa: ARG001 - the port
+    """How far a run is that is left to workers, without waiting for them."""
+    return await engine.result(run, 0.0)
+
+
+class _RunningBlueprints(Struct, frozen=True):
+    """What runs blueprints, and the tools that start their runs."""
+
+    engine: "StoredEngine | None"
+    tools: dict[str, BlueprintTool]
 
 
 def _registry_ports(session: Session, telemetry: Any) -> Ports:  # noqa: ANN401 - its room lies beside the registry's

@@ -19,7 +19,6 @@ from agent_resolver.cli.output import err, out_json
 from agent_resolver.cli.progress import status_line
 from agent_resolver.cli.tools.execution import end_on_sigterm, err_outcome
 from agent_resolver.engine.port import RunView, StepView
-from agent_resolver.engine.tool import run_id_of
 from agent_resolver.project.engine import EngineUse, require_driver
 from agent_resolver.project.identity import caller_of
 from agent_resolver.project.tools import OpenTools, open_tools
@@ -74,7 +73,8 @@ async def _run_to_end(
         _require_blueprint(tools, options.id)
         trace_id = options.trace_id or tools.context.trace_id
         context = structs.replace(tools.context, trace_id=trace_id, key=options.key)
-        watcher.run = run_id_of(options.id, arguments, context)
+        if (tool := tools.blueprints.get(options.id)) is not None:
+            watcher.run = await tool.run_of(arguments, context)
         outcome = await _call(tools, arguments, context, watcher, options)
         view = await watcher.look(tools)
         return _report(session, outcome, view, options)
@@ -91,13 +91,21 @@ def _require_blueprint(tools: OpenTools, tool_id: str) -> None:
 async def _call(
     tools: OpenTools, arguments: dict[str, Any], context: CallContext, watcher: "_Watcher", options: argparse.Namespace
 ) -> Outcome:
-    """Make the call, and show meanwhile how far the run is."""
-    calling = asyncio.ensure_future(tools.registry.call(options.id, arguments, context))
+    """Make the call, and show meanwhile how far the run is.
+
+    A call waits for a run only for so long. One that still goes on is called again, which finds the same run.
+    """
     with status_line(f"Running {options.id}", is_shown=watcher.is_shown) as status:
-        while not (await asyncio.wait([calling], timeout=_LOOK_SECONDS))[0]:
-            if running := await watcher.look_at_running(tools):
-                status.text = f"Running {options.id}: {running}"
-    return calling.result()
+        while True:
+            calling = asyncio.ensure_future(tools.registry.call(options.id, arguments, context))
+            while not (await asyncio.wait([calling], timeout=_LOOK_SECONDS))[0]:
+                if running := await watcher.look_at_running(tools):
+                    status.text = f"Running {options.id}: {running}"
+            outcome = calling.result()
+            view = await watcher.look(tools)
+            is_going_on = view is not None and view.row.status in {"running", "cancelling"}
+            if options.detach or not (isinstance(outcome, Pending) and is_going_on):
+                return outcome
 
 
 class _Watcher:
