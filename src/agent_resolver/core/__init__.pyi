@@ -281,11 +281,7 @@ from agent_resolver.core.server import (
     in_order as in_order,
     servers_of as servers_of,
 )
-from agent_resolver.core.server_search import (
-    Match as Match,
-    ServerText as ServerText,
-    search_servers as search_servers,
-)
+from agent_resolver.core.server_search import Match as Match, ServerText as ServerText, search_servers as search_servers
 from agent_resolver.core.spelling import (
     are_twins as are_twins,
     is_slip as is_slip,

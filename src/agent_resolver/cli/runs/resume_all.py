@@ -52,7 +52,8 @@ async def ready_runs(resuming: Resuming) -> list[ListedRun]:
     interrupted = await list_runs(store, seconds, RunFilter(status="interrupted"))
     waiting = await list_runs(store, seconds, RunFilter(status="waiting"))
     answered = [each for each in waiting if each.action and await _is_answered(each.action, resuming)]
-    found = [each for each in (*interrupted, *answered) if not each.is_part]
+    # Workers go on with runs of blueprints.
+    found = [each for each in (*interrupted, *answered) if not each.is_part and each.row.kind != "blueprint"]
     return sorted(found, key=lambda each: (each.row.started_at, each.row.id))
 
 
