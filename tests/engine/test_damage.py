@@ -27,9 +27,9 @@ EDITS = {
 }
 
 
-def edit(stage: Stage, statement: str) -> None:
+def edit(stage: Stage, statement: str, *values: str) -> None:
     connection = sqlite3.connect(stage.folder / "state.db", isolation_level=None)
-    assert connection.execute(statement).rowcount > 0
+    assert connection.execute(statement, values).rowcount > 0
     connection.close()
 
 
@@ -70,7 +70,7 @@ def test_the_sealed_starter_decides_and_never_the_row(tmp_path: Path) -> None:
     async def story() -> None:
         stage.add("shop.pay", required_scopes=("pay",))
         await stage.start(blueprint(PAY), caller=eve)
-        edit(stage, f"UPDATE run SET caller = '{ADA.id}' WHERE id = 'run-1'")
+        edit(stage, "UPDATE run SET caller = ? WHERE id = 'run-1'", ADA.id)
         await stage.drain()
         assert (await stage.ended()).code == "MISSING_SCOPE"
 
@@ -85,9 +85,14 @@ def test_a_row_cannot_end_a_run_or_cancel_it(tmp_path: Path, status: str) -> Non
 
     async def story() -> None:
         await begin(stage)
-        edit(stage, f"UPDATE run SET status = '{status}' WHERE id = 'run-1'")
+        edit(stage, "UPDATE run SET status = ? WHERE id = 'run-1'", status)
         with pytest.raises(DamagedRun):
             await stage.engine.result("run-1", 0)
+        edit(stage, "UPDATE wait SET due = 0")
+        await stage.drain()
+        row = await stage.store.read(lambda snapshot: snapshot.get(RUNS, "run-1"))
+        assert row is not None
+        assert row.code == "DAMAGED_JOURNAL"
 
     run(story())
     stage.close()
