@@ -1,3 +1,4 @@
+from agent_resolver.engine.dbos_driver import DbosDriver as DbosDriver
 from agent_resolver.engine.dbos_serializer import SealedJson as SealedJson
 from agent_resolver.engine.dbos_system import DbosSystem as DbosSystem, SegmentState as SegmentState
 from agent_resolver.engine.errors import (
