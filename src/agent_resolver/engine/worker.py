@@ -76,7 +76,7 @@ class Worker:
 
     async def drain(self) -> None:
         """Drive everything that is due now, and all that becomes due with it, until nothing is or `stop` is called."""
-        while not self._is_stopping:
+        while not self.is_stopping:
             await self._start(await self._interrupted())
             await self._take_due()
             if not self._driven:
