@@ -104,6 +104,10 @@ from agent_resolver.core.blueprint.template import (
     references as references,
 )
 from agent_resolver.core.blueprint.tool_rule import blueprint_rules as blueprint_rules
+from agent_resolver.core.blueprint.undeclared_member import (
+    UndeclaredMember as UndeclaredMember,
+    undeclared_members as undeclared_members,
+)
 from agent_resolver.core.blueprint.wave import (
     INTERPRETER_VERSION as INTERPRETER_VERSION,
     Ended as Ended,

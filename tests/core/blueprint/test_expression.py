@@ -84,6 +84,8 @@ VALUES: dict[str, Any] = {
     "'1' == 1": False,
     "input.tags == input.tags": True,
     "input.tags == input": False,
+    "input.tags == steps.notify-all": False,
+    "input == item": False,
     "item == steps.reserve.order": False,
     "input.one == 1": True,
     "input.owner == null": True,

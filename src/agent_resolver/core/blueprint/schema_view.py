@@ -65,7 +65,7 @@ class SchemaViews:
         """The types that a value of the schema may have."""
         if isinstance(schema, bool):
             return schema_document.ALL_TYPES if schema else frozenset()
-        if self._is_beyond(level):
+        if self.is_beyond(level):
             return schema_document.ALL_TYPES
         parts = self.document.parts(schema)
         found = schema_document.types_of(parts.own)
@@ -77,7 +77,7 @@ class SchemaViews:
 
     def without_null(self, schema: Schema, level: int = 0) -> Schema:
         """The schema of the values that are not null; as it was where that cannot be said."""
-        if isinstance(schema, bool) or "null" not in self.kinds(schema) or self._is_beyond(level):
+        if isinstance(schema, bool) or "null" not in self.kinds(schema) or self.is_beyond(level):
             return schema
         parts = self.document.parts(schema)
         own = _own_without_null(parts.own)
@@ -105,7 +105,7 @@ class SchemaViews:
         """The part of a value of one schema: whatever each part of the schema says of it holds together."""
         if isinstance(schema, bool):
             return ANYTHING if schema else NOTHING
-        if self._is_beyond(level):
+        if self.is_beyond(level):
             return ANYTHING
         parts = self.document.parts(schema)
         views = [_own_part(parts.own, key)]
@@ -132,7 +132,7 @@ class SchemaViews:
             types &= self.kinds(schema)
         return bool(types)
 
-    def _is_beyond(self, level: int) -> bool:
+    def is_beyond(self, level: int) -> bool:
         """True if no more schemas are looked into.
 
         A schema that refers to another twice, which does so in turn, has more paths than can be followed.

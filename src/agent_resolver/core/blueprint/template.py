@@ -275,11 +275,11 @@ def reference_to(found: Lookup) -> Reference:
 def _lookups_in(node: Template | Expression) -> Iterator[Lookup]:
     if isinstance(node, Lookup):
         yield node
-    for inner in _inside(node):
+    for inner in inside(node):
         yield from _lookups_in(inner)
 
 
-def _inside(node: Template | Expression) -> Iterable[Template | Expression]:
+def inside(node: Template | Expression) -> Iterable[Template | Expression]:
     """The templates and expressions directly inside of one."""
     match node:
         case ComputedValue():
