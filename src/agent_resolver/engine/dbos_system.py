@@ -10,11 +10,11 @@ import contextvars
 import logging
 import os
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from msgspec import Struct
 
@@ -30,13 +30,19 @@ from agent_resolver.storage.file import replace_with, tighten
 if TYPE_CHECKING:
     from dbos import DBOSConfig
 
+Result = TypeVar("Result")
 RunWorkflow = Callable[[str, Any], Awaitable[None]]
 """Runs the segment of this id with its payload."""
 
 _NAME: Final = "agent-resolver"
 _WORKFLOW: Final = "segment"
 _THREADS: Final = 16
-"""How many calls to the file may be under way at once; DBOS's pool has 20 connections."""
+"""How many threads `asyncio.to_thread` has while DBOS is there, which puts its own in the place of the loop's."""
+_CONNECTIONS: Final = 2
+"""SQLite lets one connection write at a time, and the others sleep up to a tenth of a second between their attempts.
+With many of them, steps that begin together take several times as long."""
+_CONNECTION_SECONDS: Final = 300.0
+"""How long a call waits for its turn at the connections."""
 _LISTENER_SECONDS: Final = 0.2
 """The pause after which a thread of DBOS notices its end. It waits for messages, which are never sent here."""
 _HOUR_SECONDS: Final = 3600.0
@@ -121,21 +127,23 @@ class DbosSystem:
                 await self._destroy()
                 raise
 
-    async def start(self, segment: str, payload: Any = None) -> None:  # noqa: ANN401 - JSON
-        """Begin a segment in this process, unless the file has one of this id, however far that is.
+    async def start(self, segment: str, payload: Any = None) -> bool:  # noqa: ANN401 - JSON
+        """Begin a segment in this process; False if the file has one of this id, however far that is.
 
         Raises:
             EngineBroken: The file cannot be used.
             EngineRefused: The payload is not JSON, or too large.
         """
-        # In a context of its own: a segment that another one starts would be a child of it, and count as its step.
-        await asyncio.create_task(self._start(segment, payload), context=contextvars.Context())
-
-    async def _start(self, segment: str, payload: Any) -> None:  # noqa: ANN401 - JSON
         from dbos import DBOS, SetWorkflowID
+        from dbos._core import WorkflowHandleAsyncTask
 
-        with self._in_our_words(), SetWorkflowID(segment):
-            await DBOS.start_workflow_async(self._workflow, {"of": [segment], "value": payload})
+        async def start() -> bool:
+            with SetWorkflowID(segment):
+                handle = await DBOS.start_workflow_async(self._workflow, {"of": [segment], "value": payload})
+            # The other kind of handle watches a segment that was there before.
+            return isinstance(handle, WorkflowHandleAsyncTask)
+
+        return await self._outside(start())
 
     async def step(self, name: str, body: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401 - JSON
         """The result of a step of the running segment: the recorded one, or that of `body`, which is then recorded.
@@ -251,8 +259,8 @@ class DbosSystem:
         from dbos import DBOS
 
         rows = await self._rows(workflow_ids=list(segments), status=_ENDED)
-        with self._in_our_words():
-            await DBOS.delete_workflows_async([row.workflow_id for row in rows])
+        if rows:
+            await self._outside(DBOS.delete_workflows_async([row.workflow_id for row in rows]))
 
     async def close(self, seconds: float = 0.0) -> None:
         """End, once the segments that run here have ended or the time is over; the others are left for `adopt`.
@@ -307,8 +315,12 @@ class DbosSystem:
     async def _rows(self, **conditions: Any) -> list[Any]:  # noqa: ANN401 - DBOS has a type for each
         from dbos import DBOS
 
+        return await self._outside(DBOS.list_workflows_async(load_input=False, load_output=False, **conditions))
+
+    async def _outside(self, call: Coroutine[Any, Any, Result]) -> Result:
+        """Call DBOS in a context of its own: inside a segment, it would record the call as a step of that segment."""
         with self._in_our_words():
-            return list(await DBOS.list_workflows_async(load_input=False, load_output=False, **conditions))
+            return await asyncio.create_task(call, context=contextvars.Context())
 
     def _config(self) -> "DBOSConfig":
         return {
@@ -320,10 +332,15 @@ class DbosSystem:
             "log_level": "WARNING",
             "enable_otlp": False,
             "max_executor_threads": _THREADS,
+            "sys_db_pool_size": _CONNECTIONS,
             "notification_listener_polling_interval_sec": _LISTENER_SECONDS,
             "scheduler_polling_interval_sec": _HOUR_SECONDS,
             # A file needs no test whether it still answers, and errors must not quote values.
-            "db_engine_kwargs": {"pool_pre_ping": False, "hide_parameters": True},
+            "db_engine_kwargs": {
+                "hide_parameters": True,
+                "pool_pre_ping": False,
+                "pool_timeout": _CONNECTION_SECONDS,
+            },
         }
 
     @contextmanager
