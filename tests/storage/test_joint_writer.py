@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent_resolver.schema import PLANS, PlanRow
-from agent_resolver.storage import JointWriter, MemoryStore, Transaction, UnreadableFile
+from agent_resolver.storage import JointWriter, MemoryStore, Transaction, UnreadableFile, WriteStopped
 
 Work = Callable[[Transaction], Any]
 
@@ -91,14 +91,29 @@ def test_a_piece_that_fails_takes_no_other_with_it_and_the_next_write_is_not_don
     async def story() -> None:
         writer = joint(store)
         await writer.put_off(keep("a"))
-        await writer.put_off(fail, lambda: lost.append("fails"))
-        await writer.put_off(keep("b"), lambda: lost.append("b"))
+        await writer.put_off(fail, on_failure=lambda: lost.append("fails"))
+        await writer.put_off(keep("b"), on_failure=lambda: lost.append("b"))
         with pytest.raises(LookupError):
             await writer.write(keep("c"))
         await writer.write(keep("d"))
 
     asyncio.run(story())
     assert (store.kept(), lost) == (["a", "b", "d"], ["fails"])
+
+
+def test_a_piece_that_lets_nothing_follow_is_kept_and_the_next_write_is_not_done() -> None:
+    store = CountedStore()
+
+    async def story() -> None:
+        writer = joint(store)
+        await writer.put_off(keep("a"))
+        await writer.put_off(keep("b"), may_stop=True)
+        with pytest.raises(WriteStopped):
+            await writer.write(keep("c"))
+        await writer.write(keep("d"))
+
+    asyncio.run(story())
+    assert store.kept() == ["a", "b", "d"]
 
 
 def test_a_write_that_fails_takes_nothing_with_it_that_was_put_off() -> None:
@@ -119,7 +134,7 @@ def test_a_state_that_cannot_be_written_is_tried_once_and_said_to_all() -> None:
 
     async def story() -> None:
         writer = joint(store)
-        await writer.put_off(keep("a"), lambda: lost.append("a"))
+        await writer.put_off(keep("a"), on_failure=lambda: lost.append("a"))
         store.is_full = True
         with pytest.raises(UnreadableFile):
             await writer.write(keep("b"))

@@ -86,7 +86,7 @@ class Ledger:
             if writer is None:
                 await self._store.write(end)
             else:
-                await writer.put_off(end, lambda: self._lost.add(key))
+                await writer.put_off(end, on_failure=lambda: self._lost.add(key))
         except BaseException:
             self._lost.add(key)
             raise

@@ -19,7 +19,7 @@ from agent_resolver.storage.file import (
     sweep_temporary as sweep_temporary,
     write_atomic as write_atomic,
 )
-from agent_resolver.storage.joint_writer import JointWriter as JointWriter
+from agent_resolver.storage.joint_writer import JointWriter as JointWriter, WriteStopped as WriteStopped
 from agent_resolver.storage.memory import MemoryStore as MemoryStore
 from agent_resolver.storage.ownership import believed_users as believed_users, require_own as require_own
 from agent_resolver.storage.port import Lease as Lease, Snapshot as Snapshot, Store as Store, Transaction as Transaction

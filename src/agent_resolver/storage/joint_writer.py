@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from threading import Lock
-from typing import Any
 
 from msgspec import Struct
 
@@ -10,11 +9,20 @@ from agent_resolver.storage.errors import FileError
 from agent_resolver.storage.port import Result, Store, Transaction
 
 
+class WriteStopped(Exception):
+    """A piece of work was kept that had been put off, and it lets no write follow it."""
+
+
 class _PutOff(Struct, frozen=True):
     """A piece of work that waits for the next write."""
 
-    work: Callable[[Transaction], Any]
+    work: Callable[[Transaction], object]
     on_failure: Callable[[], None] | None
+    may_stop: bool
+
+    def stops(self, transaction: Transaction) -> bool:
+        """Do the work; True if nothing may follow it."""
+        return self.work(transaction) is True and self.may_stop
 
 
 class JointWriter:
@@ -47,6 +55,7 @@ class JointWriter:
 
         Raises:
             FileError: The state cannot be written.
+            WriteStopped: What was put off is kept, and lets nothing follow it: the work was not done.
             Exception: What the first piece of work raised that failed.
         """
         before = self._take()
@@ -55,7 +64,8 @@ class JointWriter:
 
         def do_all(transaction: Transaction) -> Result:
             for piece in before:
-                piece.work(transaction)
+                if piece.stops(transaction):
+                    raise WriteStopped
             return work(transaction)
 
         try:
@@ -69,18 +79,28 @@ class JointWriter:
             await self._write_each(before)
             return await self._store.write(work)
 
-    async def put_off(self, work: Callable[[Transaction], Any], on_failure: Callable[[], None] | None = None) -> None:
+    async def put_off(
+        self,
+        work: Callable[[Transaction], Result],
+        *,
+        on_failure: Callable[[], None] | None = None,
+        may_stop: bool = False,
+    ) -> Result | None:
         """Leave a piece of work for the next write, or do it now where nothing is put off.
 
         Args:
-            work: The piece of work; what it returns is dropped.
+            work: The piece of work.
             on_failure: Called if the work could not be kept after this has returned.
+            may_stop: If the work returns True, it is kept, and the write that it waited for is not done.
+
+        Returns:
+            The result of the work if it was done now.
         """
         with self._lock:
             if self._puts_off:
-                self._put_off.append(_PutOff(work, on_failure))
-                return
-        await self.write(work)
+                self._put_off.append(_PutOff(work, on_failure, may_stop))
+                return None
+        return await self.write(work)
 
     async def flush(self) -> None:
         """Do what was put off."""
@@ -95,14 +115,17 @@ class JointWriter:
 
     async def _write_each(self, pieces: list[_PutOff]) -> None:
         first_error: Exception | None = None
+        is_stopped = False
         for piece in pieces:
             try:
-                await self._store.write(piece.work)
+                is_stopped = await self._store.write(piece.stops) or is_stopped
             except Exception as error:  # noqa: BLE001 - as above
                 _tell_failure(piece)
                 first_error = first_error or error
         if first_error is not None:
             raise first_error
+        if is_stopped:
+            raise WriteStopped
 
 
 def _tell_failure(piece: _PutOff) -> None:

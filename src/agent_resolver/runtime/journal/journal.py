@@ -43,7 +43,7 @@ from agent_resolver.schema.state import (
     ThreadRow,
 )
 from agent_resolver.storage.errors import LeaseLost
-from agent_resolver.storage.joint_writer import JointWriter
+from agent_resolver.storage.joint_writer import JointWriter, WriteStopped
 from agent_resolver.storage.lease import claim_in, release_in
 from agent_resolver.storage.port import Lease, Snapshot, Store, Transaction
 
@@ -353,7 +353,8 @@ class RunJournal:
                 transaction.put(PLANS, kept, only_new=True)
             transaction.append(record)
 
-        await self.writes.put_off(self._work_on("run.resumed", entry, structs.replace(self.row, plan=digest), also))
+        work = self._work_on("run.resumed", entry, structs.replace(self.row, plan=digest), also)
+        await self.writes.put_off(work, may_stop=True)
 
     async def ask(self, values: Mapping[str, Any], question: Question) -> None:
         """Write down that a model is about to be asked."""
@@ -364,10 +365,8 @@ class RunJournal:
     async def answer(self, values: Mapping[str, Any], reply: Reply, row: Run) -> None:
         """Write down what it answered, before any event tells of it or a call follows from it."""
         entry = structs.replace(self.next_entry(values), reply=reply)
-        await self.writes.put_off(self._work_on("model.answered", entry, row))
-        if self._watch.state.open_calls:
-            # It may not be written before the first of these calls starts, and a run that was asked to end makes none.
-            self.is_cancelling = await self._journal.store.read(self._is_asked_to_end)
+        work = self._work_on("model.answered", entry, row)
+        self.is_cancelling = bool(await self.writes.put_off(work, may_stop=True))
 
     async def fail(self, values: Mapping[str, Any], failure: str) -> None:
         """Write down that it did not answer."""
@@ -413,7 +412,7 @@ class RunJournal:
         """Let another process take the run up, from its newest entry on."""
         # A call of the run may still be under way, and there is no later write that its end could go with.
         self.writes.stop_putting_off()
-        with suppress(LeaseLost, DamagedJournal):
+        with suppress(LeaseLost, DamagedJournal, WriteStopped):
             # Where another process has the run, only the ends of calls can still be written.
             await self.writes.flush()
         if self.is_held:
@@ -429,7 +428,12 @@ class RunJournal:
             LeaseLost: Another process has the run.
             FileError: The state cannot be written.
         """
-        self.is_cancelling = await self.writes.write(self._work_on(kind, entry, row, also))
+        work = self._work_on(kind, entry, row, also)
+        try:
+            self.is_cancelling = await self.writes.write(work)
+        except WriteStopped:
+            # The run was asked to end, which keeps it from its next effect. An entry is not one.
+            self.is_cancelling = await self.writes.write(work)
 
     def _work_on(
         self, kind: EntryKind, entry: Entry, row: Run | None, also: Callable[[Transaction], None] | None = None
@@ -456,10 +460,6 @@ class RunJournal:
 
         self.row = changed
         return write
-
-    def _is_asked_to_end(self, snapshot: Snapshot) -> bool:
-        row = snapshot.get(RUNS, self.row.id)
-        return row is not None and row.status == "cancelling"
 
 
 _STATUS: Final[dict[str, RunStatus]] = {"error": "failed", "blocked": "failed", "cancelled": "cancelled"}
