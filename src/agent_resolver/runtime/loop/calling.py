@@ -351,6 +351,8 @@ async def _give_back(run: LiveRun, asked: ToolCall, bad: BadCall) -> Termination
         _answer_call(run, bounded(message))
         return None
     question = f"The model cannot fill in the arguments of {bad.tool}: {faults}. What should it do?"
+    # A person must not be asked about an answer that a crash could still take back.
+    await keep_steps(run)
     words = await run.registry.clarify(bad.tool, bad.arguments, question, run.context)
     if isinstance(words, Pending):
         return await _suspend(run, asked.id, bad.tool, words)
