@@ -34,9 +34,92 @@ from agent_resolver.core.authorization import (
     is_cleared as is_cleared,
     is_expired as is_expired,
     may_see_action as may_see_action,
+    may_see_run as may_see_run,
     may_use as may_use,
     missing_scopes as missing_scopes,
     narrowed as narrowed,
+)
+from agent_resolver.core.blueprint.call_check import BlueprintLimits as BlueprintLimits
+from agent_resolver.core.blueprint.check import (
+    NO_LIMITS as NO_LIMITS,
+    check_blueprint as check_blueprint,
+    located_findings as located_findings,
+)
+from agent_resolver.core.blueprint.compensation import RETRY_ANSWER as RETRY_ANSWER
+from agent_resolver.core.blueprint.dependency import (
+    first_cycle as first_cycle,
+    needs_in_group as needs_in_group,
+    step_groups as step_groups,
+    steps_read_by as steps_read_by,
+)
+from agent_resolver.core.blueprint.drawing import draw_text as draw_text
+from agent_resolver.core.blueprint.expression import (
+    Expression as Expression,
+    ExpressionFault as ExpressionFault,
+    parse_expression as parse_expression,
+)
+from agent_resolver.core.blueprint.expression_value import (
+    MAX_RESULT_BYTES as MAX_RESULT_BYTES,
+    ResultTooLarge as ResultTooLarge,
+    is_true as is_true,
+    value_of as value_of,
+)
+from agent_resolver.core.blueprint.history import (
+    History as History,
+    HistoryDifference as HistoryDifference,
+    RecordedWave as RecordedWave,
+    decode_history as decode_history,
+    encode_history as encode_history,
+    replay_history as replay_history,
+)
+from agent_resolver.core.blueprint.mapped_schema import (
+    is_unknown as is_unknown,
+    known_part as known_part,
+    schema_of as schema_of,
+)
+from agent_resolver.core.blueprint.move import Course as Course, next_move as next_move
+from agent_resolver.core.blueprint.path import (
+    COMPENSATION_PREFIX as COMPENSATION_PREFIX,
+    NO_ITEM as NO_ITEM,
+    Path as Path,
+    attempt_path as attempt_path,
+    item_path as item_path,
+    parse_path as parse_path,
+)
+from agent_resolver.core.blueprint.prepared_blueprint import (
+    PreparedBlueprint as PreparedBlueprint,
+    PreparedGroup as PreparedGroup,
+    PreparedStep as PreparedStep,
+    prepare as prepare,
+    waves_of as waves_of,
+)
+from agent_resolver.core.blueprint.svg_drawing import draw_svg as draw_svg
+from agent_resolver.core.blueprint.template import (
+    Reference as Reference,
+    Template as Template,
+    TemplateFault as TemplateFault,
+    evaluate as evaluate,
+    parse_condition as parse_condition,
+    parse_template as parse_template,
+    references as references,
+)
+from agent_resolver.core.blueprint.tool_rule import blueprint_rules as blueprint_rules
+from agent_resolver.core.blueprint.undeclared_member import (
+    UndeclaredMember as UndeclaredMember,
+    undeclared_members as undeclared_members,
+)
+from agent_resolver.core.blueprint.wave import (
+    INTERPRETER_VERSION as INTERPRETER_VERSION,
+    Ended as Ended,
+    Known as Known,
+    Move as Move,
+    RunFacts as RunFacts,
+    StepCall as StepCall,
+    StepDone as StepDone,
+    StepFailed as StepFailed,
+    StepOutcome as StepOutcome,
+    StepWait as StepWait,
+    Wave as Wave,
 )
 from agent_resolver.core.catalog_pattern import (
     MAX_PATTERN as MAX_PATTERN,
@@ -103,6 +186,7 @@ from agent_resolver.core.masking import (
     excerpt as excerpt,
     secret_fields as secret_fields,
 )
+from agent_resolver.core.moment import milliseconds_of as milliseconds_of, moment_of as moment_of
 from agent_resolver.core.notice import (
     agent_file_notices as agent_file_notices,
     index_notices as index_notices,
@@ -185,6 +269,7 @@ from agent_resolver.core.schema_document import (
     declared_types as declared_types,
     same as same,
     token as token,
+    transform as transform,
     type_of as type_of,
     types_of as types_of,
     values_of as values_of,
@@ -196,11 +281,7 @@ from agent_resolver.core.server import (
     in_order as in_order,
     servers_of as servers_of,
 )
-from agent_resolver.core.server_search import (
-    Match as Match,
-    ServerText as ServerText,
-    search_servers as search_servers,
-)
+from agent_resolver.core.server_search import Match as Match, ServerText as ServerText, search_servers as search_servers
 from agent_resolver.core.spelling import (
     are_twins as are_twins,
     is_slip as is_slip,
