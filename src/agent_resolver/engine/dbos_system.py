@@ -9,6 +9,7 @@ import asyncio
 import contextvars
 import logging
 import os
+import secrets
 import sqlite3
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -61,7 +62,7 @@ class SegmentState(Struct, frozen=True, kw_only=True):
     """What the engine's file says about a segment."""
 
     status: Literal["queued", "running", "done", "failed"]
-    """`queued` waits for any worker to go on with it; `running` may be at an executor that is gone."""
+    """`queued` was to go on at a process that ended first; `running` may be at an executor that is gone."""
     executor: str
     version: str
 
@@ -80,28 +81,19 @@ class DbosSystem:
         self._workflow: Any = None
         self._is_closing = False
 
-    async def open(  # noqa: PLR0913 - each is a fact of its own
-        self,
-        path: str,
-        seal: Seal,
-        executor_id: str,
-        version: str,
-        workflow: RunWorkflow,
-        *,
-        most_attempts: int | None = None,
-    ) -> None:
+    async def open(self, path: str, seal: Seal, executor_id: str, version: str, workflow: RunWorkflow) -> None:
         """Open the file, making it if need be, and take part in the work on it.
 
-        From now on `workflow` may be called at any time: for segments that were started here, and for those that any
-        process took over. It begins with no context variables of whoever started it.
+        `workflow` is called for each segment that is started or adopted here. It begins without the context variables
+        of the caller that started it.
 
         Args:
             path: The file, which belongs to the engine alone.
             seal: Seals everything in it.
-            executor_id: The name of this process. Segments that ran under the same name before go on at once.
+            executor_id: The name of this process. Segments that ran under the same name before go on by themselves, in
+                any process on the file: give a new process a new name.
             version: Segments of another version are left alone.
             workflow: Runs a segment. What it raises ends the segment.
-            most_attempts: A segment that was taken up more often than this is set aside as failed.
 
         Raises:
             EngineBroken: The file cannot be used.
@@ -119,7 +111,7 @@ class DbosSystem:
         with self._in_our_words():
             await asyncio.to_thread(_prepare_file, path)
             DBOS(config=self._config())
-            self._workflow = DBOS.workflow(name=_WORKFLOW, max_recovery_attempts=most_attempts)(self._enter(workflow))
+            self._workflow = DBOS.workflow(name=_WORKFLOW, max_recovery_attempts=None)(self._enter(workflow))
             try:
                 # Not in a thread: DBOS then runs segments in the loop that it finds here.
                 DBOS.launch()
@@ -211,34 +203,44 @@ class DbosSystem:
             status=statuses.get(row.status, "failed"), executor=row.executor_id or "", version=row.app_version or ""
         )
 
-    async def adopt(self, executors: Sequence[str], segment: str = "") -> int:
-        """Take over what was running at executors that are gone; how many segments that were.
+    async def adopt(self, segment: str, executor: str) -> bool:
+        """Go on in this process with a segment that was running at `executor`; False if it no longer is.
 
-        Any worker on the file may go on with them, within about a second. Only segments of this version are taken.
-
-        Args:
-            executors: Names of processes that are gone. The own name counts only together with `segment`.
-            segment: The only segment to take, where it is given. It must not be running in this process.
+        Whatever still runs of it there cannot record anything from now on. It must not be running in this process. A
+        segment of another version is left alone.
 
         Raises:
             EngineBroken: The file cannot be used.
         """
-        from dbos import _dbos
-        from dbos._utils import INTERNAL_QUEUE_NAME
-
-        # What runs here would begin a second time.
-        gone = [name for name in executors if segment or name != self._executor]
-        if not gone:
-            return 0
-        ids = [segment] if segment else None
-        rows = await self._rows(workflow_ids=ids, executor_id=gone, status="PENDING", app_version=self._version)
-
-        def enqueue() -> int:
-            requeue = _dbos._get_dbos_instance()._sys_db.reenqueue_for_recovery  # noqa: SLF001 - no public call takes one
-            return sum(requeue(row.workflow_id, gone, INTERNAL_QUEUE_NAME) for row in rows)
-
+        if not await self._rows(workflow_ids=[segment], app_version=self._version):
+            return False
         with self._in_our_words():
-            return await asyncio.to_thread(enqueue)
+            return await asyncio.to_thread(self._claim, segment, executor)
+
+    def _claim(self, segment: str, executor: str) -> bool:
+        """Do for one segment, and at once, what a thread of DBOS does for all that were enqueued anywhere.
+
+        That thread would also do it for segments that other processes have claimed in the store. So the segment goes
+        through a queue of its own, which no thread looks at. Not on the event loop: the loop takes the segment.
+        """
+        from dbos import _dbos, _queue
+        from dbos._core import execute_dequeued_workflow
+
+        instance = _dbos._get_dbos_instance()  # noqa: SLF001 - no public call takes a single segment
+        database = instance._sys_db  # noqa: SLF001
+        queue = _queue.Queue(f"segment {segment}", token=_queue._INTERNAL_QUEUE_CONSTRUCTION)  # noqa: SLF001
+        token = secrets.token_hex(16)
+        database.reenqueue_for_recovery(segment, [executor], queue.name)
+        claimed, _ = database.start_queued_workflows(queue, self._executor, self._version, None, owner_xid=token)
+        row = database.get_workflow_status(segment) if segment in claimed else None
+        if row is None:
+            return False
+        try:
+            execute_dequeued_workflow(instance, row, token)
+        except EditedRecord:
+            # DBOS has noted it as failed.
+            return False
+        return True
 
     async def ended(self, seconds: float) -> list[str]:
         """Some of the segments that ended at least so many seconds ago, the oldest first.
