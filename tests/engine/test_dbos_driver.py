@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dbos import _dbos
 
 from agent_resolver.engine import DbosDriver, EngineRefused, StepRunner
 from agent_resolver.storage import AesSeal, LeaseLost
-from tests.process import eventually
 
 SEGMENT = "run:1"
 
@@ -23,8 +21,6 @@ RunSegment = Callable[[str, StepRunner], Awaitable[None]]
 async def opened(
     folder: Path, run_segment: RunSegment, executor: str = "one", *, version: str = "1"
 ) -> AsyncIterator[DbosDriver]:
-    # DBOS looks once a second for segments to go on with, too seldom for a test.
-    _dbos._get_or_create_dbos_registry().get_internal_queue()._polling_interval_sec = 0.05
     driver = DbosDriver(str(folder / "engine.db"), AesSeal(b"k" * 32), version)
     await driver.open(executor, run_segment)
     try:
@@ -72,13 +68,6 @@ def change(folder: Path, statement: str, *values: str) -> None:
         connection.execute(statement, values)
 
 
-def status_of(folder: Path) -> str:
-    """What the file says about the segment."""
-    with closing(sqlite3.connect(folder / "engine.db", timeout=10)) as connection:
-        ((status,),) = connection.execute("SELECT status FROM workflow_status").fetchall()
-    return str(status)
-
-
 def test_a_segment_that_was_left_goes_on_with_its_recorded_results(tmp_path: Path) -> None:
     async def scenario() -> list[str]:
         await leave(tmp_path)
@@ -114,20 +103,6 @@ def test_a_segment_whose_new_process_ended_before_it_went_on_can_be_driven(tmp_p
         return recorder.taken
 
     assert asyncio.run(scenario())[-1] == f"{SEGMENT} second"
-
-
-def test_what_dbos_goes_on_with_by_itself_is_not_run_without_a_lease(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        await leave(tmp_path, "one")
-        recorder = Recorder()
-        # The same name as before: DBOS takes the segment up by itself.
-        async with opened(tmp_path, recorder.run, "one") as driver:
-            assert await asyncio.to_thread(eventually, lambda: status_of(tmp_path) == "SUCCESS")
-            assert recorder.taken == []
-            await driver.drive(SEGMENT)
-            assert recorder.taken == [f"{SEGMENT} first", f"{SEGMENT} second"]
-
-    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(

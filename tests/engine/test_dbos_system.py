@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dbos import _dbos
 
 from agent_resolver.engine import (
     DbosSystem,
@@ -54,7 +53,9 @@ Run = Callable[[DbosSystem, str, Any], Awaitable[Any]]
 
 
 @asynccontextmanager
-async def opened(path: Path, run: Run, executor: str = "a", **options: Any) -> AsyncIterator[Opened]:
+async def opened(
+    path: Path, run: Run, executor: str = "a", *, adopts: str = "", **options: Any
+) -> AsyncIterator[Opened]:
     made = Opened()
 
     async def workflow(segment: str, payload: Any) -> None:
@@ -66,11 +67,11 @@ async def opened(path: Path, run: Run, executor: str = "a", **options: Any) -> A
         finally:
             made.happened.set()
 
-    # DBOS looks once a second for segments to go on with, too seldom for a test.
-    _dbos._get_or_create_dbos_registry().get_internal_queue()._polling_interval_sec = 0.05
     options = {"version": "1", "seal": AesSeal(KEY), **options}
     await made.system.open(str(path), executor_id=executor, workflow=workflow, **options)
     try:
+        if adopts:
+            await made.system.adopt("r:0", adopts)
         yield made
     finally:
         await made.system.close()
@@ -157,7 +158,7 @@ def test_starting_a_segment_twice_runs_it_once(tmp_path: Path) -> None:
 def test_a_segment_that_was_left_goes_on_with_its_recorded_results(tmp_path: Path) -> None:
     async def scenario() -> Any:
         await leave_pending(tmp_path / "engine.db")
-        async with opened(tmp_path / "engine.db", finish) as made:
+        async with opened(tmp_path / "engine.db", finish, adopts="a") as made:
             return await made.wait_for("r:0")
 
     assert asyncio.run(scenario()) == ["kept", "again"]
@@ -249,7 +250,7 @@ def test_a_pickled_input_neither_runs_nor_is_accepted(tmp_path: Path, claimed: s
             ("UPDATE workflow_input SET inputs = ?", (pickled(tmp_path / "mark"),)),
             ("UPDATE workflow_status SET serialization = ?", (claimed,)),
         )
-        async with opened(path, finish) as made:
+        async with opened(path, finish, adopts="a") as made:
             assert await state_becomes(made.system, "r:0", "failed")
             assert made.ended == {}
 
@@ -266,7 +267,7 @@ def test_a_pickled_result_neither_runs_nor_is_accepted(tmp_path: Path, claimed: 
         change(
             path, ("UPDATE operation_outputs SET output = ?, serialization = ?", (pickled(tmp_path / "mark"), claimed))
         )
-        async with opened(path, finish) as made:
+        async with opened(path, finish, adopts="a") as made:
             return await made.wait_for("r:0")
 
     assert isinstance(asyncio.run(scenario()), EditedRecord)
@@ -280,7 +281,7 @@ def test_json_that_is_not_sealed_is_refused(tmp_path: Path) -> None:
     async def scenario() -> Any:
         await leave_pending(path)
         change(path, ("UPDATE operation_outputs SET output = ?, serialization = 'portable_json'", (forged,)))
-        async with opened(path, finish) as made:
+        async with opened(path, finish, adopts="a") as made:
             return await made.wait_for("r:0")
 
     assert isinstance(asyncio.run(scenario()), EditedRecord)
@@ -299,7 +300,7 @@ def test_a_sealed_result_of_another_step_is_refused(tmp_path: Path) -> None:
             ("DELETE FROM operation_outputs WHERE workflow_uuid = 'r:0'", ()),
             ("UPDATE operation_outputs SET workflow_uuid = 'r:0', function_name = 'first' WHERE function_id = 1", ()),
         )
-        async with opened(path, finish) as made:
+        async with opened(path, finish, adopts="a") as made:
             return await made.wait_for("r:0")
 
     assert isinstance(asyncio.run(scenario()), EditedRecord)
@@ -318,7 +319,7 @@ def test_a_sealed_input_of_another_segment_is_refused(tmp_path: Path) -> None:
             ("DELETE FROM workflow_input WHERE workflow_uuid = 'r:0'", ()),
             ("UPDATE workflow_input SET workflow_uuid = 'r:0'", ()),
         )
-        async with opened(path, finish) as made:
+        async with opened(path, finish, adopts="a") as made:
             assert await state_becomes(made.system, "r:0", "failed")
             assert made.ended == {}
 
@@ -331,7 +332,7 @@ def test_a_refused_segment_can_be_forgotten_and_started_again(tmp_path: Path) ->
     async def scenario() -> Any:
         await leave_pending(path)
         change(path, ("UPDATE workflow_input SET inputs = 'x'", ()))
-        async with opened(path, finish) as made:
+        async with opened(path, finish, adopts="a") as made:
             assert await state_becomes(made.system, "r:0", "failed")
             await made.system.forget(["r:0"])
             await made.system.start("r:0")
@@ -372,7 +373,7 @@ def test_another_step_than_the_recorded_one_is_an_error(tmp_path: Path) -> None:
 
     async def scenario() -> Any:
         await leave_pending(tmp_path / "engine.db")
-        async with opened(tmp_path / "engine.db", run) as made:
+        async with opened(tmp_path / "engine.db", run, adopts="a") as made:
             return await made.wait_for("r:0")
 
     found = asyncio.run(scenario())
@@ -499,6 +500,21 @@ def test_close_leaves_no_thread_and_a_loop_that_still_has_threads(tmp_path: Path
 
     asyncio.run(scenario())
     assert eventually(lambda: set(threading.enumerate()) <= before)
+
+
+def test_dbos_has_no_thread_that_looks_for_work(tmp_path: Path) -> None:
+    """A segment that it found by itself would run without a lease."""
+
+    async def scenario() -> tuple[set[str], Any]:
+        await leave_pending(tmp_path / "engine.db")
+        change(tmp_path / "engine.db", ("UPDATE workflow_status SET executor_id = 'b'", ()))
+        async with opened(tmp_path / "engine.db", finish, "b") as made:
+            names = {thread.name for thread in threading.enumerate()}
+            return names, await made.system.state("r:0")
+
+    names, state = asyncio.run(scenario())
+    assert [name for name in names if "queue" in name or "timeout" in name or "scheduler" in name] == []
+    assert state.status == "running"
 
 
 def test_a_process_has_one_system_at_a_time(tmp_path: Path) -> None:
@@ -658,7 +674,7 @@ def run_killed(folder: Path, executor: str, dies_in: int, *, starts: int = 0, ad
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("second", "adopts"), [("a", ""), ("b", "a")], ids=["same executor", "another one"])
+@pytest.mark.parametrize(("second", "adopts"), [("a", "a"), ("b", "a")], ids=["same executor", "another one"])
 def test_a_killed_segment_goes_on_without_running_its_steps_again(tmp_path: Path, second: str, adopts: str) -> None:
     killed = run_killed(tmp_path, "a", dies_in=2, starts=1)
     done = run_killed(tmp_path, second, dies_in=9, adopts=adopts)

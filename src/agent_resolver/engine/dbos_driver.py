@@ -105,7 +105,7 @@ class DbosDriver:
         is_coming = await self._system.start(segment)
         while not await ending.begins_within(_LOOK_SECONDS if is_coming else _PAUSE_SECONDS):
             state = await self._system.state(segment)
-            if state is None or state.status in {"done", "failed"}:
+            if state is None or state.status != "running":
                 # What the file calls the end is not the truth: the store has more to do, or a row was edited.
                 await self._system.forget([segment])
                 is_coming = await self._system.start(segment)
@@ -120,10 +120,7 @@ class DbosDriver:
 
     async def _run(self, segment: str, run_segment: RunSegment) -> None:
         """Run a segment for DBOS, and tell whoever drives it how it ended, once DBOS has recorded the end."""
-        ending = self._endings.get(segment)
-        if ending is None:
-            # DBOS went on with it by itself. Its end counts for nothing, so that it can be driven later.
-            return
+        ending = self._endings.setdefault(segment, _Ending())
         ending.has_begun.set()
         failure: Exception | None = None
 

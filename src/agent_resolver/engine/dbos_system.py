@@ -46,11 +46,11 @@ _CONNECTION_SECONDS: Final = 300.0
 """How long a call waits for its turn at the connections."""
 _LISTENER_SECONDS: Final = 0.2
 """The pause after which a thread of DBOS notices its end. It waits for messages, which are never sent here."""
-_HOUR_SECONDS: Final = 3600.0
 _MESSAGE_LENGTH: Final = 300
 _CANCEL_SECONDS: Final = 10.0
 """How long a segment that does not heed its end is waited for."""
 _ENDED: Final = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
+_NOT_RUNNING: Final = [*_ENDED, "ENQUEUED", "DELAYED"]
 _MOST_LISTED: Final = 500
 
 _log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class SegmentState(Struct, frozen=True, kw_only=True):
     """What the engine's file says about a segment."""
 
     status: Literal["queued", "running", "done", "failed"]
-    """`queued` was to go on at a process that ended first; `running` may be at an executor that is gone."""
+    """`queued` was being adopted by a process that ended; `running` may be at an executor that is gone."""
     executor: str
     version: str
 
@@ -90,8 +90,7 @@ class DbosSystem:
         Args:
             path: The file, which belongs to the engine alone.
             seal: Seals everything in it.
-            executor_id: The name of this process. Segments that ran under the same name before go on by themselves, in
-                any process on the file: give a new process a new name.
+            executor_id: The name of this process.
             version: Segments of another version are left alone.
             workflow: Runs a segment. What it raises ends the segment.
 
@@ -108,6 +107,7 @@ class DbosSystem:
         self._serializer = SealedJson(seal)
         seal_every_format(self._serializer)
         _quieten()
+        _leave_out_threads()
         with self._in_our_words():
             await asyncio.to_thread(_prepare_file, path)
             DBOS(config=self._config())
@@ -218,10 +218,10 @@ class DbosSystem:
             return await asyncio.to_thread(self._claim, segment, executor)
 
     def _claim(self, segment: str, executor: str) -> bool:
-        """Do for one segment, and at once, what a thread of DBOS does for all that were enqueued anywhere.
+        """Do for one segment, and at once, what a thread of DBOS would do for all of an executor.
 
-        That thread would also do it for segments that other processes have claimed in the store. So the segment goes
-        through a queue of its own, which no thread looks at. Not on the event loop: the loop takes the segment.
+        The segment goes through a queue of its own, so that no other process gets it. Not to be called on the event
+        loop, which takes the segment.
         """
         from dbos import _dbos, _queue
         from dbos._core import execute_dequeued_workflow
@@ -253,14 +253,14 @@ class DbosSystem:
         return [row.workflow_id for row in rows]
 
     async def forget(self, segments: Sequence[str]) -> None:
-        """Delete what the file has of these segments, as far as they have ended; they can be started again then.
+        """Delete what the file has of these segments, unless they are running; they can be started again then.
 
         Raises:
             EngineBroken: The file cannot be used.
         """
         from dbos import DBOS
 
-        rows = await self._rows(workflow_ids=list(segments), status=_ENDED)
+        rows = await self._rows(workflow_ids=list(segments), status=_NOT_RUNNING)
         if rows:
             await self._outside(DBOS.delete_workflows_async([row.workflow_id for row in rows]))
 
@@ -336,7 +336,6 @@ class DbosSystem:
             "max_executor_threads": _THREADS,
             "sys_db_pool_size": _CONNECTIONS,
             "notification_listener_polling_interval_sec": _LISTENER_SECONDS,
-            "scheduler_polling_interval_sec": _HOUR_SECONDS,
             # A file needs no test whether it still answers, and errors must not quote values.
             "db_engine_kwargs": {
                 "hide_parameters": True,
@@ -394,6 +393,24 @@ def _quieten() -> None:
     # With a handler of its own, DBOS does not add one that writes to the console.
     logger.handlers[:] = [_ToOurLog(logging.WARNING)]
     logger.propagate = False
+
+
+def _leave_out_threads() -> None:
+    """Keep DBOS from looking for work by itself: what runs is decided in the store, and only there.
+
+    Four of its threads would do so. They look at queues, schedules and timeouts, of which there are none, at a price of
+    more than half a percent of a processor; and the segments that they find would run without a lease.
+    """
+    from dbos import _dbos
+
+    def rest(*_: object) -> None:
+        pass
+
+    patched: Any = _dbos
+    patched.queue_thread = rest
+    patched.startup_recovery_thread = rest
+    patched.dynamic_scheduler_loop = rest
+    patched.workflow_timeout_thread = rest
 
 
 def _prepare_file(path: str) -> None:
