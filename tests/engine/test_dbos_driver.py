@@ -79,6 +79,17 @@ def test_a_segment_that_was_left_goes_on_with_its_recorded_results(tmp_path: Pat
     assert asyncio.run(scenario()) == [f"{SEGMENT} second"]
 
 
+def test_taking_a_segment_over_again_and_again_warns_of_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        for executor in ("one", "two", "three"):
+            await leave(tmp_path, executor)
+
+    asyncio.run(scenario())
+    assert caplog.text == ""
+
+
 def test_a_segment_goes_on_whichever_executor_the_file_names(tmp_path: Path) -> None:
     """The store may know of another one: the last may have ended before it could say that it had begun."""
 

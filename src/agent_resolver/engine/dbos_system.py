@@ -370,7 +370,10 @@ class _ToOurLog(logging.Handler):
     """Passes on what DBOS says, without the values in tracebacks."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        _log.warning("%s", shorten(record.getMessage(), _MESSAGE_LENGTH))
+        message = record.getMessage()
+        # Said of every segment that was adopted once and is then started again, as a driver does.
+        if not message.startswith("Workflow already exists in queue"):
+            _log.warning("%s", shorten(message, _MESSAGE_LENGTH))
 
 
 def _value_of(envelope: Any, place: list[str]) -> Any:  # noqa: ANN401 - JSON
