@@ -10,6 +10,7 @@ MODULE = "shop_of_test"
 CODE = '''\
 """A shop that notes what is done in a file."""
 
+import asyncio
 from pathlib import Path
 from typing import Annotated
 
@@ -62,6 +63,15 @@ def send(kept: Kept) -> Kept:
     return kept
 
 
+@capability("shop.pack", idempotent=True, examples=[{"id": "lamp-1"}])
+async def pack(kept: Kept) -> Kept:
+    """Pack an item, which takes until there is a file `packed`."""
+    note(f"pack {kept.id}")
+    while not NOTES.with_name("packed").exists():
+        await asyncio.sleep(0.02)
+    return kept
+
+
 @capability("shop.wipe", classification="RESTRICTED", idempotent=True, examples=[{"id": "lamp-1"}])
 def wipe(kept: Kept) -> Kept:
     """Forget an order."""
@@ -109,6 +119,14 @@ dag:
         schema: { type: object, properties: { parcel: { type: string } }, required: [parcel] }
   output_mapping: { parcel: "${steps.arrived.parcel}" }
 """
+PACK = """\
+blueprint_metadata: { id: shop.pack_and_send, version: 1.0.0, description: Pack an item and send it. }
+dag:
+  steps:
+    - { id: pack, capability: shop.pack, input_mapping: { id: lamp-1 } }
+    - { id: send, capability: shop.send, input_mapping: { id: "${steps.pack.id}" } }
+  output_mapping: { sent: "${steps.send.id}" }
+"""
 CONFIG = f"""\
 [tools]
 modules = ["{MODULE}"]
@@ -139,8 +157,18 @@ class BlueprintProject:
         return path
 
 
+def write_shop(folder: Path) -> BlueprintProject:
+    """Write a project with three blueprints into a folder."""
+    (folder / f"{MODULE}.py").write_text(CODE, encoding="utf-8")
+    (folder / "agent.toml").write_text(CONFIG, encoding="utf-8")
+    made = BlueprintProject(folder)
+    for name, text in (("order.yaml", ORDER), ("ask.yaml", ASK), ("parcel.yaml", PARCEL)):
+        made.write(name, text)
+    return made
+
+
 def blueprint_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BlueprintProject:
-    """A project with three blueprints, as the current folder."""
+    """The same, as the current folder."""
     folder = tmp_path / "shop"
     folder.mkdir()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
@@ -149,9 +177,4 @@ def blueprint_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bluepr
     monkeypatch.chdir(folder)
     sys.modules.pop(MODULE, None)
     importlib.invalidate_caches()
-    (folder / f"{MODULE}.py").write_text(CODE, encoding="utf-8")
-    (folder / "agent.toml").write_text(CONFIG, encoding="utf-8")
-    made = BlueprintProject(folder)
-    for name, text in (("order.yaml", ORDER), ("ask.yaml", ASK), ("parcel.yaml", PARCEL)):
-        made.write(name, text)
-    return made
+    return write_shop(folder)

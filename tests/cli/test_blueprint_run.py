@@ -102,7 +102,7 @@ def test_a_failed_step_lets_the_others_be_taken_back(shop: BlueprintProject, run
     ran = run(*RUN, "shop.order", "--input", '{"item": "broken"}')
 
     assert (ran.code, ran.stdout) == (1, "")
-    assert "✗ TOOL_ERROR: It is broken" in ran.stderr
+    assert "✗ TOOL_ERROR: step send failed with TOOL_ERROR: It is broken; taken back: reserve" in ran.stderr
     assert shop.notes == ["reserve broken", "release broken-1"]
     assert states(only_run(run)) == {"reserve": "done", "send": "failed", "compensate/reserve": "done"}
 

@@ -148,8 +148,6 @@ def _report(session: "Session", outcome: Outcome, view: RunView | None, options:
         out_json(outcome.result)
     elif view is None or view.row.status in FINISHED:
         err_outcome(outcome)
-        if view is not None:
-            err(f"  Kept as run {view.row.id}")
     elif is_begun:
         err(f"✓ Run {view.row.id} has begun")
         err(f"hint: {WORKER} drives it")
