@@ -99,7 +99,7 @@ def test_a_run_that_ends_its_worker_every_time_is_set_aside(tmp_path: Path, answ
         assert driver.drives == MAX_ATTEMPTS
         waiting = await stage.waiting()
         assert (waiting.row.status, waiting.row.code) == ("waiting", "WORKER_CRASHED")
-        assert (await stage.kinds())[-1] == "run.set_aside"
+        assert (await stage.kinds())[-1] == "run.aside"
         (action,) = await stage.inbox.list(stage.context())
         assert "give up" in action.message
         driver.is_broken = False

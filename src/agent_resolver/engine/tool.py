@@ -1,5 +1,6 @@
 """A blueprint as a tool: in the manifest, over MCP, and as a step of other blueprints."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from agent_resolver.schema.outcome import FailureCode, Pending
 PATIENCE_SECONDS: Final = 30.0
 """How long a call waits for a run that goes on; then it is pending, and the run goes on all the same."""
 _TIMEOUT_SECONDS: Final = 3600.0
+_PROGRESS_SECONDS: Final = 1.0
 _MOST_PARTS: Final = 20
 """How deep a question is looked for in runs that wait for other runs."""
 
@@ -52,7 +54,7 @@ class BlueprintTool:
         """
         run = await self._run_of(arguments, context)
         await self._runs.start(self._blueprint, arguments, context, run)
-        found = await self._finish(run, _patience(context))
+        found = await self._finished(run, context)
         if isinstance(found, RunView):
             raise WaitsFor(await self._pending(found, context))
         if context.key is None:
@@ -60,6 +62,21 @@ class BlueprintTool:
         if found.status == "done":
             return found.output
         raise _failure(found)
+
+    async def _finished(self, run: str, context: CallContext) -> RunResult | RunView:
+        """The end of a run, or how far it is; meanwhile the caller hears of its steps."""
+        finishing = asyncio.ensure_future(self._finish(run, _patience(context)))
+        try:
+            while not (await asyncio.wait({finishing}, timeout=_PROGRESS_SECONDS))[0]:
+                view = await self._runs.query(run)
+                if view is not None:
+                    done = sum(step.state in {"done", "skipped"} for step in view.steps)
+                    running = [step.path for step in view.steps if step.state == "running"]
+                    await context.progress(done, len(view.steps), ", ".join(running) or None)
+            return finishing.result()
+        finally:
+            # The run itself goes on.
+            finishing.cancel()
 
     async def _run_of(self, arguments: dict[str, Any], context: CallContext) -> str:
         """The id of the run that a call stands for.

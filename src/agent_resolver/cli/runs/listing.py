@@ -72,13 +72,18 @@ def _line(listed: ListedRun, now: str) -> str:
     is_ending = row.status == "cancelling" and listed.status == "running"
     asked = ", is to end" if is_ending else ""
     part = f", part of {row.parent}" if listed.is_part else ""
-    used = f"{counted(row.rounds, 'round')}, {cost_text(row.cost, row.uncertain)}"
-    return f"{row.id} {listed.status} {row.agent} {row.started_at} {used}{waits}{ends}{asked}{part}"
+    # A blueprint asks no model itself.
+    is_blueprint = row.kind == "blueprint"
+    used = "" if is_blueprint else f" {counted(row.rounds, 'round')}, {cost_text(row.cost, row.uncertain)}"
+    return f"{row.id} {listed.status} {row.agent} {row.started_at}{used}{waits}{ends}{asked}{part}"
 
 
 def waiting_text(listed: ListedRun, now: str) -> str:
     """The action that a run waits for, in words."""
     action = listed.action
+    if action is None and listed.row.waits_for is None:
+        # A run of a blueprint waits for a worker, a signal, a time or another run as well.
+        return f"waits for a {listed.row.code.lower() or 'worker'}"
     if action is None:
         return f"waits for {listed.row.waits_for}"
     state = action.state(now)
