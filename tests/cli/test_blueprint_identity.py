@@ -28,8 +28,8 @@ class WorkerHandler(Handler):
         self.reply(json.dumps({"access_token": granted, "token_type": "Bearer"}).encode())
 
 
-def token_of(issuer: str, subject: str, *, seconds: float = 300, **claims: Any) -> str:
-    return token({"iss": issuer, "aud": AUDIENCE, "sub": subject, "exp": time.time() + seconds, **claims})
+def token_of(issuer: str, subject: str, **claims: Any) -> str:
+    return token({"iss": issuer, "aud": AUDIENCE, "sub": subject, "exp": time.time() + 300, **claims})
 
 
 @pytest.fixture
