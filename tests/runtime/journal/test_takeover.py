@@ -21,6 +21,7 @@ from agent_resolver.runtime import (
 )
 from agent_resolver.schema import JOURNAL
 from agent_resolver.storage import MemoryStore, SqliteStore, UnwritableFile
+from tests.dying import Effects
 from tests.process import comes_true
 from tests.runtime.journal.lasting import (
     CALLER,
@@ -32,7 +33,7 @@ from tests.runtime.journal.lasting import (
     go,
     rounds_of,
 )
-from tests.runtime.journal.victim import Effects, Process
+from tests.runtime.journal.victim import Process
 
 
 class Hour:
