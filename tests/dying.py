@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agent_resolver.schema import LEDGER, JournalRow, LedgerEntry
+from agent_resolver.schema import LEDGER, JournalRow, LedgerEntry, PendingAction
 from agent_resolver.storage import Lease, SqliteStore, Transaction
 
 KILLED = -signal.SIGKILL
@@ -75,6 +75,8 @@ class WatchedTransaction:
             self.steps.append((row.kind, row.run))
         elif isinstance(row, LedgerEntry):
             self.steps.append((f"call.{row.state}", ""))
+        elif isinstance(row, PendingAction):
+            self.steps.append(("action.asked" if row.is_open else "action.answered", ""))
         return is_kept
 
     def drop(self, table: Any, *key: object) -> bool:
