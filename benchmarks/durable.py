@@ -28,15 +28,13 @@ from agent_resolver.runtime import (
     Journal,
     ModelSpec,
     ResumeRequest,
-    RunFilter,
     RunRequest,
     ToolCall,
     Usage,
-    list_runs,
     user_message,
 )
 from agent_resolver.schema import Descriptor, Rules, local_caller
-from agent_resolver.storage import AesSeal, SqliteStore, SystemClock
+from agent_resolver.storage import AesSeal, RunFilter, SqliteStore, SystemClock, list_runs
 
 ROUNDS = 10
 RUNS = 10

@@ -2,8 +2,18 @@
 
 import pytest
 from hypothesis import given, strategies as st
+from msgspec import structs
 
-from agent_resolver.core import acting_for, is_cleared, is_expired, may_see_action, may_use, missing_scopes, narrowed
+from agent_resolver.core import (
+    acting_for,
+    is_cleared,
+    is_expired,
+    may_see_action,
+    may_see_run,
+    may_use,
+    missing_scopes,
+    narrowed,
+)
 from agent_resolver.schema import (
     ANONYMOUS,
     CLASSIFICATION_RANK,
@@ -133,3 +143,11 @@ def test_the_same_caller_goes_on_with_the_rights_of_today_and_another_with_those
     assert acting_for(ada, richer) == richer
     assert acting_for(ada, stranger) == narrowed(ada, stranger)
     assert acting_for(ada, stranger).scopes == frozenset()
+
+
+def test_a_run_is_seen_by_its_starter_and_the_local_user() -> None:
+    namesake = structs.replace(ADA, issuer="https://other.example.com")
+
+    assert may_see_run(ADA, ADA)
+    assert may_see_run(ADA, local_caller("bob"))
+    assert not may_see_run(ADA, namesake)

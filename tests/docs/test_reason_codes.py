@@ -18,7 +18,8 @@ from agent_resolver.catalog import Catalog, CatalogIndex
 from agent_resolver.cli import main
 from agent_resolver.core import ChangeKind, DifferenceKind
 from agent_resolver.exchange import read_sources
-from agent_resolver.schema import EditKind, FailureCode, IssueCode
+from agent_resolver.schema import EditKind, FailureCode, IssueCode, read_blueprint
+from tests.blueprints import REFUND
 from tests.docs.page import ROOT, blocks, prose
 
 PAGE = ROOT / "docs" / "reason-codes.md"
@@ -145,6 +146,9 @@ SOURCES = (
     ("{}", "codex"),
 )
 
+BLUEPRINTS = (REFUND.replace("- id: find", "- id: Find"),)
+BLUEPRINT_CODES = {IssueCode.FORM}
+
 
 class Entry(Struct, frozen=True):
     """What the page says of one code."""
@@ -182,7 +186,7 @@ def issues() -> list[dict[str, str]]:
     found += [validated(AGENT.encode(), index.encode()) for index in INDEXES]
     found.append(validated(AGENT.encode(), b"[]", OVERLAY))
     reported = (issue for report in found for file in report["files"] for issue in file["issues"])
-    return [*reported, *noticed(), *refused_by_import()]
+    return [*reported, *noticed(), *refused_by_import(), *found_in_blueprints()]
 
 
 OVERLAY = b"servers: {absent: {scopes: []}}\n"
@@ -211,6 +215,14 @@ def refused_by_import() -> Iterator[dict[str, str]]:
             path.write_text(text, encoding="utf-8")
             (file,) = read_sources([str(path)], form).files
             for issue in file.imported.faults:
+                yield {"code": issue.code, "severity": issue.severity, "message": issue.message}
+
+
+def found_in_blueprints() -> Iterator[dict[str, str]]:
+    """What the reader of blueprints finds, by codes that no other reader has."""
+    for text in BLUEPRINTS:
+        for issue in read_blueprint(text.encode(), is_json=False).issues:
+            if issue.code in BLUEPRINT_CODES:
                 yield {"code": issue.code, "severity": issue.severity, "message": issue.message}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from agent_resolver.registry import CallContext, OpenSeal, Ports
+from agent_resolver.registry import CallContext, OpenSeal, Ports, WorkerIdentity
 from agent_resolver.runtime import (
     AgentRuntimeBuilder,
     AgentSpec,
@@ -14,7 +14,6 @@ from agent_resolver.runtime import (
     ResumeRequest,
     RunRequest,
     RunResult,
-    WorkerIdentity,
     user_message,
 )
 from agent_resolver.schema import Caller, Classification, Descriptor, ResolverError, Rules

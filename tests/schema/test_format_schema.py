@@ -19,8 +19,10 @@ from agent_resolver.schema import (
     only_errors,
     parse_json,
     plain,
+    read_blueprint,
     read_index,
 )
+from tests.blueprints import blueprint_documents
 from tests.schema.sample import LAUNCH, server
 from tests.strategies import MANY, agents, disturbed, indexes, written
 
@@ -158,3 +160,54 @@ def test_an_editor_accepts_what_is_right() -> None:
 
     assert VALIDATORS["index"].is_valid([])
     assert VALIDATORS["index"].is_valid([server(), started])
+
+
+@MANY
+@given(disturbed_blueprint=disturbed(blueprint_documents()))
+def test_a_blueprint_breaks_its_schema_where_the_walker_finds_a_structural_fault(disturbed_blueprint: Any) -> None:
+    document = plain_document(disturbed_blueprint)
+    issues = read_blueprint(json.dumps(document).encode(), is_json=True).issues
+    refused = {issue.code for issue in only_errors(issues)}
+
+    # A rule between keys may refuse more than the walker, which looks at each key by itself.
+    assert not refused or not VALIDATORS["blueprint"].is_valid(document) or refused == {IssueCode.OUT_OF_RANGE}
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"id": "a"},
+        {"id": "a", "capability": "x", "wait": {"kind": "time", "seconds": 1}},
+        {"id": "A", "capability": "x"},
+        {"id": "a", "capabilty": "x"},
+        {"id": "a", "wait": {"kind": "person"}},
+        {"id": "a", "wait": {"kind": "person", "question": ""}},
+        {"id": "a", "wait": {"kind": "signal", "question": "?"}},
+        {"id": "a", "wait": {"kind": "time"}},
+        {"id": "a", "wait": {"kind": "time", "seconds": 1, "until": "2030-01-01"}},
+        {"id": "a", "capability": "x", "for_each": {"items": "${input.all}", "max_items": 101}},
+        {"id": "a", "capability": "x", "timeout_seconds": 0},
+    ],
+)
+def test_an_editor_shows_the_faults_of_a_step(step: dict[str, Any]) -> None:
+    assert not VALIDATORS["blueprint"].is_valid(blueprint_of(step))
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"id": "a", "capability": "x"},
+        {"id": "a", "wait": {"kind": "person", "question": "?"}},
+        {"id": "a", "wait": {"kind": "signal", "signal": "paid"}},
+        {"id": "a", "wait": {"kind": "time", "seconds": 0}},
+        {"id": "a", "wait": {"kind": "time", "until": "${input.day}"}},
+        {"id": "a", "capability": "x", "for_each": {"items": "${input.all}", "max_items": 100}},
+        {"id": "a", "capability": "x", "for_each": {"items": "${input.all}", "max_items": 500, "batch_size": 50}},
+    ],
+)
+def test_an_editor_accepts_a_step_that_is_right(step: dict[str, Any]) -> None:
+    assert VALIDATORS["blueprint"].is_valid(blueprint_of(step))
+
+
+def blueprint_of(step: dict[str, Any]) -> dict[str, Any]:
+    return {"blueprint_metadata": {"id": "a", "version": "1", "description": "d"}, "dag": {"steps": [step]}}

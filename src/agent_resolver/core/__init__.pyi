@@ -34,9 +34,74 @@ from agent_resolver.core.authorization import (
     is_cleared as is_cleared,
     is_expired as is_expired,
     may_see_action as may_see_action,
+    may_see_run as may_see_run,
     may_use as may_use,
     missing_scopes as missing_scopes,
     narrowed as narrowed,
+)
+from agent_resolver.core.blueprint.compensation import RETRY_ANSWER as RETRY_ANSWER
+from agent_resolver.core.blueprint.dependency import (
+    first_cycle as first_cycle,
+    needs_in_group as needs_in_group,
+    step_groups as step_groups,
+    steps_read_by as steps_read_by,
+)
+from agent_resolver.core.blueprint.expression import (
+    Expression as Expression,
+    ExpressionFault as ExpressionFault,
+    parse_expression as parse_expression,
+)
+from agent_resolver.core.blueprint.expression_value import (
+    MAX_RESULT_BYTES as MAX_RESULT_BYTES,
+    ResultTooLarge as ResultTooLarge,
+    is_true as is_true,
+    value_of as value_of,
+)
+from agent_resolver.core.blueprint.history import (
+    History as History,
+    HistoryDifference as HistoryDifference,
+    RecordedWave as RecordedWave,
+    decode_history as decode_history,
+    encode_history as encode_history,
+    replay_history as replay_history,
+)
+from agent_resolver.core.blueprint.move import Course as Course, next_move as next_move
+from agent_resolver.core.blueprint.path import (
+    COMPENSATION_PREFIX as COMPENSATION_PREFIX,
+    NO_ITEM as NO_ITEM,
+    Path as Path,
+    attempt_path as attempt_path,
+    item_path as item_path,
+    parse_path as parse_path,
+)
+from agent_resolver.core.blueprint.prepared_blueprint import (
+    PreparedBlueprint as PreparedBlueprint,
+    PreparedGroup as PreparedGroup,
+    PreparedStep as PreparedStep,
+    prepare as prepare,
+    waves_of as waves_of,
+)
+from agent_resolver.core.blueprint.template import (
+    Reference as Reference,
+    Template as Template,
+    TemplateFault as TemplateFault,
+    evaluate as evaluate,
+    parse_condition as parse_condition,
+    parse_template as parse_template,
+    references as references,
+)
+from agent_resolver.core.blueprint.wave import (
+    INTERPRETER_VERSION as INTERPRETER_VERSION,
+    Ended as Ended,
+    Known as Known,
+    Move as Move,
+    RunFacts as RunFacts,
+    StepCall as StepCall,
+    StepDone as StepDone,
+    StepFailed as StepFailed,
+    StepOutcome as StepOutcome,
+    StepWait as StepWait,
+    Wave as Wave,
 )
 from agent_resolver.core.catalog_pattern import (
     MAX_PATTERN as MAX_PATTERN,
@@ -103,6 +168,7 @@ from agent_resolver.core.masking import (
     excerpt as excerpt,
     secret_fields as secret_fields,
 )
+from agent_resolver.core.moment import milliseconds_of as milliseconds_of, moment_of as moment_of
 from agent_resolver.core.notice import (
     agent_file_notices as agent_file_notices,
     index_notices as index_notices,

@@ -68,6 +68,15 @@ def may_see_action(action: PendingAction, caller: Caller) -> bool:
     return caller.is_verified and action.role in caller.roles
 
 
+def may_see_run(starter: Caller, caller: Caller) -> bool:
+    """True if a run concerns the caller, who may then send it signals and cancel it.
+
+    1. The caller started it: the same name of the same issuer.
+    2. The caller runs their own code on their own machine, and holds every scope.
+    """
+    return (caller.id, caller.issuer) == (starter.id, starter.issuer) or caller.scopes is None
+
+
 def acting_for(starter: Caller, acting: Caller) -> Caller:
     """The caller of a run that `starter` began and `acting` lets go on.
 

@@ -1,3 +1,12 @@
+from agent_resolver.engine.acting import Acting as Acting
+from agent_resolver.engine.errors import (
+    CannotAct as CannotAct,
+    DamagedRun as DamagedRun,
+    EngineRefused as EngineRefused,
+    UnknownRun as UnknownRun,
+)
+from agent_resolver.engine.journal import BlueprintJournal as BlueprintJournal, History as History
+from agent_resolver.engine.memory import MemoryDriver as MemoryDriver
 from agent_resolver.engine.port import (
     AwaitedThing as AwaitedThing,
     CallTool as CallTool,
@@ -11,3 +20,11 @@ from agent_resolver.engine.port import (
     StepState as StepState,
     StepView as StepView,
 )
+from agent_resolver.engine.runs import (
+    MAX_INPUT_BYTES as MAX_INPUT_BYTES,
+    MAX_SIGNAL_BYTES as MAX_SIGNAL_BYTES,
+    BlueprintRuns as BlueprintRuns,
+)
+from agent_resolver.engine.stored import EngineParts as EngineParts, StoredEngine as StoredEngine
+from agent_resolver.engine.taking import MAX_ATTEMPTS as MAX_ATTEMPTS
+from agent_resolver.engine.worker import CAPACITY as CAPACITY, Worker as Worker

@@ -12,7 +12,7 @@ from agent_resolver.storage.file import read_bounded
 
 if TYPE_CHECKING:
     from agent_resolver.identity.verifier import Verifier
-    from agent_resolver.runtime.worker import WorkerIdentity
+    from agent_resolver.registry.worker_identity import WorkerIdentity
 
 VARIABLE: Final = "AGENT_TOKEN"
 _MAX_FILE_BYTES: Final = 64 * 1024

@@ -20,12 +20,12 @@ from agent_resolver.core.retention import (
     unfinished,
 )
 from agent_resolver.project.session import Session
-from agent_resolver.runtime.journal.journal import lease_name
 from agent_resolver.schema.audit import AuditKind, Record
 from agent_resolver.schema.state import JOURNAL, LEASES, LEDGER, PENDING, PLANS, RUNS, THREADS, Run
 from agent_resolver.schema.table import Row, Table
 from agent_resolver.storage.errors import UnwritableFile
 from agent_resolver.storage.file import replace_with
+from agent_resolver.storage.lease import lease_name
 from agent_resolver.storage.port import Snapshot, Store, Transaction
 
 _PAGE = 500

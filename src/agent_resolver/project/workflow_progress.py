@@ -16,7 +16,6 @@ from agent_resolver.runtime.errors import RunRefused
 from agent_resolver.runtime.journal.entry import Beginning, EntryRefused
 from agent_resolver.runtime.journal.fold import Folded, UnknownRun, fold_run
 from agent_resolver.runtime.journal.journal import Journal, RunJournal, RunStart
-from agent_resolver.runtime.journal.keeper import LeaseKeeper
 from agent_resolver.runtime.loop.lifecycle import result_of
 from agent_resolver.runtime.loop.spending import budget_after
 from agent_resolver.runtime.message import assistant_message, user_message
@@ -24,6 +23,7 @@ from agent_resolver.runtime.run import ResumeRequest, RunResult, RunState, Spent
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.workflow import WorkflowStep, WorkflowSteps
 from agent_resolver.storage.errors import FileError, LeaseLost
+from agent_resolver.storage.lease_keeper import LeaseKeeper
 from agent_resolver.storage.port import Snapshot
 
 _NOT_RECORDED: Final = "see `agent state info`"
@@ -117,7 +117,7 @@ class KeptProgress(WorkflowProgress):
         self.caller: Caller = caller
         self._journal = journal
         self._writer = writer
-        self._keeper = LeaseKeeper(journal)
+        self._keeper = LeaseKeeper(journal.store, journal.seconds)
 
     def hold(self, cancel: Callable[[str], object]) -> None:
         """Keep the workflow, until it is released; `cancel` ends the run of a step by its id."""

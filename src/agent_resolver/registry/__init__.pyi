@@ -29,6 +29,7 @@ from agent_resolver.registry.tool import (
     HasSourceSecrets as HasSourceSecrets,
     Tool as Tool,
 )
+from agent_resolver.registry.worker_identity import WorkerIdentity as WorkerIdentity
 from agent_resolver.schema.descriptor import Descriptor as Descriptor, Labels as Labels, Rules as Rules
 from agent_resolver.schema.outcome import (
     Done as Done,

@@ -7,6 +7,7 @@ from agent_resolver.schema.audit import Record
 from agent_resolver.schema.pending import PendingAction
 from agent_resolver.schema.state import PENDING
 from agent_resolver.storage.port import Snapshot, Store, Transaction
+from agent_resolver.storage.wait_queue import end_waits
 
 _PAGE = 500
 
@@ -94,6 +95,7 @@ class PendingActions:
             transaction.append(record)
             # Whatever waits for the answer, in whichever process, may go on.
             transaction.wake(PENDING.name, answered.id)
+            end_waits(transaction, answered.id)
             return True
 
         return await self._store.write(keep)

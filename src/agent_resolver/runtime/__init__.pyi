@@ -129,16 +129,7 @@ from agent_resolver.runtime.journal.fold import (
     fold_run as fold_run,
     read_entries as read_entries,
 )
-from agent_resolver.runtime.journal.journal import (
-    LEASE_SECONDS as LEASE_SECONDS,
-    Journal as Journal,
-    RunStart as RunStart,
-)
-from agent_resolver.runtime.journal.listing import (
-    ListedRun as ListedRun,
-    RunFilter as RunFilter,
-    list_runs as list_runs,
-)
+from agent_resolver.runtime.journal.journal import Journal as Journal, RunStart as RunStart
 from agent_resolver.runtime.journal.recording import Recording as Recording, read_recording as read_recording
 from agent_resolver.runtime.journal.replay import Replay as Replay, replay_run as replay_run
 from agent_resolver.runtime.known_model import KnownModels as KnownModels, known_models as known_models
@@ -257,4 +248,3 @@ from agent_resolver.runtime.summary import (
     summary_message as summary_message,
     write_transcript as write_transcript,
 )
-from agent_resolver.runtime.worker import WorkerIdentity as WorkerIdentity

@@ -9,6 +9,7 @@ from msgspec import structs
 from agent_resolver.registry.errors import UnusableTool
 from agent_resolver.registry.pipeline import Ports
 from agent_resolver.registry.tool import Tool
+from agent_resolver.registry.worker_identity import WorkerIdentity
 from agent_resolver.runtime.agent_runtime import AgentRuntime, OtherAgents
 from agent_resolver.runtime.breaker import Breakers
 from agent_resolver.runtime.errors import (
@@ -46,7 +47,6 @@ from agent_resolver.runtime.run_tools import RunTools, SnapshotTools
 from agent_resolver.runtime.spec import DEFAULT_MODEL, AgentSpec
 from agent_resolver.runtime.spec_reader import check_spec, check_value
 from agent_resolver.runtime.tool_contract import OfferedTool, check_tool
-from agent_resolver.runtime.worker import WorkerIdentity
 from agent_resolver.schema.caller import Caller, local_caller
 from agent_resolver.schema.foreign_error import describe_exception
 

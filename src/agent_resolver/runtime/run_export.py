@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
+from agent_resolver.core.moment import moment_of
 from agent_resolver.registry.port import Seal
-from agent_resolver.runtime.journal.moment import moment_of
 from agent_resolver.runtime.run_history import RunHistory, read_history
 from agent_resolver.storage.port import Snapshot
 

@@ -5,6 +5,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Struct, field, structs
 
+from agent_resolver.core.moment import moment_of
 from agent_resolver.core.wire_name import from_wire_name
 from agent_resolver.registry.call import ledger_key
 from agent_resolver.registry.port import Seal
@@ -12,7 +13,6 @@ from agent_resolver.runtime.call_key import call_key
 from agent_resolver.runtime.inference import Usage
 from agent_resolver.runtime.journal.entry import Entry
 from agent_resolver.runtime.journal.fold import DamagedJournal, Folded, fold_run, read_entries, runs_before
-from agent_resolver.runtime.journal.moment import moment_of
 from agent_resolver.runtime.message import Message, ToolCall
 from agent_resolver.runtime.run import NOT_MADE
 from agent_resolver.runtime.run_mask import PlanFacts, RunMask, read_plan_facts, secret_values

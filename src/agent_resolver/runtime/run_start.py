@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct, structs
 from agent_resolver.core.authorization import acting_for
 from agent_resolver.registry.registry import ToolRegistry
 from agent_resolver.registry.tool import CallContext
+from agent_resolver.registry.worker_identity import WorkerIdentity
 from agent_resolver.runtime.backend import require_backend
 from agent_resolver.runtime.backend_run import BackendRun
 from agent_resolver.runtime.delegation import Delegating, Delegation
@@ -17,7 +18,6 @@ from agent_resolver.runtime.event import Sink
 from agent_resolver.runtime.journal.entry import Beginning, EntryRefused
 from agent_resolver.runtime.journal.fold import Folded
 from agent_resolver.runtime.journal.journal import Journal, RunJournal, RunStart
-from agent_resolver.runtime.journal.keeper import LeaseKeeper
 from agent_resolver.runtime.loop.lifecycle import Cancellable, Lifecycle, Start
 from agent_resolver.runtime.mention import Definitions
 from agent_resolver.runtime.patience import Patience
@@ -28,9 +28,9 @@ from agent_resolver.runtime.registry_set import HeldLock, LayeredMapping
 from agent_resolver.runtime.run import ResumeRequest, RunRequest, RunResult, RunState, close_calls, is_resumable
 from agent_resolver.runtime.run_check import checked_id, state_of
 from agent_resolver.runtime.run_tools import OpenedTools, RunTools
-from agent_resolver.runtime.worker import WorkerIdentity
 from agent_resolver.schema.caller import Caller
 from agent_resolver.storage.errors import FileError
+from agent_resolver.storage.lease_keeper import LeaseKeeper
 from agent_resolver.storage.port import Lease
 
 _PATIENCE: Final = Patience()
@@ -87,7 +87,7 @@ class Runs:
         """The journal that keeps the runs, if there is one."""
         if self._journal is None and self._open_journal is not None:
             self._journal = self._open_journal()
-            self._keeper = LeaseKeeper(self._journal)
+            self._keeper = LeaseKeeper(self._journal.store, self._journal.seconds)
         return self._journal
 
     def cancel(self, run_id: str) -> bool:

@@ -29,6 +29,32 @@ from agent_resolver.schema.audit import (
     Record as Record,
     Seal as Seal,
 )
+from agent_resolver.schema.blueprint import (
+    MAX_ITEMS as MAX_ITEMS,
+    MAX_STEPS as MAX_STEPS,
+    MAX_UNBATCHED_ITEMS as MAX_UNBATCHED_ITEMS,
+    AcceptanceTest as AcceptanceTest,
+    Blueprint as Blueprint,
+    BlueprintMetadata as BlueprintMetadata,
+    Compensation as Compensation,
+    Dag as Dag,
+    ForEach as ForEach,
+    HumanRequirement as HumanRequirement,
+    Retry as Retry,
+    SecurityLogic as SecurityLogic,
+    Step as Step,
+    StepId as StepId,
+    Tuning as Tuning,
+    Wait as Wait,
+    WaitKind as WaitKind,
+)
+from agent_resolver.schema.blueprint_file import (
+    BlueprintReading as BlueprintReading,
+    blueprint_digest as blueprint_digest,
+    encode_blueprint as encode_blueprint,
+    parse_blueprint as parse_blueprint,
+    read_blueprint as read_blueprint,
+)
 from agent_resolver.schema.caller import ANONYMOUS as ANONYMOUS, Caller as Caller, local_caller as local_caller
 from agent_resolver.schema.canonical_digest import digest as digest
 from agent_resolver.schema.classification import (
@@ -48,6 +74,7 @@ from agent_resolver.schema.descriptor import (
 from agent_resolver.schema.errors import (
     EditedManifest as EditedManifest,
     InvalidAgentFile as InvalidAgentFile,
+    InvalidBlueprint as InvalidBlueprint,
     InvalidDefinitions as InvalidDefinitions,
     InvalidIndex as InvalidIndex,
     InvalidInput as InvalidInput,

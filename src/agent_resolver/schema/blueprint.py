@@ -6,7 +6,7 @@ expression can say is in `core/blueprint/expression.py`.
 
 from typing import Annotated, Any, Final, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from agent_resolver.schema.classification import Classification
 from agent_resolver.schema.pending import Priority
@@ -20,12 +20,18 @@ MAX_DELAY_SECONDS: Final = 60.0
 """The longest pause between two attempts. A longer one belongs in the blueprint, as a wait for a time."""
 MAX_WAIT_SECONDS: Final = 366 * 24 * 3600.0
 
-StepId = Annotated[str, Meta(pattern="^[a-z][a-z0-9_]{0,63}$")]
+StepId = Annotated[
+    str,
+    Meta(
+        pattern="^[a-z][a-z0-9_]{0,63}$",
+        extra={"form": "1 to 64 small letters, digits and `_`, with a letter first"},
+    ),
+]
 """A name that an expression can refer to, as in `steps.reserve`."""
 WaitKind = Literal["person", "signal", "time"]
 
 
-class BlueprintMetadata(Struct, frozen=True, kw_only=True):
+class BlueprintMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The names under which people and agents find a blueprint."""
 
     id: Text
@@ -38,7 +44,7 @@ class BlueprintMetadata(Struct, frozen=True, kw_only=True):
     tags: tuple[Text, ...] = ()
 
 
-class Retry(Struct, frozen=True, kw_only=True):
+class Retry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The attempts at a step, and the pauses between them."""
 
     max_attempts: Annotated[int, Meta(ge=1, le=10)] = 1
@@ -48,7 +54,7 @@ class Retry(Struct, frozen=True, kw_only=True):
     max_delay_seconds: Annotated[float, Meta(ge=0, le=MAX_DELAY_SECONDS)] = MAX_DELAY_SECONDS
 
 
-class ForEach(Struct, frozen=True, kw_only=True):
+class ForEach(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A step that is taken once for each item of a list."""
 
     items: Text
@@ -58,7 +64,7 @@ class ForEach(Struct, frozen=True, kw_only=True):
     """The number of items that are taken together; the next ones follow when all of them have ended."""
 
 
-class Wait(Struct, frozen=True, kw_only=True):
+class Wait(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A step that waits for a person, a signal or a time."""
 
     kind: WaitKind
@@ -80,7 +86,7 @@ class Wait(Struct, frozen=True, kw_only=True):
     default: Any | UnsetType = UNSET
 
 
-class Compensation(Struct, frozen=True, kw_only=True):
+class Compensation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The call that takes a step back."""
 
     capability: Text
@@ -88,7 +94,7 @@ class Compensation(Struct, frozen=True, kw_only=True):
     retry: Retry | UnsetType = UNSET
 
 
-class Step(Struct, frozen=True, kw_only=True):
+class Step(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One step: the call of a tool, or a wait."""
 
     id: StepId
@@ -111,18 +117,22 @@ class Step(Struct, frozen=True, kw_only=True):
     """How long one attempt may take; at most what its tool allows."""
 
 
-class Dag(Struct, frozen=True, kw_only=True):
+def _no_arguments() -> dict[str, Any]:
+    return {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+class Dag(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What comes in, the steps, and what comes out."""
 
     steps: Annotated[tuple[Step, ...], Meta(min_length=1, max_length=MAX_STEPS)]
-    input_schema: dict[str, Any] = {}
+    input_schema: dict[str, Any] = field(default_factory=_no_arguments)
     """The schema of the arguments; left out, there are none."""
     output_schema: dict[str, Any] | UnsetType = UNSET
     output_mapping: Any = None
     """A template that gives the result."""
 
 
-class HumanRequirement(Struct, frozen=True, kw_only=True):
+class HumanRequirement(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A step whose call a person must approve, whatever its tool asks for itself."""
 
     step: StepId
@@ -130,7 +140,7 @@ class HumanRequirement(Struct, frozen=True, kw_only=True):
     """Why, for the approver."""
 
 
-class SecurityLogic(Struct, frozen=True, kw_only=True):
+class SecurityLogic(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Limits that the blueprint sets itself, on top of those of its steps."""
 
     data_classification: Classification | UnsetType = UNSET
@@ -143,7 +153,7 @@ class SecurityLogic(Struct, frozen=True, kw_only=True):
     """False if no step may reach other machines."""
 
 
-class AcceptanceTest(Struct, frozen=True, kw_only=True):
+class AcceptanceTest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An example of a run: what comes in, what its steps return, and what must come out."""
 
     name: Text
@@ -153,7 +163,7 @@ class AcceptanceTest(Struct, frozen=True, kw_only=True):
     output: Any | UnsetType = UNSET
 
 
-class Tuning(Struct, frozen=True, kw_only=True):
+class Tuning(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What holds for every step that does not say otherwise."""
 
     retry: Retry = Retry()
@@ -162,7 +172,7 @@ class Tuning(Struct, frozen=True, kw_only=True):
     """The most calls of one wave."""
 
 
-class Blueprint(Struct, frozen=True, kw_only=True):
+class Blueprint(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A durable workflow: what it is called, what it takes and gives, and its steps."""
 
     blueprint_metadata: BlueprintMetadata

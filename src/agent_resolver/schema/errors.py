@@ -4,6 +4,7 @@ ResolverError
 ├── EditedManifest        a manifest whose digest does not fit
 └── InvalidInput          the content is refused; holds every issue
     ├── InvalidAgentFile
+    ├── InvalidBlueprint
     ├── InvalidDefinitions
     ├── InvalidIndex
     ├── InvalidLockfile
@@ -44,6 +45,10 @@ class InvalidInput(ResolverError):
 
 class InvalidAgentFile(InvalidInput):
     """The front matter of an agent file does not follow its schema."""
+
+
+class InvalidBlueprint(InvalidInput):
+    """A blueprint does not follow its schema, or breaks a rule that its tools and limits set."""
 
 
 class InvalidDefinitions(InvalidInput):

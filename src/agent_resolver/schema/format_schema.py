@@ -5,6 +5,7 @@ from typing import Any, Final
 import msgspec
 
 from agent_resolver.schema.agent_file import AgentFile
+from agent_resolver.schema.blueprint import MAX_UNBATCHED_ITEMS, Blueprint
 from agent_resolver.schema.explanation import Explanation
 from agent_resolver.schema.governing_key import BELOW_PLACES, RESOLVER_PLACES, SECTIONS
 from agent_resolver.schema.index import Index, IndexFile
@@ -16,6 +17,7 @@ _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 FORMATS: Final[dict[str, tuple[Any, str]]] = {
     "agents": (AgentFile, "Front matter of an agent file (agents.md)"),
+    "blueprint": (Blueprint, "Blueprint (a durable workflow over tools)"),
     "index": (Index | IndexFile, "Server index (mcp.index.json)"),
     "lock": (Lockfile, "Lockfile (agents.lock)"),
     "overlay": (Overlay, "Overlay of a server index (mcp.overlay.yaml)"),
@@ -30,7 +32,9 @@ def json_schema(name: str) -> dict[str, Any]:
     if name == "index":
         # A rule between keys, which the types cannot say: a server is reached by one of the two.
         schema["$defs"]["IndexEntry"]["anyOf"] = [{"required": ["endpoint"]}, {"required": ["launch"]}]
-    if name == "overlay":
+    if name == "blueprint":
+        _state_blueprint_rules(schema["$defs"])
+    if name in {"blueprint", "overlay"}:
         _refuse_unknown_keys(schema["$defs"])
     if name == "agents":
         _refuse_misplaced_keys(schema["$defs"])
@@ -41,6 +45,19 @@ def json_schema(name: str) -> dict[str, Any]:
 def _refuse_unknown_keys(definitions: dict[str, Any]) -> None:
     for definition in definitions.values():
         definition["additionalProperties"] = False
+
+
+def _state_blueprint_rules(definitions: dict[str, Any]) -> None:
+    """State the rules between keys of a blueprint, which the types cannot say."""
+    definitions["Step"]["oneOf"] = [{"required": ["capability"]}, {"required": ["wait"]}]
+    definitions["Wait"]["oneOf"] = [
+        {"properties": {"kind": {"const": "person"}, "question": {"minLength": 1}}, "required": ["question"]},
+        {"properties": {"kind": {"const": "signal"}, "signal": {"minLength": 1}}, "required": ["signal"]},
+        {"properties": {"kind": {"const": "time"}, "until": {"const": ""}}, "required": ["seconds"]},
+        {"properties": {"kind": {"const": "time"}, "until": {"minLength": 1}, "seconds": False}, "required": ["until"]},
+    ]
+    few = {"properties": {"max_items": {"maximum": MAX_UNBATCHED_ITEMS}}}
+    definitions["ForEach"]["anyOf"] = [few, {"required": ["batch_size"]}]
 
 
 def _refuse_misplaced_keys(definitions: dict[str, Any]) -> None:

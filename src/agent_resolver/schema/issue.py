@@ -32,6 +32,7 @@ class IssueCode(StrEnum):
     ENDPOINT_NOT_URL = "endpoint-not-url"
     FLOATING_PACKAGE = "floating-package"
     FORBIDDEN_SCOPE = "forbidden-scope"
+    FORM = "form"
     FRONT_MATTER = "front-matter"
     FRONT_MATTER_REPAIRED = "front-matter-repaired"
     INVALID_ENUM = "invalid-enum"

@@ -96,9 +96,15 @@ def _check_number(node: Node, expected: inspect.FloatType | inspect.IntType) -> 
 
 
 def _check_range(node: Node, value: float, expected: inspect.FloatType | inspect.IntType) -> Iterator[Issue]:
-    least, most = expected.ge, expected.le
-    if (least is not None and value < least) or (most is not None and value > most):
-        words = f"Must be from {least} to {most}" if most is not None else f"Must be {least} or more"
+    above, least, most = expected.gt, expected.ge, expected.le
+    if most is not None and least is not None:
+        words = f"Must be from {least} to {most}"
+    elif most is not None:
+        words = f"Must be more than {above} and at most {most}"
+    else:
+        words = f"Must be {least} or more"
+    is_low = (above is not None and value <= above) or (least is not None and value < least)
+    if is_low or (most is not None and value > most):
         yield located(node, IssueCode.OUT_OF_RANGE, words)
 
 
@@ -119,6 +125,8 @@ def _check_string(node: Node, expected: inspect.StrType, extra: dict[str, Any]) 
         return
     if len(node.value) < (expected.min_length or 0):
         yield located(node, IssueCode.EMPTY, extra.get("empty", "String must contain at least 1 character(s)"))
+    if "form" in extra and expected.pattern and not re.fullmatch(expected.pattern, node.value):
+        yield located(node, IssueCode.FORM, f"Must be {extra['form']}")
     if control := (_CONTROL_IN_LINES if extra.get("lines") else _CONTROL).search(node.value):
         message = f"Must not contain control characters, found U+{ord(control.group()):04X}"
         yield located(node, IssueCode.CONTROL_CHARACTER, message)

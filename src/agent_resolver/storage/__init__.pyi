@@ -19,6 +19,13 @@ from agent_resolver.storage.file import (
     sweep_temporary as sweep_temporary,
     write_atomic as write_atomic,
 )
+from agent_resolver.storage.lease import (
+    LEASE_SECONDS as LEASE_SECONDS,
+    claim_in as claim_in,
+    lease_name as lease_name,
+    release_in as release_in,
+)
+from agent_resolver.storage.lease_keeper import LeaseKeeper as LeaseKeeper
 from agent_resolver.storage.memory import MemoryStore as MemoryStore
 from agent_resolver.storage.ownership import believed_users as believed_users, require_own as require_own
 from agent_resolver.storage.port import Lease as Lease, Snapshot as Snapshot, Store as Store, Transaction as Transaction
@@ -29,6 +36,11 @@ from agent_resolver.storage.process_tree import (
     die_with_parent as die_with_parent,
     kill_descendants as kill_descendants,
     signal_all as signal_all,
+)
+from agent_resolver.storage.run_listing import (
+    ListedRun as ListedRun,
+    RunFilter as RunFilter,
+    list_runs as list_runs,
 )
 from agent_resolver.storage.seal import AesSeal as AesSeal, key_beside as key_beside
 from agent_resolver.storage.sqlite.commit import Committer as Committer

@@ -1,11 +1,21 @@
 """Leases, on the transaction of any adapter."""
 
+from typing import Final
+
 from msgspec import structs
 
 from agent_resolver.core.lease import claimed, is_free, lease_end
 from agent_resolver.schema.state import LEASES
 from agent_resolver.storage.errors import LeaseLost
 from agent_resolver.storage.port import Lease, Snapshot, Store, Transaction
+
+LEASE_SECONDS: Final = 60.0
+"""Seconds that a run stays with a process that no longer renews its lease. A process that ended loses it at once."""
+
+
+def lease_name(run: str) -> str:
+    """The lease that a process must hold to work on a run."""
+    return f"run/{run}"
 
 
 def claim_in(transaction: Transaction, store: Store, name: str, now: float, seconds: float) -> Lease | None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.runtime import ChatAnswer, ChatRequest, RunFilter, ToolCall, Usage, list_runs
+from agent_resolver.runtime import ChatAnswer, ChatRequest, ToolCall, Usage
 from agent_resolver.schema import JOURNAL, LEASES, PENDING, RUNS, LeaseRow, PendingAction, Run
-from agent_resolver.storage import SqliteStore, Transaction
+from agent_resolver.storage import RunFilter, SqliteStore, Transaction, list_runs
 from tests.runtime.journal.lasting import KEY, CountingModel, CountingTool, Stage, go
 
 AT = "2026-11-16T13:00:00.000Z"

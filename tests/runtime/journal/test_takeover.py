@@ -11,7 +11,6 @@ from msgspec import structs
 
 from agent_resolver.registry import CallContext
 from agent_resolver.runtime import (
-    LEASE_SECONDS,
     ChatAnswer,
     ChatRequest,
     ResumeRequest,
@@ -20,7 +19,7 @@ from agent_resolver.runtime import (
     ToolCall,
 )
 from agent_resolver.schema import JOURNAL
-from agent_resolver.storage import MemoryStore, SqliteStore, UnwritableFile
+from agent_resolver.storage import LEASE_SECONDS, MemoryStore, SqliteStore, UnwritableFile
 from tests.dying import Effects
 from tests.process import comes_true
 from tests.runtime.journal.lasting import (

@@ -11,8 +11,8 @@ from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out, out_json, safe
 from agent_resolver.cli.run.ending import cost_text
 from agent_resolver.core.count import counted
-from agent_resolver.runtime.journal.listing import ListedRun, RunFilter, list_runs
 from agent_resolver.storage.clock import SystemClock
+from agent_resolver.storage.run_listing import ListedRun, RunFilter, list_runs
 
 _INNER: Final = {"lease", "entries"}
 

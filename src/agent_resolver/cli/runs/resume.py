@@ -34,10 +34,10 @@ from agent_resolver.registry.tool import CallContext
 from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.errors import ResolveError
 from agent_resolver.runtime.journal.journal import Journal
-from agent_resolver.runtime.journal.listing import ListedRun, look_at_run
 from agent_resolver.runtime.message import user_message
 from agent_resolver.runtime.run import ResumeRequest, Termination
 from agent_resolver.schema.state import RUNS
+from agent_resolver.storage.run_listing import ListedRun, look_at_run
 
 if TYPE_CHECKING:
     from agent_resolver.catalog.catalog import Catalog

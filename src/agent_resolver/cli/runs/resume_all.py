@@ -9,10 +9,10 @@ from agent_resolver.cli.run.ending import exit_code_of
 from agent_resolver.cli.runs.resume import Resuming, resume_run
 from agent_resolver.core.count import counted
 from agent_resolver.registry.errors import AnswerRefused
-from agent_resolver.runtime.journal.listing import ListedRun, RunFilter, list_runs
 from agent_resolver.schema.errors import ResolverError
 from agent_resolver.schema.pending import PendingAction
 from agent_resolver.schema.state import PENDING
+from agent_resolver.storage.run_listing import ListedRun, RunFilter, list_runs
 
 _LOOK_SECONDS: Final = 30.0
 """Seconds between two looks of a watcher: nothing wakes it for a process that was killed or a secret that was set."""

@@ -16,10 +16,10 @@ from agent_resolver.cli.runs.chosen_run import find_run
 from agent_resolver.cli.runs.listing import run_document, waiting_text
 from agent_resolver.core.count import counted
 from agent_resolver.core.shorten import shorten
-from agent_resolver.runtime.journal.listing import ListedRun, look_at_run
 from agent_resolver.runtime.run import is_resumable, spent
 from agent_resolver.runtime.run_history import AskedModel, MadeCall, RunHistory, read_history
 from agent_resolver.storage.clock import SystemClock
+from agent_resolver.storage.run_listing import ListedRun, look_at_run
 
 _MOST_ARGUMENTS: Final = 100
 _MOST_TEXT: Final = 2_000

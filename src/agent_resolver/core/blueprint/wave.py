@@ -97,6 +97,11 @@ class Wave(Struct, frozen=True, kw_only=True):
     """In the order of their paths, which is the order in which an engine starts them."""
     waits: tuple[StepWait, ...] = ()
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths of the calls, then those of the waits."""
+        return (*(call.path for call in self.calls), *(wait.path for wait in self.waits))
+
 
 class Ended(Struct, frozen=True, kw_only=True):
     """The run has ended."""

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from msgspec import UNSET, Struct, structs
 
+from agent_resolver.core.moment import milliseconds_of
 from agent_resolver.registry.port import Clock, Seal
 from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.errors import RunRefused
@@ -22,7 +23,6 @@ from agent_resolver.runtime.journal.entry import (
     plan_purpose,
 )
 from agent_resolver.runtime.journal.fold import DamagedJournal, Folded, UnknownRun, fold_run
-from agent_resolver.runtime.journal.moment import milliseconds_of
 from agent_resolver.runtime.journal.open_call import notes_on_open_calls
 from agent_resolver.runtime.journal.question_digest import without_known
 from agent_resolver.runtime.journal.record import ended_record, started_record
@@ -41,11 +41,8 @@ from agent_resolver.schema.state import (
     RunStatus,
     ThreadRow,
 )
-from agent_resolver.storage.lease import claim_in, release_in
+from agent_resolver.storage.lease import LEASE_SECONDS, claim_in, lease_name, release_in
 from agent_resolver.storage.port import Lease, Snapshot, Store, Transaction
-
-LEASE_SECONDS: Final = 60.0
-"""Seconds that a run stays with a process that no longer renews its lease. A process that ended loses it at once."""
 
 
 class RunStart(Struct, frozen=True, kw_only=True):
@@ -477,8 +474,3 @@ def _is_of_thread(folded: Folded, caller: str, thread: str, agent: str) -> bool:
 def _not_ended(run: Run) -> RunRefused:
     hint = f"`agent runs resume {run.id}`, or `agent runs cancel {run.id}`"
     return RunRefused(f"run {run.id} of thread {run.thread} has not ended", hint)
-
-
-def lease_name(run: str) -> str:
-    """The lease that a process must hold to work on a run."""
-    return f"run/{run}"

@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 
 from agent_resolver.registry.call import place_of
 from agent_resolver.registry.tool import CallContext
+from agent_resolver.registry.worker_identity import WorkerIdentity
 from agent_resolver.runtime.errors import StateFailure
 from agent_resolver.runtime.event import HandlerFailed, PlanWarned, RunEnded, RunStarted, Sink
 from agent_resolver.runtime.journal.journal import RunJournal
@@ -37,7 +38,6 @@ from agent_resolver.runtime.run import (
     spent,
 )
 from agent_resolver.runtime.state_key import KeyValues
-from agent_resolver.runtime.worker import WorkerIdentity
 from agent_resolver.schema.foreign_error import describe_exception
 from agent_resolver.schema.outcome import Pending
 from agent_resolver.telemetry.ending import ReasoningEnd

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent_resolver.core.wire_name import to_wire_name
 from agent_resolver.registry.tool import CallContext
+from agent_resolver.registry.worker_identity import WorkerIdentity
 from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.inference import ToolOffer, Usage
 from agent_resolver.runtime.journal.journal import RunJournal
@@ -20,7 +21,6 @@ from agent_resolver.runtime.spec import AgentSpec
 from agent_resolver.runtime.state_key import KeyValues
 from agent_resolver.runtime.stop_rule import HISTORY
 from agent_resolver.runtime.summary import Summary
-from agent_resolver.runtime.worker import WorkerIdentity
 from agent_resolver.schema.classification import CLASSIFICATION_OF
 
 if TYPE_CHECKING:

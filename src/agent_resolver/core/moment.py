@@ -1,4 +1,4 @@
-"""The time of journal entries: a number takes a third of the bytes that text takes."""
+"""Moments as numbers: they take a third of the bytes that text takes, and sort by time."""
 
 from datetime import UTC, datetime
 

@@ -7,11 +7,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from agent_resolver.runtime.journal.journal import LEASE_SECONDS, Journal
 from agent_resolver.schema.state import RUNS
 from agent_resolver.storage.errors import FileError
-from agent_resolver.storage.lease import renew_in
-from agent_resolver.storage.port import Lease, Transaction
+from agent_resolver.storage.lease import LEASE_SECONDS, renew_in
+from agent_resolver.storage.port import Lease, Store, Transaction
 
 LOOK_SECONDS: Final = 1.0
 """Seconds between two looks for runs that shall end."""
@@ -28,8 +27,15 @@ class _Held(Struct, frozen=True):
 class LeaseKeeper:
     """One task for all runs of a process; it is there as long as one of them runs."""
 
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+    def __init__(self, store: Store, seconds: Callable[[], float]) -> None:
+        """A keeper of no lease yet.
+
+        Args:
+            store: The state.
+            seconds: The time, as leases measure it.
+        """
+        self._store = store
+        self._seconds = seconds
         self._held: dict[str, _Held] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -60,7 +66,7 @@ class LeaseKeeper:
                     await self._renew()
 
     async def _cancel_asked(self) -> None:
-        asked = await self._journal.store.read(lambda snapshot: snapshot.find(RUNS, {"status": "cancelling"}))
+        asked = await self._store.read(lambda snapshot: snapshot.find(RUNS, {"status": "cancelling"}))
         for row in asked:
             held = self._held.get(row.id)
             if held is not None:
@@ -68,12 +74,12 @@ class LeaseKeeper:
 
     async def _renew(self) -> None:
         all_held = list(self._held.values())
-        now = self._journal.seconds()
+        now = self._seconds()
 
         def renew(transaction: Transaction) -> list[_Held]:
             return [held for held in all_held if not renew_in(transaction, held.lease, now, LEASE_SECONDS)]
 
-        for lost in await self._journal.store.write(renew):
+        for lost in await self._store.write(renew):
             # A run that ended meanwhile has given its lease back.
             if lost in self._held.values():
                 lost.lose()

@@ -5,9 +5,9 @@ from typing import Final, Literal, get_args
 from msgspec import Struct
 
 from agent_resolver.core.lease import is_free
-from agent_resolver.runtime.journal.journal import lease_name
 from agent_resolver.schema.pending import PendingAction
 from agent_resolver.schema.state import LEASES, PENDING, RUNS, LeaseRow, Run, RunStatus
+from agent_resolver.storage.lease import lease_name
 from agent_resolver.storage.port import Snapshot, Store
 
 ShownStatus = Literal["running", "waiting", "interrupted", "done", "failed", "cancelled"]

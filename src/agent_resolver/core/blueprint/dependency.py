@@ -1,0 +1,72 @@
+"""Which step waits for which: the groups of a blueprint, and the order inside a group.
+
+A step that is not parallel is a group of its own. Neighbouring parallel steps are one group. A group begins when the
+one before it has ended, so only the steps of the same group can be in question when a step is looked at.
+"""
+
+from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
+from itertools import groupby
+
+from agent_resolver.core.blueprint.expression import Expression
+from agent_resolver.core.blueprint.template import Template, references
+from agent_resolver.schema.blueprint import Step
+
+
+def step_groups(steps: Iterable[Step]) -> tuple[tuple[Step, ...], ...]:
+    """The steps in groups, which run one after the other, in the order of the list."""
+    found: list[tuple[Step, ...]] = []
+    for is_parallel, neighbours in groupby(steps, key=lambda step: step.is_parallel):
+        if is_parallel:
+            found.append(tuple(neighbours))
+        else:
+            found.extend((step,) for step in neighbours)
+    return tuple(found)
+
+
+def steps_read_by(templates: Iterable[Template | Expression]) -> frozenset[str]:
+    """The ids of the steps whose results are read by templates."""
+    read = (reference for template in templates for reference in references(template))
+    return frozenset(reference.name for reference in read if reference.root == "steps")
+
+
+def needs_in_group(group: Iterable[Step], read: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    """Maps each step of a group to the steps of the same group that it waits for.
+
+    Args:
+        group: The steps.
+        read: For the id of each step, the steps whose results its templates read.
+    """
+    steps = tuple(group)
+    ids = frozenset(step.id for step in steps)
+    # Steps of earlier groups have ended in any case.
+    return {step.id: ids & (read[step.id] | frozenset(step.after)) for step in steps}
+
+
+def first_cycle(needs: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
+    """Steps each of which waits for the one before it, the first also for the last; empty if there is no cycle."""
+    # Sorted, so that it is the same cycle in every process: sets of texts have another order in each.
+    sorter = TopologicalSorter({step: sorted(needed) for step, needed in sorted(needs.items())})
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        # The exception names the first step again at the end.
+        steps: list[str] = error.args[1]
+        return tuple(steps[:-1])
+    return ()
+
+
+def waves_in_group(needs: Mapping[str, frozenset[str]]) -> tuple[tuple[str, ...], ...]:
+    """The steps of a group as they can start, if each takes one wave.
+
+    Raises:
+        CycleError: Some steps wait for each other.
+    """
+    sorter = TopologicalSorter(needs)
+    sorter.prepare()
+    waves: list[tuple[str, ...]] = []
+    while sorter.is_active():
+        wave = tuple(sorted(sorter.get_ready()))
+        waves.append(wave)
+        sorter.done(*wave)
+    return tuple(waves)

@@ -1,0 +1,50 @@
+"""Decides who makes the calls of a run: its starter, or a worker that acts for them."""
+
+from agent_resolver.core.authorization import acting_for, is_expired
+from agent_resolver.engine.errors import CannotAct
+from agent_resolver.registry.port import Clock
+from agent_resolver.registry.worker_identity import WorkerIdentity
+from agent_resolver.schema.caller import Caller
+from agent_resolver.schema.errors import ResolverError
+
+
+class Acting:
+    """The identity of the process that drives runs."""
+
+    def __init__(self, identity: WorkerIdentity | None, clock: Clock) -> None:
+        """An identity.
+
+        Args:
+            identity: The worker's own. None for a process that has none: starters act in person, as long as their
+                token is valid.
+            clock: The time by which tokens expire.
+        """
+        self._identity = identity
+        self._clock = clock
+
+    async def caller_for(self, starter: Caller) -> Caller:
+        """The caller of the next call: the starter, with no more rights than the worker has.
+
+        Raises:
+            CannotAct: The worker has no valid token, or there is none and the starter's has expired.
+        """
+        if self._identity is None:
+            if is_expired(starter, self._clock.now()):
+                message = f"The token of {starter.id} expired at {starter.expires_at}, and this worker has no identity"
+                raise CannotAct(message, "give the worker one: docs/identity.md")
+            return starter
+        try:
+            worker = await self._identity.caller()
+        except ResolverError as error:
+            raise CannotAct(str(error), error.hint) from error
+        acting = acting_for(starter, worker)
+        if is_expired(acting, self._clock.now()):
+            raise CannotAct(f"The token of {worker.id} has expired", "set the clocks")
+        return acting
+
+    async def as_recorded(self, starter: Caller) -> dict[str, str]:
+        """The fields by which an audit record names the starter, and the worker as far as it is known."""
+        try:
+            return (await self.caller_for(starter)).as_recorded()
+        except CannotAct:
+            return starter.as_recorded()

@@ -1,0 +1,134 @@
+"""Makes the calls of a run's steps."""
+
+import asyncio
+from typing import Any, Final
+
+from msgspec import structs
+
+from agent_resolver.core.blueprint.wave import StepCall
+from agent_resolver.core.moment import milliseconds_of
+from agent_resolver.engine.acting import Acting
+from agent_resolver.engine.entry import StepRefused
+from agent_resolver.engine.fold import call_key, context_key
+from agent_resolver.engine.journal import BlueprintJournal
+from agent_resolver.engine.outcome import Recorded, recorded_done, step_failed, to_json
+from agent_resolver.engine.port import AwaitedThing, CallTool
+from agent_resolver.engine.taking import Taken
+from agent_resolver.registry.tool import CallContext
+from agent_resolver.schema.caller import Caller
+from agent_resolver.schema.ledger import LedgerEntry
+from agent_resolver.schema.outcome import Done, Failed, FailureCode, Outcome, Pending
+from agent_resolver.schema.state import LEDGER, RUNS
+from agent_resolver.storage.port import Snapshot, Transaction
+
+RUN_PENDING: Final = "RUN"
+"""The type of a `Pending` that stands for a run of another blueprint, and not for a person."""
+_FIRST_PAUSE_SECONDS: Final = 0.02
+_LONGEST_PAUSE_SECONDS: Final = 2.0
+_NEED_MILLISECONDS: Final = 60_000
+"""How often a call is made again that waits for something which no answer brings, such as a secret."""
+_PAUSED: Final = frozenset({FailureCode.ALREADY_RUNNING, FailureCode.STATE_UNAVAILABLE})
+"""Failures that say nothing about the call: it is made again after a pause."""
+
+
+class StepCalls:
+    """Makes calls for runs, and says what became of each in a form that an engine can record."""
+
+    def __init__(self, journal: BlueprintJournal, call: CallTool, acting: Acting) -> None:
+        self._journal = journal
+        self._call = call
+        self._acting = acting
+
+    async def make(self, taken: Taken, call: StepCall, context: CallContext) -> Any:  # noqa: ANN401 - JSON
+        """Make one call of a wave.
+
+        Raises:
+            LeaseLost: Another process has the run.
+            CannotAct: No identity can act for the starter.
+        """
+        if call.delay_seconds:
+            await asyncio.sleep(call.delay_seconds)
+        key = call_key(taken.history.started.starter.id, call.tool, taken.run, call.path)
+        if not call.is_compensation and await self._is_to_end(taken, key):
+            return to_json(Recorded(is_cancelled=True))
+        outcome = await self._outcome(taken, call, context)
+        return to_json(await self._recorded(taken, call, key, outcome))
+
+    async def _is_to_end(self, taken: Taken, key: str) -> bool:
+        """True if a caller wants the run to end, and this call has not started before."""
+
+        def read(snapshot: Snapshot) -> bool:
+            row = snapshot.get(RUNS, taken.run)
+            if row is None or row.status != "cancelling" or snapshot.get(LEDGER, key) is not None:
+                return False
+            # The row is not sealed: only the journal can ask for the end of a run.
+            history = self._journal.read(snapshot, taken.run)
+            return history is not None and history.cancel is not None
+
+        return await self._journal.store.read(read)
+
+    async def _outcome(self, taken: Taken, call: StepCall, context: CallContext) -> Outcome:
+        """The outcome of the call; one that is on its way in another process is waited for."""
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            caller = await self._acting.caller_for(taken.history.started.starter)
+            outcome = await self._call(call.tool, call.arguments, _call_context(taken, call, context, caller))
+            if not (isinstance(outcome, Failed) and outcome.code in _PAUSED):
+                return outcome
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+
+    async def _recorded(self, taken: Taken, call: StepCall, key: str, outcome: Outcome) -> Recorded:
+        match outcome:
+            case Done():
+                return recorded_done(outcome.result, key)
+            case Pending():
+                return Recorded(waits=self._awaited(call.path, outcome))
+            case Failed(question=str() as question):
+                return Recorded(waits=AwaitedThing(path=call.path, kind="action", id=question))
+            case Failed():
+                return await self._failed(taken, call, key, outcome)
+
+    def _awaited(self, path: str, pending: Pending) -> AwaitedThing:
+        if pending.type == RUN_PENDING:
+            return AwaitedThing(path=path, kind="run", id=pending.id)
+        due = 0
+        if pending.expires_at is not None:
+            # A question that expires is asked again then.
+            due = milliseconds_of(pending.expires_at)
+        elif pending.type in {"SECRET", "OAUTH"}:
+            due = self._journal.now() + _NEED_MILLISECONDS
+        return AwaitedThing(path=path, kind="action", id=pending.id, due=due)
+
+    async def _failed(self, taken: Taken, call: StepCall, key: str, failed: Failed) -> Recorded:
+        """A failure, once it is kept: the ledger keeps those of calls that started and were not done."""
+        kept = await self._journal.store.read(lambda snapshot: snapshot.get(LEDGER, key))
+        if kept is not None and kept.state == "failed":
+            return Recorded(outcome=step_failed(failed.code, failed.message))
+        outcome = step_failed(failed.code, failed.message, is_final=_may_be_done(kept) or None)
+        refused = StepRefused(path=call.path, failed=outcome)
+
+        def write(transaction: Transaction) -> None:
+            transaction.require(taken.lease)
+            row = transaction.get(RUNS, taken.run)
+            assert row is not None  # noqa: S101 - it is held
+            transaction.put(RUNS, self._journal.append(transaction, row, refused))
+
+        await self._journal.store.write(write)
+        return Recorded(outcome=outcome)
+
+
+def _may_be_done(kept: LedgerEntry | None) -> bool:
+    """True if a call started and nobody knows whether it was done: it may not be made again."""
+    return kept is not None
+
+
+def _call_context(taken: Taken, call: StepCall, context: CallContext, caller: Caller) -> CallContext:
+    return structs.replace(
+        context,
+        key=context_key(taken.run, call.path),
+        approval_reason=call.approval_reason,
+        is_compensation=call.is_compensation,
+        timeout_seconds=call.timeout_seconds,
+        caller=caller,
+    )

@@ -1,0 +1,325 @@
+"""Runs one segment of a run: from where it was taken up to its next wait, or to its end."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+from msgspec import UNSET, Struct, structs
+
+from agent_resolver.core.blueprint.wave import Ended, StepCall, StepOutcome, Wave
+from agent_resolver.engine.acting import Acting
+from agent_resolver.engine.calling import StepCalls
+from agent_resolver.engine.entry import RunEnded, RunWaiting
+from agent_resolver.engine.errors import CannotAct, DamagedRun
+from agent_resolver.engine.fold import kept_outcome
+from agent_resolver.engine.journal import BlueprintJournal
+from agent_resolver.engine.outcome import Recorded, from_json
+from agent_resolver.engine.port import AwaitedThing, CallTool, RunResult, StepRunner
+from agent_resolver.engine.record import Who, ended_record, waiting_record
+from agent_resolver.engine.segment_telemetry import SegmentTelemetry
+from agent_resolver.engine.set_aside import CANNOT_ACT, Problem, asked_record, put_aside
+from agent_resolver.engine.taking import Taken, see_cancel, take_run
+from agent_resolver.engine.waiting import awaited_thing, question_of, resolve, wait_rows
+from agent_resolver.registry.tool import CallContext
+from agent_resolver.schema.state import PENDING, RUNS, WAITS, Run
+from agent_resolver.storage.errors import FileError, LeaseLost
+from agent_resolver.storage.lease import lease_name, release_in
+from agent_resolver.storage.lease_keeper import LeaseKeeper
+from agent_resolver.storage.port import Snapshot, Transaction
+from agent_resolver.storage.wait_queue import drop_waits, end_waits, make_due
+from agent_resolver.telemetry.ending import ReasoningEnd
+
+_WAITS: Final = "WAITS"
+_HANDED_ON: Final = "HANDED_ON"
+
+
+class SegmentParts(Struct, frozen=True, kw_only=True):
+    """What segments need besides the journal."""
+
+    call: CallTool
+    acting: Acting
+    telemetry: SegmentTelemetry | None = None
+
+
+class Segments:
+    """The segments that this process has taken up."""
+
+    def __init__(self, journal: BlueprintJournal, parts: SegmentParts) -> None:
+        self._journal = journal
+        self._parts = parts
+        self._calls = StepCalls(journal, parts.call, parts.acting)
+        self._taken: dict[str, Taken] = {}
+        self._keeper = LeaseKeeper(journal.store, journal.seconds)
+        self.is_stopping: Callable[[], bool] = lambda: False
+        """True once the process is to end: runs are handed on between two waves."""
+
+    async def take(self, run: str) -> Taken | None:
+        """Take a run up; None where there is nothing to do, or another process does it."""
+        journal = self._journal
+        _ = journal.store.owner  # Making its name reads the file, which a piece of work must not do.
+        try:
+            history = await journal.store.read(lambda snapshot: journal.read(snapshot, run))
+        except DamagedRun:
+            history = None
+        who = {} if history is None else await self._parts.acting.as_recorded(history.started.starter)
+        taken = await journal.store.write(lambda transaction: take_run(transaction, journal, run, who))
+        if taken is not None:
+            self._taken[taken.id] = taken
+            self._keeper.hold(run, taken.lease, _nothing, _nothing)
+        return taken
+
+    async def run(self, segment: str, run_step: StepRunner) -> None:
+        """Run a segment that this process has taken up, to its next wait or to the end of the run.
+
+        Raises:
+            LeaseLost: This process has not taken it up, or another one has since.
+        """
+        taken = self._taken.get(segment)
+        if taken is None:
+            raise LeaseLost(lease_name(segment.rpartition(":")[0]))
+        span, context = self._begin_span(taken)
+        ending = ReasoningEnd(error="INTERRUPTED")
+        try:
+            ending = await _Segment(self, self._journal, self._calls, taken, context, run_step).run()
+        except CannotAct as error:
+            await self._put_aside(taken, error)
+            ending = ReasoningEnd(error=CANNOT_ACT)
+        finally:
+            telemetry = self._parts.telemetry
+            if telemetry is not None:
+                telemetry.end_segment(span, ending)
+
+    async def give_back(self, taken: Taken) -> None:
+        """Let another process have a run whose segment did not come to its end here."""
+        self._keeper.drop(taken.run)
+        if self._taken.pop(taken.id, None) is not None:
+            with suppress(FileError, OSError, RuntimeError):
+                await self._journal.store.release(taken.lease)
+
+    async def who(self, taken: Taken) -> Who:
+        """The names of starter and worker, for audit records."""
+        return await self._parts.acting.as_recorded(taken.history.started.starter)
+
+    def _begin_span(self, taken: Taken) -> tuple[Any, CallContext]:
+        started = taken.history.started
+        context = CallContext(
+            run=taken.run,
+            trace_id=started.trace_id,
+            caller=started.starter,
+            connection=started.connection,
+            agent=started.agent,
+            lock=started.lock,
+            parent=started.parent,
+            lease=taken.lease,
+        )
+        telemetry = self._parts.telemetry
+        if telemetry is None:
+            return None, context
+        blueprint = taken.history.blueprint
+        classification = blueprint.security_logic.data_classification or "INTERNAL"
+        span = telemetry.begin_segment(blueprint.id, classification, context)
+        return span, structs.replace(context, parent=telemetry.traceparent(span))
+
+    async def _put_aside(self, taken: Taken, error: CannotAct) -> None:
+        message = f"{error}. {error.hint}" if error.hint else str(error)
+        who = await self.who(taken)
+
+        def write(transaction: Transaction) -> None:
+            transaction.require(taken.lease)
+            history = self._journal.read(transaction, taken.run)
+            assert history is not None  # noqa: S101 - it is held
+            put_aside(transaction, self._journal, history, Problem(CANNOT_ACT, message), who)
+            release_in(transaction, taken.lease)
+
+        await self._journal.store.write(write)
+
+
+class _Segment:
+    """One segment while it runs."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - the parts of one segment
+        self,
+        segments: Segments,
+        journal: BlueprintJournal,
+        calls: StepCalls,
+        taken: Taken,
+        context: CallContext,
+        run_step: StepRunner,
+    ) -> None:
+        self._segments = segments
+        self._journal = journal
+        self._calls = calls
+        self._taken = taken
+        self._context = context
+        self._run_step = run_step
+        self._is_cancelled = taken.history.cancel_seen is not None
+
+    async def run(self) -> ReasoningEnd:
+        """Make wave after wave, until the run waits, is handed on, or ends."""
+        taken = self._taken
+        course, move = taken.course, taken.move
+        again: frozenset[str] | None = taken.again
+        outcomes, still = dict(taken.outcomes), taken.still
+        while True:
+            if isinstance(move, Ended):
+                if await self._end(move):
+                    return ReasoningEnd(outcome=move.status.upper(), error=move.code)
+                course.cancel()
+            else:
+                calls = [call for call in move.calls if again is None or call.path in again]
+                recorded = await self._make_calls(calls)
+                waits = [*still, *(each.waits for each in recorded.values() if each.waits is not UNSET)]
+                outcomes |= await self._outcomes_of(recorded)
+                if any(each.is_cancelled for each in recorded.values()):
+                    await self._see_cancel(tuple(waits))
+                    course.add(outcomes)
+                    course.cancel()
+                elif waits or any(wait.path not in outcomes for wait in move.waits):
+                    await self._wait(move, outcomes, waits)
+                    return ReasoningEnd(outcome=_WAITS)
+                else:
+                    course.add(outcomes)
+                    if self._segments.is_stopping():
+                        await self._wait(Wave(), {}, [])
+                        return ReasoningEnd(outcome=_HANDED_ON)
+            move, again, outcomes, still = course.next_move(), None, {}, ()
+
+    async def _make_calls(self, calls: Sequence[StepCall]) -> dict[str, Recorded]:
+        """Make the calls of a wave, all together and in the order of their paths."""
+        steps = [
+            self._run_step(call.path, partial(self._calls.make, self._taken, call, self._context)) for call in calls
+        ]
+        if len(steps) == 1:
+            values = [await steps[0]]
+        else:
+            # Every call of a wave comes to its end before anything else happens, also if one of them breaks.
+            ended = await asyncio.gather(*steps, return_exceptions=True)
+            for each in ended:
+                if isinstance(each, BaseException):
+                    raise each
+            values = list(ended)
+        return {call.path: from_json(value) for call, value in zip(calls, values, strict=True)}
+
+    async def _outcomes_of(self, recorded: dict[str, Recorded]) -> dict[str, StepOutcome]:
+        found = {path: each.outcome for path, each in recorded.items() if each.outcome is not UNSET}
+        refs = {path: each.ref for path, each in recorded.items() if each.ref}
+        if not refs:
+            return found
+
+        def read(snapshot: Snapshot) -> dict[str, StepOutcome]:
+            kept = {
+                path: kept_outcome(snapshot, self._taken.run, key, self._journal.seal) for path, key in refs.items()
+            }
+            if None in kept.values():
+                raise DamagedRun(self._taken.run, "the result of one of its calls is gone")
+            return {path: outcome for path, outcome in kept.items() if outcome is not None}
+
+        return found | await self._journal.store.read(read)
+
+    # Commits ----------------------------------------------------------------------------------------------------------
+
+    async def _see_cancel(self, waits: tuple[AwaitedThing, ...]) -> None:
+        taken = self._taken
+        if self._is_cancelled:
+            return
+        self._is_cancelled = True
+
+        def write(transaction: Transaction) -> None:
+            transaction.require(taken.lease)
+            history = self._journal.read(transaction, taken.run)
+            assert history is not None  # noqa: S101 - it is held
+            if history.cancel_seen is not None:
+                return
+            history.waiting = RunWaiting(segment=taken.segment, waits=waits)
+            seen = see_cancel(transaction, self._journal, history, taken.segment)
+            transaction.put(RUNS, self._journal.append(transaction, history.row, seen))
+
+        await self._journal.store.write(write)
+
+    async def _wait(self, wave: Wave, outcomes: dict[str, StepOutcome], things: list[AwaitedThing]) -> None:
+        """End the segment: write down what the run waits for; nothing of it stays in memory.
+
+        Without anything to wait for, the run is handed on.
+        """
+        taken, journal = self._taken, self._journal
+        who = await self._segments.who(taken)
+        known = {thing.path for thing in things} | outcomes.keys()
+        begun = [wait for wait in wave.waits if wait.path not in known]
+
+        def write(transaction: Transaction) -> None:
+            transaction.require(taken.lease)
+            history = journal.read(transaction, taken.run)
+            assert history is not None  # noqa: S101 - it is held
+            now = journal.now()
+            waits = list(things)
+            for wait in begun:
+                thing = awaited_thing(wait, taken.run, now)
+                waits.append(thing)
+                if thing.kind == "person":
+                    question = question_of(history, wait, thing, journal.clock.now())
+                    if transaction.put(PENDING, question, only_new=True):
+                        transaction.append(asked_record(history, thing.id, who))
+            row = journal.append(transaction, history.row, RunWaiting(segment=taken.segment, waits=tuple(waits)))
+            transaction.put(RUNS, _waiting_row(row, waits))
+            drop_waits(transaction, row.id)
+            for each in wait_rows(row.id, waits):
+                transaction.put(WAITS, each)
+            resolved = resolve(history, {wait.path: wait for wait in wave.waits}, waits, transaction, now)
+            # What is awaited may have come meanwhile, and then it wakes nobody any more.
+            is_cancelling = history.cancel is not None and history.cancel_seen is None
+            if is_cancelling or len(resolved.still) < len(waits) or not waits:
+                make_due(transaction, row.id)
+            release_in(transaction, taken.lease)
+            transaction.append(waiting_record(row.id, who, history.started.trace_id, tuple(waits)))
+            transaction.wake("run", row.id)
+
+        await journal.store.write(write)
+
+    async def _end(self, ended: Ended) -> bool:
+        """Write down how the run ended; False if a caller wanted it to be taken back a moment before."""
+        taken, journal = self._taken, self._journal
+        who = await self._segments.who(taken)
+        result = RunResult(
+            run=taken.run,
+            status=ended.status,
+            output=ended.output,
+            code=ended.code,
+            message=ended.message,
+            step=ended.step,
+            compensated=ended.compensated,
+        )
+
+        def write(transaction: Transaction) -> bool:
+            transaction.require(taken.lease)
+            row = transaction.get(RUNS, taken.run)
+            assert row is not None  # noqa: S101 - it is held
+            if ended.status == "done" and row.status == "cancelling":
+                history = journal.read(transaction, taken.run)
+                # The row is not sealed: only the journal can ask for the end of a run.
+                if history is not None and history.cancel is not None:
+                    seen = see_cancel(transaction, journal, history, taken.segment)
+                    transaction.put(RUNS, journal.append(transaction, row, seen))
+                    return False
+            changed = journal.append(transaction, row, RunEnded(result=result))
+            transaction.put(RUNS, structs.replace(changed, status=ended.status, reason=ended.status, code=ended.code))
+            drop_waits(transaction, row.id)
+            # A run that this one is a step of may go on.
+            end_waits(transaction, row.id)
+            release_in(transaction, taken.lease)
+            transaction.append(ended_record(row.id, who, taken.history.started.trace_id, result))
+            transaction.wake("run", row.id)
+            return True
+
+        return await journal.store.write(write)
+
+
+def _waiting_row(row: Run, waits: Sequence[AwaitedThing]) -> Run:
+    action = next((each.id for each in waits if each.kind in {"action", "person"}), None)
+    kind = waits[0].kind.upper() if waits else ""
+    return structs.replace(row, status="waiting", waits_for=action, code=kind)
+
+
+def _nothing() -> None:
+    """Nothing: before each call and each commit a segment looks for itself."""

@@ -1,0 +1,76 @@
+"""An engine on the store: the runs, a worker, and a driver."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from agent_resolver.engine.acting import Acting
+from agent_resolver.engine.journal import BlueprintJournal
+from agent_resolver.engine.port import CallTool, Driver, RunResult, RunView
+from agent_resolver.engine.runs import BlueprintRuns
+from agent_resolver.engine.segment import SegmentParts, Segments
+from agent_resolver.engine.segment_telemetry import SegmentTelemetry
+from agent_resolver.engine.worker import CAPACITY, Worker
+from agent_resolver.registry.tool import CallContext
+from agent_resolver.registry.worker_identity import WorkerIdentity
+from agent_resolver.schema.blueprint import Blueprint
+from agent_resolver.schema.state import Run
+
+
+class EngineParts(Struct, frozen=True, kw_only=True):
+    """What an engine is made of."""
+
+    journal: BlueprintJournal
+    call: CallTool
+    """The one call: `ToolRegistry.call`."""
+    driver: Driver
+    identity: WorkerIdentity | None = None
+    """The worker's own identity; None where starters act in person."""
+    telemetry: SegmentTelemetry | None = None
+    capacity: int = CAPACITY
+    only_verified: bool = False
+
+
+class StoredEngine:
+    """Runs blueprints so that they survive the end of any process. It drives them while `worker` runs."""
+
+    def __init__(self, parts: EngineParts) -> None:
+        self._parts = parts
+        journal = parts.journal
+        self.runs = BlueprintRuns(journal, only_verified=parts.only_verified)
+        acting = Acting(parts.identity, journal.clock)
+        self._segments = Segments(journal, SegmentParts(call=parts.call, acting=acting, telemetry=parts.telemetry))
+        self.worker = Worker(journal, self._segments, parts.driver, capacity=parts.capacity)
+
+    async def open(self) -> None:
+        """Let the driver be ready."""
+        await self._parts.driver.open(self._parts.journal.store.owner, self._segments.run)
+
+    async def close(self) -> None:
+        """End the driver. Runs that were not handed on stay for other workers."""
+        await self._parts.driver.close()
+
+    async def start(self, blueprint: Blueprint, arguments: Mapping[str, Any], context: CallContext, run: str) -> bool:
+        """Begin a run under this id, with all that it takes to go on in another process; False if there is one."""
+        return await self.runs.start(blueprint, arguments, context, run)
+
+    async def signal(self, run: str, name: str, data: Any, context: CallContext) -> None:  # noqa: ANN401 - JSON
+        """Send a signal to a run, whether or not it waits for it yet, and whether or not a worker is there."""
+        await self.runs.signal(run, name, data, context)
+
+    async def query(self, run: str) -> RunView | None:
+        """How far a run is; None if there is no such run."""
+        return await self.runs.query(run)
+
+    async def result(self, run: str, seconds: float) -> RunResult | RunView:
+        """How a run ended; how far it is, once it waits or the time is over."""
+        return await self.runs.result(run, seconds)
+
+    async def cancel(self, run: str, context: CallContext) -> None:
+        """Ask for the end of a run."""
+        await self.runs.cancel(run, context)
+
+    async def list(self) -> tuple[Run, ...]:
+        """The runs of blueprints, the newest first."""
+        return await self.runs.list()

@@ -1,0 +1,305 @@
+"""Takes runs up: under a lease, alone, and each time from what the state knows."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct, structs
+
+from agent_resolver.core.blueprint.move import Course
+from agent_resolver.core.blueprint.path import COMPENSATION_PREFIX
+from agent_resolver.core.blueprint.wave import Ended, Move, StepOutcome, Wave
+from agent_resolver.engine.entry import CancelSeen, Entry, RunWaiting, SegmentStarted, StepRefused, WaitEnded
+from agent_resolver.engine.errors import DamagedRun
+from agent_resolver.engine.fold import Folded, first_path, fold, outcome_reader, paths_of
+from agent_resolver.engine.journal import BlueprintJournal, History
+from agent_resolver.engine.outcome import step_failed
+from agent_resolver.engine.port import AwaitedThing
+from agent_resolver.engine.record import Who, resumed_record
+from agent_resolver.engine.runs import cancel_in
+from agent_resolver.engine.set_aside import CRASHED, Problem, put_aside, put_aside_damaged
+from agent_resolver.engine.waiting import resolve, wait_rows
+from agent_resolver.registry.question import RETRY
+from agent_resolver.schema.state import FINISHED, PENDING, RUNS, WAITS, Run, RunStatus, WaitRow
+from agent_resolver.storage.lease import LEASE_SECONDS, claim_in, lease_name, release_in
+from agent_resolver.storage.port import Lease, Transaction
+from agent_resolver.storage.wait_queue import drop_waits
+
+MAX_ATTEMPTS: Final = 5
+"""The most attempts at a segment that bring a run no further; then a person has to look at it."""
+_BUSY_MILLISECONDS: Final = 1000
+
+
+class Taken(Struct, kw_only=True):
+    """A run that this process has, at the beginning of a segment."""
+
+    history: History
+    lease: Lease
+    segment: int
+    attempt: int
+    course: Course
+    move: Move
+    """What the segment begins with."""
+    outcomes: dict[str, StepOutcome]
+    """The outcomes of the first wave that are known."""
+    again: frozenset[str]
+    """The calls of the first wave that are made."""
+    still: tuple[AwaitedThing, ...]
+    """What calls and waits of the first wave wait for, as before."""
+    executor_before: str = ""
+    """The process that was lost in the middle of this segment."""
+
+    @property
+    def run(self) -> str:
+        """The id of the run."""
+        return self.history.row.id
+
+    @property
+    def id(self) -> str:
+        """The name of the segment, for an engine."""
+        return f"{self.run}:{self.segment}"
+
+
+class _Beginning(Struct, kw_only=True):
+    """What a new segment begins with, and what has to be written first."""
+
+    folded: Folded
+    entries: list[Entry]
+    again: frozenset[str]
+    still: tuple[AwaitedThing, ...]
+
+    @property
+    def is_waiting(self) -> bool:
+        """True if there is nothing to do yet."""
+        has_ended_all = isinstance(self.folded.move, Ended)
+        return not has_ended_all and not self.again and bool(self.still)
+
+
+def take_run(transaction: Transaction, journal: BlueprintJournal, run: str, who: Who) -> Taken | None:
+    """Take a run up; None where it is another process's, has ended, waits as before, or was set aside.
+
+    Args:
+        transaction: The piece of work.
+        journal: Where runs are kept.
+        run: The id of the run.
+        who: The names of starter and worker, for the audit record.
+    """
+    row = transaction.get(RUNS, run)
+    if row is None or row.kind != "blueprint" or row.status in FINISHED:
+        drop_waits(transaction, run)
+        return None
+    lease = claim_in(transaction, journal.store, lease_name(run), journal.seconds(), LEASE_SECONDS)
+    if lease is None:
+        _look_later(transaction, run, journal.now())
+        return None
+    try:
+        history = journal.read(transaction, run)
+        assert history is not None  # noqa: S101 - its row was there a moment ago
+        taken = _Taking(transaction, journal, history, lease, who).take()
+    except DamagedRun:
+        put_aside_damaged(transaction, journal, row)
+        taken = None
+    if taken is None:
+        release_in(transaction, lease)
+    return taken
+
+
+def _look_later(transaction: Transaction, run: str, now: int) -> None:
+    """Leave a run that another process has: it is looked at again, and not all the time."""
+    if any(row.due <= now for row in transaction.find(WAITS, {"run": run})):
+        drop_waits(transaction, run)
+        transaction.put(WAITS, WaitRow(due=now + _BUSY_MILLISECONDS, run=run))
+
+
+class _Taking:
+    """Takes one run up, inside of one piece of work."""
+
+    def __init__(
+        self, transaction: Transaction, journal: BlueprintJournal, history: History, lease: Lease, who: Who
+    ) -> None:
+        self._transaction = transaction
+        self._journal = journal
+        self._history = history
+        self._lease = lease
+        self._who = who
+        self._look_up = outcome_reader(history, transaction, journal.seal)
+
+    def take(self) -> Taken | None:
+        """The run at the beginning of a segment; None where it waits on, or is set aside."""
+        if self._history.is_in_segment:
+            return self._repeat()
+        beginning = self._find_beginning()
+        if beginning.is_waiting:
+            self._wait_on(beginning)
+            return None
+        return self._start(beginning)
+
+    # A segment in the middle of which a process was lost --------------------------------------------------------------
+
+    def _repeat(self) -> Taken | None:
+        """Begin the segment again, unless that was tried often enough."""
+        history = self._history
+        newest = history.segments[-1]
+        known = fold(history, self._look_up).known
+        tried = [each for each in history.segments if (each.segment, each.known) == (newest.segment, known)]
+        if len(tried) >= MAX_ATTEMPTS:
+            message = f"{history.blueprint.id} ended its worker {len(tried)} times at the same place"
+            put_aside(self._transaction, self._journal, history, Problem(CRASHED, message), self._who)
+            return None
+        # It begins where it began before, so that an engine finds the steps that it has recorded.
+        folded = fold(history, self._look_up, first=newest.first, again=newest.again)
+        started = structs.replace(newest, attempt=newest.attempt + 1, known=known, executor=self._journal.store.owner)
+        waiting = next((each for each in reversed(history.entries) if isinstance(each, RunWaiting)), None)
+        still = _still_waiting(waiting, folded.outcomes, newest.again)
+        self._put_started([started])
+        return self._taken(started, folded, still, newest.executor)
+
+    # A new segment ----------------------------------------------------------------------------------------------------
+
+    def _find_beginning(self) -> _Beginning:
+        """Find out what a run that waited, or is new, goes on with."""
+        history = self._history
+        folded = fold(history, self._look_up)
+        entries: list[Entry] = []
+        if history.cancel is not None and history.cancel_seen is None and not _is_taking_back(folded.move):
+            newest = history.segment
+            seen = see_cancel(self._transaction, self._journal, history, newest.segment if newest else 0)
+            entries.append(seen)
+            history.apply(seen)
+            history.waiting = None
+            folded = fold(history, self._look_up)
+        if isinstance(folded.move, Ended):
+            return _Beginning(folded=folded, entries=entries, again=frozenset(), still=())
+        wave = folded.move
+        things = history.waiting.waits if history.waiting is not None else ()
+        waits = {wait.path: wait for wait in wave.waits}
+        resolved = resolve(history, waits, things, self._transaction, self._journal.now())
+        entries += resolved.ended
+        if resolved.answer is not None and resolved.answer.strip().lower() != RETRY:
+            entries += _given_up(wave, folded.outcomes, history.waiting)
+        _add_outcomes(folded.outcomes, entries)
+        again = _calls_to_make(wave, folded.outcomes, resolved.still)
+        return _Beginning(folded=folded, entries=entries, again=again, still=tuple(resolved.still))
+
+    def _start(self, beginning: _Beginning) -> Taken:
+        newest, move = self._history.segment, beginning.folded.move
+        started = SegmentStarted(
+            segment=newest.segment + 1 if newest else 1,
+            attempt=1,
+            first="" if isinstance(move, Ended) else first_path(move),
+            again=tuple(sorted(beginning.again)),
+            known=beginning.folded.known,
+            executor=self._journal.store.owner,
+        )
+        self._put_started([*beginning.entries, started])
+        return self._taken(started, beginning.folded, beginning.still, "")
+
+    def _wait_on(self, beginning: _Beginning) -> None:
+        """Leave a run waiting; what ended meanwhile is written down."""
+        history, transaction = self._history, self._transaction
+        row = history.row
+        if beginning.entries:
+            segment = history.segment.segment if history.segment else 0
+            code = history.waiting.code if history.waiting is not None else ""
+            waiting = RunWaiting(segment=segment, waits=beginning.still, code=code)
+            row = self._journal.append(transaction, row, *beginning.entries, waiting)
+        transaction.put(RUNS, structs.replace(row, status="waiting"))
+        drop_waits(transaction, row.id)
+        for each in wait_rows(row.id, beginning.still):
+            transaction.put(WAITS, each)
+
+    # Both -------------------------------------------------------------------------------------------------------------
+
+    def _put_started(self, entries: list[Entry]) -> None:
+        history, transaction = self._history, self._transaction
+        row = self._journal.append(transaction, history.row, *entries)
+        status: RunStatus = "running" if history.cancel is None else "cancelling"
+        changed = structs.replace(row, status=status, lease=self._lease.number, waits_for=None, code="")
+        transaction.put(RUNS, changed)
+        drop_waits(transaction, row.id)
+        for entry in entries:
+            history.apply(entry)
+        history.row = changed
+        started = history.segments[-1]
+        # The record of its start says so much of the first one.
+        if (started.segment, started.attempt) != (1, 1):
+            trace = history.started.trace_id
+            transaction.append(resumed_record(row.id, self._who, trace, started.segment, started.attempt))
+
+    def _taken(
+        self, started: SegmentStarted, folded: Folded, still: tuple[AwaitedThing, ...], executor_before: str
+    ) -> Taken:
+        paths = [] if isinstance(folded.move, Ended) else paths_of(folded.move)
+        outcomes = {path: folded.outcomes[path] for path in paths if path in folded.outcomes}
+        return Taken(
+            history=self._history,
+            lease=self._lease,
+            segment=started.segment,
+            attempt=started.attempt,
+            course=folded.course,
+            move=folded.move,
+            outcomes=outcomes,
+            again=frozenset(started.again),
+            still=still,
+            executor_before=executor_before,
+        )
+
+
+def _still_waiting(
+    waiting: RunWaiting | None, outcomes: Mapping[str, StepOutcome], again: tuple[str, ...]
+) -> tuple[AwaitedThing, ...]:
+    """What the first wave of a segment waited for when the segment began, and still does."""
+    if waiting is None:
+        return ()
+    return tuple(each for each in waiting.waits if each.path and each.path not in outcomes and each.path not in again)
+
+
+def _is_taking_back(move: Move) -> bool:
+    """True if a run takes back what it did: a failure came first, and a wish to cancel changes nothing any more."""
+    return isinstance(move, Wave) and first_path(move).startswith(COMPENSATION_PREFIX)
+
+
+def _given_up(wave: Wave, outcomes: Mapping[str, StepOutcome], waiting: RunWaiting | None) -> list[Entry]:
+    """The failures that let a run end which a person gave up: everything that it was about to do has failed."""
+    code = waiting.code if waiting is not None else CRASHED
+    failed = step_failed(code, "A person gave the run up", is_final=True)
+    calls = [StepRefused(path=call.path, failed=failed) for call in wave.calls if call.path not in outcomes]
+    waits = [WaitEnded(path=wait.path, outcome=failed) for wait in wave.waits if wait.path not in outcomes]
+    return [*calls, *waits]
+
+
+def _add_outcomes(outcomes: dict[str, StepOutcome], entries: list[Entry]) -> None:
+    for entry in entries:
+        if isinstance(entry, WaitEnded):
+            outcomes[entry.path] = entry.outcome
+        elif isinstance(entry, StepRefused):
+            outcomes[entry.path] = entry.failed
+
+
+def _calls_to_make(wave: Wave, outcomes: Mapping[str, StepOutcome], still: Sequence[AwaitedThing]) -> frozenset[str]:
+    # While a person looks at a run that was set aside, nothing of it is called.
+    if any(not thing.path for thing in still):
+        return frozenset()
+    waiting = {thing.path for thing in still}
+    return frozenset(call.path for call in wave.calls if call.path not in outcomes and call.path not in waiting)
+
+
+def see_cancel(transaction: Transaction, journal: BlueprintJournal, history: History, segment: int) -> CancelSeen:
+    """The entry that a wish to cancel was seen; questions of the run are withdrawn, and its parts end as well."""
+    now = journal.clock.now()
+    things = history.waiting.waits if history.waiting is not None else ()
+    for thing in things:
+        action = transaction.get(PENDING, thing.id) if thing.kind in {"action", "person"} else None
+        # An action without a call, such as a missing secret, may be that of other runs as well.
+        if action is not None and action.is_open and action.trace_id == history.started.trace_id and not action.needs:
+            transaction.put(PENDING, structs.replace(action, expires_at=now, content=None))
+    for part in unfinished_parts(transaction, history.row.id):
+        inner = journal.read(transaction, part.id)
+        if inner is not None and inner.cancel is None and history.cancel is not None:
+            cancel_in(transaction, journal, inner, history.cancel.by)
+    return CancelSeen(segment=segment)
+
+
+def unfinished_parts(transaction: Transaction, run: str) -> list[Run]:
+    """The runs that are steps of a run, and have not ended."""
+    parts = transaction.find(RUNS, {"parent": run})
+    return [part for part in parts if part.kind == "blueprint" and part.status not in FINISHED]

@@ -1,0 +1,167 @@
+"""A worker: takes up the runs that are due, drives them, and adopts those whose process is gone."""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from functools import partial
+from typing import Final
+
+from agent_resolver.core.lease import is_free
+from agent_resolver.engine.journal import BlueprintJournal
+from agent_resolver.engine.port import Driver
+from agent_resolver.engine.segment import Segments
+from agent_resolver.engine.taking import Taken
+from agent_resolver.schema.errors import ResolverError
+from agent_resolver.schema.state import LEASES, RUNS, WAITS
+from agent_resolver.storage.errors import FileError
+from agent_resolver.storage.lease import lease_name
+from agent_resolver.storage.port import Snapshot
+from agent_resolver.storage.wait_queue import TOPIC
+
+CAPACITY: Final = 100
+"""The most runs that one worker drives at once."""
+LOOK_SECONDS: Final = 2.0
+"""Seconds between two looks for runs whose process is gone."""
+_log = logging.getLogger(__name__)
+
+
+class Worker:
+    """Drives the runs of a store, together with any number of others."""
+
+    def __init__(
+        self, journal: BlueprintJournal, segments: Segments, driver: Driver, *, capacity: int = CAPACITY
+    ) -> None:
+        self._journal = journal
+        self._segments = segments
+        self._driver = driver
+        self._capacity = capacity
+        self._driven: dict[str, asyncio.Task[None]] = {}
+        self._changed = asyncio.Event()
+        self._is_stopping = False
+        segments.is_stopping = lambda: self._is_stopping
+
+    async def run(self) -> None:
+        """Drive runs until `stop` is called; then finish the calls that run, hand the runs on, and end."""
+        loop = asyncio.get_running_loop()
+        next_look = 0.0
+        while not self._is_stopping:
+            self._changed.clear()
+            if loop.time() >= next_look:
+                await self._start(await self._interrupted())
+                next_look = loop.time() + LOOK_SECONDS
+            wait = await self._take_due()
+            await self._wait_for_change(min(wait, next_look - loop.time()))
+        if self._driven:
+            await asyncio.wait(self._driven.values())
+
+    def stop(self) -> None:
+        """Take up no further run. Those that run are handed on after their present wave."""
+        self._is_stopping = True
+        self._changed.set()
+
+    @property
+    def count(self) -> int:
+        """The number of runs that are driven now."""
+        return len(self._driven)
+
+    async def drive(self, run: str) -> None:
+        """Take one run up now, however many are driven, and drive it to its next wait; nothing if it is not due."""
+        task = self._driven.get(run)
+        if task is None:
+            await self._start([run])
+            task = self._driven.get(run)
+        if task is not None:
+            await asyncio.shield(task)
+
+    async def drain(self) -> None:
+        """Drive everything that is due now, and all that becomes due with it, until nothing is; for tests and tools."""
+        while True:
+            await self._start(await self._interrupted())
+            await self._take_due()
+            if not self._driven:
+                return
+            await asyncio.wait(self._driven.values(), return_when=asyncio.FIRST_COMPLETED)
+
+    # Looking ----------------------------------------------------------------------------------------------------------
+
+    async def _take_due(self) -> float:
+        """Take up runs that are due, as far as there is room; returns the seconds until the next is."""
+        room = self._capacity - len(self._driven)
+        if room <= 0:
+            return LOOK_SECONDS
+        rows = await self._journal.store.read(lambda snapshot: snapshot.find(WAITS, limit=room + 1))
+        now = self._journal.now()
+        due = list(dict.fromkeys(row.run for row in rows if row.due <= now))
+        if due:
+            await self._start(due[:room])
+            return 0.0
+        return (rows[0].due - now) / 1000 if rows else LOOK_SECONDS
+
+    async def _interrupted(self) -> list[str]:
+        """The runs that a process was driving which is gone, or which lost them."""
+        room = self._capacity - len(self._driven)
+        seconds = self._journal.seconds()
+
+        def read(snapshot: Snapshot) -> list[tuple[str, str, bool]]:
+            rows = [*snapshot.find(RUNS, {"status": "running"}), *snapshot.find(RUNS, {"status": "cancelling"})]
+            found = []
+            for row in rows:
+                if row.kind == "blueprint" and row.id not in self._driven:
+                    lease = snapshot.get(LEASES, lease_name(row.id))
+                    owner = lease.owner if lease is not None else ""
+                    found.append((row.id, owner, is_free(lease, seconds, is_owner_gone=False)))
+            return found
+
+        held = await self._journal.store.read(read)
+        owners = {owner for _, owner, is_free_now in held if owner and not is_free_now}
+        gone = {owner for owner in owners if self._journal.store.is_gone(owner)}
+        return [run for run, owner, is_free_now in held if is_free_now or owner in gone][: max(room, 0)]
+
+    async def _wait_for_change(self, seconds: float) -> None:
+        """Wait until a run becomes due, one that is driven ends, or the time is over."""
+        if seconds <= 0:
+            # Others must be able to go on, also where there is always something to take up.
+            await asyncio.sleep(0)
+            return
+        woken = asyncio.create_task(self._journal.store.woken(TOPIC, seconds))
+        changed = asyncio.create_task(self._changed.wait())
+        try:
+            await asyncio.wait((woken, changed), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (woken, changed):
+                task.cancel()
+            await asyncio.gather(woken, changed, return_exceptions=True)
+
+    # Driving ----------------------------------------------------------------------------------------------------------
+
+    async def _start(self, runs: Iterable[str]) -> None:
+        for run in runs:
+            if run in self._driven:
+                continue
+            try:
+                taken = await self._segments.take(run)
+            except (FileError, OSError) as error:
+                _log.warning("run %s cannot be taken up: %s", run, error)
+                continue
+            if taken is not None:
+                task = self._driven[run] = asyncio.create_task(self._drive(taken))
+                task.add_done_callback(partial(self._forget, run))
+
+    def _forget(self, run: str, _: asyncio.Task[None]) -> None:
+        self._driven.pop(run, None)
+        self._changed.set()
+
+    async def _drive(self, taken: Taken) -> None:
+        try:
+            if taken.executor_before:
+                await self._driver.take_over(taken.id, taken.executor_before)
+            else:
+                await self._driver.drive(taken.id)
+        except ResolverError as error:
+            # Another process has the run, or the state cannot be written now: it is found as interrupted.
+            _log.warning("run %s was not driven to its next wait: %s", taken.run, error)
+        except Exception:  # noqa: BLE001 - code of the engine
+            # A fault of this program, or of the engine: after some attempts a person is asked.
+            _log.exception("run %s was not driven to its next wait", taken.run)
+        finally:
+            await self._segments.give_back(taken)
