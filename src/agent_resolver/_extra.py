@@ -18,6 +18,7 @@ EXTRA_MODULES: Final = frozenset(
         "langchain_core",
         "mcp",
         "mcp_types",
+        "sqlalchemy",
         "starlette",
         "uvicorn",
         "xllamacpp",

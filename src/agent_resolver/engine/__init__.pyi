@@ -1,8 +1,13 @@
 from agent_resolver.engine.acting import Acting as Acting
+from agent_resolver.engine.dbos_serializer import SealedJson as SealedJson
+from agent_resolver.engine.dbos_system import DbosSystem as DbosSystem, SegmentState as SegmentState
 from agent_resolver.engine.errors import (
     CannotAct as CannotAct,
     DamagedRun as DamagedRun,
+    EditedRecord as EditedRecord,
+    EngineBroken as EngineBroken,
     EngineRefused as EngineRefused,
+    ReplayMismatch as ReplayMismatch,
     UnknownRun as UnknownRun,
 )
 from agent_resolver.engine.journal import BlueprintJournal as BlueprintJournal, History as History

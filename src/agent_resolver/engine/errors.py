@@ -4,7 +4,10 @@ ResolverError
 ├── EngineRefused        a run cannot be started, signalled or cancelled like this
 │   ├── UnknownRun       there is no run of this id that concerns the caller
 │   └── DamagedRun       what is kept of a run cannot be read, so that it is not driven
-└── CannotAct            no identity with a valid token can act for the starter of a run
+├── CannotAct            no identity with a valid token can act for the starter of a run
+├── EngineBroken         the file of the engine cannot be used
+├── EditedRecord         a row of that file is not what this program wrote
+└── ReplayMismatch       a segment that goes on takes other steps than it recorded
 """
 
 from typing import Final
@@ -42,3 +45,33 @@ class CannotAct(ResolverError):
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
+
+
+class EngineBroken(ResolverError):
+    """The file of the engine cannot be used. No run depends on it: what they have done is in the state."""
+
+    exit_code = 2
+    hint = "stop all workers, delete the file and start them again: runs go on from the state"
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"`{path}` cannot be used as the file of the engine: {problem}")
+        self.path = path
+        self.problem = problem
+
+
+class EditedRecord(ResolverError):
+    """A row of the engine's file was edited, was moved from another row, or was sealed with another key."""
+
+    hint = "find out who can write the file of the engine; the segment can start again from the state"
+
+    def __init__(self) -> None:
+        super().__init__("A row in the file of the engine is not what this program wrote there, and is not used")
+
+
+class ReplayMismatch(ResolverError):
+    """A segment that goes on takes other steps than it recorded: the order of steps changed, but not its version."""
+
+    def __init__(self, segment: str, step: str) -> None:
+        super().__init__(f"The segment {segment} recorded another step where it now takes `{step}`")
+        self.segment = segment
+        self.step = step

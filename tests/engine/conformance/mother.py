@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from tests.dying import KILLED
-from tests.engine.families import IN_FLIGHT
+from tests.engine.conformance.families import IN_FLIGHT
 
 PATIENCE_SECONDS = 60
 
@@ -44,7 +44,7 @@ class Mother:
     """Forks processes for the tests."""
 
     def __init__(self) -> None:
-        command = [sys.executable, "-m", "tests.engine.mother"]
+        command = [sys.executable, "-m", "tests.engine.conformance.mother"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def fork(self, task: Task) -> int:
@@ -84,7 +84,7 @@ class Mother:
 
 def _serve() -> None:
     # Imported before the first fork, so that no process has to do it again.
-    from tests.engine.stage import do_task
+    from tests.engine.conformance.stage import do_task
 
     for line in sys.stdin:
         if line.strip().isdigit():

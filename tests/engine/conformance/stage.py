@@ -13,8 +13,8 @@ from agent_resolver.registry import CallContext
 from agent_resolver.schema import FINISHED, PENDING, RUNS, WAITS, PendingAction, Run, local_caller
 from agent_resolver.storage import Snapshot, SqliteStore
 from tests.dying import Death, DyingStore, Effects
-from tests.engine.families import ITEMS, family_of, kind_of
-from tests.engine.mother import Task
+from tests.engine.conformance.families import ITEMS, family_of, kind_of
+from tests.engine.conformance.mother import Task
 
 KEY: Final = bytes(range(32))
 CALLER: Final = local_caller("program")

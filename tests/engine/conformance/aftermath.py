@@ -20,9 +20,9 @@ from agent_resolver.schema import (
 )
 from agent_resolver.storage import Snapshot, SqliteStore, trail_faults
 from tests.dying import Effects
-from tests.engine.families import Family, kind_of
-from tests.engine.stage import KEY, Stage
-from tests.engine.tools import RULES, path_of
+from tests.engine.conformance.families import Family, kind_of
+from tests.engine.conformance.stage import KEY, Stage
+from tests.engine.conformance.tools import RULES, path_of
 
 UNKNOWN = "OUTCOME_UNKNOWN"
 

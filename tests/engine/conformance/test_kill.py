@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.aftermath import check_ends, check_nothing_is_repeated, look
-from tests.engine.families import IN_FLIGHT
-from tests.engine.mother import Mother, Task
-from tests.engine.stage import DRIVERS
+from tests.engine.conformance.aftermath import check_ends, check_nothing_is_repeated, look
+from tests.engine.conformance.families import IN_FLIGHT
+from tests.engine.conformance.mother import Mother, Task
+from tests.engine.conformance.stage import DRIVERS
 
 pytestmark = pytest.mark.slow
 # In the order in which a run reaches them: what the store keeps, the step of the engine, the call, the tool.

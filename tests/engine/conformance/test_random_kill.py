@@ -5,11 +5,11 @@ from random import Random
 
 import pytest
 
-from tests.engine.aftermath import check_ends, check_nothing_is_repeated, look
-from tests.engine.families import IN_FLIGHT
-from tests.engine.mother import Mother, Task
-from tests.engine.stage import DRIVERS
-from tests.engine.test_kill import EVERY_POINT
+from tests.engine.conformance.aftermath import check_ends, check_nothing_is_repeated, look
+from tests.engine.conformance.families import IN_FLIGHT
+from tests.engine.conformance.mother import Mother, Task
+from tests.engine.conformance.stage import DRIVERS
+from tests.engine.conformance.test_kill import EVERY_POINT
 
 pytestmark = pytest.mark.crash
 KILLS = 200

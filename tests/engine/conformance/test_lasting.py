@@ -9,10 +9,10 @@ import pytest
 
 from agent_resolver.schema import FINISHED
 from tests.dying import Effects
-from tests.engine.aftermath import Aftermath, check_ends, check_nothing_is_repeated, look
-from tests.engine.mother import Mother, Task
-from tests.engine.stage import DRIVERS, Stage
-from tests.engine.tools import REPAIRED
+from tests.engine.conformance.aftermath import Aftermath, check_ends, check_nothing_is_repeated, look
+from tests.engine.conformance.mother import Mother, Task
+from tests.engine.conformance.stage import DRIVERS, Stage
+from tests.engine.conformance.tools import REPAIRED
 from tests.process import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("driver", DRIVERS)]

@@ -1,0 +1,415 @@
+"""The one DBOS of a process, behind plain calls.
+
+DBOS keeps a row for each segment and for each step of it in a SQLite file of its own, and lets a segment go on after
+the end of the process that ran it. Nothing that it keeps is the truth about a run: the file may be deleted while no
+worker runs.
+"""
+
+import asyncio
+import contextvars
+import logging
+import os
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from msgspec import Struct
+
+from agent_resolver._extra import needing_extra
+from agent_resolver.core.shorten import shorten
+from agent_resolver.engine.dbos_serializer import SealedJson, SealedText, seal_every_format
+from agent_resolver.engine.errors import EditedRecord, EngineBroken, EngineRefused, ReplayMismatch
+from agent_resolver.registry.port import Seal
+from agent_resolver.storage.errors import LeaseLost
+from agent_resolver.storage.exclusive import exclusively
+from agent_resolver.storage.file import replace_with, tighten
+
+if TYPE_CHECKING:
+    from dbos import DBOSConfig
+
+RunWorkflow = Callable[[str, Any], Awaitable[None]]
+"""Runs the segment of this id with its payload."""
+
+_NAME: Final = "agent-resolver"
+_WORKFLOW: Final = "segment"
+_THREADS: Final = 16
+"""How many calls to the file may be under way at once; DBOS's pool has 20 connections."""
+_LISTENER_SECONDS: Final = 0.2
+"""The pause after which a thread of DBOS notices its end. It waits for messages, which are never sent here."""
+_HOUR_SECONDS: Final = 3600.0
+_MESSAGE_LENGTH: Final = 300
+_CANCEL_SECONDS: Final = 10.0
+"""How long a segment that does not heed its end is waited for."""
+_ENDED: Final = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
+_MOST_LISTED: Final = 500
+
+_log = logging.getLogger(__name__)
+_current: contextvars.ContextVar[str | None] = contextvars.ContextVar("segment", default=None)
+"""The segment that runs, outside of its steps."""
+
+
+class SegmentState(Struct, frozen=True, kw_only=True):
+    """What the engine's file says about a segment."""
+
+    status: Literal["queued", "running", "done", "failed"]
+    """`queued` waits for any worker to go on with it; `running` may be at an executor that is gone."""
+    executor: str
+    version: str
+
+
+class DbosSystem:
+    """Starts segments, records their steps, and takes over those of executors that are gone.
+
+    A process has at most one that is open. All of it is to be called on the event loop in which it was opened.
+    """
+
+    def __init__(self) -> None:
+        self._path = ""
+        self._executor = ""
+        self._version = ""
+        self._serializer: SealedJson | None = None
+        self._workflow: Any = None
+        self._is_closing = False
+
+    async def open(  # noqa: PLR0913 - each is a fact of its own
+        self,
+        path: str,
+        seal: Seal,
+        executor_id: str,
+        version: str,
+        workflow: RunWorkflow,
+        *,
+        most_attempts: int | None = None,
+    ) -> None:
+        """Open the file, making it if need be, and take part in the work on it.
+
+        From now on `workflow` may be called at any time: for segments that were started here, and for those that any
+        process took over. It begins with no context variables of whoever started it.
+
+        Args:
+            path: The file, which belongs to the engine alone.
+            seal: Seals everything in it.
+            executor_id: The name of this process. Segments that ran under the same name before go on at once.
+            version: Segments of another version are left alone.
+            workflow: Runs a segment. What it raises ends the segment.
+            most_attempts: A segment that was taken up more often than this is set aside as failed.
+
+        Raises:
+            EngineBroken: The file cannot be used.
+            EngineRefused: This process has an open one already.
+            MissingExtra: DBOS is not installed.
+        """
+        with needing_extra("engine"):
+            from dbos import DBOS, _dbos
+        if _dbos._dbos_global_instance is not None:  # noqa: SLF001 - DBOS itself would hand out that one
+            raise EngineRefused("This process has an engine already, and can have one only")
+        self._path, self._executor, self._version = path, executor_id, version
+        self._serializer = SealedJson(seal)
+        seal_every_format(self._serializer)
+        _quieten()
+        with self._in_our_words():
+            await asyncio.to_thread(_prepare_file, path)
+            DBOS(config=self._config())
+            self._workflow = DBOS.workflow(name=_WORKFLOW, max_recovery_attempts=most_attempts)(self._enter(workflow))
+            try:
+                # Not in a thread: DBOS then runs segments in the loop that it finds here.
+                DBOS.launch()
+            except BaseException:
+                await self._destroy()
+                raise
+
+    async def start(self, segment: str, payload: Any = None) -> None:  # noqa: ANN401 - JSON
+        """Begin a segment in this process, unless the file has one of this id, however far that is.
+
+        Raises:
+            EngineBroken: The file cannot be used.
+            EngineRefused: The payload is not JSON, or too large.
+        """
+        # In a context of its own: a segment that another one starts would be a child of it, and count as its step.
+        await asyncio.create_task(self._start(segment, payload), context=contextvars.Context())
+
+    async def _start(self, segment: str, payload: Any) -> None:  # noqa: ANN401 - JSON
+        from dbos import DBOS, SetWorkflowID
+
+        with self._in_our_words(), SetWorkflowID(segment):
+            await DBOS.start_workflow_async(self._workflow, {"of": [segment], "value": payload})
+
+    async def step(self, name: str, body: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401 - JSON
+        """The result of a step of the running segment: the recorded one, or that of `body`, which is then recorded.
+
+        A segment that goes on must take the same steps in the same order. Steps may run at the same time, as long as
+        they begin in that order, as those given to `asyncio.gather` do. What `body` raises is not recorded.
+
+        Raises:
+            EditedRecord: The recorded result is not what this program wrote.
+            EngineRefused: No segment runs here, or the result is not JSON, or too large.
+            LeaseLost: Another process has taken the segment over.
+            ReplayMismatch: The segment recorded another step here.
+        """
+        segment = _current.get()
+        if segment is None or self._serializer is None:
+            # DBOS would call the body, and record nothing.
+            raise EngineRefused("A step can be taken only in a segment, and not inside another step")
+        place = [segment, name]
+        serializer = self._serializer
+
+        async def do() -> SealedText:
+            outside = _current.set(None)
+            try:
+                # Sealed in here, so that a result that cannot be is an error like any other.
+                return serializer.serialize({"of": place, "value": await body()})
+            except Exception as error:
+                raise _NotRecorded(error) from error
+            finally:
+                _current.reset(outside)
+
+        recorded = await self._record(segment, name, do)
+        # Read back even if it was just made: the first time gives the same types as all others.
+        return _value_of(serializer.deserialize(recorded) if isinstance(recorded, SealedText) else recorded, place)
+
+    async def _record(self, segment: str, name: str, do: Callable[[], Any]) -> Any:  # noqa: ANN401 - sealed or JSON
+        from dbos import DBOS, error
+
+        try:
+            with self._in_our_words():
+                return await DBOS.run_step_async({"name": name}, do)
+        except _NotRecorded as failed:
+            raise failed.error from None
+        except (error.DBOSUnexpectedStepError, error.DBOSStepNondeterminismError) as problem:
+            raise ReplayMismatch(segment, name) from problem
+        # DBOS asserts that a segment has a row; the row of one that was taken over may be gone.
+        except (error.DBOSWorkflowConflictIDError, error.DBOSWorkflowCancelledError, AssertionError) as problem:
+            raise LeaseLost(f"the segment {segment}") from problem
+
+    async def state(self, segment: str) -> SegmentState | None:
+        """What the file says about a segment; None if it has none of this id.
+
+        Raises:
+            EngineBroken: The file cannot be used.
+        """
+        found = await self._rows(workflow_ids=[segment])
+        if not found:
+            return None
+        (row,) = found
+        statuses: dict[str, Literal["queued", "running", "done"]] = {
+            "ENQUEUED": "queued",
+            "PENDING": "running",
+            "SUCCESS": "done",
+        }
+        return SegmentState(
+            status=statuses.get(row.status, "failed"), executor=row.executor_id or "", version=row.app_version or ""
+        )
+
+    async def adopt(self, executors: Sequence[str], segment: str = "") -> int:
+        """Take over what was running at executors that are gone; how many segments that were.
+
+        Any worker on the file may go on with them, within about a second. Only segments of this version are taken.
+
+        Args:
+            executors: Names of processes that are gone. The own name counts only together with `segment`.
+            segment: The only segment to take, where it is given. It must not be running in this process.
+
+        Raises:
+            EngineBroken: The file cannot be used.
+        """
+        from dbos import _dbos
+        from dbos._utils import INTERNAL_QUEUE_NAME
+
+        # What runs here would begin a second time.
+        gone = [name for name in executors if segment or name != self._executor]
+        if not gone:
+            return 0
+        ids = [segment] if segment else None
+        rows = await self._rows(workflow_ids=ids, executor_id=gone, status="PENDING", app_version=self._version)
+
+        def enqueue() -> int:
+            requeue = _dbos._get_dbos_instance()._sys_db.reenqueue_for_recovery  # noqa: SLF001 - no public call takes one
+            return sum(requeue(row.workflow_id, gone, INTERNAL_QUEUE_NAME) for row in rows)
+
+        with self._in_our_words():
+            return await asyncio.to_thread(enqueue)
+
+    async def ended(self, seconds: float) -> list[str]:
+        """Some of the segments that ended at least so many seconds ago, the oldest first.
+
+        Raises:
+            EngineBroken: The file cannot be used.
+        """
+        before = datetime.now(UTC) - timedelta(seconds=seconds)
+        rows = await self._rows(status=_ENDED, completed_before=before.isoformat(), limit=_MOST_LISTED)
+        return [row.workflow_id for row in rows]
+
+    async def forget(self, segments: Sequence[str]) -> None:
+        """Delete what the file has of these segments, as far as they have ended; they can be started again then.
+
+        Raises:
+            EngineBroken: The file cannot be used.
+        """
+        from dbos import DBOS
+
+        rows = await self._rows(workflow_ids=list(segments), status=_ENDED)
+        with self._in_our_words():
+            await DBOS.delete_workflows_async([row.workflow_id for row in rows])
+
+    async def close(self, seconds: float = 0.0) -> None:
+        """End, once the segments that run here have ended or the time is over; the others are left for `adopt`.
+
+        Those are interrupted where they wait. A step that is interrupted begins again when its segment goes on.
+        """
+        from dbos import _dbos
+
+        # A set that DBOS keeps up to date: every segment that runs here, and those that are about to begin.
+        tasks = _dbos._get_dbos_instance()._workflow_tasks  # noqa: SLF001 - it has no public name
+        if tasks and seconds > 0:
+            await asyncio.wait(set(tasks), timeout=seconds)
+        self._is_closing = True
+        # DBOS warns of every task that is cancelled.
+        logging.getLogger("dbos").setLevel(logging.ERROR)
+        left = set(tasks)
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=_CANCEL_SECONDS)
+        await self._destroy()
+
+    async def _destroy(self) -> None:
+        from dbos import DBOS
+
+        loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(1) as thread:
+            # It waits for threads, and one of them may be waiting for this loop to take a segment.
+            await loop.run_in_executor(thread, lambda: DBOS.destroy(destroy_registry=True))
+        # DBOS has put its own threads behind `asyncio.to_thread`, and has just ended them.
+        loop.set_default_executor(ThreadPoolExecutor())
+
+    def _enter(self, workflow: RunWorkflow) -> Callable[[Any], Awaitable[None]]:
+        """The function that DBOS calls for each segment."""
+        from dbos import DBOS
+
+        async def run_segment(payload: Any) -> None:  # noqa: ANN401 - JSON
+            segment = DBOS.workflow_id
+            if self._is_closing or segment is None:
+                # Not recorded: the segment is left for another process.
+                raise asyncio.CancelledError
+            value = _value_of(payload, [segment])
+            _current.set(segment)
+            try:
+                await workflow(segment, value)
+            except LeaseLost:
+                # DBOS would wait here for the other process to end the segment.
+                raise asyncio.CancelledError from None
+
+        return run_segment
+
+    async def _rows(self, **conditions: Any) -> list[Any]:  # noqa: ANN401 - DBOS has a type for each
+        from dbos import DBOS
+
+        with self._in_our_words():
+            return list(await DBOS.list_workflows_async(load_input=False, load_output=False, **conditions))
+
+    def _config(self) -> "DBOSConfig":
+        return {
+            "name": _NAME,
+            "system_database_url": _address(self._path),
+            "serializer": self._serializer,  # type: ignore[typeddict-item]  # Its class would need DBOS to be imported.
+            "application_version": self._version,
+            "executor_id": self._executor,
+            "log_level": "WARNING",
+            "enable_otlp": False,
+            "max_executor_threads": _THREADS,
+            "notification_listener_polling_interval_sec": _LISTENER_SECONDS,
+            "scheduler_polling_interval_sec": _HOUR_SECONDS,
+            # A file needs no test whether it still answers, and errors must not quote values.
+            "db_engine_kwargs": {"pool_pre_ping": False, "hide_parameters": True},
+        }
+
+    @contextmanager
+    def _in_our_words(self) -> Iterator[None]:
+        """Turn what DBOS and SQLite raise into an error of ours; others have a meaning, and are passed on."""
+        from dbos import error
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            yield
+        except (error.DBOSStepNondeterminismError, error.DBOSUnexpectedStepError):
+            raise
+        except (error.DBOSException, SQLAlchemyError, sqlite3.Error) as problem:
+            raise EngineBroken(self._path, shorten(str(problem), _MESSAGE_LENGTH)) from problem
+
+
+class _NotRecorded(BaseException):
+    """Carries what a step raised past DBOS, which records every `Exception` as the result of the step for ever."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class _ToOurLog(logging.Handler):
+    """Passes on what DBOS says, without the values in tracebacks."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _log.warning("%s", shorten(record.getMessage(), _MESSAGE_LENGTH))
+
+
+def _value_of(envelope: Any, place: list[str]) -> Any:  # noqa: ANN401 - JSON
+    """The value in an envelope that belongs to this segment, or to this step of it.
+
+    A sealed row may have been copied from another one: the seal does not know in which row it is.
+    """
+    match envelope:
+        case {"of": found, "value": value} if found == place:
+            return value
+    raise EditedRecord
+
+
+def _quieten() -> None:
+    """Let DBOS speak only to our log, and keep its hosted service off, which a variable could turn on."""
+    from dbos._utils import GlobalParams
+
+    GlobalParams.dbos_cloud = False
+    logger = logging.getLogger("dbos")
+    # With a handler of its own, DBOS does not add one that writes to the console.
+    logger.handlers[:] = [_ToOurLog(logging.WARNING)]
+    logger.propagate = False
+
+
+def _prepare_file(path: str) -> None:
+    """Make the file with the tables of DBOS, or bring it to the newest ones.
+
+    DBOS makes its tables one by one: a process that ends in the middle, or two at once, would leave a useless file. So
+    it is made under another name, and by one process at a time.
+    """
+    os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
+    with exclusively(path):
+        try:
+            is_new = os.path.getsize(path) == 0
+        except FileNotFoundError:
+            is_new = True
+        if is_new:
+            replace_with(path, _make_tables, mode=0o600)
+        else:
+            for suffix in ("", "-wal", "-shm"):
+                tighten(f"{path}{suffix}", 0o600)
+            _make_tables(path)
+
+
+def _make_tables(path: str) -> None:
+    from dbos import DBOS
+
+    connection = sqlite3.connect(path)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+    finally:
+        connection.close()
+    DBOS.migrate(_address(path))
+
+
+def _address(path: str) -> str:
+    """The file as an address, in which `?` and `%` are quoted."""
+    from sqlalchemy import URL
+
+    return URL.create("sqlite", database=os.path.abspath(path)).render_as_string()
