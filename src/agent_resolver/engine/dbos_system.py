@@ -10,11 +10,11 @@ import contextvars
 import logging
 import os
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from msgspec import Struct
 
@@ -30,6 +30,7 @@ from agent_resolver.storage.file import replace_with, tighten
 if TYPE_CHECKING:
     from dbos import DBOSConfig
 
+Result = TypeVar("Result")
 RunWorkflow = Callable[[str, Any], Awaitable[None]]
 """Runs the segment of this id with its payload."""
 
@@ -128,14 +129,13 @@ class DbosSystem:
             EngineBroken: The file cannot be used.
             EngineRefused: The payload is not JSON, or too large.
         """
-        # In a context of its own: a segment that another one starts would be a child of it, and count as its step.
-        await asyncio.create_task(self._start(segment, payload), context=contextvars.Context())
-
-    async def _start(self, segment: str, payload: Any) -> None:  # noqa: ANN401 - JSON
         from dbos import DBOS, SetWorkflowID
 
-        with self._in_our_words(), SetWorkflowID(segment):
-            await DBOS.start_workflow_async(self._workflow, {"of": [segment], "value": payload})
+        async def start() -> None:
+            with SetWorkflowID(segment):
+                await DBOS.start_workflow_async(self._workflow, {"of": [segment], "value": payload})
+
+        await self._outside(start())
 
     async def step(self, name: str, body: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401 - JSON
         """The result of a step of the running segment: the recorded one, or that of `body`, which is then recorded.
@@ -251,8 +251,8 @@ class DbosSystem:
         from dbos import DBOS
 
         rows = await self._rows(workflow_ids=list(segments), status=_ENDED)
-        with self._in_our_words():
-            await DBOS.delete_workflows_async([row.workflow_id for row in rows])
+        if rows:
+            await self._outside(DBOS.delete_workflows_async([row.workflow_id for row in rows]))
 
     async def close(self, seconds: float = 0.0) -> None:
         """End, once the segments that run here have ended or the time is over; the others are left for `adopt`.
@@ -307,8 +307,12 @@ class DbosSystem:
     async def _rows(self, **conditions: Any) -> list[Any]:  # noqa: ANN401 - DBOS has a type for each
         from dbos import DBOS
 
+        return await self._outside(DBOS.list_workflows_async(load_input=False, load_output=False, **conditions))
+
+    async def _outside(self, call: Coroutine[Any, Any, Result]) -> Result:
+        """Call DBOS in a context of its own: inside a segment, it would record the call as a step of that segment."""
         with self._in_our_words():
-            return list(await DBOS.list_workflows_async(load_input=False, load_output=False, **conditions))
+            return await asyncio.create_task(call, context=contextvars.Context())
 
     def _config(self) -> "DBOSConfig":
         return {

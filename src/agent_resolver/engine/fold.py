@@ -77,23 +77,29 @@ def fold(history: History, look_up: LookUp, *, first: str = "", again: Collectio
         again: Paths of that wave whose outcomes are left out, because they are about to be asked for again.
     """
     course = start_course(history)
-    if is_cancelled_before(history, history.segments[-1].segment if first else None):
-        course.cancel()
+    is_cancelled = is_cancelled_before(history, history.segments[-1].segment if first else None)
     outcomes: dict[str, StepOutcome] = {}
     waves: list[Wave] = []
     known = 0
     while True:
         move = course.next_move()
-        if isinstance(move, Ended):
+        if isinstance(move, Ended) and not is_cancelled:
             break
-        is_last = first != "" and first_path(move) == first
-        found = _outcomes_in(move, look_up, again if is_last else ())
-        outcomes |= found
-        known += bool(found)
-        if is_last or len(found) < len(move.calls) + len(move.waits):
-            break
-        course.add(found)
-        waves.append(move)
+        if isinstance(move, Wave):
+            is_last = first != "" and first_path(move) == first
+            found = _outcomes_in(move, look_up, again if is_last else ())
+            outcomes |= found
+            known += bool(found)
+            is_complete = len(found) == len(move.calls) + len(move.waits)
+            if is_last or not (is_complete or is_cancelled):
+                break
+            course.add(found)
+            waves.append(move)
+            if is_complete:
+                continue
+        # The wish was seen here: in the first wave that did not come to its end, or behind the last one.
+        is_cancelled = False
+        course.cancel()
     return Folded(course=course, move=move, outcomes=outcomes, waves=waves, known=known)
 
 

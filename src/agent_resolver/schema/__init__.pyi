@@ -214,6 +214,7 @@ from agent_resolver.schema.state import (
     RUNS as RUNS,
     TABLES as TABLES,
     THREADS as THREADS,
+    WAITS as WAITS,
     JournalRow as JournalRow,
     LeaseRow as LeaseRow,
     PlanRow as PlanRow,

@@ -18,7 +18,7 @@ from agent_resolver.schema import (
     PendingAction,
     Run,
 )
-from agent_resolver.storage import Snapshot, SqliteStore, trail_faults
+from agent_resolver.storage import Snapshot, trail_faults
 from tests.dying import Effects
 from tests.engine.conformance.families import Family, kind_of
 from tests.engine.conformance.stage import KEY, Stage
@@ -45,13 +45,12 @@ class Aftermath(Struct, frozen=True, kw_only=True):
 
 def look(folder: Path) -> Aftermath:
     """Look at what is left; the trail must verify, and what the store knows of runs must fit together."""
-    store = SqliteStore(str(folder / "state.db"), key=KEY)
-    stage = Stage(folder, store)
+    stage = Stage(folder)
     try:
-        found = store.read_now(_read)
+        found = stage.sqlite.read_now(_read)
         results = {run: stage.result_now(run) for run, row in found.runs.items() if row.status in FINISHED}
     finally:
-        store.close()
+        stage.close()
     lines = Effects(folder).read()
     noted = [line for line in lines if line[0] == "effect"]
     return msgspec.structs.replace(
@@ -104,7 +103,8 @@ def check_ends(after: Aftermath, runs: tuple[str, ...]) -> None:
             _check_unknown(after, run)
             continue
         found = (result.status, result.code, result.output, result.compensated)
-        assert found == (family.status, family.code, family.output, family.compensated), run
+        expected = (family.status, family.code, family.output, family.compensated)
+        assert found == expected, f"{run} ended with {result}"
         assert _effects_of(after, run) == sorted(family.effects), run
         _check_order(after, run, family)
     _check_tries(after)
@@ -116,7 +116,9 @@ def _effects_of(after: Aftermath, run: str) -> list[str]:
 
 def _check_order(after: Aftermath, run: str, family: Family) -> None:
     """What is taken back is taken back in reverse."""
-    paths = [path_of(key) for key in after.order if key.startswith(f"{run}/compensate/")]
+    taken_back = [path_of(key) for key in after.order if key.startswith(f"{run}/compensate/")]
+    # Without the number of the attempt.
+    paths = [path.partition("#")[0] for path in taken_back]
     assert paths == [f"compensate/{path}" for path in family.compensated], f"{run} took back {paths}"
 
 

@@ -10,7 +10,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from agent_resolver.schema.blueprint import Blueprint
+from agent_resolver.schema import Blueprint
+from tests.engine.conformance.tools import QUESTION
 
 SOON: Final = 0.05
 TAKEN_BACK: Final = {"compensation": {"capability": "undo", "input_mapping": {"of": "${result.path}"}}}
@@ -95,6 +96,7 @@ FAN: Final = call(
     input_mapping={"at": "${run.id}/f/${index}", "of": "${item}"},
 )
 LONG: Final = call("b", "safe", input_mapping={"seconds": 0.3})
+STUBBORN: Final = {"compensation": {"capability": "stubborn", "input_mapping": {"of": "${result.path}"}}}
 RETRY: Final = {"max_attempts": 3, "first_delay_seconds": 0.0}
 FAN_PATHS: Final = tuple(f"f[{number}]" for number in range(3))
 
@@ -139,7 +141,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
         effects=("once a", "ask b", "once c"),
     ),
     "asking": Family(
-        blueprint=blueprint("asking", [call("a"), wait("w", "person", question="Shall it go on?"), call("c")]),
+        blueprint=blueprint("asking", [call("a"), wait("w", "person", question=QUESTION), call("c")]),
         output={**made("a", "c"), "w": "yes"},
         effects=("once a", "once c"),
     ),
@@ -148,6 +150,18 @@ FAMILIES: Final[Mapping[str, Family]] = {
         output={**made("a", "c"), "w": {"n": 1}},
         effects=("once a", "once c"),
         signal="go",
+    ),
+    "inquiring": Family(
+        blueprint=blueprint("inquiring", [call("a"), call("b", "inquire"), call("c")]),
+        output=made("a", "b", "c"),
+        effects=("once a", "inquire b", "once c"),
+    ),
+    "stuck": Family(
+        blueprint=blueprint("stuck", [call("a"), {**call("b"), **STUBBORN}, call("c", "refuse")]),
+        status="failed",
+        code="TOOL_ERROR",
+        effects=("once a", "once b", "stubborn compensate/b#2", "undo compensate/a"),
+        compensated=("b", "a"),
     ),
     "timed": Family(
         blueprint=blueprint(
@@ -188,6 +202,11 @@ SPECIAL: Final[Mapping[str, Family]] = {
         compensated=("b", "a"),
         is_cancelled=True,
     ),
+    "long": Family(
+        blueprint=blueprint("long", [LONG]),
+        output=made("b"),
+        effects=("safe b",),
+    ),
     "crashing": Family(
         blueprint=blueprint("crashing", [call("a"), call("b", "crash")]),
         output=made("a", "b"),
@@ -197,7 +216,7 @@ SPECIAL: Final[Mapping[str, Family]] = {
 """Kinds of run for one test each."""
 ITEMS: Final = ["x", "y", "z"]
 IN_FLIGHT: Final = tuple(f"{name}-{number}" for number in range(2) for name in FAMILIES)
-"""Twenty runs, two of each kind."""
+"""More than twenty runs, two of each kind."""
 
 
 def family_of(run: str) -> str:

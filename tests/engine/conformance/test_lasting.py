@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_resolver.engine import MAX_ATTEMPTS
 from agent_resolver.schema import FINISHED
 from tests.dying import Effects
 from tests.engine.conformance.aftermath import Aftermath, check_ends, check_nothing_is_repeated, look
@@ -18,8 +19,6 @@ from tests.process import eventually
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("driver", DRIVERS)]
 DAY = 24 * 3600.0
 WAITING = ("approved-0", "asking-0", "signalled-0", "cancelled-0")
-CRASHES = 5
-"""How often a run may crash its worker before it is set aside."""
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +50,9 @@ def test_runs_that_wait_survive_a_kill_and_are_answered_without_a_worker(
 ) -> None:
     """An approval, the answer of a person, a signal and a wish to cancel all come while no worker is up."""
     start(tmp_path, *WAITING)
-    worker = mother.fork(Task(folder=str(tmp_path), driver=driver, does="serve"))
-    assert eventually(lambda: statuses(look(tmp_path)) == {"waiting": len(WAITING)})
-    mother.kill(worker)
+    assert not mother.do(Task(folder=str(tmp_path), driver=driver, does="work", point="idle"))
     left = look(tmp_path)
+    assert statuses(left) == {"waiting": len(WAITING)}
 
     act(tmp_path, *WAITING)
     assert mother.do(Task(folder=str(tmp_path), driver=driver, does="work"))
@@ -148,10 +146,11 @@ def test_a_run_that_crashes_every_worker_is_set_aside_and_the_others_end(
     crashes = 0
     while not mother.do(task):
         crashes += 1
-        assert crashes <= CRASHES
+        assert crashes < 2 * MAX_ATTEMPTS
 
     after = look(tmp_path)
-    assert crashes == CRASHES
+    # The first attempt brought it one step further.
+    assert crashes == MAX_ATTEMPTS + 1
     check_ends(after, others)
     row = after.runs["crashing-0"]
     assert (row.status, row.code) == ("waiting", "WORKER_CRASHED")
@@ -162,6 +161,20 @@ def test_a_run_that_crashes_every_worker_is_set_aside_and_the_others_end(
     act(tmp_path, "crashing-0")
     assert mother.do(task)
     check_ends(look(tmp_path), ("crashing-0", *others))
+
+
+def test_a_run_is_not_set_aside_for_the_crashes_of_another(mother: Mother, tmp_path: Path, driver: str) -> None:
+    """Every crash ends the long step of the other run as well."""
+    start(tmp_path, "crashing-0", "long-0", "long-1")
+    task = Task(folder=str(tmp_path), driver=driver, does="work")
+    crashes = 0
+    while not mother.do(task):
+        crashes += 1
+        assert crashes < 3 * MAX_ATTEMPTS
+
+    after = look(tmp_path)
+    assert after.runs["crashing-0"].code == "WORKER_CRASHED"
+    check_ends(after, ("long-0", "long-1"))
 
 
 def test_two_hundred_restarts_set_no_run_aside_that_waits(mother: Mother, tmp_path: Path, driver: str) -> None:

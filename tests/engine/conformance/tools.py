@@ -23,8 +23,12 @@ RULES: Final = {
     "undo": Rules(is_idempotent=True),
     "refuse": Rules(is_idempotent=True),
     "ask": Rules(needs_approval=True),
+    "inquire": Rules(),
+    "stubborn": Rules(is_idempotent=True),
     "crash": Rules(is_idempotent=True),
 }
+QUESTION: Final = "Shall it go on?"
+"""The question of every step and tool that asks a person."""
 REPAIRED: Final = "repaired"
 """The file whose presence lets the tool `crash` work."""
 
@@ -48,6 +52,9 @@ class WritingTool:
         """Do it, under the key of the call."""
         key = context.key or ""
         name = self.descriptor.id
+        if name == "inquire":
+            # It starts from its beginning with the answer: what came before was no attempt.
+            context.ask(QUESTION)
         self._effects.note("tried", name, key, str(os.getpid()))
         for _ in range(arguments.get("turns", 1)):
             await asyncio.sleep(0)
@@ -63,6 +70,8 @@ class WritingTool:
     def _fail(self, name: str, key: str) -> None:
         if name == "refuse":
             raise ToolFailure(FailureCode.TOOL_ERROR, "It never works", "do without it")
+        if name == "stubborn" and not key.endswith("#2"):
+            raise ToolFailure(FailureCode.TOOL_ERROR, "It cannot be taken back yet", "try again")
         if name == "flaky" and not key.endswith("#3"):
             raise ToolFailure(FailureCode.TOOL_ERROR, "It does not work yet", "try again")
         if name == "crash" and not (self._folder / REPAIRED).exists():

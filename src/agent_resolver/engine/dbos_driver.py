@@ -1,0 +1,190 @@
+"""Drives segments with DBOS, on a file of its own."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from agent_resolver.engine.dbos_system import DbosSystem, SegmentState
+from agent_resolver.engine.errors import EngineRefused
+from agent_resolver.engine.port import RunSegment
+from agent_resolver.registry.port import Seal
+from agent_resolver.storage.errors import LeaseLost
+
+_LOOK_SECONDS: Final = 0.5
+"""How often the file is looked at while a segment does not begin."""
+_KEPT_SECONDS: Final = 3600.0
+"""How long the file keeps a segment that has ended: long enough for a process that was about to drive it too."""
+_SWEEP_EVERY: Final = 200
+"""How many segments end here before old ones are deleted."""
+
+_log = logging.getLogger(__name__)
+
+
+class DbosDriver:
+    """A driver whose segments go on, with the recorded results of their steps, after the end of their process.
+
+    DBOS may call for a segment that nothing here asked for: one that another process had taken over when it ended.
+    """
+
+    def __init__(self, path: str, seal: Seal, version: str, is_gone: Callable[[str], bool]) -> None:
+        """Not open yet.
+
+        Args:
+            path: The file of the engine.
+            seal: Seals everything in it.
+            version: The version of the order of steps; segments of another version cannot go on here.
+            is_gone: True if the executor of this name is known to have ended.
+        """
+        self._path = path
+        self._seal = seal
+        self._version = version
+        self._is_gone = is_gone
+        self._executor = ""
+        self._system = DbosSystem()
+        self._endings: dict[str, _Ending] = {}
+        """The segments that run here, or are about to."""
+        self._unswept = 0
+
+    async def open(self, executor: str, run_segment: RunSegment) -> None:
+        """Be ready to drive, as the executor of this name.
+
+        Raises:
+            EngineBroken: The file cannot be used.
+            EngineRefused: This process has an open one already.
+            MissingExtra: DBOS is not installed.
+        """
+        self._executor = executor
+
+        async def run(segment: str, _payload: Any) -> None:  # noqa: ANN401 - there is none
+            await self._run(segment, run_segment)
+
+        await self._system.open(self._path, self._seal, executor, self._version, run)
+        await self._sweep()
+
+    async def drive(self, segment: str) -> None:
+        """Drive a segment to its end. If it is driven here already, wait for the same one.
+
+        Raises:
+            EditedRecord: A recorded result is not what this program wrote.
+            EngineBroken: The file cannot be used.
+            EngineRefused: The segment began under another version.
+            LeaseLost: Another process has taken the run up, or this one ends.
+            ReplayMismatch: The segment recorded other steps.
+        """
+        await self._drive(segment, gone="")
+
+    async def take_over(self, segment: str, executor: str) -> None:
+        """Drive a segment to its end that another executor, which is gone, may have begun. Raises as `drive` does."""
+        await self._drive(segment, gone=executor)
+
+    async def close(self) -> None:
+        """End. Segments that still run stay where they are, for another executor."""
+        await self._system.close()
+        for segment, ending in list(self._endings.items()):
+            ending.settle(LeaseLost(f"the segment {segment}"))
+        self._endings.clear()
+
+    async def _drive(self, segment: str, gone: str) -> None:
+        ending = self._endings.get(segment)
+        if ending is None:
+            ending = self._endings[segment] = _Ending()
+            ending.is_awaited = True
+            try:
+                await self._bring_here(segment, gone, ending)
+            except Exception as error:
+                del self._endings[segment]
+                ending.settle(error)
+                raise
+        ending.is_awaited = True
+        # Others may wait for the same end.
+        await asyncio.shield(ending.future)
+        self._unswept += 1
+        if self._unswept >= _SWEEP_EVERY:
+            self._unswept = 0
+            await self._sweep()
+
+    async def _bring_here(self, segment: str, gone: str, ending: "_Ending") -> None:
+        """Have the segment begin in this process, whatever the file says about it.
+
+        Raises:
+            EngineRefused: The segment began under another version.
+            LeaseLost: Another process has it.
+        """
+        is_asked_for = False
+        while not ending.has_begun.is_set():
+            state = await self._system.state(segment)
+            if state is None or state.status in {"done", "failed"}:
+                if state is not None:
+                    # What the file calls the end is not the truth: the store has more to do, or a row was edited.
+                    await self._system.forget([segment])
+                await self._system.start(segment)
+                is_asked_for = True
+            else:
+                self._require_version(segment, state)
+                if state.status == "running" and not (is_asked_for and state.executor == self._executor):
+                    await self._adopt(segment, state.executor, gone)
+                    is_asked_for = True
+            with suppress(TimeoutError):
+                await asyncio.wait_for(ending.has_begun.wait(), _LOOK_SECONDS)
+
+    async def _adopt(self, segment: str, executor: str, gone: str) -> None:
+        # A segment of this process that does not run in it was interrupted, as by a lease that was lost.
+        if executor not in {gone, self._executor} and not self._is_gone(executor):
+            raise LeaseLost(f"the segment {segment}")
+        await self._system.adopt([executor], segment)
+
+    def _require_version(self, segment: str, state: SegmentState) -> None:
+        if state.version != self._version:
+            problem = f"The segment {segment} began under version {state.version} of the order of steps"
+            raise EngineRefused(problem, "let a worker of that version end it")
+
+    async def _run(self, segment: str, run_segment: RunSegment) -> None:
+        """Run a segment for DBOS, and tell whoever drives it how it ended, once DBOS has recorded the end."""
+        ending = self._endings.setdefault(segment, _Ending())
+        ending.has_begun.set()
+        failure: Exception | None = None
+
+        def end(task: "asyncio.Task[Any]") -> None:
+            self._endings.pop(segment, None)
+            is_interrupted = task.cancelled() and failure is None
+            ending.settle(LeaseLost(f"the segment {segment}") if is_interrupted else failure)
+            if failure is not None and not ending.is_awaited:
+                _log.warning("The segment %s ended with %s", segment, type(failure).__name__)
+
+        task = asyncio.current_task()
+        if task is not None:
+            task.add_done_callback(end)
+        try:
+            await run_segment(segment, self._system.step)
+        except LeaseLost as error:
+            failure = error
+            raise
+        except Exception as error:  # noqa: BLE001 - raised where the segment is driven
+            failure = error
+
+    async def _sweep(self) -> None:
+        """Delete segments that ended long ago, so that the file does not grow."""
+        if old := await self._system.ended(_KEPT_SECONDS):
+            await self._system.forget(old)
+
+
+class _Ending:
+    """How a segment ends that runs here, or is about to."""
+
+    def __init__(self) -> None:
+        self.has_begun = asyncio.Event()
+        self.is_awaited = False
+        """True if a caller learns of the end."""
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # Nothing may be waiting for it, which is not an error.
+        self.future.add_done_callback(lambda future: future.exception())
+
+    def settle(self, failure: Exception | None) -> None:
+        if self.future.done():
+            return
+        if failure is None:
+            self.future.set_result(None)
+        else:
+            self.future.set_exception(failure)
