@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import random
 from collections.abc import Iterable
 from functools import partial
 from typing import Final
@@ -38,19 +39,20 @@ class Worker:
         self._driven: dict[str, asyncio.Task[None]] = {}
         self._changed = asyncio.Event()
         self._is_stopping = False
+        self._next_look = 0.0
+        """When runs are looked for whose process is gone, in the time of the loop."""
         segments.is_stopping = lambda: self._is_stopping
 
     async def run(self) -> None:
         """Drive runs until `stop` is called; then finish the calls that run, hand the runs on, and end."""
         loop = asyncio.get_running_loop()
-        next_look = 0.0
         while not self._is_stopping:
             self._changed.clear()
-            if loop.time() >= next_look:
+            if loop.time() >= self._next_look:
+                self._next_look = loop.time() + LOOK_SECONDS
                 await self._start(await self._interrupted())
-                next_look = loop.time() + LOOK_SECONDS
             wait = await self._take_due()
-            await self._wait_for_change(min(wait, next_look - loop.time()))
+            await self._wait_for_change(min(wait, self._next_look - loop.time()))
         if self._driven:
             await asyncio.wait(self._driven.values())
 
@@ -93,6 +95,8 @@ class Worker:
         now = self._journal.now()
         due = list(dict.fromkeys(row.run for row in rows if row.due <= now))
         if due:
+            # In no order: workers that begin with the same run would all but one come too late for every run.
+            random.shuffle(due)
             await self._start(due[:room])
             return 0.0
         return (rows[0].due - now) / 1000 if rows else LOOK_SECONDS
@@ -145,10 +149,13 @@ class Worker:
                 continue
             if taken is not None:
                 task = self._driven[run] = asyncio.create_task(self._drive(taken))
-                task.add_done_callback(partial(self._forget, run))
+                task.add_done_callback(partial(self._forget, taken))
 
-    def _forget(self, run: str, _: asyncio.Task[None]) -> None:
-        self._driven.pop(run, None)
+    def _forget(self, taken: Taken, _: asyncio.Task[None]) -> None:
+        self._driven.pop(taken.run, None)
+        if taken.is_suspect:
+            # Others like it wait for their turn.
+            self._next_look = 0.0
         self._changed.set()
 
     async def _drive(self, taken: Taken) -> None:

@@ -108,6 +108,10 @@ def check_ends(after: Aftermath, runs: tuple[str, ...]) -> None:
         assert _effects_of(after, run) == sorted(family.effects), run
         _check_order(after, run, family)
     _check_tries(after)
+    traces = {after.runs[run].trace_id for run in runs}
+    # A question of a run that was cancelled has expired.
+    asked = [each for each in after.actions if each.is_open and each.trace_id in traces and each.expires_at is None]
+    assert not asked, f"runs have ended, and these questions are open: {asked}"
 
 
 def _effects_of(after: Aftermath, run: str) -> list[str]:
@@ -135,4 +139,3 @@ def _check_tries(after: Aftermath) -> None:
     retries = sum(action.answer == "retry" for action in after.actions)
     again = sum(tries - 1 for (tool, _), tries in after.tried.items() if not RULES[tool].is_idempotent)
     assert again <= retries, f"{again} calls were tried again, and {retries} answers said so"
-    assert all(action.answer is not None or action.expires_at for action in after.actions)

@@ -202,6 +202,11 @@ SPECIAL: Final[Mapping[str, Family]] = {
         compensated=("b", "a"),
         is_cancelled=True,
     ),
+    "short": Family(
+        blueprint=blueprint("short", [call("a", "safe"), call("b", "safe")]),
+        output=made("a", "b"),
+        effects=("safe a", "safe b"),
+    ),
     "long": Family(
         blueprint=blueprint("long", [LONG]),
         output=made("b"),

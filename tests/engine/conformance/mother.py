@@ -83,7 +83,9 @@ class Mother:
 
 
 def _serve() -> None:
-    # Imported before the first fork, so that no process has to do it again.
+    # Imported before the first fork, so that no process has to do it again; neither starts a thread.
+    import dbos  # noqa: F401
+
     from tests.engine.conformance.stage import do_task
 
     for line in sys.stdin:

@@ -140,7 +140,7 @@ def test_two_workers_share_a_hundred_runs(mother: Mother, tmp_path: Path, driver
 def test_a_run_that_crashes_every_worker_is_set_aside_and_the_others_end(
     mother: Mother, tmp_path: Path, driver: str
 ) -> None:
-    others = ("plain-0", "failing-0", "fan-0")
+    others = ("short-0", "short-1", "short-2")
     start(tmp_path, "crashing-0", *others)
     task = Task(folder=str(tmp_path), driver=driver, does="work")
     crashes = 0
