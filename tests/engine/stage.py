@@ -19,6 +19,7 @@ from agent_resolver.engine import (
 from agent_resolver.registry import CallContext, Inbox, MemorySecrets, Ports, ToolRegistry, WorkerIdentity
 from agent_resolver.schema import Blueprint, Caller, Descriptor, Rules, local_caller
 from agent_resolver.storage import AesSeal, SqliteStore
+from agent_resolver.telemetry import CallTelemetry
 from tests.registry.stage import HandClock
 
 KEY = bytes(range(32))
@@ -59,6 +60,7 @@ class Stage:
         identity: WorkerIdentity | None = None,
         driver: Driver | None = None,
         clock: HandClock | None = None,
+        telemetry: CallTelemetry | None = None,
         **ports: Any,
     ) -> None:
         self.folder = folder
@@ -66,7 +68,7 @@ class Stage:
         self.clock = clock or HandClock()
         self.store = SqliteStore(str(folder / "state.db"), key=KEY)
         self.seal = AesSeal(KEY)
-        self.ports = Ports(store=self.store, seal=self.seal, clock=self.clock, **ports)
+        self.ports = Ports(store=self.store, seal=self.seal, clock=self.clock, telemetry=telemetry, **ports)
         self.registry = ToolRegistry(self.ports)
         self.inbox = Inbox(self.store, MemorySecrets(), self.clock, seal=self.seal)
         self.journal = BlueprintJournal(self.store, self.seal, self.clock)
@@ -75,7 +77,7 @@ class Stage:
             call=self.registry.call,
             driver=driver or MemoryDriver(),
             identity=identity,
-            telemetry=self.ports.telemetry,
+            telemetry=telemetry,
             only_verified=self.ports.only_verified,
         )
         self.engine = StoredEngine(parts)

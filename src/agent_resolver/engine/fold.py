@@ -1,6 +1,6 @@
 """Makes the course of a run again, from its journal and from what the ledger knows of its calls."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -47,8 +47,13 @@ class Folded(Struct, kw_only=True):
     """The number of waves of which the state has any trace."""
 
 
-def start_course(history: History) -> Course:
-    """The course of a run at its beginning.
+def course_of(history: History, outcomes: Mapping[str, StepOutcome], *, is_cancelled: bool = False) -> Course:
+    """The course of a run with these outcomes.
+
+    Args:
+        history: What the journal says.
+        outcomes: What is known.
+        is_cancelled: True from the moment that the wish to cancel was seen; the outcomes are those of that moment.
 
     Raises:
         DamagedRun: The run was begun by a version of the interpreter that this program does not have.
@@ -63,7 +68,7 @@ def start_course(history: History) -> Course:
         cost_center=started.starter.cost_center or blueprint.blueprint_metadata.cost_center,
         started_at=started.started_at,
     )
-    known = Known(input=started.input, run=facts)
+    known = Known(input=started.input, run=facts, outcomes=outcomes, is_cancelled=is_cancelled)
     return Course(prepared_blueprint(started.blueprint, blueprint), known)
 
 
@@ -76,30 +81,32 @@ def fold(history: History, look_up: LookUp, *, first: str = "", again: Collectio
         first: The first path of the wave to stop at, complete or not; empty for the first that is not complete.
         again: Paths of that wave whose outcomes are left out, because they are about to be asked for again.
     """
-    course = start_course(history)
-    is_cancelled = is_cancelled_before(history, history.segments[-1].segment if first else None)
+    course = course_of(history, {})
+    is_wish_left = is_cancelled_before(history, history.segments[-1].segment if first else None)
     outcomes: dict[str, StepOutcome] = {}
     waves: list[Wave] = []
     known = 0
     while True:
         move = course.next_move()
-        if isinstance(move, Ended) and not is_cancelled:
-            break
-        if isinstance(move, Wave):
-            is_last = first != "" and first_path(move) == first
-            found = _outcomes_in(move, look_up, again if is_last else ())
-            outcomes |= found
-            known += bool(found)
-            is_complete = len(found) == len(move.calls) + len(move.waits)
-            if is_last or not (is_complete or is_cancelled):
+        if isinstance(move, Ended):
+            if not is_wish_left:
                 break
-            course.add(found)
+            course, is_wish_left = course_of(history, outcomes, is_cancelled=True), False
+            continue
+        is_last = first != "" and first_path(move) == first
+        found = _outcomes_in(move, look_up, again if is_last else ())
+        outcomes |= found
+        known += bool(found)
+        is_complete = len(found) == len(paths_of(move))
+        if is_last or not (is_complete or is_wish_left):
+            break
+        if not is_complete:
+            # Here the wish to cancel was seen: what had ended by then is taken back, and the rest never starts.
             waves.append(move)
-            if is_complete:
-                continue
-        # The wish was seen here: in the first wave that did not come to its end, or behind the last one.
-        is_cancelled = False
-        course.cancel()
+            course, is_wish_left = course_of(history, outcomes, is_cancelled=True), False
+            continue
+        course.add(found)
+        waves.append(move)
     return Folded(course=course, move=move, outcomes=outcomes, waves=waves, known=known)
 
 

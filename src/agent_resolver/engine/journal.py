@@ -28,6 +28,7 @@ from agent_resolver.engine.errors import DamagedRun
 from agent_resolver.engine.port import RunResult
 from agent_resolver.registry.port import Clock, Seal
 from agent_resolver.schema.blueprint import Blueprint
+from agent_resolver.schema.blueprint_file import blueprint_digest, encode_blueprint
 from agent_resolver.schema.state import FINISHED, JOURNAL, PLANS, RUNS, PlanRow, Run
 from agent_resolver.storage.port import Snapshot, Store, Transaction
 
@@ -120,8 +121,7 @@ class BlueprintJournal:
 
     def plan_row(self, blueprint: Blueprint) -> PlanRow:
         """The row that keeps a blueprint for all runs that begin with it."""
-        content = msgspec.json.encode(blueprint, order="sorted")
-        digest = digest_of(content)
+        content, digest = encode_blueprint(blueprint), blueprint_digest(blueprint)
         return PlanRow(digest=digest, body=self.seal.close(content, blueprint_purpose(digest)))
 
     def read(self, snapshot: Snapshot, run: str) -> History | None:
@@ -168,13 +168,13 @@ class BlueprintJournal:
         try:
             content = self.seal.open(kept.body, blueprint_purpose(digest))
             # Where nothing is sealed, the digest still shows an edit.
-            if digest_of(content) != digest:
+            if _digest_of(content) != digest:
                 raise DamagedRun(run, "its blueprint was edited")
             return _BLUEPRINT.decode(content)
         except (ValueError, msgspec.MsgspecError) as error:
             raise DamagedRun(run, f"its blueprint: {error}") from error
 
 
-def digest_of(content: bytes) -> str:
-    """The digest of a blueprint, in the form that digests have everywhere."""
+def _digest_of(content: bytes) -> str:
+    """The digest of a blueprint's bytes as they are kept: an older version may have spelled it otherwise."""
     return f"sha256-{hashlib.sha256(content).hexdigest()}"

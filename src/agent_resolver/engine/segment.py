@@ -9,12 +9,13 @@ from typing import Any, Final
 
 from msgspec import UNSET, Struct, structs
 
+from agent_resolver.core.blueprint.move import Course
 from agent_resolver.core.blueprint.wave import Ended, StepCall, StepOutcome, Wave
 from agent_resolver.engine.acting import Acting
 from agent_resolver.engine.calling import StepCalls
 from agent_resolver.engine.entry import RunEnded, RunWaiting
 from agent_resolver.engine.errors import CannotAct, DamagedRun
-from agent_resolver.engine.fold import kept_outcome
+from agent_resolver.engine.fold import course_of, kept_outcome
 from agent_resolver.engine.journal import BlueprintJournal
 from agent_resolver.engine.outcome import Recorded, from_json
 from agent_resolver.engine.port import AwaitedThing, CallTool, RunResult, StepRunner
@@ -179,16 +180,16 @@ class _Segment:
             if isinstance(move, Ended):
                 if await self._end(move):
                     return ReasoningEnd(outcome=move.status.upper(), error=move.code)
-                course.cancel()
+                course = self._cancelled_course()
             else:
                 calls = [call for call in move.calls if again is None or call.path in again]
                 recorded = await self._make_calls(calls)
                 waits = [*still, *(each.waits for each in recorded.values() if each.waits is not UNSET)]
                 outcomes |= await self._outcomes_of(recorded)
+                self._taken.known |= outcomes
                 if any(each.is_cancelled for each in recorded.values()):
                     await self._see_cancel(tuple(waits))
-                    course.add(outcomes)
-                    course.cancel()
+                    course = self._cancelled_course()
                 elif waits or any(wait.path not in outcomes for wait in move.waits):
                     await self._wait(move, outcomes, waits)
                     return ReasoningEnd(outcome=_WAITS)
@@ -198,6 +199,10 @@ class _Segment:
                         await self._wait(Wave(), {}, [])
                         return ReasoningEnd(outcome=_HANDED_ON)
             move, again, outcomes, still = course.next_move(), None, {}, ()
+
+    def _cancelled_course(self) -> Course:
+        """The course of the run from the moment on that the wish to cancel was seen."""
+        return course_of(self._taken.history, self._taken.known, is_cancelled=True)
 
     async def _make_calls(self, calls: Sequence[StepCall]) -> dict[str, Recorded]:
         """Make the calls of a wave, all together and in the order of their paths."""

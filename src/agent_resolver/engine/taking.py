@@ -42,8 +42,10 @@ class Taken(Struct, kw_only=True):
     course: Course
     move: Move
     """What the segment begins with."""
+    known: dict[str, StepOutcome]
+    """All outcomes that are known."""
     outcomes: dict[str, StepOutcome]
-    """The outcomes of the first wave that are known."""
+    """Those of the first wave among them."""
     again: frozenset[str]
     """The calls of the first wave that are made."""
     still: tuple[AwaitedThing, ...]
@@ -265,6 +267,7 @@ class _Taking:
             attempt=started.attempt,
             course=folded.course,
             move=folded.move,
+            known=folded.outcomes,
             outcomes=outcomes,
             again=frozenset(started.again),
             still=still,

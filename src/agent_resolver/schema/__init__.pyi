@@ -222,6 +222,7 @@ from agent_resolver.schema.state import (
     Run as Run,
     RunStatus as RunStatus,
     ThreadRow as ThreadRow,
+    WaitRow as WaitRow,
 )
 from agent_resolver.schema.table import Table as Table, optional_columns as optional_columns
 from agent_resolver.schema.toml_tree import parse_toml as parse_toml, tree_of as tree_of

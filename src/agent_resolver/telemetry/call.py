@@ -37,9 +37,11 @@ from agent_resolver.telemetry.attribute import (
     FUNCTION,
     INITIATOR_ID,
     INVOKE_AGENT,
+    INVOKE_WORKFLOW,
     IS_COMPENSATION,
     MAX_CHARACTERS,
     OPERATION,
+    ORCHESTRATOR,
     PROVIDER_NAME,
     REASONER,
     REQUEST_MODEL,
@@ -49,6 +51,7 @@ from agent_resolver.telemetry.attribute import (
     TOOL_TYPES,
     UNKNOWN_TOOL,
     VIA_ID,
+    WORKFLOW_NAME,
 )
 from agent_resolver.telemetry.ending import AttributeValue, Ending, ReasoningEnd, ending_of
 from agent_resolver.telemetry.log import Entry, Level, Log
@@ -166,6 +169,19 @@ class CallTelemetry:
             PROVIDER_NAME: provider[:MAX_CHARACTERS],
         }
         return self._begin_reasoning(CHAT, model, classification, context, attributes)
+
+    def begin_segment(self, blueprint: str, classification: str, context: Origin) -> RunSpan:
+        """A worker takes up a run of a blueprint. All segments of a run are in its one trace, below its starter."""
+        attributes: dict[str, AttributeValue] = {
+            WORKFLOW_NAME: blueprint[:MAX_CHARACTERS],
+            CONVERSATION_ID: context.run,
+            COMPONENT_TYPE: ORCHESTRATOR,
+        }
+        return self._begin_reasoning(INVOKE_WORKFLOW, blueprint, classification, context, attributes)
+
+    def end_segment(self, span: RunSpan, ending: ReasoningEnd) -> None:
+        """The run waits, was handed on, or has ended."""
+        self.end_reasoning(span, ending)
 
     def _begin_reasoning(
         self, operation: str, subject: str, classification: str, context: Origin, attributes: dict[str, AttributeValue]

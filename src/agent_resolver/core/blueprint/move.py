@@ -77,16 +77,12 @@ class Course:
     def _all_moves(self) -> Iterator[Move]:
         stop = yield from self._run_groups()
         ended = self._completed() if stop is None else stop
-        if isinstance(ended, Ended):
-            # A wish to cancel may still come between the last step and the end of the run.
-            while not self._is_cancelled:
-                yield ended
-            ended = Cancelled()
-        taken_back = yield from compensate(reversed(self._done), self._scope, self._outcomes)
-        stopped = _stopped(ended, taken_back)
+        if not isinstance(ended, Ended):
+            taken_back = yield from compensate(reversed(self._done), self._scope, self._outcomes)
+            ended = _stopped(ended, taken_back)
         # It has ended, however often one asks.
         while True:
-            yield stopped
+            yield ended
 
     def _completed(self) -> Ended | Stop:
         """The end of a run all steps of which have ended."""

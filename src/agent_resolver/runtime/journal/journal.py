@@ -153,6 +153,7 @@ class Journal:
             row = transaction.get(RUNS, run)
             if row is None:
                 raise UnknownRun(run)
+            _require_agent(row, "status")
             lease = claim_in(transaction, self.store, lease_name(run), seconds, LEASE_SECONDS)
             if lease is None:
                 raise RunRefused(f"run {run} is running in another process", "wait for it, or cancel it")
@@ -205,6 +206,7 @@ class Journal:
             row = transaction.get(RUNS, run)
             if row is None:
                 raise UnknownRun(run)
+            _require_agent(row, "cancel")
             if row.status in FINISHED:
                 raise RunRefused(f"run {run} has ended: {row.status}")
             status = self._cancel_in(transaction, row, seconds)
@@ -220,7 +222,8 @@ class Journal:
         seen = {run}
         while ended:
             for row in transaction.find(RUNS, {"parent": ended.pop()}):
-                if row.id in seen or row.status in FINISHED:
+                # A blueprint that an agent calls is no part of its run, and takes back what it did if it is cancelled.
+                if row.id in seen or row.status in FINISHED or row.kind == "blueprint":
                     continue
                 seen.add(row.id)
                 if self._cancel_in(transaction, row, seconds) == "cancelled":
@@ -464,6 +467,16 @@ def _require_free(transaction: Transaction, row: Run) -> None:
         raise RunRefused(f"thread {row.thread} went on in run {newest.id}", "start the run again")
     if newest is not None and newest.status not in FINISHED:
         raise _not_ended(newest)
+
+
+def _require_agent(row: Run, command: str) -> None:
+    """Refuse a run of a blueprint: workers drive it, and its journal is another one.
+
+    Raises:
+        RunRefused: It is one.
+    """
+    if row.kind == "blueprint":
+        raise RunRefused(f"run {row.id} is one of the blueprint {row.agent}", f"`agent blueprint {command} {row.id}`")
 
 
 def _is_of_thread(folded: Folded, caller: str, thread: str, agent: str) -> bool:
