@@ -112,22 +112,18 @@ class DbosDriver:
             EngineRefused: The segment began under another version.
             LeaseLost: Another process has it.
         """
-        is_asked_for = False
-        while not ending.has_begun.is_set():
+        is_asked_for = await self._system.start(segment)
+        while not await ending.begins_within(_LOOK_SECONDS if is_asked_for else 0):
             state = await self._system.state(segment)
             if state is None or state.status in {"done", "failed"}:
-                if state is not None:
-                    # What the file calls the end is not the truth: the store has more to do, or a row was edited.
-                    await self._system.forget([segment])
-                await self._system.start(segment)
-                is_asked_for = True
-            else:
-                self._require_version(segment, state)
-                if state.status == "running" and not (is_asked_for and state.executor == self._executor):
-                    await self._adopt(segment, state.executor, gone)
-                    is_asked_for = True
-            with suppress(TimeoutError):
-                await asyncio.wait_for(ending.has_begun.wait(), _LOOK_SECONDS)
+                # What the file calls the end is not the truth: the store has more to do, or a row was edited.
+                await self._system.forget([segment])
+                is_asked_for = await self._system.start(segment)
+                continue
+            self._require_version(segment, state)
+            if state.status == "running" and not (is_asked_for and state.executor == self._executor):
+                await self._adopt(segment, state.executor, gone)
+            is_asked_for = True
 
     async def _adopt(self, segment: str, executor: str, gone: str) -> None:
         # A segment of this process that does not run in it was interrupted, as by a lease that was lost.
@@ -180,6 +176,12 @@ class _Ending:
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # Nothing may be waiting for it, which is not an error.
         self.future.add_done_callback(lambda future: future.exception())
+
+    async def begins_within(self, seconds: float) -> bool:
+        """True once the segment has begun here; False if it has not when the time is over."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.has_begun.wait(), seconds)
+        return self.has_begun.is_set()
 
     def settle(self, failure: Exception | None) -> None:
         if self.future.done():

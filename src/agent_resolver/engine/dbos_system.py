@@ -37,7 +37,12 @@ RunWorkflow = Callable[[str, Any], Awaitable[None]]
 _NAME: Final = "agent-resolver"
 _WORKFLOW: Final = "segment"
 _THREADS: Final = 16
-"""How many calls to the file may be under way at once; DBOS's pool has 20 connections."""
+"""How many threads `asyncio.to_thread` has while DBOS is there, which puts its own in the place of the loop's."""
+_CONNECTIONS: Final = 2
+"""SQLite lets one connection write at a time, and the others sleep up to a tenth of a second between their attempts.
+With many of them, steps that begin together take several times as long."""
+_CONNECTION_SECONDS: Final = 300.0
+"""How long a call waits for its turn at the connections."""
 _LISTENER_SECONDS: Final = 0.2
 """The pause after which a thread of DBOS notices its end. It waits for messages, which are never sent here."""
 _HOUR_SECONDS: Final = 3600.0
@@ -122,20 +127,23 @@ class DbosSystem:
                 await self._destroy()
                 raise
 
-    async def start(self, segment: str, payload: Any = None) -> None:  # noqa: ANN401 - JSON
-        """Begin a segment in this process, unless the file has one of this id, however far that is.
+    async def start(self, segment: str, payload: Any = None) -> bool:  # noqa: ANN401 - JSON
+        """Begin a segment in this process; False if the file has one of this id, however far that is.
 
         Raises:
             EngineBroken: The file cannot be used.
             EngineRefused: The payload is not JSON, or too large.
         """
         from dbos import DBOS, SetWorkflowID
+        from dbos._core import WorkflowHandleAsyncTask
 
-        async def start() -> None:
+        async def start() -> bool:
             with SetWorkflowID(segment):
-                await DBOS.start_workflow_async(self._workflow, {"of": [segment], "value": payload})
+                handle = await DBOS.start_workflow_async(self._workflow, {"of": [segment], "value": payload})
+            # The other kind of handle watches a segment that was there before.
+            return isinstance(handle, WorkflowHandleAsyncTask)
 
-        await self._outside(start())
+        return await self._outside(start())
 
     async def step(self, name: str, body: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401 - JSON
         """The result of a step of the running segment: the recorded one, or that of `body`, which is then recorded.
@@ -324,10 +332,15 @@ class DbosSystem:
             "log_level": "WARNING",
             "enable_otlp": False,
             "max_executor_threads": _THREADS,
+            "sys_db_pool_size": _CONNECTIONS,
             "notification_listener_polling_interval_sec": _LISTENER_SECONDS,
             "scheduler_polling_interval_sec": _HOUR_SECONDS,
             # A file needs no test whether it still answers, and errors must not quote values.
-            "db_engine_kwargs": {"pool_pre_ping": False, "hide_parameters": True},
+            "db_engine_kwargs": {
+                "hide_parameters": True,
+                "pool_pre_ping": False,
+                "pool_timeout": _CONNECTION_SECONDS,
+            },
         }
 
     @contextmanager

@@ -1,0 +1,230 @@
+"""Driving segments with DBOS: who may take one up, and what becomes of those that were left."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dbos import _dbos
+
+from agent_resolver.engine import DbosDriver, EngineRefused, StepRunner
+from agent_resolver.storage import AesSeal, LeaseLost
+
+SEGMENT = "run:1"
+
+RunSegment = Callable[[str, StepRunner], Awaitable[None]]
+
+
+@asynccontextmanager
+async def opened(
+    folder: Path, run_segment: RunSegment, executor: str = "one", *, version: str = "1", gone: str = ""
+) -> AsyncIterator[DbosDriver]:
+    # DBOS looks once a second for segments to go on with, too seldom for a test.
+    _dbos._get_or_create_dbos_registry().get_internal_queue()._polling_interval_sec = 0.05
+    driver = DbosDriver(str(folder / "engine.db"), AesSeal(b"k" * 32), version, lambda name: name == gone)
+    await driver.open(executor, run_segment)
+    try:
+        async with asyncio.timeout(20):
+            yield driver
+    finally:
+        await driver.close()
+
+
+class Recorder:
+    """Runs segments of two steps, and remembers how often each step was taken."""
+
+    def __init__(self, *, stays: bool = False) -> None:
+        self.taken: list[str] = []
+        self.has_come = asyncio.Event()
+        self.goes_on = asyncio.Event()
+        if not stays:
+            self.goes_on.set()
+
+    async def run(self, segment: str, step: StepRunner) -> None:
+        async def body() -> str:
+            self.taken.append(f"{segment} {name}")
+            if name == "second":
+                self.has_come.set()
+                await self.goes_on.wait()
+            return name
+
+        for name in ("first", "second"):
+            assert await step(name, body) == name
+
+
+async def leave(folder: Path, executor: str = "one") -> None:
+    """Leave the segment after its first step, as a process does that is stopped."""
+    recorder = Recorder(stays=True)
+    async with opened(folder, recorder.run, executor) as driver:
+        drive = asyncio.ensure_future(driver.drive(SEGMENT))
+        await recorder.has_come.wait()
+    with pytest.raises(LeaseLost):
+        await drive
+
+
+def change(folder: Path, statement: str) -> None:
+    """Edit the file as another program would."""
+    with closing(sqlite3.connect(folder / "engine.db", timeout=10)) as connection, connection:
+        connection.execute(statement)
+
+
+def test_a_segment_that_was_left_goes_on_where_its_executor_is_known_to_be_gone(tmp_path: Path) -> None:
+    async def scenario() -> list[str]:
+        await leave(tmp_path)
+        recorder = Recorder()
+        async with opened(tmp_path, recorder.run, "two", gone="one") as driver:
+            await driver.drive(SEGMENT)
+        return recorder.taken
+
+    assert asyncio.run(scenario()) == [f"{SEGMENT} second"]
+
+
+def test_a_segment_of_an_executor_that_may_live_is_not_taken(tmp_path: Path) -> None:
+    async def scenario() -> list[str]:
+        await leave(tmp_path)
+        recorder = Recorder()
+        async with opened(tmp_path, recorder.run, "two") as driver:
+            with pytest.raises(LeaseLost):
+                await driver.drive(SEGMENT)
+            # The store may know of another executor than the file: one ended before it could say that it had begun.
+            with pytest.raises(LeaseLost):
+                await driver.take_over(SEGMENT, "three")
+            assert recorder.taken == []
+            await driver.take_over(SEGMENT, "one")
+        return recorder.taken
+
+    assert asyncio.run(scenario()) == [f"{SEGMENT} second"]
+
+
+def test_a_segment_that_was_enqueued_by_a_process_that_ended_goes_on_by_itself(tmp_path: Path) -> None:
+    async def scenario() -> list[str]:
+        await leave(tmp_path)
+        change(tmp_path, "UPDATE workflow_status SET status = 'ENQUEUED', queue_name = '_dbos_internal_queue'")
+        recorder = Recorder()
+        async with opened(tmp_path, recorder.run, "two") as driver:
+            await recorder.has_come.wait()
+            await driver.drive(SEGMENT)
+        return recorder.taken
+
+    assert asyncio.run(scenario())[0] == f"{SEGMENT} second"
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "UPDATE workflow_input SET inputs = 'x'",
+        "UPDATE workflow_status SET status = 'SUCCESS'",
+        "UPDATE workflow_status SET status = 'CANCELLED'",
+    ],
+)
+def test_a_segment_whose_row_was_edited_starts_again(tmp_path: Path, edit: str) -> None:
+    """The state is the truth about a run, and says that there is something to do."""
+
+    async def scenario() -> list[str]:
+        await leave(tmp_path)
+        change(tmp_path, edit)
+        recorder = Recorder()
+        async with opened(tmp_path, recorder.run, "two") as driver:
+            await driver.take_over(SEGMENT, "one")
+        return recorder.taken
+
+    assert asyncio.run(scenario()) == [f"{SEGMENT} first", f"{SEGMENT} second"]
+
+
+def test_a_segment_of_another_version_is_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        await leave(tmp_path)
+        async with opened(tmp_path, Recorder().run, "two", version="2") as driver:
+            with pytest.raises(EngineRefused, match="began under version 1"):
+                await driver.take_over(SEGMENT, "one")
+
+    asyncio.run(scenario())
+
+
+def test_a_failure_reaches_everyone_who_drives_the_segment(tmp_path: Path) -> None:
+    class Trouble(Exception):
+        pass
+
+    async def run(segment: str, step: StepRunner) -> None:
+        raise Trouble
+
+    async def scenario() -> list[Any]:
+        async with opened(tmp_path, run) as driver:
+            found = await asyncio.gather(*(driver.drive(SEGMENT) for _ in range(3)), return_exceptions=True)
+            # A segment that failed can be driven again at once.
+            with pytest.raises(Trouble):
+                await driver.drive(SEGMENT)
+            return found
+
+    assert [type(error) for error in asyncio.run(scenario())] == [Trouble] * 3
+
+
+def test_a_step_can_drive_the_segment_of_another_run(tmp_path: Path) -> None:
+    """As one does that calls a blueprint: nothing of it may count as a step of the segment that waits for it."""
+    taken: list[str] = []
+
+    async def scenario() -> None:
+        async def run(segment: str, step: StepRunner) -> None:
+            async def inner() -> str:
+                taken.append(segment)
+                if segment == SEGMENT:
+                    await driver.drive("child:1")
+                return segment
+
+            await step("inner", inner)
+            assert await step("after", inner_after) == "after"
+
+        async def inner_after() -> str:
+            return "after"
+
+        async with opened(tmp_path, run) as driver:
+            await driver.drive(SEGMENT)
+
+    asyncio.run(scenario())
+    with closing(sqlite3.connect(tmp_path / "engine.db")) as connection:
+        steps = connection.execute("SELECT workflow_uuid, function_id, function_name FROM operation_outputs").fetchall()
+    assert taken == [SEGMENT, "child:1"]
+    assert sorted(steps) == [
+        ("child:1", 1, "inner"),
+        ("child:1", 2, "after"),
+        (SEGMENT, 1, "inner"),
+        (SEGMENT, 2, "after"),
+    ]
+
+
+def test_segments_that_ended_long_ago_are_deleted(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with opened(tmp_path, Recorder().run) as driver:
+            await asyncio.gather(*(driver.drive(f"run-{number}:1") for number in range(3)))
+        change(tmp_path, "UPDATE workflow_status SET completed_at = 0 WHERE workflow_uuid <> 'run-2:1'")
+        async with opened(tmp_path, Recorder().run):
+            pass
+
+    asyncio.run(scenario())
+    with closing(sqlite3.connect(tmp_path / "engine.db")) as connection:
+        tables = ("workflow_status", "workflow_input", "workflow_output", "operation_outputs")
+        left = [connection.execute(f"SELECT DISTINCT workflow_uuid FROM {table}").fetchall() for table in tables]  # noqa: S608
+    assert left == [[("run-2:1",)]] * 4
+
+
+def test_what_nothing_here_asked_for_fails_with_a_line_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        await leave(tmp_path)
+        has_failed = asyncio.Event()
+
+        async def run(segment: str, step: StepRunner) -> None:
+            has_failed.set()
+            raise ValueError("a secret")
+
+        # The same name as before: DBOS goes on with the segment by itself.
+        async with opened(tmp_path, run, "one"):
+            await has_failed.wait()
+
+    asyncio.run(scenario())
+    assert f"The segment {SEGMENT} ended with ValueError" in caplog.text
+    assert "a secret" not in caplog.text
