@@ -584,3 +584,19 @@ def test_a_state_of_another_key_shows_no_run(trusted: Path, run: Run, command: s
     assert (ran.code, ran.stdout) == (1, "")
     assert ran.stderr.startswith("error: ")
     assert "Traceback" not in ran.stderr
+
+
+# Runs of blueprints ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["cancel", "resume", "show", "export"])
+def test_a_run_of_a_blueprint_is_listed_and_has_commands_of_its_own(trusted: Path, run: Run, command: str) -> None:
+    run_id = waiting_run(trusted, run)
+    edit(trusted, "UPDATE run SET kind = 'blueprint', agent = 'notes.keep@1' WHERE id = ?", run_id)
+    (found,) = listed(run)
+    refused = run("runs", command, run_id)
+
+    assert (found["kind"], found["agent"]) == ("blueprint", "notes.keep@1")
+    assert refused.code == 1
+    assert "is one of the blueprint notes.keep@1" in refused.stderr
+    assert "agent blueprint" in refused.stderr

@@ -10,7 +10,7 @@ ATTRIBUTES = [value for value in vars(name).values() if re.fullmatch(r"(golden|g
 
 
 def test_there_are_names() -> None:
-    assert len(ATTRIBUTES) == len(set(ATTRIBUTES)) == 22
+    assert len(ATTRIBUTES) == len(set(ATTRIBUTES)) == 23
 
 
 @pytest.mark.parametrize("attribute", ATTRIBUTES)

@@ -33,4 +33,5 @@ from agent_resolver.engine.runs import (
 )
 from agent_resolver.engine.stored import EngineParts as EngineParts, StoredEngine as StoredEngine
 from agent_resolver.engine.taking import MAX_ATTEMPTS as MAX_ATTEMPTS
+from agent_resolver.engine.tool import BlueprintTool as BlueprintTool, describe_blueprint as describe_blueprint
 from agent_resolver.engine.worker import CAPACITY as CAPACITY, Worker as Worker

@@ -25,7 +25,8 @@ from agent_resolver.registry.compiled_schema import compile_schema, schema_fault
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.blueprint import Blueprint
 from agent_resolver.schema.caller import Caller
-from agent_resolver.schema.state import FINISHED, PLANS, RUNS, WAITS, Run
+from agent_resolver.schema.pending import PendingAction
+from agent_resolver.schema.state import FINISHED, PENDING, PLANS, RUNS, WAITS, Run
 from agent_resolver.storage.port import Snapshot, Transaction
 from agent_resolver.storage.wait_queue import end_waits, make_due
 
@@ -34,6 +35,7 @@ MAX_SIGNAL_BYTES: Final = 64 * 1024
 MAX_SIGNALS: Final = 100
 MAX_RUN_ID: Final = 64
 _LOOK_SECONDS: Final = 1.0
+_DELIVERED: Final = "delivered"
 
 
 class BlueprintRuns:
@@ -74,7 +76,7 @@ class BlueprintRuns:
             started = RunStarted(
                 blueprint=plan.digest,
                 input=dict(arguments),
-                starter=structs.replace(context.caller, via="", via_issuer=""),
+                starter=context.caller,
                 trace_id=context.trace_id,
                 parent=context.parent,
                 connection=context.connection,
@@ -178,6 +180,25 @@ class BlueprintRuns:
         if view is None:
             raise UnknownRun(run)
         return view
+
+    async def is_delivered(self, run: str) -> bool:
+        """True if the end of a run was returned to a caller that gave no key."""
+        row = await self._journal.store.read(lambda snapshot: snapshot.get(RUNS, run))
+        return row is not None and row.status in FINISHED and row.reason == _DELIVERED
+
+    async def mark_delivered(self, run: str) -> None:
+        """Note that the end of a run was returned: the same call from now on is another run."""
+
+        def write(transaction: Transaction) -> None:
+            row = transaction.get(RUNS, run)
+            if row is not None and row.status in FINISHED:
+                transaction.put(RUNS, structs.replace(row, reason=_DELIVERED))
+
+        await self._journal.store.write(write)
+
+    async def action(self, action_id: str) -> PendingAction | None:
+        """The question or approval with this id."""
+        return await self._journal.store.read(lambda snapshot: snapshot.get(PENDING, action_id))
 
     def _is_settled(self, snapshot: Snapshot, run: str) -> bool:
         """True if a run has ended, or waits for something that has not happened."""

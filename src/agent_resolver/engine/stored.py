@@ -1,6 +1,9 @@
 """An engine on the store: the runs, a worker, and a driver."""
 
+import asyncio
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
@@ -37,6 +40,7 @@ class StoredEngine:
 
     def __init__(self, parts: EngineParts) -> None:
         self._parts = parts
+        self._is_open = False
         journal = parts.journal
         self.runs = BlueprintRuns(journal, only_verified=parts.only_verified)
         acting = Acting(parts.identity, journal.clock)
@@ -46,10 +50,27 @@ class StoredEngine:
     async def open(self) -> None:
         """Let the driver be ready."""
         await self._parts.driver.open(self._parts.journal.store.owner, self._segments.run)
+        self._is_open = True
 
     async def close(self) -> None:
         """End the driver. Runs that were not handed on stay for other workers."""
+        self._is_open = False
         await self._parts.driver.close()
+
+    async def finish(self, run: str, seconds: float) -> RunResult | RunView:
+        """Drive a run here, as far as it is not driven already, and return its end or how far it is.
+
+        Raises:
+            EngineRefused: There is no such run.
+        """
+        deadline = time.monotonic() + seconds
+        if self._is_open:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self.worker.drive(run)
+        # A process that is about to end hands its runs on, and waits for none of them.
+        left = 0.0 if self.worker.is_stopping else max(deadline - time.monotonic(), 0.0)
+        return await self.runs.result(run, left)
 
     async def start(self, blueprint: Blueprint, arguments: Mapping[str, Any], context: CallContext, run: str) -> bool:
         """Begin a run under this id, with all that it takes to go on in another process; False if there is one."""

@@ -94,7 +94,7 @@ def take_run(
         takes_suspects: False if a run is left alone that may be the one that ended its workers.
     """
     row = transaction.get(RUNS, run)
-    if row is None or row.kind != "blueprint" or row.status in FINISHED:
+    if row is None or row.kind != "blueprint":
         drop_waits(transaction, run)
         return None
     lease = claim_in(transaction, journal.store, lease_name(run), journal.seconds(), LEASE_SECONDS)
@@ -141,6 +141,9 @@ class _Taking:
 
     def take(self) -> Taken | None:
         """The run at the beginning of a segment; None where it waits on, or is set aside."""
+        if self._history.ended is not None:
+            drop_waits(self._transaction, self._history.row.id)
+            return None
         if self._history.is_in_segment:
             return self._repeat()
         beginning = self._find_beginning()

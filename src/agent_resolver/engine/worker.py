@@ -38,15 +38,16 @@ class Worker:
         self._capacity = capacity
         self._driven: dict[str, asyncio.Task[None]] = {}
         self._changed = asyncio.Event()
-        self._is_stopping = False
         self._next_look = 0.0
         """When runs are looked for whose process is gone, in the time of the loop."""
-        segments.is_stopping = lambda: self._is_stopping
+        self.is_stopping = False
+        """True once no further run is taken up."""
+        segments.is_stopping = lambda: self.is_stopping
 
     async def run(self) -> None:
         """Drive runs until `stop` is called; then finish the calls that run, hand the runs on, and end."""
         loop = asyncio.get_running_loop()
-        while not self._is_stopping:
+        while not self.is_stopping:
             self._changed.clear()
             if loop.time() >= self._next_look:
                 self._next_look = loop.time() + LOOK_SECONDS
@@ -58,7 +59,7 @@ class Worker:
 
     def stop(self) -> None:
         """Take up no further run. Those that run are handed on after their present wave."""
-        self._is_stopping = True
+        self.is_stopping = True
         self._changed.set()
 
     @property

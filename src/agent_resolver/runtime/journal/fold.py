@@ -60,6 +60,16 @@ class DamagedJournal(RunRefused):
         super().__init__(f"the journal of run {run} cannot be read: {problem}", _DAMAGED)
 
 
+def require_no_blueprint(row: Run, command: str) -> None:
+    """Refuse a run of a blueprint: workers drive it, and its journal is of another kind.
+
+    Raises:
+        RunRefused: It is one; the hint names the command for it.
+    """
+    if row.kind == "blueprint":
+        raise RunRefused(f"run {row.id} is one of the blueprint {row.agent}", f"`agent blueprint {command} {row.id}`")
+
+
 def read_entries(snapshot: Snapshot, run: str, seal: Seal) -> list[tuple[JournalRow, Entry]]:
     """Every entry of a run's journal, in order.
 
@@ -88,10 +98,12 @@ def fold_run(snapshot: Snapshot, run: str, seal: Seal, *, through: int | None = 
 
     Raises:
         DamagedJournal: Its journal, or that of a run before it in the conversation, cannot be read.
+        RunRefused: It is a run of a blueprint.
     """
     row = snapshot.get(RUNS, run)
     if row is None:
         return None
+    require_no_blueprint(row, "history")
     entries = read_entries(snapshot, run, seal)
     beginning = _require_whole(row, entries)
     messages = _messages_before(snapshot, beginning.continues, seal)

@@ -22,7 +22,7 @@ from agent_resolver.runtime.journal.entry import (
     pack,
     plan_purpose,
 )
-from agent_resolver.runtime.journal.fold import DamagedJournal, Folded, UnknownRun, fold_run
+from agent_resolver.runtime.journal.fold import DamagedJournal, Folded, UnknownRun, fold_run, require_no_blueprint
 from agent_resolver.runtime.journal.open_call import notes_on_open_calls
 from agent_resolver.runtime.journal.question_digest import without_known
 from agent_resolver.runtime.journal.record import ended_record, started_record
@@ -153,7 +153,7 @@ class Journal:
             row = transaction.get(RUNS, run)
             if row is None:
                 raise UnknownRun(run)
-            _require_agent(row, "status")
+            require_no_blueprint(row, "status")
             lease = claim_in(transaction, self.store, lease_name(run), seconds, LEASE_SECONDS)
             if lease is None:
                 raise RunRefused(f"run {run} is running in another process", "wait for it, or cancel it")
@@ -206,7 +206,7 @@ class Journal:
             row = transaction.get(RUNS, run)
             if row is None:
                 raise UnknownRun(run)
-            _require_agent(row, "cancel")
+            require_no_blueprint(row, "cancel")
             if row.status in FINISHED:
                 raise RunRefused(f"run {run} has ended: {row.status}")
             status = self._cancel_in(transaction, row, seconds)
@@ -467,16 +467,6 @@ def _require_free(transaction: Transaction, row: Run) -> None:
         raise RunRefused(f"thread {row.thread} went on in run {newest.id}", "start the run again")
     if newest is not None and newest.status not in FINISHED:
         raise _not_ended(newest)
-
-
-def _require_agent(row: Run, command: str) -> None:
-    """Refuse a run of a blueprint: workers drive it, and its journal is another one.
-
-    Raises:
-        RunRefused: It is one.
-    """
-    if row.kind == "blueprint":
-        raise RunRefused(f"run {row.id} is one of the blueprint {row.agent}", f"`agent blueprint {command} {row.id}`")
 
 
 def _is_of_thread(folded: Folded, caller: str, thread: str, agent: str) -> bool:

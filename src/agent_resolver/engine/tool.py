@@ -1,0 +1,185 @@
+"""A blueprint as a tool: in the manifest, over MCP, and as a step of other blueprints."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from agent_resolver.engine.calling import RUN_PENDING
+from agent_resolver.engine.port import AwaitedThing, RunResult, RunView
+from agent_resolver.engine.runs import BlueprintRuns, input_schema_of
+from agent_resolver.registry.errors import ToolFailure, WaitsFor
+from agent_resolver.registry.tool import CallContext
+from agent_resolver.schema.blueprint import Blueprint
+from agent_resolver.schema.blueprint_file import blueprint_digest
+from agent_resolver.schema.canonical_digest import digest
+from agent_resolver.schema.classification import CLASSIFICATION_RANK, Classification
+from agent_resolver.schema.descriptor import Descriptor, Labels, Rules
+from agent_resolver.schema.outcome import FailureCode, Pending
+
+PATIENCE_SECONDS: Final = 30.0
+"""How long a call waits for a run that goes on; then it is pending, and the run goes on all the same."""
+_TIMEOUT_SECONDS: Final = 3600.0
+_MOST_PARTS: Final = 20
+"""How deep a question is looked for in runs that wait for other runs."""
+
+FindTool = Callable[[str], Descriptor | None]
+Finish = Callable[[str, float], Awaitable[RunResult | RunView]]
+"""Brings a run to its end or to its next wait, as far as that is possible within some seconds."""
+
+
+class BlueprintTool:
+    """Starts a run of a blueprint with each call, and returns its output."""
+
+    def __init__(self, blueprint: Blueprint, runs: BlueprintRuns, finish: Finish, descriptor: Descriptor) -> None:
+        """A tool.
+
+        Args:
+            blueprint: What runs.
+            runs: Where its runs are kept.
+            finish: `StoredEngine.finish` where this process drives runs, `BlueprintRuns.result` where it does not.
+            descriptor: What `describe_blueprint` says of it.
+        """
+        self._blueprint = blueprint
+        self._runs = runs
+        self._finish = finish
+        self.descriptor = descriptor
+
+    async def invoke(self, arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401 - a JSON value
+        """Run the blueprint; a call that is made again under its key or trace goes on with the same run.
+
+        Raises:
+            ToolFailure: The run failed, or was cancelled.
+            WaitsFor: The run waits for something, or goes on for longer than a call can wait.
+        """
+        run = await self._run_of(arguments, context)
+        await self._runs.start(self._blueprint, arguments, context, run)
+        found = await self._finish(run, _patience(context))
+        if isinstance(found, RunView):
+            raise WaitsFor(await self._pending(found, context))
+        if context.key is None:
+            await self._runs.mark_delivered(run)
+        if found.status == "done":
+            return found.output
+        raise _failure(found)
+
+    async def _run_of(self, arguments: dict[str, Any], context: CallContext) -> str:
+        """The id of the run that a call stands for.
+
+        With a key it is that of the key. Without one, the same call under the same trace is the same run, until its
+        end was returned.
+        """
+        caller, tool = context.caller, self.descriptor.id
+        if context.key is not None:
+            return digest([caller.id, caller.issuer, tool, context.key])[-32:]
+        number = 0
+        while True:
+            identity = [caller.id, caller.issuer, tool, digest(arguments), context.trace_id, number]
+            run = digest(identity)[-32:]
+            if not await self._runs.is_delivered(run):
+                return run
+            number += 1
+
+    async def _pending(self, view: RunView, context: CallContext) -> Pending:
+        """What the caller of a run that has not ended learns: the question of a person where there is one."""
+        run = view.row.id
+        # A run that is a step of another wakes that one when it ends.
+        thing = None if view.row.parent == context.run else await self._question_in(view)
+        action = None if thing is None else await self._runs.action(thing.id)
+        if action is not None and action.is_open:
+            answer = f"agent inbox {'approve' if action.type == 'APPROVAL' else 'answer'} {action.id}"
+            return Pending(
+                trace_id=context.trace_id,
+                id=action.id,
+                type=action.type,
+                code=f"{action.type}_REQUIRED",
+                message=action.message,
+                remedy=f"`{answer}`, then make the same call under the same key or trace",
+                expires_at=action.expires_at,
+            )
+        kinds = sorted({each.kind for each in view.waits})
+        reason = f"waits for a {' and a '.join(kinds)}" if kinds else "goes on"
+        return Pending(
+            trace_id=context.trace_id,
+            id=run,
+            type=RUN_PENDING,
+            code="RUN_WAITS",
+            message=f"Run {run} of {self.descriptor.id} {reason}",
+            remedy=f"`agent blueprint status {run}`; make the same call again once it has ended",
+        )
+
+    async def _question_in(self, view: RunView) -> AwaitedThing | None:
+        """The first question of a run, or of the runs that it waits for."""
+        waiting = list(view.waits)
+        for _ in range(_MOST_PARTS):
+            thing = next((each for each in waiting if each.kind in {"action", "person"}), None)
+            part = next((each for each in waiting if each.kind == "run"), None)
+            if thing is not None or part is None:
+                return thing
+            inner = await self._runs.query(part.id)
+            waiting = [] if inner is None else list(inner.waits)
+        return None
+
+
+def describe_blueprint(blueprint: Blueprint, find_tool: FindTool, source: str) -> Descriptor:
+    """A blueprint as a tool: with the highest classification and the union of the scopes of its steps.
+
+    Args:
+        blueprint: The blueprint.
+        find_tool: Finds the tools of its steps; one that is not there adds nothing, and its step fails.
+        source: The file that it comes from.
+    """
+    metadata, security = blueprint.blueprint_metadata, blueprint.security_logic
+    tools = [tool for tool in map(find_tool, _tools_of(blueprint)) if tool is not None]
+    classes: list[Classification] = [tool.rules.classification for tool in tools]
+    if security.data_classification:
+        classes.append(security.data_classification)
+    scopes = set(security.required_scopes).union(*(tool.rules.required_scopes for tool in tools))
+    secret_fields = set().union(*(tool.rules.secret_fields for tool in tools))
+    domain, _, _ = blueprint.id.partition(".")
+    return Descriptor(
+        id=blueprint.id,
+        description=metadata.description,
+        input_schema=input_schema_of(blueprint),
+        output_schema=blueprint.dag.output_schema or None,
+        source=source,
+        timeout_seconds=_TIMEOUT_SECONDS,
+        rules=Rules(
+            required_scopes=tuple(sorted(scopes)),
+            classification=max(classes, key=CLASSIFICATION_RANK.__getitem__, default="INTERNAL"),
+            is_idempotent=True,
+            secret_fields=tuple(sorted(secret_fields)),
+        ),
+        labels=Labels(
+            kind="BLUEPRINT",
+            domain=domain,
+            tags=tuple(dict.fromkeys((domain, *metadata.tags))),
+            maintainer=metadata.maintainer,
+            allow_outbound=any(tool.labels.allow_outbound or tool.labels.kind == "TOOL" for tool in tools),
+        ),
+        code=blueprint_digest(blueprint),
+    )
+
+
+def _tools_of(blueprint: Blueprint) -> list[str]:
+    """The tools that a blueprint calls, those of compensations as well."""
+    found = []
+    for step in blueprint.dag.steps:
+        if step.capability:
+            found.append(step.capability)
+        if step.compensation:
+            found.append(step.compensation.capability)
+    return list(dict.fromkeys(found))
+
+
+def _patience(context: CallContext) -> float:
+    # A step that lets a run work for a shorter time waits for it afterwards: the run itself is not cut off.
+    limit = PATIENCE_SECONDS if context.timeout_seconds is None else context.timeout_seconds / 2
+    return min(PATIENCE_SECONDS, limit)
+
+
+def _failure(ended: RunResult) -> ToolFailure:
+    back = f"; taken back: {', '.join(ended.compensated)}" if ended.compensated else ""
+    remedy = f"`agent blueprint history {ended.run}` shows what happened"
+    if ended.status == "cancelled":
+        return ToolFailure(FailureCode.TOOL_ERROR, f"Run {ended.run} was cancelled{back}", remedy)
+    where = f"step {ended.step} failed with " if ended.step else ""
+    return ToolFailure(FailureCode.TOOL_ERROR, f"{where}{ended.code}: {ended.message}{back}", remedy)

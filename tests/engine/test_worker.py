@@ -1,0 +1,279 @@
+"""Workers: several on one store, runs whose worker is lost, and an end that loses nothing."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_resolver.engine import MAX_ATTEMPTS, MemoryDriver, StepBody
+from agent_resolver.registry import CallContext
+from agent_resolver.schema import RUNS, Caller, ResolverError
+from agent_resolver.storage import RunFilter, list_runs
+from tests.engine.stage import Stage, blueprint, run
+
+RESERVE = {"id": "reserve", "capability": "shop.reserve", "compensation": {"capability": "shop.release"}}
+PAY = {"id": "pay", "capability": "shop.pay"}
+ISSUER = "https://login.example.com"
+ADA = Caller(
+    id="ada",
+    is_verified=True,
+    issuer=ISSUER,
+    scopes=frozenset({"pay", "read"}),
+    clearance="CONFIDENTIAL",
+    expires_at="2026-03-01T12:05:00.000Z",
+)
+ROBOT = Caller(
+    id="robot",
+    is_verified=True,
+    issuer=ISSUER,
+    scopes=frozenset({"pay", "write"}),
+    clearance="CONFIDENTIAL",
+    expires_at="2026-03-01T18:00:00.000Z",
+)
+
+
+class Identity:
+    """The identity of a worker, whose token can be missing."""
+
+    def __init__(self, caller: Caller | None) -> None:
+        self._caller = caller
+
+    async def caller(self) -> Caller:
+        if self._caller is None:
+            raise ResolverError("The issuer gives no token")
+        return self._caller
+
+
+class Broken(MemoryDriver):
+    """A driver whose process ends in the middle of each segment, as long as it is broken."""
+
+    is_broken = True
+    drives = 0
+
+    async def drive(self, segment: str) -> None:
+        self.drives += 1
+        if self.is_broken:
+            raise RuntimeError("the process ends")
+        await super().drive(segment)
+
+
+def add_tools(stage: Stage, **rules: Any) -> None:
+    for name in ("reserve", "release", "pay"):
+        stage.add(f"shop.{name}", **rules)
+
+
+def test_two_workers_share_the_runs_of_one_store(tmp_path: Path) -> None:
+    stages = [Stage(tmp_path), Stage(tmp_path)]
+    for stage in stages:
+        add_tools(stage)
+
+    async def story() -> None:
+        for number in range(20):
+            await stages[0].start(blueprint(RESERVE, PAY), f"run-{number}")
+        for stage in stages:
+            await stage.engine.open()
+        working = [asyncio.create_task(stage.engine.worker.run()) for stage in stages]
+        for number in range(20):
+            found = await stages[0].engine.result(f"run-{number}", 20)
+            assert getattr(found, "status", "") == "done"
+        for stage in stages:
+            stage.engine.worker.stop()
+        await asyncio.gather(*working)
+
+    run(story())
+    assert sorted(stages[0].calls()) == sorted(["shop.reserve reserve", "shop.pay pay"] * 20)
+    for stage in stages:
+        stage.close()
+
+
+@pytest.mark.parametrize("answer", ["retry", "give up"])
+def test_a_run_that_ends_its_worker_every_time_is_set_aside(tmp_path: Path, answer: str) -> None:
+    driver = Broken()
+    stage = Stage(tmp_path, driver=driver)
+    add_tools(stage)
+
+    async def story() -> None:
+        await stage.start(blueprint(RESERVE, PAY))
+        await stage.drain()
+        assert driver.drives == MAX_ATTEMPTS
+        waiting = await stage.waiting()
+        assert (waiting.row.status, waiting.row.code) == ("waiting", "WORKER_CRASHED")
+        assert (await stage.kinds())[-1] == "run.set_aside"
+        (action,) = await stage.inbox.list(stage.context())
+        assert "give up" in action.message
+        driver.is_broken = False
+        await stage.inbox.answer(action.id, answer, stage.context())
+        await stage.drain()
+        ended = await stage.ended()
+        expected = ("done", "") if answer == "retry" else ("failed", "WORKER_CRASHED")
+        assert (ended.status, ended.code) == expected
+
+    run(story())
+    stage.close()
+
+
+def test_a_run_that_comes_further_each_time_is_not_set_aside(tmp_path: Path) -> None:
+    steps = [{"id": f"s{number}", "capability": "shop.pay"} for number in range(MAX_ATTEMPTS + 2)]
+    effects = tmp_path / "effects.txt"
+
+    class EndsAfterOne(MemoryDriver):
+        """Its process ends once a step has had an effect."""
+
+        before = 0
+
+        async def _run_step(self, name: str, body: StepBody) -> Any:
+            count = len(effects.read_text().splitlines()) if effects.exists() else 0
+            if count > self.before:
+                self.before = count
+                raise RuntimeError("the process ends")
+            return await super()._run_step(name, body)
+
+    stage = Stage(tmp_path, driver=EndsAfterOne())
+    add_tools(stage)
+
+    async def story() -> None:
+        await stage.start(blueprint(*steps))
+        await stage.drain()
+        assert (await stage.ended()).status == "done"
+
+    run(story())
+    # What the ledger knows is not done again.
+    assert len(stage.calls()) == len(steps)
+    stage.close()
+
+
+def test_a_stopped_worker_finishes_its_calls_and_hands_its_runs_on(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(arguments: dict[str, Any], _: CallContext) -> Any:
+        begun.set()
+        await go_on.wait()
+        return arguments
+
+    stage.add("shop.slow", slow)
+    stage.add("shop.pay")
+
+    async def story() -> None:
+        await stage.engine.open()
+        working = asyncio.create_task(stage.engine.worker.run())
+        await stage.start(blueprint({"id": "slow", "capability": "shop.slow"}, PAY))
+        await begun.wait()
+        stage.engine.worker.stop()
+        go_on.set()
+        await working
+        assert stage.calls() == ["shop.slow slow"]
+        (listed,) = await list_runs(stage.store, 0.0, RunFilter())
+        assert listed.status == "waiting"
+
+    run(story())
+    other = Stage(tmp_path)
+    other.add("shop.slow", slow)
+    other.add("shop.pay")
+
+    async def go() -> None:
+        await other.drain()
+        assert (await other.ended()).status == "done"
+
+    run(go())
+    assert other.calls() == ["shop.slow slow", "shop.pay pay"]
+    other.close()
+    stage.close()
+
+
+def test_a_worker_acts_for_a_starter_whose_token_has_expired(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, identity=Identity(ROBOT), only_verified=True)
+    add_tools(stage, required_scopes=("pay",))
+
+    async def story() -> None:
+        await stage.start(blueprint(PAY), caller=ADA)
+        stage.clock.forward(60)
+        await stage.drain()
+        assert (await stage.ended()).status == "done"
+        records = await stage.store.read(lambda snapshot: list(snapshot.records()))
+        called = next(record.body for record in records if record.kind == "call.started")
+        assert (called["caller"], called["via"]) == ("ada", "robot")
+        ended = next(record.body for record in records if record.kind == "run.ended")
+        assert (ended["caller"], ended["via"]) == ("ada", "robot")
+
+    run(story())
+    stage.close()
+
+
+@pytest.mark.parametrize("scope", ["read", "write"], ids=["the worker lacks it", "the starter lacks it"])
+def test_a_run_has_no_right_that_starter_or_worker_lacks(tmp_path: Path, scope: str) -> None:
+    stage = Stage(tmp_path, identity=Identity(ROBOT), only_verified=True)
+    add_tools(stage, required_scopes=(scope,))
+
+    async def story() -> None:
+        await stage.start(blueprint(PAY), caller=ADA)
+        await stage.drain()
+        assert (await stage.ended()).code == "MISSING_SCOPE"
+
+    run(story())
+    assert stage.calls() == []
+    stage.close()
+
+
+@pytest.mark.parametrize("identity", [None, Identity(None)], ids=["no identity", "no token"])
+def test_a_run_that_no_identity_can_act_for_is_set_aside(tmp_path: Path, identity: Identity | None) -> None:
+    stage = Stage(tmp_path, identity=identity, only_verified=True)
+    add_tools(stage)
+
+    async def story() -> None:
+        await stage.start(blueprint(PAY), caller=ADA)
+        stage.clock.forward(60)
+        await stage.drain()
+        waiting = await stage.waiting()
+        assert (waiting.row.status, waiting.row.code) == ("waiting", "NO_IDENTITY")
+
+    run(story())
+    assert stage.calls() == []
+    stage.close()
+
+
+def test_a_call_that_another_process_makes_is_waited_for(tmp_path: Path) -> None:
+    """A process that was presumed dead still runs its call: the run takes that outcome."""
+    stage = Stage(tmp_path)
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(_: dict[str, Any], __: CallContext) -> str:
+        begun.set()
+        await go_on.wait()
+        return "once"
+
+    stage.add("shop.slow", slow, is_idempotent=False)
+
+    async def story() -> None:
+        context = stage.context(key="run-1/slow")
+        first = asyncio.create_task(stage.registry.call("shop.slow", {}, context))
+        await begun.wait()
+        plan = blueprint({"id": "slow", "capability": "shop.slow"}, output="${steps.slow}")
+        caller = context.caller
+        await stage.start(plan, caller=caller)
+        driving = asyncio.create_task(stage.drain())
+        await asyncio.sleep(0.05)
+        go_on.set()
+        await asyncio.gather(first, driving)
+        assert (await stage.ended()).output == "once"
+
+    run(story())
+    assert len(stage.calls()) == 1
+    stage.close()
+
+
+def test_many_runs_are_kept_as_rows_alone(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+
+    async def story() -> None:
+        plan = blueprint({"id": "ask", "wait": {"kind": "signal", "signal": "paid"}})
+        for number in range(50):
+            await stage.start(plan, f"run-{number}")
+        await stage.drain()
+        rows = await stage.store.read(lambda snapshot: snapshot.find(RUNS, {"status": "waiting"}))
+        assert len(rows) == 50
+        assert stage.engine.worker.count == 0
+
+    run(story())
+    stage.close()
