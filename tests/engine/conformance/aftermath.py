@@ -99,7 +99,8 @@ def check_ends(after: Aftermath, runs: tuple[str, ...]) -> None:
         family = kind_of(run)
         assert after.runs[run].status in FINISHED, f"{run} is {after.runs[run].status}"
         result = after.results[run]
-        if result.code == UNKNOWN:
+        inner = after.results.get(Stage.inner_run_of(run), result)
+        if UNKNOWN in {result.code, inner.code}:
             _check_unknown(after, run)
             continue
         found = (result.status, result.code, result.output, result.compensated)
@@ -115,7 +116,10 @@ def check_ends(after: Aftermath, runs: tuple[str, ...]) -> None:
 
 
 def _effects_of(after: Aftermath, run: str) -> list[str]:
-    return sorted(f"{tool} {path_of(key)}" for tool, key in after.effects if key.startswith(f"{run}/"))
+    own = [f"{tool} {path_of(key)}" for tool, key in after.effects if key.startswith(f"{run}/")]
+    part = f"{Stage.inner_run_of(run)}/"
+    inner = [f"inner {tool} {path_of(key)}" for tool, key in after.effects if key.startswith(part)]
+    return sorted([*own, *inner])
 
 
 def _check_order(after: Aftermath, run: str, family: Family) -> None:

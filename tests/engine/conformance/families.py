@@ -34,18 +34,15 @@ class Family(Struct, frozen=True, kw_only=True):
     """True if its run is cancelled while it waits."""
 
 
-def blueprint(name: str, steps: list[dict[str, Any]], output: Any = None, **more: Any) -> Blueprint:
-    """A blueprint from its steps; without an output it returns the results of all of them."""
-    if output is None:
-        output = {step["id"]: f"${{steps.{step['id']}}}" for step in steps}
+def blueprint(name: str, steps: list[dict[str, Any]]) -> Blueprint:
+    """A blueprint from its steps, that returns the results of all of them."""
     data = {
         "blueprint_metadata": {"id": f"test.{name}", "version": "1.0.0", "description": f"Runs of the kind {name}"},
         "dag": {
             "input_schema": {"type": "object", "properties": {"items": {"type": "array"}}},
             "steps": steps,
-            "output_mapping": output,
+            "output_mapping": {step["id"]: f"${{steps.{step['id']}}}" for step in steps},
         },
-        **more,
     }
     return msgspec.convert(data, Blueprint)
 
@@ -99,6 +96,9 @@ LONG: Final = call("b", "safe", input_mapping={"seconds": 0.3})
 STUBBORN: Final = {"compensation": {"capability": "stubborn", "input_mapping": {"of": "${result.path}"}}}
 RETRY: Final = {"max_attempts": 3, "first_delay_seconds": 0.0}
 FAN_PATHS: Final = tuple(f"f[{number}]" for number in range(3))
+
+INNER: Final = blueprint("inner", [call("i"), wait("w", "person", question=QUESTION), call("j", "safe")])
+"""A blueprint that is a step of another one."""
 
 FAMILIES: Final[Mapping[str, Family]] = {
     "plain": Family(
@@ -162,6 +162,11 @@ FAMILIES: Final[Mapping[str, Family]] = {
         code="TOOL_ERROR",
         effects=("once a", "once b", "stubborn compensate/b#2", "undo compensate/a"),
         compensated=("b", "a"),
+    ),
+    "nested": Family(
+        blueprint=blueprint("nested", [call("a"), {"id": "b", "capability": INNER.id}, call("c")]),
+        output={**made("a", "c"), "b": {**made("i", "j"), "w": "yes"}},
+        effects=("once a", "inner once i", "inner safe j", "once c"),
     ),
     "timed": Family(
         blueprint=blueprint(

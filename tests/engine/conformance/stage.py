@@ -10,6 +10,7 @@ from typing import Any, Final
 from agent_resolver.core import INTERPRETER_VERSION
 from agent_resolver.engine import (
     BlueprintJournal,
+    BlueprintTool,
     DbosDriver,
     Driver,
     EngineParts,
@@ -20,12 +21,13 @@ from agent_resolver.engine import (
     StepBody,
     StepRunner,
     StoredEngine,
+    describe_blueprint,
 )
 from agent_resolver.registry import CallContext, Inbox, MemorySecrets, Ports, ToolRegistry, ledger_key
-from agent_resolver.schema import FINISHED, PENDING, RUNS, WAITS, PendingAction, Run, local_caller
+from agent_resolver.schema import FINISHED, PENDING, RUNS, WAITS, PendingAction, Run, digest, local_caller
 from agent_resolver.storage import AesSeal, Snapshot, SqliteStore
 from tests.dying import Death, DyingStore, Effects
-from tests.engine.conformance.families import ITEMS, family_of, kind_of
+from tests.engine.conformance.families import INNER, ITEMS, family_of, kind_of
 from tests.engine.conformance.mother import Task
 from tests.engine.conformance.tools import QUESTION, writing_tools
 
@@ -109,6 +111,8 @@ class Stage:
         driving: Any = DyingDriver(make_driver(driver, folder, self.sqlite.is_gone), death)
         journal = BlueprintJournal(store, seal, self._clock, self._clock.seconds)
         self.engine = StoredEngine(EngineParts(journal=journal, call=registry.call, driver=driving))
+        described = describe_blueprint(INNER, registry.get, "test")
+        registry.add(BlueprintTool(INNER, self.engine.runs, self.engine.finish, described))
 
     # Runs -------------------------------------------------------------------------------------------------------------
 
@@ -132,6 +136,11 @@ class Stage:
     def ledger_key_of(tool: str, key: str) -> str:
         """The key under which the ledger has the call that a tool was given this key for."""
         return ledger_key(CALLER.id, tool, key)
+
+    @staticmethod
+    def inner_run_of(run: str) -> str:
+        """The run that is step `b` of a run."""
+        return digest([CALLER.id, CALLER.issuer, INNER.id, f"{run}/b"])[-32:]
 
     # People -----------------------------------------------------------------------------------------------------------
 

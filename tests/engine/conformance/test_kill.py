@@ -32,13 +32,26 @@ STEPS = (
 )
 EVERY_POINT = [f"{step}:{when}" for step in STEPS for when in ("before", "after")]
 # The first time is about the beginning of runs, a later one about their middle. Then boundaries by the kind of run: in
-# the middle of what is taken back, behind a group, between the attempts at a step.
+# the middle of what is taken back, behind a group, between the attempts at a step, around a run that is a step.
+OFTEN = ("segment.started", "step", "call.started", "tool", "call.done", "body", "run.waiting", "run.ended")
 BOUNDARIES = [
-    *((point, number) for point in EVERY_POINT for number in (1, 2)),
-    *((f"failing.tool:{when}", number) for when in ("before", "after") for number in (11, 13)),
-    *((f"group.step:{when}", 9) for when in ("before", "after")),
-    *((f"cancelled.tool:{when}", 5) for when in ("before", "after")),
-    *((f"flaky.step:{when}", 5) for when in ("before", "after")),
+    *(("memory", point, 1) for point in EVERY_POINT),
+    *(("memory", f"{step}:{when}", 15) for step in OFTEN for when in ("before", "after")),
+    *(("dbos", point, 2) for point in EVERY_POINT),
+    *(
+        (driver, f"{step}:{when}", number)
+        for driver in DRIVERS
+        for when in ("before", "after")
+        for step, number in (
+            ("failing.tool", 11),
+            ("failing.tool", 13),
+            ("group.step", 9),
+            ("cancelled.tool", 5),
+            ("flaky.step", 5),
+            ("stuck.tool", 5),
+            ("nested.step", 3),
+        )
+    ),
 ]
 
 
@@ -48,12 +61,11 @@ def mother() -> Iterator[Mother]:
         yield mother
 
 
-@pytest.mark.parametrize("driver", DRIVERS)
-@pytest.mark.parametrize(("point", "number"), BOUNDARIES)
+@pytest.mark.parametrize(("driver", "point", "number"), BOUNDARIES)
 def test_a_kill_at_any_boundary_repeats_nothing_and_loses_nothing(
     mother: Mother, tmp_path: Path, driver: str, point: str, number: int
 ) -> None:
-    """Twenty runs are in flight."""
+    """More than twenty runs are in flight."""
     assert not mother.do(Task(folder=str(tmp_path), driver=driver, point=point, number=number))
     left = look(tmp_path)
 
