@@ -2,19 +2,26 @@
 
 1. `examples/governed-agent`: the lock governs calls to a real MCP server, and an agent that runs; the audit trail
    proves it.
-2. `examples/hello-agent`: an agent file and an index become a lock and an explanation, as JSON on request.
+2. `examples/tickets`: a durable run whose worker is killed in the middle is finished by another one.
+3. `examples/hello-agent`: an agent file and an index become a lock and an explanation, as JSON on request.
 """
 
 import argparse
+import json
 import os
 import shlex
 import shutil
 import subprocess
 import sys
 import sysconfig
+import time
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
+PATIENCE_SECONDS = 60
+REQUEST = '{"title": "Print fails", "team": "devices", "thoroughness": 5}'
+"""A request whose second step takes some seconds, so that there is a middle to be killed in."""
 WELCOME = '{"name": "welcome"}'
 SCRIPTED_MODEL = {
     "agent.toml": """\
@@ -60,17 +67,35 @@ class Demo:
         """The folder of an example."""
         return self._folder / example
 
-    def _run(self, example: str, *command: str, is_quiet: bool = False) -> "subprocess.CompletedProcess[bytes]":
+    def read(self, example: str, *command: str) -> Any:  # noqa: ANN401 - JSON
+        """What a command prints as JSON."""
+        done = self._run(example, *command, is_quiet=True)
+        return json.loads(done.stdout)
+
+    def start(self, example: str, *command: str) -> "subprocess.Popen[bytes]":
+        """Start a command in the background, as a person would in another terminal; what it prints is not shown."""
+        print(f"$ {shlex.join(command)} &", flush=True)
+        return subprocess.Popen(
+            command,
+            cwd=self.path(example),
+            env=self._environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def _environment(self) -> dict[str, str]:
         scripts = sysconfig.get_path("scripts")
-        environment = {
+        return {
             **os.environ,
             "PATH": os.pathsep.join([scripts, os.environ.get("PATH", "")]),
             "XDG_CONFIG_HOME": str(self._folder / "config"),
         }
+
+    def _run(self, example: str, *command: str, is_quiet: bool = False) -> "subprocess.CompletedProcess[bytes]":
         return subprocess.run(
             command,
             cwd=self.path(example),
-            env=environment,
+            env=self._environment(),
             stdout=subprocess.PIPE if is_quiet else None,
             # Both in one stream: in a pipe, two would lose their order.
             stderr=subprocess.STDOUT,
@@ -119,6 +144,40 @@ def show_governed_calls(demo: Demo) -> None:
     demo.show(example, "agent", "audit", "verify")
 
 
+def show_durable_run(demo: Demo) -> None:
+    """How a run survives the end of the process that drives it."""
+    example = "tickets"
+    demo.prepare(example, "agent", "trust-folder")
+
+    say("A run survives its worker: killed in the middle, another one finishes it, and no ticket is opened twice")
+    demo.show(example, "agent", "blueprint", "run", "tickets.handle", "--input", REQUEST, "--detach")
+    [begun] = demo.read(example, "agent", "blueprint", "list", "--json")
+    run = begun["id"]
+    worker = demo.start(example, "agent", "worker")
+    try:
+        wait_for_step(demo, run, "research")
+    finally:
+        # It gets no chance to tidy up.
+        worker.kill()
+        worker.wait()
+    print("$ kill -9 %1", flush=True)
+    demo.show(example, "agent", "blueprint", "status", run)
+    demo.show(example, "agent", "worker", "--until-idle")
+    demo.show(example, "agent", "blueprint", "status", run)
+    demo.show(example, "agent", "tools", "call", "tickets.search", '{"text": "Print fails"}')
+
+
+def wait_for_step(demo: Demo, run: str, path: str) -> None:
+    """Wait until a step of a run is under way."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        steps = demo.read("tickets", "agent", "blueprint", "status", run, "--json")["steps"]
+        if {"path": path, "state": "running"}.items() <= next(step for step in steps if step["path"] == path).items():
+            return
+        time.sleep(0.1)
+    sys.exit(f"the step {path} did not begin within {PATIENCE_SECONDS} seconds")
+
+
 def show_resolution(demo: Demo, *, has_json: bool) -> None:
     """How a lock comes to be, and why it is what it is."""
     example = "hello-agent"
@@ -133,7 +192,7 @@ def show_resolution(demo: Demo, *, has_json: bool) -> None:
 
 
 def main() -> None:
-    """Run both examples."""
+    """Run the examples."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="also print the lock and the explanation")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "demo", help="where to copy the examples")
@@ -143,6 +202,7 @@ def main() -> None:
     shutil.copytree(ROOT / "examples", options.folder, ignore=shutil.ignore_patterns(".agent", "__pycache__"))
     demo = Demo(options.folder)
     show_governed_calls(demo)
+    show_durable_run(demo)
     show_resolution(demo, has_json=options.json)
 
 

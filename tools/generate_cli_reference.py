@@ -282,6 +282,58 @@ Writes all that is kept of a run as one JSON document, with secret fields masked
 that has ended. A file is written whole or not at all, for you alone.
 
 Exits 0; 1 if there is no such run, or its journal cannot be read.""",
+    "blueprint check": """\
+Reads [blueprints](blueprints.md) and reports every fault and warning with its place. With no name it takes all that
+`[tools] blueprints` names. It runs nothing and asks no server: what a tool of a locked server takes is known where its
+definition is pinned.
+
+Exits 0 if each can be run; 1 if one has a fault, with `--strict` also a warning; 2 if a file is missing, or there are
+no blueprints.""",
+    "blueprint show": """\
+Draws the steps of a blueprint in the order in which they can run, with what a caller needs. `--svg` writes the drawing
+to a file. With `--json`, the document has `id`, `version`, `digest`, `waves` and `steps`.
+
+Exits 0; 1 if there is no such blueprint, or it has a fault; 2 if the file is missing.""",
+    "blueprint run": """\
+[Runs a blueprint](blueprints.md#run-it) in this process, as one call of a tool: every rule of [calls](calls.md) holds.
+Steps appear on stderr as they end, the output on stdout. A run that has to wait is left in the state, and a hint says
+which commands let it go on. `--detach` only begins it. It needs the extra `engine`.
+
+Exits 0 if it is done, or with `--detach` has begun; 1 if it failed, was refused or waits; 2 if the input is not JSON or
+an extra is missing; 130 if it was interrupted: a worker goes on with it.""",
+    "blueprint status": """\
+Shows how far a run is: its steps, what it waits for, its output, and which command is next.
+
+Exits 0; 1 if there is no such run, or what is kept of it cannot be read.""",
+    "blueprint history": """\
+Lists everything that happened in a run, oldest first: segments, calls with their wave, waits, answers and signals, each
+with its time and caller. It shows neither arguments nor results.
+
+Exits 0; 1 if there is no such run, or what is kept of it cannot be read.""",
+    "blueprint signal": """\
+Sends a signal to a run, whether or not it waits for it yet, and whether or not a worker is there.
+
+Exits 0; 1 if there is no such run of yours, it has ended, never waits for this signal, has it already, or the data does
+not follow its schema.""",
+    "blueprint cancel": """\
+Asks for the end of runs. No further step starts, and a worker [takes back](blueprints.md#cancel-it) what they have
+done.
+
+Exits 0; 1 if there is no such run of yours, or it has ended: the runs named after it are then not cancelled.""",
+    "blueprint list": """\
+Lists runs of blueprints, newest first: id, status, blueprint and version, when it started, and what it waits for.
+`--versions` counts the runs under way of each version.
+
+Exits 0, also if there are no runs.""",
+    "worker": """\
+[Drives runs of blueprints](blueprints.md#run-workers): those that were begun with `--detach` or answered, and those
+whose process is gone. Several workers share the runs of one state. The first SIGINT or SIGTERM lets calls come to their
+end, the second ends the worker at once. It needs the extra `engine`.
+
+In a project with an issuer it acts as the caller of its token, else as [the worker](identity.md) of the settings.
+
+Exits 0 once it was stopped, or with `--until-idle` has nothing left to do; 1 if it cannot work; 2 if an extra is
+missing.""",
     "serve": """\
 [Serves the agents](serve.md) of the catalog as resources and through four tools, until the client goes or somebody
 interrupts. Over stdio, unless `--http` gives an address. It needs the extra `serve`. Stdout belongs to the protocol.

@@ -16,10 +16,17 @@ from msgspec import Struct, structs
 from agent_resolver import Rejection, RejectionCode, explain, parse_agent_file, parse_index, servers_of
 from agent_resolver.catalog import Catalog, CatalogIndex
 from agent_resolver.cli import main
-from agent_resolver.core import ChangeKind, DifferenceKind
+from agent_resolver.core import (
+    AdmissionCode,
+    BlueprintLimits,
+    ChangeKind,
+    DifferenceKind,
+    Refused,
+    check_blueprint,
+)
 from agent_resolver.exchange import read_sources
-from agent_resolver.schema import EditKind, FailureCode, IssueCode, read_blueprint
-from tests.blueprints import REFUND
+from agent_resolver.schema import EditKind, FailureCode, IssueCode, Labels, read_blueprint
+from tests.blueprints import REFUND, TOOLS
 from tests.docs.page import ROOT, blocks, prose
 
 PAGE = ROOT / "docs" / "reason-codes.md"
@@ -146,8 +153,60 @@ SOURCES = (
     ("{}", "codex"),
 )
 
-BLUEPRINTS = (REFUND.replace("- id: find", "- id: Find"),)
-BLUEPRINT_CODES = {IssueCode.FORM}
+FIND = '{ticket: "${input.ticket}"}'
+AGREE = 'wait: {kind: person, question: "Refund ticket ${input.ticket}?", priority: P2}'
+REASON = "reason: {type: string}"
+INPUT = "input: {ticket: 7}"
+CAPABILITY = "capability: tickets.find"
+SCOPES = "  required_scopes"
+CHARGE = """\
+      compensation:
+        capability: payments.charge
+        input_mapping: {refund: "${result.refund}"}
+"""
+BLUEPRINT_EDITS: tuple[dict[str, str], ...] = (
+    {"- id: find": "- id: Find"},
+    {CAPABILITY: "capability: tickets.fnd"},
+    {CAPABILITY: "capability: tickets.refused"},
+    {CAPABILITY: "capability: tickets.refund"},
+    {CAPABILITY: "retry: {}"},
+    {CAPABILITY: f"{CAPABILITY}\n      wait: {{kind: time, seconds: 1}}"},
+    {"{order: ": "{ordr: "},
+    {FIND: '{ticket: "${input.}"}'},
+    {FIND: '{ticket: "${item}"}'},
+    {FIND: '{ticket: "${result}"}'},
+    {FIND: '{ticket: "${steps.mail}"}'},
+    {FIND: '{ticket: "${steps.find}"}'},
+    {FIND: '{ticket: "${steps.fid}"}'},
+    {FIND: '{ticket: "${input.reason}"}'},
+    {FIND: """{ticket: "${run.id == '' ? 1 : null}"}"""},
+    {FIND: """{ticket: "${run.id == '' ? 1 : 'x'}"}"""},
+    {INPUT: "input: {ticket: 0, tickt: 1}"},
+    {INPUT: "input: {}"},
+    {INPUT: "input: {ticket: 7, reason: b}", REASON: "reason: {enum: [a]}"},
+    {INPUT: "input: {ticket: 7, reason: [1, 1]}", REASON: "reason: {uniqueItems: true}"},
+    {REASON: "reason: {type: text}"},
+    {"    type: object\n    properties:\n      ticket": "    properties:\n      ticket"},
+    {"{refund: {type: string}}": "{refund: {type: string, minLength: 1}}"},
+    {AGREE: "wait: {kind: person}"},
+    {AGREE: "wait: {kind: time, seconds: 1, until: x}"},
+    {AGREE: "wait: {kind: time, seconds: 1, question: x}\n      retry: {}"},
+    {AGREE: "wait: {kind: person, question: x, default: y}"},
+    {AGREE: "wait: {kind: signal, signal: s}\n      for_each: {items: '${steps.find.watchers}'}"},
+    {AGREE: "wait: {kind: signal, signal: s}\n    - id: again\n      wait: {kind: signal, signal: s}"},
+    {"- id: agree": "- id: find"},
+    {"step: refund,": "step: agree,"},
+    {'${steps.find.watchers}"}': '${steps.find.watchers}", max_items: 101}'},
+    {"- id: mail": "- id: mail\n      after: [close]", "- id: close": "- id: close\n      after: [mail]"},
+    {CHARGE: ""},
+    {"capability: payments.charge": "capability: payments.refund"},
+    {SCOPES: f"  forbid: ['payments.*']\n{SCOPES}"},
+    {SCOPES: f"  allow_outbound: false\n{SCOPES}"},
+)
+BLUEPRINT_CODES = {IssueCode.FORM, *[*IssueCode][[*IssueCode].index(IssueCode.BEYOND_LIMITS) :]}
+"""The codes that no other reader has."""
+STRICT = BlueprintLimits(classification="PUBLIC", forbid=("tickets.*",), scopes=frozenset())
+REFUSED = {"tickets.refused": Refused(AdmissionCode.TOOL_NOT_MAPPED, "why", "remedy")}
 
 
 class Entry(Struct, frozen=True):
@@ -219,9 +278,20 @@ def refused_by_import() -> Iterator[dict[str, str]]:
 
 
 def found_in_blueprints() -> Iterator[dict[str, str]]:
-    """What the reader of blueprints finds, by codes that no other reader has."""
-    for text in BLUEPRINTS:
-        for issue in read_blueprint(text.encode(), is_json=False).issues:
+    """What the reader and the check of blueprints find in many broken ones, by codes that no other reader has."""
+    close = structs.replace(TOOLS["tickets.close"], labels=Labels(kind="TOOL"))
+    close = structs.replace(close, rules=structs.replace(close.rules, required_scopes=("close",)))
+    tools = {**TOOLS, "tickets.close": close}
+    for edits in BLUEPRINT_EDITS:
+        text = REFUND
+        for old, new in edits.items():
+            assert old in text
+            text = text.replace(old, new)
+        reading = read_blueprint(text.encode(), is_json=False)
+        found = list(reading.issues)
+        if reading.blueprint:
+            found += check_blueprint(reading.blueprint, tools, STRICT, REFUSED)
+        for issue in found:
             if issue.code in BLUEPRINT_CODES:
                 yield {"code": issue.code, "severity": issue.severity, "message": issue.message}
 

@@ -33,6 +33,7 @@ from agent_resolver.project import (
 from tests.schema.sample import shown
 from tests.strategies import law
 
+ENGINES = "Invalid enum value. Expected 'dbos' | 'memory' | 'temporal'"
 EVERYTHING = """\
 [catalog]
 roots = ["agents", "more"]
@@ -241,7 +242,7 @@ def test_settings_come_by_key_with_those_that_are_unset() -> None:
         ("[catalog]\nroots = ['a', 2]", '2:1 catalog.roots.1: Expected string, received number (quote it: "2")'),
         (
             "[engine]\nkind = 'dbo'",
-            "2:1 engine.kind: Invalid enum value. Expected 'dbos' | 'temporal', received 'dbo' (did you mean `dbos`?)",
+            f"2:1 engine.kind: {ENGINES}, received 'dbo' (did you mean `dbos`?)",
         ),
         ("[remotes.a]", "1:2 remotes.a.url: Required"),
         ("[remotes]\na = 'https://x'", "2:1 remotes.a: Expected object, received string"),
@@ -294,7 +295,7 @@ def test_all_faults_of_the_file_arrive_together_in_its_order() -> None:
     assert faults(text) == [
         '2:1 state.url: Expected string, received number (quote it: "5")',
         "3:1 state.key: Unknown key (did you mean `key_env`?)",
-        "5:1 engine.kind: Invalid enum value. Expected 'dbos' | 'temporal', received 'x'",
+        "5:1 engine.kind: Invalid enum value. Expected 'dbos' | 'memory' | 'temporal', received 'x'",
         "6:2 remotes.a.url: Required",
         "7:2 toolz: Unknown key (did you mean `tools`?)",
     ]
@@ -386,7 +387,11 @@ def test_a_variable_that_means_nothing_here_is_left_to_others() -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "expected"),
     [
-        ("AGENT_ENGINE_KIND", "cron", "engine.kind: Invalid enum value. Expected 'dbos' | 'temporal', received 'cron'"),
+        (
+            "AGENT_ENGINE_KIND",
+            "cron",
+            f"engine.kind: {ENGINES}, received 'cron'",
+        ),
         ("AGENT_TOOLS_ADMIT", "a,,b", "tools.admit.1: String must contain at least 1 character(s)"),
         ("AGENT_STATE_URL", "a\x1bb", "state.url: Must not contain control characters, found U+001B"),
         ("AGENT_STATE_URL", "\udcff", "(file): Byte 0xff is not valid UTF-8 (save the file as UTF-8)"),

@@ -80,6 +80,8 @@ def _run_checks(session: "Session", options: argparse.Namespace) -> Iterator[Che
     config = _config_or_defaults(session)
     if config.tools.modules:
         yield from _look_if_installed(tools, "capabilities", lambda: [_check_capabilities(session)])
+    if config.tools.blueprints:
+        yield from _look_if_installed(tools, "blueprints", lambda: [_check_blueprints(session)])
     yield from _check_governing_files(session, options)
     if _is_governed(session, options):
         yield from _check_clients(session)
@@ -171,7 +173,7 @@ def _is_governed(session: "Session", options: argparse.Namespace) -> bool:
 def _is_unlocked(session: "Session") -> bool:
     """Whether the agent file asks for no servers, in a project that has something without them."""
     config = _config_or_defaults(session)
-    has_settings = bool(config.tools.modules or config.models or config.pools)
+    has_settings = bool(config.tools.modules or config.tools.blueprints or config.models or config.pools)
     # With an agent file alone, an agent runs on the local model.
     has_agent_alone = session.has_agent and not (
         os.path.exists(session.index_path) or os.path.exists(session.lock_path)
@@ -196,6 +198,16 @@ def _check_capabilities(session: "Session") -> Check:
     modules = ", ".join(session.config.tools.modules)
     hint = "correct `[tools] modules` in agent.toml"
     return _check_by_trying("capabilities", lambda: f"{len(load_capabilities(session))} in {modules}", hint)
+
+
+def _check_blueprints(session: "Session") -> Check:
+    from agent_resolver.project.blueprint import own_descriptors
+
+    def describe() -> str:
+        found = [tool for tool in own_descriptors(session) if tool.labels.kind == "BLUEPRINT"]
+        return f"{len(found)} in {', '.join(session.config.tools.blueprints)}"
+
+    return _check_by_trying("blueprints", describe, "run `agent blueprint check`")
 
 
 def _check_providers(session: "Session") -> Iterator[Check]:

@@ -39,6 +39,12 @@ from agent_resolver.core.authorization import (
     missing_scopes as missing_scopes,
     narrowed as narrowed,
 )
+from agent_resolver.core.blueprint.call_check import BlueprintLimits as BlueprintLimits
+from agent_resolver.core.blueprint.check import (
+    NO_LIMITS as NO_LIMITS,
+    check_blueprint as check_blueprint,
+    located_findings as located_findings,
+)
 from agent_resolver.core.blueprint.compensation import RETRY_ANSWER as RETRY_ANSWER
 from agent_resolver.core.blueprint.dependency import (
     first_cycle as first_cycle,
@@ -46,6 +52,7 @@ from agent_resolver.core.blueprint.dependency import (
     step_groups as step_groups,
     steps_read_by as steps_read_by,
 )
+from agent_resolver.core.blueprint.drawing import draw_text as draw_text
 from agent_resolver.core.blueprint.expression import (
     Expression as Expression,
     ExpressionFault as ExpressionFault,
@@ -65,6 +72,11 @@ from agent_resolver.core.blueprint.history import (
     encode_history as encode_history,
     replay_history as replay_history,
 )
+from agent_resolver.core.blueprint.mapped_schema import (
+    is_unknown as is_unknown,
+    known_part as known_part,
+    schema_of as schema_of,
+)
 from agent_resolver.core.blueprint.move import Course as Course, next_move as next_move
 from agent_resolver.core.blueprint.path import (
     COMPENSATION_PREFIX as COMPENSATION_PREFIX,
@@ -81,6 +93,7 @@ from agent_resolver.core.blueprint.prepared_blueprint import (
     prepare as prepare,
     waves_of as waves_of,
 )
+from agent_resolver.core.blueprint.svg_drawing import draw_svg as draw_svg
 from agent_resolver.core.blueprint.template import (
     Reference as Reference,
     Template as Template,
@@ -89,6 +102,11 @@ from agent_resolver.core.blueprint.template import (
     parse_condition as parse_condition,
     parse_template as parse_template,
     references as references,
+)
+from agent_resolver.core.blueprint.tool_rule import blueprint_rules as blueprint_rules
+from agent_resolver.core.blueprint.undeclared_member import (
+    UndeclaredMember as UndeclaredMember,
+    undeclared_members as undeclared_members,
 )
 from agent_resolver.core.blueprint.wave import (
     INTERPRETER_VERSION as INTERPRETER_VERSION,
@@ -251,6 +269,7 @@ from agent_resolver.core.schema_document import (
     declared_types as declared_types,
     same as same,
     token as token,
+    transform as transform,
     type_of as type_of,
     types_of as types_of,
     values_of as values_of,
@@ -262,11 +281,7 @@ from agent_resolver.core.server import (
     in_order as in_order,
     servers_of as servers_of,
 )
-from agent_resolver.core.server_search import (
-    Match as Match,
-    ServerText as ServerText,
-    search_servers as search_servers,
-)
+from agent_resolver.core.server_search import Match as Match, ServerText as ServerText, search_servers as search_servers
 from agent_resolver.core.spelling import (
     are_twins as are_twins,
     is_slip as is_slip,

@@ -112,17 +112,29 @@ def _normalize(value: Any) -> Any:  # noqa: ANN401 - a JSON value
 
 def bare(schema: Any) -> Any:  # noqa: ANN401 - whatever stands where a schema should
     """The schema without its annotations, at every level."""
+    return transform(schema, _without_annotations)
+
+
+def _without_annotations(node: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in node.items() if key not in ANNOTATIONS}
+
+
+def transform(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:  # noqa: ANN401 - as above
+    """The schema after `change` was applied to each object that is a schema, the outer ones first.
+
+    What only looks like a schema stays as it is: the value of a `const`, or the map of `properties` itself.
+    """
     if not isinstance(schema, dict):
         return schema
-    return {key: _bare_member(key, value) for key, value in schema.items() if key not in ANNOTATIONS}
+    return {key: _transform_member(key, value, change) for key, value in change(schema).items()}
 
 
-def _bare_member(key: str, value: Any) -> Any:  # noqa: ANN401 - a JSON value
+def _transform_member(key: str, value: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:  # noqa: ANN401 - a JSON value
     if key in _OF_NAMES and isinstance(value, dict):
-        return {name: bare(member) for name, member in value.items()}
+        return {name: transform(member, change) for name, member in value.items()}
     if key in _OF_LISTS and isinstance(value, list):
-        return list(map(bare, value))
-    return bare(value) if key in _OF_ONE else value
+        return [transform(member, change) for member in value]
+    return transform(value, change) if key in _OF_ONE else value
 
 
 def types_of(node: dict[str, Any]) -> frozenset[str]:
@@ -223,6 +235,10 @@ class Document:
         yield from parts.every
         for _, schemas in parts.choices:
             yield from schemas
+
+    def has(self, schema: Schema) -> bool:
+        """True if this very object, not only an equal one, is a schema of the document."""
+        return id(schema) in self._schemas
 
     def target(self, reference: str) -> Schema | None:
         """The schema that a reference points at, or None where there is none in this document."""

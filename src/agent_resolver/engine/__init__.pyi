@@ -1,4 +1,5 @@
 from agent_resolver.engine.acting import Acting as Acting
+from agent_resolver.engine.builder import BlueprintBuilder as BlueprintBuilder
 from agent_resolver.engine.dbos_driver import DbosDriver as DbosDriver
 from agent_resolver.engine.dbos_serializer import SealedJson as SealedJson
 from agent_resolver.engine.dbos_system import DbosSystem as DbosSystem, SegmentState as SegmentState

@@ -1,8 +1,10 @@
 """A blueprint as a tool: in the manifest, over MCP, and as a step of other blueprints."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from agent_resolver.core.blueprint.tool_rule import blueprint_rules, calls_of
 from agent_resolver.engine.calling import RUN_PENDING
 from agent_resolver.engine.port import AwaitedThing, RunResult, RunView
 from agent_resolver.engine.runs import BlueprintRuns, input_schema_of
@@ -11,12 +13,13 @@ from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.blueprint import Blueprint
 from agent_resolver.schema.blueprint_file import blueprint_digest
 from agent_resolver.schema.canonical_digest import digest
-from agent_resolver.schema.classification import CLASSIFICATION_RANK, Classification
-from agent_resolver.schema.descriptor import Descriptor, Labels, Rules
+from agent_resolver.schema.descriptor import Descriptor, Labels
 from agent_resolver.schema.outcome import FailureCode, Pending
 
 PATIENCE_SECONDS: Final = 30.0
 """How long a call waits for a run that goes on; then it is pending, and the run goes on all the same."""
+_REPORT_SECONDS: Final = 0.5
+"""Seconds between two reports of how far a run is."""
 _TIMEOUT_SECONDS: Final = 3600.0
 _MOST_PARTS: Final = 20
 """How deep a question is looked for in runs that wait for other runs."""
@@ -50,9 +53,9 @@ class BlueprintTool:
             ToolFailure: The run failed, or was cancelled.
             WaitsFor: The run waits for something, or goes on for longer than a call can wait.
         """
-        run = await self._run_of(arguments, context)
+        run = await self.run_of(arguments, context)
         await self._runs.start(self._blueprint, arguments, context, run)
-        found = await self._finish(run, _patience(context))
+        found = await self._finish_and_report(run, context)
         if isinstance(found, RunView):
             raise WaitsFor(await self._pending(found, context))
         if context.key is None:
@@ -61,7 +64,18 @@ class BlueprintTool:
             return found.output
         raise _failure(found)
 
-    async def _run_of(self, arguments: dict[str, Any], context: CallContext) -> str:
+    async def _finish_and_report(self, run: str, context: CallContext) -> RunResult | RunView:
+        """Wait for the run, and report meanwhile how many steps are done and which ones run."""
+        finishing = asyncio.ensure_future(self._finish(run, _patience(context)))
+        try:
+            while not (await asyncio.wait([finishing], timeout=_REPORT_SECONDS))[0]:
+                if (view := await self._runs.query(run)) is not None:
+                    await context.progress(*_progress_of(view))
+            return await finishing
+        finally:
+            finishing.cancel()
+
+    async def run_of(self, arguments: dict[str, Any], context: CallContext) -> str:
         """The id of the run that a call stands for.
 
         With a key it is that of the key. Without one, the same call under the same trace is the same run, until its
@@ -127,13 +141,9 @@ def describe_blueprint(blueprint: Blueprint, find_tool: FindTool, source: str) -
         find_tool: Finds the tools of its steps; one that is not there adds nothing, and its step fails.
         source: The file that it comes from.
     """
-    metadata, security = blueprint.blueprint_metadata, blueprint.security_logic
-    tools = [tool for tool in map(find_tool, _tools_of(blueprint)) if tool is not None]
-    classes: list[Classification] = [tool.rules.classification for tool in tools]
-    if security.data_classification:
-        classes.append(security.data_classification)
-    scopes = set(security.required_scopes).union(*(tool.rules.required_scopes for tool in tools))
-    secret_fields = set().union(*(tool.rules.secret_fields for tool in tools))
+    metadata = blueprint.blueprint_metadata
+    called = [find_tool(call.tool) for call in calls_of(blueprint)]
+    tools = [tool for tool in called if tool is not None]
     domain, _, _ = blueprint.id.partition(".")
     return Descriptor(
         id=blueprint.id,
@@ -142,12 +152,7 @@ def describe_blueprint(blueprint: Blueprint, find_tool: FindTool, source: str) -
         output_schema=blueprint.dag.output_schema or None,
         source=source,
         timeout_seconds=_TIMEOUT_SECONDS,
-        rules=Rules(
-            required_scopes=tuple(sorted(scopes)),
-            classification=max(classes, key=CLASSIFICATION_RANK.__getitem__, default="INTERNAL"),
-            is_idempotent=True,
-            secret_fields=tuple(sorted(secret_fields)),
-        ),
+        rules=blueprint_rules(blueprint, {tool.id: tool for tool in tools}),
         labels=Labels(
             kind="BLUEPRINT",
             domain=domain,
@@ -159,15 +164,11 @@ def describe_blueprint(blueprint: Blueprint, find_tool: FindTool, source: str) -
     )
 
 
-def _tools_of(blueprint: Blueprint) -> list[str]:
-    """The tools that a blueprint calls, those of compensations as well."""
-    found = []
-    for step in blueprint.dag.steps:
-        if step.capability:
-            found.append(step.capability)
-        if step.compensation:
-            found.append(step.compensation.capability)
-    return list(dict.fromkeys(found))
+def _progress_of(view: RunView) -> tuple[float, float, str]:
+    """The steps that are done, of how many that are known so far, and those that run."""
+    done = sum(step.state in {"done", "skipped"} for step in view.steps)
+    running = ", ".join(step.path for step in view.steps if step.state == "running")
+    return done, len(view.steps), running
 
 
 def _patience(context: CallContext) -> float:

@@ -77,13 +77,15 @@ class Worker:
             await asyncio.shield(task)
 
     async def drain(self) -> None:
-        """Drive everything that is due now, and all that becomes due with it, until nothing is; for tests and tools."""
-        while True:
+        """Drive everything that is due now, and all that becomes due with it, until nothing is or `stop` is called."""
+        while not self.is_stopping:
             await self._start(await self._interrupted())
             await self._take_due()
             if not self._driven:
                 return
             await asyncio.wait(self._driven.values(), return_when=asyncio.FIRST_COMPLETED)
+        if self._driven:
+            await asyncio.wait(self._driven.values())
 
     # Looking ----------------------------------------------------------------------------------------------------------
 

@@ -131,6 +131,7 @@ class Tools(Struct, frozen=True, kw_only=True):
 
     modules: Texts = ()
     blueprints: Texts = ()
+    """Files of blueprints, and folders of such files."""
     admit: Texts = ()
 
 
@@ -154,7 +155,8 @@ class Remote(Struct, frozen=True, kw_only=True):
 class Engine(Struct, frozen=True, kw_only=True):
     """What runs durable blueprints."""
 
-    kind: Literal["dbos", "temporal"] = "dbos"
+    kind: Literal["dbos", "memory", "temporal"] = "dbos"
+    """`memory` drives runs without a file of its own; the runs themselves are in the state with each of them."""
     address: Text | UnsetType = UNSET
 
 

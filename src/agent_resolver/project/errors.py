@@ -1,12 +1,14 @@
 """What goes wrong with a project.
 
 ResolverError
+├── InvalidBlueprints  blueprints have faults; holds every one of each file
 ├── InvalidConfig      agent.toml, a variable or a flag is refused; holds every issue
 ├── LockRefused        the lock does not hold, so nothing is connected
 ├── ManifestDrift      the code offers other tools than the committed manifest says; holds every change
 ├── RefusedManifest    the committed manifest of tools cannot be used
 ├── RefusedStep        a step of a workflow cannot be taken
 ├── UntrustedFolder    a folder would decide what runs, and no person said that it may
+├── UnusableBlueprints a folder that the settings name has no blueprints
 ├── UnusableModule     a module of the project gives no tools
 ├── UnusableProvider   nothing can answer for the models of a provider
 ├── UnusableState      the state cannot be kept where the settings say
@@ -15,7 +17,7 @@ ResolverError
 """
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent_resolver.core.count import plural
@@ -34,6 +36,23 @@ class InvalidConfig(ResolverError):
         super().__init__(f"{source} is refused")
         self.source = source
         self.issues = tuple(issues)
+
+
+class InvalidBlueprints(ResolverError):
+    """Blueprints of a project cannot be run; holds the faults of every file that has some."""
+
+    def __init__(self, faults: Mapping[str, Sequence[Issue]]) -> None:
+        super().__init__("; ".join(f"`{path}` is refused" for path in faults))
+        self.faults = {path: tuple(issues) for path, issues in faults.items()}
+        self.hint = "`agent blueprint check` checks them all"
+
+
+class UnusableBlueprints(ResolverError):
+    """The blueprints that `[tools] blueprints` names are not there."""
+
+    def __init__(self, message: str, hint: str = "see `[tools] blueprints` in agent.toml") -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 class UntrustedFolder(ResolverError):

@@ -5,9 +5,11 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from agent_resolver.core.authorization import is_expired
 from agent_resolver.identity.errors import InvalidToken, MissingToken, TokenCode, UnusableIdentity, WorkerUnavailable
 from agent_resolver.project.session import Session
 from agent_resolver.schema.caller import ANONYMOUS, Caller, local_caller
+from agent_resolver.storage.clock import SystemClock
 from agent_resolver.storage.file import read_bounded
 
 if TYPE_CHECKING:
@@ -54,6 +56,34 @@ async def caller_or_worker(project: Session, token_file: str | None, environment
         return await worker.caller()
     # Without an issuer this is the local user; with one and no worker, it refuses.
     return await caller_of(project, token_file, environment)
+
+
+class ProcessIdentity:
+    """The identity under which a worker process acts, as `caller_or_worker` finds it."""
+
+    def __init__(self, project: Session, token_file: str | None) -> None:
+        self._project = project
+        self._token_file = token_file
+        self._worker: WorkerIdentity | None = None
+        self._caller: Caller | None = None
+
+    async def caller(self) -> Caller:
+        """The caller that the process is. One whose token expired is asked for again: its file may have a new one.
+
+        Raises:
+            ResolverError: As for `caller_or_worker`.
+        """
+        if self._worker is not None:
+            return await self._worker.caller()
+        if self._caller is None or is_expired(self._caller, SystemClock().now()):
+            environment = self._project.environment
+            caller = await caller_or_anonymous(self._project, self._token_file, environment)
+            if caller is ANONYMOUS and (worker := worker_of(self._project)) is not None:
+                self._worker = worker
+                return await worker.caller()
+            # Without an issuer this is the local user; with one and no worker, it refuses.
+            self._caller = await caller_of(self._project, self._token_file, environment)
+        return self._caller
 
 
 async def caller_or_anonymous(project: Session, token_file: str | None, environment: Mapping[str, str]) -> Caller:

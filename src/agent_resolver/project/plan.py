@@ -18,6 +18,7 @@ from agent_resolver.core.admission import Grant, grants_of
 from agent_resolver.core.constraint import limits_of
 from agent_resolver.core.lock_difference import remedy
 from agent_resolver.core.verification import KnownServers, examine, known_servers
+from agent_resolver.project.blueprint import DescribedBlueprint, load_blueprints
 from agent_resolver.project.capability import load_capabilities
 from agent_resolver.project.config import Model, ModelData, Pool, Remote
 from agent_resolver.project.plugin import InstalledPlugins
@@ -151,8 +152,11 @@ def runtime_builder(session: Session, catalog: Catalog, agents: CatalogAgents) -
         builder.with_known_model(name, LOCAL_MODEL)
     for name in sorted({*config.providers, *known_models().providers, LOCAL}):
         builder.with_provider(name, provider_executor(session, name))
-    for capability in load_capabilities(session):
+    capabilities = load_capabilities(session)
+    for capability in capabilities:
         builder.with_tool(capability.descriptor.id, capability)
+    for blueprint in load_blueprints(session, [capability.descriptor for capability in capabilities]):
+        builder.with_tool(blueprint.descriptor.id, DescribedBlueprint(blueprint.descriptor))
     plugins = InstalledPlugins(partial(_require_trust_in_agents, session, catalog))
     return builder.with_agents(agents).with_plugins(plugins).with_locks(ProjectLocks(session, agents))
 

@@ -1,11 +1,11 @@
 """The session of one command: agent file, lock, index, settings and state, each opened when it is needed."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from hashlib import sha256
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from agent_resolver.core.constraint import limits_of
 from agent_resolver.core.lock_difference import remedy
@@ -37,10 +37,13 @@ if TYPE_CHECKING:
     from agent_resolver.storage.seal import AesSeal
     from agent_resolver.storage.sqlite.store import SqliteStore
 
+Shared = TypeVar("Shared")
+
 _SQLITE = "sqlite:///"
 _DEFAULT_ROOTS = ("agents", "agents.md")
 _JOURNALS = ("-wal", "-shm", "-journal")
 """What SQLite adds to the name of a database for the files that it keeps beside it."""
+_ENGINE_NAME = "engine.db"
 _COMPILED = f"{os.sep}__pycache__"
 _OF_A_LOCK = {("requires",), ("version",)}
 """What an agent file must say only for the sake of its lock."""
@@ -88,6 +91,8 @@ class Session:
         self._project: Session | None = None
         """The session whose settings and state this one shares."""
         self._opened = ExitStack()
+        self._shared: dict[str, Any] = {}
+        """What there may be only one of in all sessions of the project."""
 
     def for_agent(self, agent_path: str) -> "Session":
         """The session of another agent file of this project: it shares settings, state and trust with this one.
@@ -101,6 +106,15 @@ class Session:
         other.config_path, other.root = self.config_path, self.root
         other._project = self
         return other
+
+    def shared(self, name: str, make: Callable[[], Shared]) -> Shared:
+        """The one thing of this name in all sessions of the project, made when it is first asked for."""
+        if self._project is not None:
+            return self._project.shared(name, make)
+        if name not in self._shared:
+            self._shared[name] = make()
+        found: Shared = self._shared[name]
+        return found
 
     def __enter__(self) -> Self:
         return self
@@ -289,8 +303,14 @@ class Session:
         from agent_resolver.storage.sqlite.owner import owners_folder
 
         path = self.state_path
-        beside = (*(f"{path}{suffix}" for suffix in _JOURNALS), owners_folder(path), self.key_path)
+        journals = (f"{each}{suffix}" for each in (path, self.engine_path) for suffix in _JOURNALS)
+        beside = (*journals, owners_folder(path), self.key_path, self.engine_path)
         return (path, *filter(os.path.islink, beside))
+
+    @property
+    def engine_path(self) -> str:
+        """Where the engine of blueprints keeps what it needs to drive runs: beside the state file."""
+        return os.path.join(os.path.dirname(self.state_path), _ENGINE_NAME)
 
     @property
     def has_state(self) -> bool:

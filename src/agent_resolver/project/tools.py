@@ -3,8 +3,9 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 from msgspec import Struct, structs
@@ -12,15 +13,19 @@ from msgspec import Struct, structs
 from agent_resolver.connection.locked_servers import LockedServers, ServerUse
 from agent_resolver.connection.transport import Credentials, Surroundings
 from agent_resolver.core.admission import forbidden, grants_of
+from agent_resolver.core.blueprint.tool_rule import calls_of
+from agent_resolver.engine.tool import BlueprintTool
+from agent_resolver.project.blueprint import CheckedBlueprint, DescribedBlueprint, load_blueprints
 from agent_resolver.project.capability import load_capabilities
 from agent_resolver.project.config import ServerAccess
 from agent_resolver.project.definition import kept_definitions
+from agent_resolver.project.engine import EngineUse, has_driver, open_engine
 from agent_resolver.project.errors import LockRefused, UntrustedFolder
 from agent_resolver.project.session import Session
 from agent_resolver.registry.inbox import Inbox
 from agent_resolver.registry.pipeline import Ports
 from agent_resolver.registry.registry import ToolRegistry
-from agent_resolver.registry.tool import CallContext
+from agent_resolver.registry.tool import CallContext, Tool
 from agent_resolver.schema.audit import AuditKind, Record
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.descriptor import Descriptor
@@ -30,7 +35,10 @@ from agent_resolver.telemetry.setup import open_telemetry
 
 if TYPE_CHECKING:
     from agent_resolver.capability.function import Capability
+    from agent_resolver.engine.port import RunResult, RunView
+    from agent_resolver.engine.stored import StoredEngine
 
+_USUAL_ENGINE = EngineUse()
 _CONNECT_SECONDS = 20.0
 _CANCELLED_SECONDS = 3.0
 """How long a command that a signal ends waits for its calls to end and to be recorded."""
@@ -42,8 +50,13 @@ class OpenTools(Struct, frozen=True):
     registry: ToolRegistry
     servers: LockedServers
     inbox: Inbox
-    capabilities: tuple[Descriptor, ...]
+    own: tuple[Descriptor, ...]
+    """The tools of the project itself: its capabilities and its blueprints."""
     context: CallContext
+    engine: "StoredEngine | None" = None
+    """What runs blueprints; None in a project that has none."""
+    blueprints: Mapping[str, BlueprintTool] = {}
+    """The blueprints that can be run here, by id."""
 
 
 @asynccontextmanager
@@ -57,6 +70,7 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
     run: str = "",
     seconds: float = 60.0,
     verbose: bool = False,
+    engine: EngineUse = _USUAL_ENGINE,
 ) -> AsyncIterator[OpenTools]:
     """Verify the lock, load the project's capabilities, connect the locked servers, and close all of it again.
 
@@ -72,34 +86,35 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
         run: The run that uses them, in whose chain of records all of it is kept; left out, it is a run of its own.
         seconds: How long a call of a locked server may take.
         verbose: True to show what launched servers log.
+        engine: How runs of blueprints are driven.
     """
     context = CallContext.for_caller(caller)
     context = structs.replace(context, run=run or context.run)
-    has_modules = bool(session.config.tools.modules)
+    has_own = bool(session.config.tools.modules or session.config.tools.blueprints)
     if forbid is None:
         # Before there is any state: without an agent file, or with one that is wrong, there is nothing to keep.
-        forbid = session.limits.forbid if session.has_agent or not has_modules else ()
-    has_lock = is_governed and (not has_modules or (session.has_agent and session.has_requirements))
+        forbid = session.limits.forbid if session.has_agent or not has_own else ()
+    has_lock = is_governed and (not has_own or (session.has_agent and session.has_requirements))
     if has_lock:
         session.agent  # noqa: B018 - read for its errors
     telemetry = open_telemetry(session.environment, app_id=session.app_id)
     with _closing_telemetry(telemetry), log_of_servers(verbose=verbose) as errors:
-        capabilities = await _vouched_for(session, context.run, has_lock=has_lock)
+        own = await _vouched_for(session, context.run, has_lock=has_lock)
         if has_lock:
             agent = f"{session.agent.name}@{session.agent.version}"
             context = structs.replace(context, agent=agent, lock=session.lock_digest)
         registry = ToolRegistry(_registry_ports(session, telemetry))
-        for capability in capabilities:
-            _offer_capability(registry, capability, forbid)
+        for capability in own.capabilities:
+            _offer(registry, capability, forbid)
         await registry.recover(context)
         uses = _server_uses(session) if has_lock else ()
         servers = LockedServers(uses, registry, session.store, _surroundings(session, errors, seconds))
         inbox = inbox_of(session)
-        async with _closing_tools(servers, registry):
+        running = _running_blueprints(session, registry, own, forbid, engine, telemetry)
+        async with _closing_tools(servers, registry), running as opened:
             if is_connected:
                 await servers.connect(context.run)
-            described = tuple(capability.descriptor for capability in capabilities)
-            yield OpenTools(registry, servers, inbox, described, context)
+            yield OpenTools(registry, servers, inbox, own.descriptors, context, opened.engine, opened.tools)
 
 
 def _surroundings(session: Session, errors: TextIO, seconds: float) -> Surroundings:
@@ -131,13 +146,26 @@ def inbox_of(session: Session) -> Inbox:
     return Inbox(session.store, session.secrets, SystemClock(), seal=session.seal, only_verified=session.has_issuer)
 
 
-async def _vouched_for(session: Session, run: str, *, has_lock: bool) -> list["Capability[..., Any]"]:
-    """The project's capabilities, once its lock holds and a person trusts what it would run."""
+class _OwnTools(Struct, frozen=True):
+    """What the project itself brings."""
+
+    capabilities: list["Capability[..., Any]"]
+    blueprints: list[CheckedBlueprint]
+
+    @property
+    def descriptors(self) -> tuple[Descriptor, ...]:
+        capabilities = [capability.descriptor for capability in self.capabilities]
+        return (*capabilities, *(blueprint.descriptor for blueprint in self.blueprints))
+
+
+async def _vouched_for(session: Session, run: str, *, has_lock: bool) -> _OwnTools:
+    """The tools of the project itself, once its lock holds and a person trusts what it would run."""
     store = session.store
     try:
         if has_lock and (why := session.why_trust_is_needed):
             session.require_trust(why, files=session.files_of_lock)
         capabilities = load_capabilities(session)
+        blueprints = load_blueprints(session, [capability.descriptor for capability in capabilities])
     except LockRefused as refused:
         kinds = sorted({difference.kind.value for difference in refused.details})
         body = {"reason": str(refused), "differences": kinds}
@@ -150,7 +178,45 @@ async def _vouched_for(session: Session, run: str, *, has_lock: bool) -> list["C
         hashes = [entry.hash for entry in session.lockfile.servers]
         body = {"agent": session.lockfile.agent_name, "hashes": hashes}
         await append_record(store, Record(run, AuditKind.LOCK_VERIFIED, body))
-    return capabilities
+    return _OwnTools(capabilities, blueprints)
+
+
+@asynccontextmanager
+async def _running_blueprints(  # noqa: PLR0913, PLR0917 - what ties the engine to the registry
+    session: Session,
+    registry: ToolRegistry,
+    own: _OwnTools,
+    forbid: tuple[str, ...],
+    use: EngineUse,
+    telemetry: Any,  # noqa: ANN401 - its room lies beside the registry's
+) -> AsyncIterator["_RunningBlueprints"]:
+    """Offer the blueprints, each of whose runs the engine drives with calls of the same registry."""
+    if not (own.blueprints or use.is_worker):
+        yield _RunningBlueprints(None, {})
+        return
+    tools: dict[str, BlueprintTool] = {}
+    async with open_engine(session, registry.call, use, telemetry) as engine:
+        for each in own.blueprints:
+            called = [call.tool for call in calls_of(each.blueprint)]
+            if not (has_driver(session) or not use.drives):
+                _offer(registry, DescribedBlueprint(each.descriptor), forbid, *called)
+                continue
+            finish = engine.finish if use.drives else partial(_look_at, engine)
+            tools[each.descriptor.id] = tool = BlueprintTool(each.blueprint, engine.runs, finish, each.descriptor)
+            _offer(registry, tool, forbid, *called)
+        yield _RunningBlueprints(engine, tools)
+
+
+async def _look_at(engine: "StoredEngine", run: str, seconds: float) -> "RunResult | RunView":  # noqa: ARG001 - the port
+    """How far a run is that is left to workers, without waiting for them."""
+    return await engine.result(run, 0.0)
+
+
+class _RunningBlueprints(Struct, frozen=True):
+    """What runs blueprints, and the tools that start their runs."""
+
+    engine: "StoredEngine | None"
+    tools: dict[str, BlueprintTool]
 
 
 def _registry_ports(session: Session, telemetry: Any) -> Ports:  # noqa: ANN401 - its room lies beside the registry's
@@ -165,12 +231,13 @@ def _registry_ports(session: Session, telemetry: Any) -> Ports:  # noqa: ANN401 
     )
 
 
-def _offer_capability(registry: ToolRegistry, capability: "Capability[..., Any]", forbid: tuple[str, ...]) -> None:
-    descriptor = capability.descriptor
-    if refused := forbidden((descriptor.id, *descriptor.rules.required_scopes), forbid):
+def _offer(registry: ToolRegistry, tool: Tool, forbid: tuple[str, ...], *called: str) -> None:
+    """Offer a tool, unless it is forbidden itself or calls a tool that is."""
+    descriptor = tool.descriptor
+    if refused := forbidden((descriptor.id, *descriptor.rules.required_scopes, *called), forbid):
         registry.refuse(descriptor.id, descriptor.source, refused)
     else:
-        registry.add(capability)
+        registry.add(tool)
 
 
 @contextmanager

@@ -59,6 +59,29 @@ class IssueCode(StrEnum):
     UNUSED_PATTERN = "unused-pattern"
     VERSION_NOT_SEMANTIC = "version-not-semantic"
 
+    # What only the check of a blueprint finds.
+    BEYOND_LIMITS = "beyond-limits"
+    EXPRESSION = "expression"
+    FORBIDDEN_CAPABILITY = "forbidden-capability"
+    ILL_TYPED = "ill-typed"
+    INCOMPLETE_WAIT = "incomplete-wait"
+    LATER_STEP = "later-step"
+    MAY_BE_REFUSED = "may-be-refused"
+    MISSING_ARGUMENT = "missing-argument"
+    MISSING_COMPENSATION = "missing-compensation"
+    NO_EFFECT = "no-effect"
+    OUT_OF_SCOPE = "out-of-scope"
+    REPEATED_SIGNAL = "repeated-signal"
+    REPEATED_STEP = "repeated-step"
+    STEP_CYCLE = "step-cycle"
+    STEP_KIND = "step-kind"
+    UNBATCHED = "unbatched"
+    UNKNOWN_ARGUMENT = "unknown-argument"
+    UNKNOWN_CAPABILITY = "unknown-capability"
+    UNKNOWN_STEP = "unknown-step"
+    UNSAFE_COMPENSATION = "unsafe-compensation"
+    UNUSABLE_SCHEMA = "unusable-schema"
+
 
 class Issue(Struct, frozen=True, kw_only=True):
     """One finding in an input file, and where it is."""

@@ -282,7 +282,8 @@ class _Offer(Struct, frozen=True):
 async def _open_offer(session: Session, how: Serving, stack: AsyncExitStack) -> _Offer:
     """The tools of the project and of a lock, if there are any, and those of the inbox where they are asked for."""
     caller = await _caller_to_serve(session, how)
-    has_tools = bool(how.has_locked_tools or session.config.tools.modules)
+    own = session.config.tools
+    has_tools = bool(how.has_locked_tools or own.modules or own.blueprints)
     if not has_tools and how.runs_of is None:
         registry = ToolRegistry(Ports(only_verified=session.has_issuer))
         return _Offer(registry, CallContext.for_caller(caller))
@@ -294,8 +295,8 @@ async def _open_offer(session: Session, how: Serving, stack: AsyncExitStack) -> 
     if how.has_inbox:
         for tool in inbox_tools(tools.inbox):
             tools.registry.add(tool)
-    manifest = _checked_manifest(session, tools.capabilities)
-    if any(descriptor.rules.is_isolated for descriptor in tools.capabilities):
+    manifest = _checked_manifest(session, tools.own)
+    if any(descriptor.rules.is_isolated for descriptor in tools.own):
         prepare_calls()
     problems = dict(sorted(tools.servers.problems.items()))
     tools.servers.keep_connected(tools.context.run)

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from agent_resolver.core.lease import is_free
 from agent_resolver.schema.pending import PendingAction
-from agent_resolver.schema.state import LEASES, PENDING, RUNS, LeaseRow, Run, RunStatus
+from agent_resolver.schema.state import LEASES, PENDING, RUNS, LeaseRow, Run, RunKind, RunStatus
 from agent_resolver.storage.lease import lease_name
 from agent_resolver.storage.port import Snapshot, Store
 
@@ -35,6 +35,8 @@ class RunFilter(Struct, frozen=True, kw_only=True):
 
     status: ShownStatus | None = None
     agent: str = ""
+    """The agent, or the blueprint with or without its version."""
+    kind: RunKind | None = None
 
     @property
     def statuses(self) -> tuple[RunStatus, ...] | None:
@@ -95,8 +97,10 @@ def _rows(snapshot: Snapshot, chosen: RunFilter) -> list[Run]:
         rows = snapshot.find(RUNS)
     else:
         rows = [row for status in statuses for row in snapshot.find(RUNS, {"status": status})]
+    if chosen.kind:
+        rows = [row for row in rows if row.kind == chosen.kind]
     if chosen.agent:
-        rows = [row for row in rows if row.agent == chosen.agent]
+        rows = [row for row in rows if chosen.agent in {row.agent, row.agent.rpartition("@")[0]}]
     return sorted(rows, key=lambda row: (row.started_at, row.id), reverse=True)
 
 

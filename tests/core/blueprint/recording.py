@@ -4,6 +4,7 @@
 writes over one: a history is the proof that runs of an older program go on as they began.
 """
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,25 @@ CASES: dict[str, Case] = {
         ),
         input={"order": 7, "people": [f"person-{number}" for number in range(25)]},
         outcomes={"notify[2]": BROKEN, "notify[10]": BROKEN, "notify[2]#2": BROKEN},
+    ),
+    "fan-outs-in-a-group": Case(
+        blueprint=blueprint(
+            {
+                "id": "z",
+                "is_parallel": True,
+                "for_each": {"items": "${input.people}", "batch_size": 2},
+                "retry": THRICE,
+            },
+            {"id": "y", "is_parallel": True, "for_each": {"items": "${steps.b.list}", "batch_size": 1}},
+            _step("b", is_parallel=True),
+            _step("a", is_parallel=True, after=["b"]),
+            _step("none", is_parallel=True, for_each={"items": "${input.nobody}"}),
+            _step("last", is_parallel=True, reads="none"),
+            output=["${steps.y}", "${steps.z}", "${steps.none}"],
+            temporal_tuning={"max_parallel": 3},
+        ),
+        input={"order": 7, "people": ["p", "q", "r", "s", "t"], "nobody": []},
+        outcomes={"b": StepDone({"list": [1, 2, 3]}), "z[1]": BROKEN},
     ),
     "retry": Case(
         blueprint=blueprint(
@@ -243,6 +263,14 @@ def write_missing() -> None:
         file = folder / f"{name}.json"
         if not file.exists():
             file.write_bytes(encode_history(history_of(case)))
+    (FOLDER / f"{INTERPRETER_VERSION}.sha256").write_text(digests_of(folder), encoding="ascii")
+
+
+def digests_of(folder: Path) -> str:
+    """The digests of all histories of a version, as `sha256sum` writes them."""
+    files = sorted(folder.iterdir())
+    lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {folder.name}/{file.name}\n" for file in files]
+    return "".join(lines)
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ def play(
         never_end: Paths without an outcome, which only a wish to cancel gets over.
     """
     prepared = of if isinstance(of, PreparedBlueprint) else prepare(of)
-    named = outcomes or {}
+    named = {} if outcomes is None else outcomes
     known = Known(input=arguments or {}, run=FACTS)
     waves: list[Wave] = []
     while True:

@@ -1,6 +1,5 @@
 """Recorded histories: runs that began with an older program make the same moves with this one."""
 
-import hashlib
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from agent_resolver.core import (
     encode_history,
     replay_history,
 )
-from tests.core.blueprint.recording import CASES, FOLDER, Case, history_of
+from tests.core.blueprint.recording import CASES, FOLDER, Case, digests_of, history_of
 
 FILES = sorted(FOLDER.glob("*/*.json"))
 VERSIONS = sorted(folder.name for folder in FOLDER.iterdir() if folder.is_dir())
@@ -31,9 +30,7 @@ def test_a_recorded_history_replays_as_it_was(file: Path) -> None:
 def test_recorded_histories_are_never_changed(version: str) -> None:
     listed = (FOLDER / f"{version}.sha256").read_text(encoding="ascii")
 
-    files = sorted((FOLDER / version).iterdir())
-    digests = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {version}/{file.name}\n" for file in files]
-    assert "".join(digests) == listed
+    assert digests_of(FOLDER / version) == listed
 
 
 def test_the_present_version_has_a_history_of_every_kind() -> None:

@@ -263,6 +263,14 @@ def test_other_steps_of_the_group_go_on_beside_the_batches() -> None:
     assert play(flow, arguments={"items": [1, 2]}).paths == [["a[0]", "b"], ["a[1]", "c"], ["d"]]
 
 
+def test_a_step_that_starts_later_is_still_in_the_order_of_paths() -> None:
+    step = {"id": "z", "is_parallel": True, "for_each": {"items": "${input.items}", "batch_size": 1}}
+
+    played = play(blueprint(step, PB, {**PA, "after": ["b"]}), arguments={"items": [1, 2]})
+
+    assert played.paths == [["b", "z[0]"], ["a", "z[1]"]]
+
+
 def test_a_fan_out_over_nothing_has_an_empty_result_at_once() -> None:
     flow = blueprint({**PA, **ITEMS}, {**PB, "after": ["a"]}, PC, output="${steps.a}")
 

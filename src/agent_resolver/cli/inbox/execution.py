@@ -130,7 +130,9 @@ def _with_inbox(options: argparse.Namespace, work: Work, *, hints_at_runs: bool 
 def _hint_at_runs(waiting: list[Run], action_id: str) -> None:
     """Say how the runs go on that waited for an action; a part of another run goes on with that one."""
     for row in waiting:
-        if row.waits_for == action_id and not row.parent:
+        if row.waits_for == action_id and row.kind == "blueprint":
+            out(safe(f"  Run {row.id} of {row.agent} goes on where `agent worker` runs"))
+        elif row.waits_for == action_id and not row.parent:
             out(safe(f"  Run {row.id} goes on with `agent runs resume {shlex.quote(row.id)}`"))
 
 

@@ -98,7 +98,7 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
     """The limits of one run; each only narrows what the agent's own budget allows."""
     counts = (("--max-rounds", "answers of the model"), ("--max-tokens", "tokens, of questions and answers"))
     for option, what in counts:
-        parser.add_argument(option, metavar="N", type=_count, help=f"end the run after so many {what}")
+        parser.add_argument(option, metavar="N", type=count_argument, help=f"end the run after so many {what}")
     amounts = (
         ("--max-cost", "USD", "US dollars"),
         ("--max-seconds", "SECONDS", "seconds, without the time that it waits for people"),
@@ -113,7 +113,8 @@ def _thread(text: str) -> str:
     return text
 
 
-def _count(text: str) -> int:
+def count_argument(text: str) -> int:
+    """A whole number above 0, as an option takes it."""
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise argparse.ArgumentTypeError(f"`{text}` is not a whole number above 0")
     return int(text)

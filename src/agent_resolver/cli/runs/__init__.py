@@ -77,7 +77,9 @@ def add_to(commands: Commands) -> None:
     _finish(show, "show")
     _add_resume(group)
     cancel = add_command(group, "cancel", "end runs for good", _CANCEL_EXAMPLES)
-    cancel.add_argument("runs", metavar="RUN", nargs="+", type=_run_id, help="their ids, or the beginnings of them")
+    cancel.add_argument(
+        "runs", metavar="RUN", nargs="+", type=run_id_argument, help="their ids, or the beginnings of them"
+    )
     _finish(cancel, "cancel")
     _add_replay(group)
     export = add_command(group, "export", "write all that is kept of a run as one JSON document", _EXPORT_EXAMPLES)
@@ -91,14 +93,18 @@ def _add_list(group: Commands) -> None:
     parser.add_argument("--status", choices=_STATUSES, metavar="STATUS", help=f"one of {', '.join(_STATUSES)}")
     parser.add_argument("--agent", metavar="NAME", default="", help="only the runs of this agent")
     parser.add_argument(
-        "--limit", metavar="N", type=_limit, default=_DEFAULT_LIMIT, help=f"at most so many ({_DEFAULT_LIMIT})"
+        "--limit",
+        metavar="N",
+        type=run_limit_argument,
+        default=_DEFAULT_LIMIT,
+        help=f"at most so many ({_DEFAULT_LIMIT})",
     )
     _finish(parser, "listing")
 
 
 def _add_resume(group: Commands) -> None:
     parser = add_command(group, "resume", "go on with a run from where it stopped", _RESUME_EXAMPLES)
-    parser.add_argument("chosen", metavar="RUN", nargs="?", type=_run_id, help="its id, or the beginning of it")
+    parser.add_argument("chosen", metavar="RUN", nargs="?", type=run_id_argument, help="its id, or the beginning of it")
     parser.add_argument(
         "prompt", metavar="PROMPT", nargs="?", help="what the agent shall do now, in place of the calls that were open"
     )
@@ -127,7 +133,7 @@ def _add_replay(group: Commands) -> None:
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("chosen", metavar="RUN", type=_run_id, help="its id, or the beginning of it")
+    parser.add_argument("chosen", metavar="RUN", type=run_id_argument, help="its id, or the beginning of it")
 
 
 def _finish(parser: argparse.ArgumentParser, module: str) -> None:
@@ -139,14 +145,16 @@ def _finish(parser: argparse.ArgumentParser, module: str) -> None:
     parser.set_defaults(run=_import_and_run, runs_command=module)
 
 
-def _run_id(argument: str) -> str:
+def run_id_argument(argument: str) -> str:
+    """The id of a run, or the beginning of it, as an option takes it."""
     # Bytes that are not UTF-8 are not printable either.
     if not (argument.isprintable() and 0 < len(argument) <= _MAX_RUN_ID):
         raise argparse.ArgumentTypeError("no run has an id like that")
     return argument
 
 
-def _limit(argument: str) -> int:
+def run_limit_argument(argument: str) -> int:
+    """The number of runs that are listed, as an option takes it."""
     if not (argument.isascii() and argument.isdigit() and len(argument) <= _MAX_DIGITS and int(argument)):
         raise argparse.ArgumentTypeError(f"expected a number of runs above 0, found {argument!r}")
     return int(argument)

@@ -1,31 +1,52 @@
 """Finds the run that a person means by the beginning of its id."""
 
+import shlex
 from typing import Final
 
 from agent_resolver.cli.errors import Refusal
-from agent_resolver.schema.state import RUNS
+from agent_resolver.schema.state import RUNS, Run
 from agent_resolver.schema.walker import suggestion
 from agent_resolver.storage.port import Snapshot
 
 _MOST_NAMES: Final = 5
 """The number of runs that are named when several fit."""
-_HINT: Final = "`agent runs list` shows those there are"
 
 
 def find_run(snapshot: Snapshot, given: str) -> str:
-    """The id of the one run whose id is `given`, or begins with it.
+    """The id of the one run of an agent or a workflow whose id is `given`, or begins with it.
 
     Raises:
-        Refusal: No run has such an id, or several have.
+        Refusal: No run has such an id, several have, or it is the run of a blueprint.
     """
-    if snapshot.get(RUNS, given) is not None:
-        return given
-    known = [row.id for row in snapshot.find(RUNS)]
+    row = _find(snapshot, given, "`agent runs list` shows those there are")
+    if row.kind == "blueprint":
+        message = f"Run {row.id} is a run of the blueprint {row.agent}"
+        raise Refusal(message, f"`agent blueprint status {shlex.quote(row.id)}` shows it", "RUN_OF_A_BLUEPRINT")
+    return row.id
+
+
+def find_blueprint_run(snapshot: Snapshot, given: str) -> str:
+    """The id of the one run of a blueprint whose id is `given`, or begins with it.
+
+    Raises:
+        Refusal: No run has such an id, several have, or it is not the run of a blueprint.
+    """
+    row = _find(snapshot, given, "`agent blueprint list` shows those there are")
+    if row.kind != "blueprint":
+        message = f"Run {row.id} is not a run of a blueprint"
+        raise Refusal(message, f"`agent runs show {shlex.quote(row.id)}` shows it", "NOT_A_BLUEPRINT")
+    return row.id
+
+
+def _find(snapshot: Snapshot, given: str, hint: str) -> Run:
+    if (exact := snapshot.get(RUNS, given)) is not None:
+        return exact
+    known = {row.id: row for row in snapshot.find(RUNS)}
     found = sorted(each for each in known if each.startswith(given))
     if not found:
-        raise Refusal(f"There is no run {given}", suggestion(given, known) or _HINT, "UNKNOWN_RUN")
+        raise Refusal(f"There is no run {given}", suggestion(given, list(known)) or hint, "UNKNOWN_RUN")
     if len(found) > 1:
         more = f" and {len(found) - _MOST_NAMES} more" if len(found) > _MOST_NAMES else ""
         names = ", ".join(found[:_MOST_NAMES])
         raise Refusal(f"Several runs begin with {given}: {names}{more}", "give more of the id", "AMBIGUOUS_RUN")
-    return found[0]
+    return known[found[0]]

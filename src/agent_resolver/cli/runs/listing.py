@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     now = SystemClock().now()
     for each in listed:
-        out(safe(_line(each, now)))
+        out(safe(run_line(each, now)))
     if not listed:
         err("No runs")
     if has_more:
@@ -65,22 +65,26 @@ def waiting_document(listed: ListedRun) -> dict[str, Any] | None:
     return {"id": action.id, "type": action.type, "subject": action.subject, "state": state}
 
 
-def _line(listed: ListedRun, now: str) -> str:
+def run_line(listed: ListedRun, now: str) -> str:
+    """A run on one line."""
     row = listed.row
     waits = f", {waiting_text(listed, now)}" if listed.status == "waiting" else ""
     ends = f", {row.code}" if row.code and listed.status in {"done", "failed"} else ""
     is_ending = row.status == "cancelling" and listed.status == "running"
     asked = ", is to end" if is_ending else ""
     part = f", part of {row.parent}" if listed.is_part else ""
-    used = f"{counted(row.rounds, 'round')}, {cost_text(row.cost, row.uncertain)}"
-    return f"{row.id} {listed.status} {row.agent} {row.started_at} {used}{waits}{ends}{asked}{part}"
+    # A blueprint asks no model itself.
+    is_asking = row.kind != "blueprint"
+    used = f" {counted(row.rounds, 'round')}, {cost_text(row.cost, row.uncertain)}" if is_asking else ""
+    return f"{row.id} {listed.status} {row.agent} {row.started_at}{used}{waits}{ends}{asked}{part}"
 
 
 def waiting_text(listed: ListedRun, now: str) -> str:
     """The action that a run waits for, in words."""
     action = listed.action
     if action is None:
-        return f"waits for {listed.row.waits_for}"
+        # A run of a blueprint may wait for a signal, a time or a worker.
+        return f"waits for {listed.row.waits_for or listed.row.code or 'a worker'}"
     state = action.state(now)
     answered = "" if state == "open" else f" ({state})"
     return f"waits for {action.type} {action.id}{answered}"

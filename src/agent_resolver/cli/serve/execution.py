@@ -61,9 +61,7 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
         # The agents are those of this folder, also where the tools are those of an agent file elsewhere.
         here = session if session.folder == os.getcwd() else stack.enter_context(session_here(options))
         # A client that starts the server waits for its first answer; an operator waits for the address.
-        catalog = open_catalog_of(
-            here, options, may_be_empty=bool(session.config.tools.modules), may_be_late=not options.http
-        )
+        catalog = open_catalog_of(here, options, may_be_empty=_has_own_tools(session), may_be_late=not options.http)
         how = Serving(
             http=options.http,
             allow_hosts=options.allow_host,
@@ -77,6 +75,10 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
             on_indexed=warn_of_refused,
         )
         await serve_session(session, catalog, how, options.index or INDEX)
+
+
+def _has_own_tools(session: "Session") -> bool:
+    return bool(session.config.tools.modules or session.config.tools.blueprints)
 
 
 def _session_of_tools(options: argparse.Namespace) -> "Session":

@@ -15,6 +15,7 @@ from agent_resolver.storage.file import read_head, write_atomic
 
 if TYPE_CHECKING:
     from agent_resolver.project.session import Session
+    from agent_resolver.registry.tool import Tool
 
 _SIGNS = {"failed": "✗", "passed": "✓", "skipped": "-"}
 _HEAD = b'{\n  "version": "1",\n  "success": '
@@ -35,15 +36,18 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _certify_project(session: "Session") -> Certificate:
+    from agent_resolver.project.blueprint import DescribedBlueprint, load_blueprints
     from agent_resolver.project.capability import load_capabilities
 
     try:
-        tools = load_capabilities(session)
+        capabilities = load_capabilities(session)
     except UnsafeCapability as error:
         return refused(
             Finding(tool=error.capability_id, code=each.code, path=each.path, message=each.message)
             for each in error.details
         )
+    blueprints = load_blueprints(session, [capability.descriptor for capability in capabilities])
+    tools: list[Tool] = [*capabilities, *(DescribedBlueprint(each.descriptor) for each in blueprints)]
     if not tools:
         raise Refusal("There are no tools to certify", "name modules in `[tools] modules` of agent.toml")
     return certify(tools, committed_manifest(manifest_path(session)))

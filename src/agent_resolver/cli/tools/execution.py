@@ -103,7 +103,7 @@ def run_call(options: argparse.Namespace) -> int:
         elif isinstance(outcome, Done):
             out_json(outcome.result)
         else:
-            _err_outcome(outcome)
+            err_outcome(outcome)
         return 0 if isinstance(outcome, Done) else 1
 
     return with_tools(options, work, is_connected=False, needs_caller=True)
@@ -271,7 +271,8 @@ def err_problems(tools: OpenTools) -> int:
     return 1 if tools.servers.problems else 0
 
 
-def _err_outcome(outcome: Failed | Pending) -> None:
+def err_outcome(outcome: Failed | Pending) -> None:
+    """Say why a call has no result, and what to do about it."""
     if isinstance(outcome, Pending):
         err(f"✗ {outcome.code}: {safe(outcome.message)}")
         until = f", until {outcome.expires_at}" if outcome.expires_at else ""

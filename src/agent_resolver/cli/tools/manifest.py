@@ -38,12 +38,12 @@ def run(options: argparse.Namespace) -> int:
 
 def manifest_of_session(session: "Session") -> Manifest:
     """The manifest of the tools that the code of a project offers."""
-    from agent_resolver.project.capability import load_capabilities
+    from agent_resolver.project.blueprint import own_descriptors
     from agent_resolver.registry.manifest import manifest_of
 
-    if not session.config.tools.modules:
+    if not (session.config.tools.modules or session.config.tools.blueprints):
         err("hint: there are no tools here: `[tools] modules` in agent.toml names the modules that have them")
-    return manifest_of((tool.descriptor for tool in load_capabilities(session)), resolved_at(None))
+    return manifest_of(own_descriptors(session), resolved_at(None))
 
 
 def _write_manifest(path: str, manifest: Manifest, *, as_json: bool) -> int:

@@ -44,7 +44,7 @@ def value_of(expression: Expression, scope: Mapping[str, Any]) -> Any:  # noqa: 
         case Constant():
             return expression.value
         case Lookup():
-            return _looked_up(scope.get(expression.root), expression.keys)
+            return looked_up(scope.get(expression.root), expression.keys)
         case Negation() | Comparison():
             return _is_so(expression, scope)
         case Joined():
@@ -80,7 +80,8 @@ def _joined(expression: Joined, scope: Mapping[str, Any]) -> Any:  # noqa: ANN40
     return next((value for value in values if value is not None), None)
 
 
-def _looked_up(value: Any, keys: Sequence[str | int]) -> Any:  # noqa: ANN401 - JSON values
+def looked_up(value: Any, keys: Sequence[str | int]) -> Any:  # noqa: ANN401 - JSON values
+    """The value that is found by names of members and positions in lists, or null where there is none."""
     for key in keys:
         if isinstance(key, str):
             value = value.get(key) if isinstance(value, dict) else None

@@ -71,26 +71,32 @@ class Course:
         self._outcomes.update(outcomes)
 
     def cancel(self) -> None:
-        """Start no further step, and take back what is done."""
+        """Start no further step, and take back what is done.
+
+        All outcomes that were known when the wish was seen must have been added before. A course that is cancelled at
+        its beginning has done nothing, so that it ends at once and takes nothing back.
+        """
         self._is_cancelled = True
 
     def _all_moves(self) -> Iterator[Move]:
         stop = yield from self._run_groups()
-        ended = self._completed() if stop is None else stop
-        if not isinstance(ended, Ended):
-            taken_back = yield from compensate(reversed(self._done), self._scope, self._outcomes)
-            ended = _stopped(ended, taken_back)
+        if stop is None:
+            stop = yield from self._complete()
+        taken_back = yield from compensate(reversed(self._done), self._scope, self._outcomes)
+        ended = _stopped(stop, taken_back)
         # It has ended, however often one asks.
         while True:
             yield ended
 
-    def _completed(self) -> Ended | Stop:
-        """The end of a run all steps of which have ended."""
+    def _complete(self) -> Generator[Move, None, Stop]:
+        """Yield the end of a run all steps of which have ended, unless it is stopped even now."""
         try:
             output = evaluate(self._prepared.output, self._scope)
         except ResultTooLarge as error:
-            return Failure("", FailureCode.OUTPUT_VALIDATION_FAILED, f"output_mapping: {error}")
-        return Cancelled() if self._is_cancelled else Ended(status="done", output=output)
+            return Failure("", FailureCode.OUTPUT_VALIDATION_FAILED.value, f"output_mapping: {error}")
+        while not self._is_cancelled:
+            yield Ended(status="done", output=output)
+        return Cancelled()
 
     # Groups -----------------------------------------------------------------------------------------------------------
 

@@ -59,7 +59,7 @@ def wave_of(tasks: list[Task], attempt: int, scope: Mapping[str, Any]) -> Wave |
 
 def invalid_input(path: str, message: str) -> Failure:
     """The failure of a step whose input cannot be made."""
-    return Failure(path, FailureCode.INPUT_VALIDATION_FAILED, message)
+    return Failure(path, FailureCode.INPUT_VALIDATION_FAILED.value, message)
 
 
 def scope_of(task: Task, scope: Mapping[str, Any]) -> Mapping[str, Any]:

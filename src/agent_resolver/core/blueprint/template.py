@@ -264,21 +264,22 @@ class _Evaluation:
 
 def references(template: Template | Expression) -> frozenset[Reference]:
     """Everything that a template, or the expression of a condition, reads."""
-    return frozenset(_reference_to(found) for found in _lookups_in(template))
+    return frozenset(reference_to(found) for found in _lookups_in(template))
 
 
-def _reference_to(found: Lookup) -> Reference:
+def reference_to(found: Lookup) -> Reference:
+    """The value outside of the template that a lookup begins with."""
     return Reference(found.root, str(found.keys[0]) if found.root == "steps" else "")
 
 
 def _lookups_in(node: Template | Expression) -> Iterator[Lookup]:
     if isinstance(node, Lookup):
         yield node
-    for inner in _inside(node):
+    for inner in inside(node):
         yield from _lookups_in(inner)
 
 
-def _inside(node: Template | Expression) -> Iterable[Template | Expression]:
+def inside(node: Template | Expression) -> Iterable[Template | Expression]:
     """The templates and expressions directly inside of one."""
     match node:
         case ComputedValue():

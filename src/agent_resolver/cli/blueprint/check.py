@@ -1,0 +1,49 @@
+"""The command `agent blueprint check`."""
+
+import argparse
+from typing import Any
+
+from agent_resolver.cli.blueprint.chosen_blueprint import open_chosen
+from agent_resolver.cli.output import err_faults, err_warnings, issue_document, out, out_json
+from agent_resolver.core.count import counted
+from agent_resolver.project.blueprint import ExaminedBlueprint
+from agent_resolver.schema.issue import Severity, only_errors
+
+
+def run(options: argparse.Namespace) -> int:
+    """Report every fault and warning of blueprints, each with its place."""
+    examined = open_chosen(options, options.chosen)
+    is_good = all(_is_good(each, is_strict=options.strict) for each in examined)
+    if options.json:
+        out_json({"success": is_good, "blueprints": [_document(each) for each in examined]})
+        return 0 if is_good else 1
+    for each in examined:
+        _report(each)
+    return 0 if is_good else 1
+
+
+def _is_good(examined: ExaminedBlueprint, *, is_strict: bool) -> bool:
+    refused = {Severity.ERROR, Severity.WARNING} if is_strict else {Severity.ERROR}
+    return not any(issue.severity in refused for issue in examined.issues)
+
+
+def _report(examined: ExaminedBlueprint) -> None:
+    faults = only_errors(examined.issues)
+    if faults:
+        err_faults(examined.file, examined.file, faults)
+    err_warnings(examined.file, [issue for issue in examined.issues if issue.severity is not Severity.ERROR])
+    blueprint = examined.blueprint
+    if not faults and blueprint is not None:
+        steps = counted(len(blueprint.dag.steps), "step")
+        out(f"✓ {examined.file}: {blueprint.id} {blueprint.version}, {steps}")
+
+
+def _document(examined: ExaminedBlueprint) -> dict[str, Any]:
+    blueprint = examined.blueprint
+    return {
+        "path": examined.file,
+        "id": None if blueprint is None else blueprint.id,
+        "version": None if blueprint is None else blueprint.version,
+        "digest": None if examined.descriptor is None else examined.descriptor.code,
+        "issues": list(map(issue_document, examined.issues)),
+    }

@@ -1,0 +1,43 @@
+"""Finds the blueprints that a person means, by file or by id."""
+
+import argparse
+import os
+from collections.abc import Sequence
+
+from agent_resolver.cli.errors import Refusal, Usage
+from agent_resolver.cli.option import session_of
+from agent_resolver.project.blueprint import ExaminedBlueprint, examine_blueprints
+from agent_resolver.schema.walker import suggestion
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+def open_chosen(options: argparse.Namespace, chosen: Sequence[str]) -> list[ExaminedBlueprint]:
+    """Read and check the blueprints that are named, all of the settings where none is.
+
+    Raises:
+        Refusal: There is no blueprint of a name.
+        Usage: None is named, and the settings name none either.
+    """
+    files = [name for name in chosen if _is_file(name)]
+    with session_of(options) as session:
+        examined = examine_blueprints(session, files)
+    if not chosen:
+        if not examined:
+            raise Usage("There are no blueprints here", "name a file, or folders in `[tools] blueprints` of agent.toml")
+        return examined
+    by_file = {os.path.realpath(each.file): each for each in examined}
+    by_id = {each.blueprint.id: each for each in examined if each.blueprint is not None}
+    found: dict[str, ExaminedBlueprint] = {}
+    for name in chosen:
+        each = by_file.get(os.path.realpath(name)) if _is_file(name) else by_id.get(name)
+        if each is None:
+            hint = suggestion(name, list(by_id)) or "`agent blueprint check` lists them"
+            raise Refusal(f"There is no blueprint {name}", hint, "UNKNOWN_BLUEPRINT")
+        found[each.file] = each
+    return list(found.values())
+
+
+def _is_file(name: str) -> bool:
+    """True if a name is that of a file: ids have no such ending, and a file that is missing is reported as that."""
+    return name.endswith(_SUFFIXES) or os.path.sep in name

@@ -1,0 +1,174 @@
+"""The command `agent blueprint run`."""
+
+import argparse
+import asyncio
+import re
+import shlex
+import signal
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import structs
+
+from agent_resolver.cli.blueprint.given_json import read_given_object
+from agent_resolver.cli.blueprint.status import step_line
+from agent_resolver.cli.blueprint.waiting import WORKER, actions_of, next_commands, wait_text
+from agent_resolver.cli.errors import Refusal, Usage
+from agent_resolver.cli.option import session_of
+from agent_resolver.cli.output import err, out_json
+from agent_resolver.cli.progress import status_line
+from agent_resolver.cli.tools.execution import end_on_sigterm, err_outcome
+from agent_resolver.engine.port import RunView, StepView
+from agent_resolver.project.engine import EngineUse, require_driver
+from agent_resolver.project.identity import caller_of
+from agent_resolver.project.tools import OpenTools, open_tools
+from agent_resolver.registry.tool import CallContext
+from agent_resolver.schema.outcome import Done, Outcome, Pending
+from agent_resolver.schema.state import FINISHED, RUNS
+from agent_resolver.schema.walker import suggestion
+
+if TYPE_CHECKING:
+    from agent_resolver.project.session import Session
+
+_INTERRUPTED: Final = 128 + signal.SIGINT
+_TERMINATED: Final = 128 + signal.SIGTERM
+_LOOK_SECONDS: Final = 0.3
+"""Seconds between two looks at how far the run is."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run a blueprint to its end, or until it has to wait: one call of a tool, as any other."""
+    arguments = read_given_object(options.input, "--input")
+    if options.trace_id is not None and not re.fullmatch("[0-9a-f]{32}", options.trace_id):
+        raise Usage("`--trace-id` has 32 hexadecimal digits", "the call that waits has printed it")
+    watcher = _Watcher(is_shown=not options.json)
+    with session_of(options) as session:
+        if not options.detach:
+            require_driver(session)
+        try:
+            return asyncio.run(_run_to_end(session, arguments, watcher, options))
+        except asyncio.CancelledError:
+            code = _TERMINATED
+        except KeyboardInterrupt:
+            code = _INTERRUPTED
+        _report_interruption(session, watcher.run, options)
+        return code
+
+
+async def _run_to_end(
+    session: "Session", arguments: dict[str, Any], watcher: "_Watcher", options: argparse.Namespace
+) -> int:
+    end_on_sigterm()
+    caller = await caller_of(session, options.token_file, session.environment)
+    opening = open_tools(
+        session,
+        caller=caller,
+        is_connected=False,
+        seconds=options.timeout,
+        verbose=options.verbose,
+        engine=EngineUse(drives=not options.detach),
+    )
+    async with AsyncExitStack() as stack:
+        tools = await stack.enter_async_context(opening)
+        _require_blueprint(tools, options.id)
+        trace_id = options.trace_id or tools.context.trace_id
+        context = structs.replace(tools.context, trace_id=trace_id, key=options.key)
+        if (tool := tools.blueprints.get(options.id)) is not None:
+            watcher.run = await tool.run_of(arguments, context)
+        outcome = await _call(tools, arguments, context, watcher, options)
+        view = await watcher.look(tools)
+        return _report(session, outcome, view, options)
+
+
+def _require_blueprint(tools: OpenTools, tool_id: str) -> None:
+    """Refuse a name that is not that of a blueprint; a refused one is left to the call, which says why."""
+    blueprints = [each.id for each in tools.own if each.labels.kind == "BLUEPRINT"]
+    if tool_id not in blueprints:
+        hint = suggestion(tool_id, blueprints) or "`agent blueprint check` lists them; `agent tools call` calls tools"
+        raise Refusal(f"There is no blueprint {tool_id}", hint, "UNKNOWN_BLUEPRINT")
+
+
+async def _call(
+    tools: OpenTools, arguments: dict[str, Any], context: CallContext, watcher: "_Watcher", options: argparse.Namespace
+) -> Outcome:
+    """Make the call, and show meanwhile how far the run is.
+
+    A call waits for a run only for so long. One that still goes on is called again, which finds the same run.
+    """
+    with status_line(f"Running {options.id}", is_shown=watcher.is_shown) as status:
+        while True:
+            calling = asyncio.ensure_future(tools.registry.call(options.id, arguments, context))
+            while not (await asyncio.wait([calling], timeout=_LOOK_SECONDS))[0]:
+                if running := await watcher.look_at_running(tools):
+                    status.text = f"Running {options.id}: {running}"
+            outcome = calling.result()
+            view = await watcher.look(tools)
+            is_going_on = view is not None and view.row.status in {"running", "cancelling"}
+            if options.detach or not (isinstance(outcome, Pending) and is_going_on):
+                return outcome
+
+
+class _Watcher:
+    """Shows the steps of a run as they come to their end."""
+
+    def __init__(self, *, is_shown: bool) -> None:
+        self.run = ""
+        self.is_shown = is_shown
+        self._shown: dict[str, str] = {}
+        """The state in which each step was shown."""
+
+    async def look_at_running(self, tools: OpenTools) -> str:
+        """Show what ended since the last look; the steps that run now, in words."""
+        view = await self.look(tools)
+        return ", ".join(step.path for step in view.steps if step.state == "running") if view else ""
+
+    async def look(self, tools: OpenTools) -> RunView | None:
+        """How far the run is; None if it has not begun."""
+        view = await tools.engine.query(self.run) if tools.engine is not None else None
+        if view is not None and self.is_shown:
+            self._show(view.steps)
+        return view
+
+    def _show(self, steps: tuple[StepView, ...]) -> None:
+        for step in steps:
+            if step.state in {"done", "failed", "skipped", "waiting"} and self._shown.get(step.path) != step.state:
+                self._shown[step.path] = step.state
+                err(f"  {step_line(step)}")
+
+
+# How it ended ---------------------------------------------------------------------------------------------------------
+
+
+def _report(session: "Session", outcome: Outcome, view: RunView | None, options: argparse.Namespace) -> int:
+    is_begun = options.detach and isinstance(outcome, Pending) and view is not None
+    code = 0 if isinstance(outcome, Done) or is_begun else 1
+    if options.json:
+        out_json({"run": view.row.id if view else None, "outcome": outcome})
+    elif isinstance(outcome, Done):
+        out_json(outcome.result)
+    elif view is None or view.row.status in FINISHED:
+        err_outcome(outcome)
+    elif is_begun:
+        err(f"✓ Run {view.row.id} has begun")
+        err(f"hint: {WORKER} drives it")
+    else:
+        _report_waiting(session, view)
+    return code
+
+
+def _report_waiting(session: "Session", view: RunView) -> None:
+    actions = session.store.read_now(lambda snapshot: actions_of(snapshot, view))
+    err(f"◇ Run {view.row.id} of {view.row.agent} waits")
+    for waits in view.waits:
+        err(f"  {waits.path} {wait_text(waits, actions)}")
+    err(f"hint: {'; then '.join(next_commands(view, actions))}")
+
+
+def _report_interruption(session: "Session", run_id: str, options: argparse.Namespace) -> None:
+    """Say how a run goes on that was interrupted; nothing of one that had not begun, or has ended."""
+    if options.json or not (run_id and session.has_state):
+        return
+    row = session.store.read_now(lambda snapshot: snapshot.get(RUNS, run_id))
+    if row is not None and row.status not in FINISHED:
+        cancel = f"`agent blueprint cancel {shlex.quote(run_id)}`"
+        err(f"interrupted: {WORKER} goes on with run {run_id}; {cancel} ends it")

@@ -1,0 +1,63 @@
+"""Everything that is wrong with a blueprint, found before it runs.
+
+The findings are issues without a place in a file: `at` is the path into the data. For a blueprint that was read from a
+file, `located_findings` adds line and column.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec import structs
+
+from agent_resolver.core.admission import Refused
+from agent_resolver.core.blueprint.call_check import BlueprintLimits, call_issues
+from agent_resolver.core.blueprint.section import parse_section, sections_of
+from agent_resolver.core.blueprint.structure_check import cycle_issues, reference_issues, step_issues
+from agent_resolver.core.blueprint.type_check import type_issues
+from agent_resolver.schema.blueprint import Blueprint
+from agent_resolver.schema.blueprint_file import BlueprintReading
+from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.schema.issue import Issue
+from agent_resolver.schema.tree import find
+
+NO_LIMITS: Final = BlueprintLimits()
+_NONE_REFUSED: Final[Mapping[str, Refused]] = {}
+
+
+def check_blueprint(
+    blueprint: Blueprint,
+    tools: Mapping[str, Descriptor],
+    limits: BlueprintLimits = NO_LIMITS,
+    refused: Mapping[str, Refused] = _NONE_REFUSED,
+) -> list[Issue]:
+    """Everything that is wrong with a blueprint, errors and warnings, in the order of their paths.
+
+    Args:
+        blueprint: The blueprint.
+        tools: The tools that may be called, by id.
+        limits: What the agent that it is for allows.
+        refused: The tools that may not be called, each with the reason.
+    """
+    parsed = [parse_section(section) for section in sections_of(blueprint)]
+    found = [issue for each in parsed for issue in each.issues]
+    found += step_issues(blueprint)
+    found += reference_issues(blueprint, parsed)
+    found += cycle_issues(blueprint, parsed)
+    found += call_issues(blueprint, tools, limits, refused)
+    found += type_issues(blueprint, tools, parsed)
+    return sorted(found, key=_sort_key)
+
+
+def _sort_key(issue: Issue) -> tuple[tuple[str, ...], str, str]:
+    # Positions in lists have one width, so that the tenth step comes after the second.
+    path = tuple(f"{key:09}" if isinstance(key, int) else key for key in issue.at)
+    return path, issue.code, issue.message
+
+
+def located_findings(reading: BlueprintReading, findings: Iterable[Issue]) -> tuple[Issue, ...]:
+    """The findings with the line and column that they are at in the file of the blueprint, in the order of the file."""
+    located = []
+    for issue in findings:
+        place = find(reading.tree, issue.at)
+        located.append(structs.replace(issue, line=place.line, column=place.column))
+    return tuple(sorted(located, key=lambda issue: (issue.line, issue.column)))

@@ -1,0 +1,294 @@
+"""The schema of a part of a value, found in the schema of the whole value.
+
+Everything here over-approximates: a view describes at least every part that a valid value can have. What is not
+understood is anything at all, which is always right.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import product
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from agent_resolver.core import schema_document
+from agent_resolver.core.blueprint.expression_value import (
+    MAX_RESULT_BYTES,
+    ResultTooLarge,
+    looked_up,
+    size_of,
+)
+from agent_resolver.core.blueprint.template import Reference
+from agent_resolver.core.schema_document import MAX_LEVELS, Document, Schema
+
+_MAX_ALTERNATIVES: Final = 64
+_MAX_STEPS: Final = 10_000
+"""How many schemas are looked into for one template; beyond that nothing more is known."""
+_IDENTITY: Final = frozenset({"$id", "$schema"})
+
+NULL: Final[dict[str, Any]] = {"type": "null"}
+
+
+class View(Struct, frozen=True):
+    """What is known of a part of a value."""
+
+    alternatives: tuple[tuple[Schema, ...], ...]
+    """The part satisfies all schemas of one alternative; one without schemas is anything."""
+    is_absent: bool
+    """True if the part may not be there: an expression gives null in its place."""
+
+
+ANYTHING: Final = View(((),), is_absent=True)
+NOTHING: Final = View((), is_absent=False)
+
+
+class SchemaViews:
+    """Looks into the schemas of everything that a template refers to, which are put together in one document."""
+
+    def __init__(self, used: Iterable[Reference], scopes: Mapping[str, Any]) -> None:
+        self._names = {reference: f"r{number}" for number, reference in enumerate(used)}
+        definitions = {
+            name: _embedded(_given_schema(reference, scopes), f"#/$defs/{name}")
+            for reference, name in self._names.items()
+        }
+        self.document = Document({"$defs": definitions})
+        self._definitions = definitions
+        self._left = _MAX_STEPS
+
+    def view(self, reference: Reference, keys: Iterable[str | int]) -> View:
+        """What is known of the value that is found by the keys."""
+        found = View(((self._definitions[self._names[reference]],),), is_absent=False)
+        for key in keys:
+            found = self._part(found, key)
+        return found
+
+    def kinds(self, schema: Schema, level: int = 0) -> frozenset[str]:
+        """The types that a value of the schema may have."""
+        if isinstance(schema, bool):
+            return schema_document.ALL_TYPES if schema else frozenset()
+        if self.is_beyond(level):
+            return schema_document.ALL_TYPES
+        parts = self.document.parts(schema)
+        found = schema_document.types_of(parts.own)
+        for each in parts.every:
+            found &= self.kinds(each, level + 1)
+        for _, options in parts.choices:
+            found &= frozenset[str]().union(*(self.kinds(option, level + 1) for option in options))
+        return found
+
+    def without_null(self, schema: Schema, level: int = 0) -> Schema:
+        """The schema of the values that are not null; as it was where that cannot be said."""
+        if isinstance(schema, bool) or "null" not in self.kinds(schema) or self.is_beyond(level):
+            return schema
+        parts = self.document.parts(schema)
+        own = _own_without_null(parts.own)
+        every = [self.without_null(each, level + 1) for each in parts.every]
+        for _, options in parts.choices:
+            kept = [self.without_null(option, level + 1) for option in options]
+            every.append(any_of(kept))
+        if own is False or False in every:
+            return False
+        # The own keywords stay in one schema with the others: `unevaluatedProperties` looks at those beside it.
+        telling = [schema for schema in every if not is_anything(schema)]
+        return {**own, "allOf": telling} if own and telling else all_of([own, *telling])
+
+    # One step into a value --------------------------------------------------------------------------------------------
+
+    def _part(self, view: View, key: str | int) -> View:
+        found = _union([self._part_of_all(schemas, key) for schemas in view.alternatives])
+        return View(found.alternatives, is_absent=found.is_absent or view.is_absent)
+
+    def _part_of_all(self, schemas: tuple[Schema, ...], key: str | int) -> View:
+        views = [self._part_of(schema, key, 0) for schema in schemas]
+        return self._intersection(views)
+
+    def _part_of(self, schema: Schema, key: str | int, level: int) -> View:
+        """The part of a value of one schema: whatever each part of the schema says of it holds together."""
+        if isinstance(schema, bool):
+            return ANYTHING if schema else NOTHING
+        if self.is_beyond(level):
+            return ANYTHING
+        parts = self.document.parts(schema)
+        views = [_own_part(parts.own, key)]
+        views += [self._part_of(each, key, level + 1) for each in parts.every]
+        for _, options in parts.choices:
+            views.append(_union([self._part_of(option, key, level + 1) for option in options]))
+        return self._intersection(views)
+
+    def _intersection(self, views: list[View]) -> View:
+        """What holds where all views hold; each of them alone is right too, so that some may be left out."""
+        found = ANYTHING
+        for view in views:
+            alternatives = found.alternatives
+            if len(alternatives) * len(view.alternatives) <= _MAX_ALTERNATIVES:
+                pairs = [(*one, *other) for one, other in product(alternatives, view.alternatives)]
+                alternatives = tuple(schemas for schemas in pairs if self._is_possible(schemas))
+            found = View(alternatives, is_absent=found.is_absent and view.is_absent)
+        return found
+
+    def _is_possible(self, schemas: tuple[Schema, ...]) -> bool:
+        """False if no type of value satisfies all the schemas."""
+        types = schema_document.ALL_TYPES
+        for schema in schemas:
+            types &= self.kinds(schema)
+        return bool(types)
+
+    def is_beyond(self, level: int) -> bool:
+        """True if no more schemas are looked into.
+
+        A schema that refers to another twice, which does so in turn, has more paths than can be followed.
+        """
+        self._left -= 1
+        return self._left < 0 or level > MAX_LEVELS
+
+
+# Schemas that are given -----------------------------------------------------------------------------------------------
+
+
+def _given_schema(reference: Reference, scopes: Mapping[str, Any]) -> Any:  # noqa: ANN401 - what stands for a schema
+    if reference.root != "steps":
+        return scopes.get(reference.root, True)
+    return scopes.get("steps", {}).get(reference.name, True)
+
+
+def _embedded(schema: Any, place: str) -> Schema:  # noqa: ANN401 - what stands for a schema
+    """The schema as a part of another document; true, which is anything, if it cannot be understood."""
+    try:
+        size_of(schema, MAX_RESULT_BYTES)
+    except ResultTooLarge:
+        return True
+    plain = schema_document.bare(schema)
+    if not schema_document.is_schema(plain) or Document(plain).fault is not None:
+        return True
+
+    def moved(node: dict[str, Any]) -> dict[str, Any]:
+        kept = {key: value for key, value in node.items() if key not in _IDENTITY}
+        # A document without faults refers to its own parts alone: `#`, or `#/` and a path.
+        return {**kept, "$ref": place + kept["$ref"][1:]} if "$ref" in kept else kept
+
+    found: Schema = schema_document.transform(plain, moved)
+    return found
+
+
+# Parts by the keywords of one schema ----------------------------------------------------------------------------------
+
+
+def _own_part(own: dict[str, Any], key: str | int) -> View:
+    """What the keywords of a schema say of a part, without those that refer to other schemas for the whole value."""
+    values = schema_document.values_of(own)
+    if values is not None:
+        return _union([_part_of_value(value, key) for value in values.values()])
+    types = schema_document.types_of(own)
+    holder = "object" if isinstance(key, str) else "array"
+    if holder not in types:
+        return View((), is_absent=True)
+    schemas, is_needed = _member(own, key) if isinstance(key, str) else _item(own, key)
+    found = _union([_view_of(schema) for schema in schemas])
+    return View(found.alternatives, is_absent=types != {holder} or not is_needed)
+
+
+def _part_of_value(value: Any, key: str | int) -> View:  # noqa: ANN401 - a JSON value
+    holder = dict if isinstance(key, str) else list
+    if not isinstance(value, holder):
+        return View((), is_absent=True)
+    found = looked_up(value, (key,))
+    # A member that is null is as good as one that is not there.
+    return View((), is_absent=True) if found is None else View(((schema_of_value(found),),), is_absent=False)
+
+
+def _member(own: dict[str, Any], name: str) -> tuple[list[Schema], bool]:
+    """The schemas of which one holds for a member, and whether it must be there."""
+    others = True if "patternProperties" in own else own.get("additionalProperties", True)
+    return [own.get("properties", {}).get(name, others)], name in own.get("required", ())
+
+
+def _item(own: dict[str, Any], position: int) -> tuple[list[Schema], bool]:
+    """The schemas of which one holds for an item, and whether it must be there."""
+    first, others = own.get("prefixItems", []), own.get("items", True)
+    if position < 0:
+        # How long the list is decides which one it is.
+        return [*first, others], own.get("minItems", 0) >= -position
+    return [first[position] if position < len(first) else others], own.get("minItems", 0) > position
+
+
+def _own_without_null(own: dict[str, Any]) -> dict[str, Any] | Literal[False]:
+    found = dict(own)
+    if "const" in own and own["const"] is None:
+        return False
+    if "enum" in own:
+        found["enum"] = [value for value in own["enum"] if value is not None]
+    if "type" in own:
+        names = own["type"] if isinstance(own["type"], list) else [own["type"]]
+        kept = [name for name in names if name != "null"]
+        found["type"] = kept[0] if len(kept) == 1 else kept
+    return found if found.get("enum", True) and found.get("type", True) else False
+
+
+# Unions and intersections ---------------------------------------------------------------------------------------------
+
+
+def _view_of(schema: Schema) -> View:
+    if schema is False:
+        return NOTHING
+    return View(((),) if is_anything(schema) else ((schema,),), is_absent=False)
+
+
+def _union(views: list[View]) -> View:
+    alternatives = tuple(schemas for view in views for schemas in view.alternatives)
+    if len(alternatives) > _MAX_ALTERNATIVES:
+        alternatives = ((),)
+    return View(alternatives, is_absent=any(view.is_absent for view in views))
+
+
+def is_anything(schema: Schema) -> bool:
+    """True if a schema says nothing."""
+    return schema is True or schema == {}
+
+
+def all_of(schemas: Iterable[Schema]) -> Schema:
+    """The schema of values that satisfy all schemas."""
+    telling = [schema for schema in schemas if not is_anything(schema)]
+    if len(telling) > 1:
+        return {"allOf": telling}
+    return telling[0] if telling else True
+
+
+def any_of(schemas: Iterable[Schema]) -> Schema:
+    """The schema of values that satisfy one of the schemas at least."""
+    possible = [schema for schema in schemas if schema is not False]
+    if len(possible) == 1:
+        return possible[0]
+    if any(map(is_anything, possible)):
+        return True
+    # Two that say the same in the same words are one; `1` and `true` are not the same words.
+    distinct = list({schema_document.token(schema): schema for schema in possible}.values())
+    if len(distinct) > 1:
+        return {"anyOf": distinct}
+    return distinct[0] if distinct else False
+
+
+# Schemas of what is written -------------------------------------------------------------------------------------------
+
+
+def schema_of_value(value: Any) -> dict[str, Any]:  # noqa: ANN401 - a JSON value
+    """The schema of one value; of lists and objects by their parts, so that each part can be compared."""
+    match value:
+        case dict():
+            return object_schema({name: schema_of_value(member) for name, member in value.items()})
+        case list():
+            tokens = {schema_document.token(item) for item in value}
+            found = list_schema([schema_of_value(item) for item in value])
+            return {**found, "uniqueItems": True} if len(tokens) == len(value) else found
+    return {"const": value}
+
+
+def object_schema(members: Mapping[str, Schema]) -> dict[str, Any]:
+    """The schema of an object that has these members and no others."""
+    found: dict[str, Any] = {"type": "object", "additionalProperties": False}
+    return {**found, "properties": {**members}, "required": [*members]} if members else found
+
+
+def list_schema(items: list[Schema]) -> dict[str, Any]:
+    """The schema of a list that has these items and no others."""
+    if not items:
+        return {"type": "array", "maxItems": 0}
+    return {"type": "array", "prefixItems": items, "items": False, "minItems": len(items)}

@@ -1,0 +1,70 @@
+"""A step of a blueprint in a few words, for drawings."""
+
+from typing import Final
+
+from msgspec import UNSET, Struct, UnsetType
+
+from agent_resolver.core.count import counted
+from agent_resolver.core.shorten import shorten
+from agent_resolver.schema.blueprint import MAX_UNBATCHED_ITEMS, Blueprint, ForEach, Step, Wait
+
+_MAX_SHOWN: Final = 80
+
+
+class StepWords(Struct, frozen=True, kw_only=True):
+    """What a drawing shows of a step."""
+
+    id: str
+    action: str
+    """What it calls or waits for."""
+    details: tuple[str, ...]
+    """When, how often, and what takes it back."""
+    is_wait: bool
+
+
+def words_of_steps(blueprint: Blueprint) -> dict[str, StepWords]:
+    """Each step of a blueprint in words, by id."""
+    reasons = {requirement.step: requirement.reason for requirement in blueprint.hitl_requirements}
+    return {step.id: _words_of(step, blueprint, reasons.get(step.id)) for step in blueprint.dag.steps}
+
+
+def printable(text: str) -> str:
+    """The text on one line, cut where it is long, with a mark in place of what cannot be seen.
+
+    A character that turns the direction of writing, for example, could make a drawing show another order.
+    """
+    line = shorten(text, _MAX_SHOWN)
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in line)
+
+
+def _words_of(step: Step, blueprint: Blueprint, reason: str | None) -> StepWords:
+    retry = blueprint.temporal_tuning.retry if step.retry is UNSET else step.retry
+    attempts = 1 if step.wait else retry.max_attempts
+    details = [
+        f"if {step.condition}" if step.condition else "",
+        _words_of_items(step.for_each) if step.for_each else "",
+        f"up to {counted(attempts, 'attempt')}" if attempts > 1 else "",
+        f"needs approval: {reason}" if reason else "",
+        f"taken back by {step.compensation.capability}" if step.compensation else "",
+    ]
+    action = _words_of_wait(step.wait) if step.wait else step.capability or "does nothing"
+    return StepWords(
+        id=step.id,
+        action=printable(action),
+        details=tuple(printable(detail) for detail in details if detail),
+        is_wait=bool(step.wait),
+    )
+
+
+def _words_of_items(for_each: ForEach) -> str:
+    words = f"for each of {for_each.items}"
+    if for_each.max_items != MAX_UNBATCHED_ITEMS:
+        words += f", at most {for_each.max_items:,}"
+    return words if isinstance(for_each.batch_size, UnsetType) else f"{words}, {for_each.batch_size} at a time"
+
+
+def _words_of_wait(wait: Wait) -> str:
+    if wait.kind == "time":
+        return f"waits until {wait.until}" if wait.until else f"waits {wait.seconds or 0:,g} s"
+    words = "waits for a person" if wait.kind == "person" else f"waits for the signal '{wait.signal}'"
+    return words if isinstance(wait.timeout_seconds, UnsetType) else f"{words}, at most {wait.timeout_seconds:,g} s"

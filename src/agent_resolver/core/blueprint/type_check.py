@@ -1,0 +1,195 @@
+"""Whether the values that a blueprint passes on fit where they go, by the schemas of its tools.
+
+What is known of a value is its schema; what is not known is left to the check of each call. A gap that is certain is an
+error. One that depends on the value, such as a bound that only one side has, is a warning.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from msgspec import UNSET, UnsetType
+
+from agent_resolver.core.blueprint.expression import RUN_MEMBERS, Lookup
+from agent_resolver.core.blueprint.gap_issue import gap_issues
+from agent_resolver.core.blueprint.mapped_schema import schema_of
+from agent_resolver.core.blueprint.schema_view import object_schema, schema_of_value
+from agent_resolver.core.blueprint.section import ParsedSection, Section
+from agent_resolver.core.blueprint.template import ComputedValue, Place, Template, TemplateFault, parse_template
+from agent_resolver.core.schema_document import Document, Schema, bare, transform
+from agent_resolver.schema.blueprint import Blueprint, Step, Wait
+from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.schema.issue import Issue, IssueCode
+
+_TEXT: Final[dict[str, Any]] = {"type": "string"}
+_NULL: Final[dict[str, Any]] = {"type": "null"}
+_LIST: Final[dict[str, Any]] = {"type": "array"}
+_RUN: Final = object_schema(dict.fromkeys(RUN_MEMBERS, _TEXT))
+_RESULT: Final = "#/$defs/result"
+
+
+def type_issues(
+    blueprint: Blueprint, tools: Mapping[str, Descriptor], parsed: Iterable[ParsedSection]
+) -> Iterator[Issue]:
+    """Every place of a blueprint at which a value does not fit, or may not."""
+    yield from _schema_issues(blueprint)
+    types = _Types(blueprint, tools)
+    for each in parsed:
+        # A section that cannot be read has been reported.
+        if (template := each.template) is not None:
+            yield from types.section_issues(each.section, template)
+    yield from types.example_issues()
+
+
+# Schemas --------------------------------------------------------------------------------------------------------------
+
+
+def _schema_issues(blueprint: Blueprint) -> Iterator[Issue]:
+    dag = blueprint.dag
+    places: list[tuple[Place, dict[str, Any] | UnsetType]] = [
+        (("dag", "input_schema"), dag.input_schema),
+        (("dag", "output_schema"), dag.output_schema),
+    ]
+    places += [
+        (("dag", "steps", position, "wait", "schema"), step.wait.schema)
+        for position, step in enumerate(dag.steps)
+        if step.wait
+    ]
+    for at, schema in places:
+        if not isinstance(schema, UnsetType) and (fault := Document(bare(schema)).fault):
+            message = f"`{fault}` is not something that a JSON Schema (2020-12) of one document can say here"
+            yield Issue(at=at, code=IssueCode.UNUSABLE_SCHEMA, message=message, hint="correct the schema")
+    if dag.input_schema.get("type") != "object":
+        message = "The arguments of a tool are an object: `type: object` is missing"
+        yield Issue(at=("dag", "input_schema"), code=IssueCode.UNUSABLE_SCHEMA, message=message, hint="add it")
+
+
+def _wrapped(schema: dict[str, Any], **around: Any) -> dict[str, Any]:  # noqa: ANN401 - parts of a schema
+    """A schema around another, which it refers to as `_RESULT`."""
+
+    def moved(node: dict[str, Any]) -> dict[str, Any]:
+        kept = {key: value for key, value in node.items() if key not in {"$id", "$schema"}}
+        return {**kept, "$ref": _RESULT + kept["$ref"][1:]} if "$ref" in kept else kept
+
+    return {"$defs": {"result": transform(bare(schema), moved)}, **around}
+
+
+class _Types:
+    """What is known of each value of a run."""
+
+    def __init__(self, blueprint: Blueprint, tools: Mapping[str, Descriptor]) -> None:
+        self._blueprint = blueprint
+        self._tools = tools
+        results = {step.id: self._result_schema(step) for step in blueprint.dag.steps}
+        self._scopes: dict[str, Any] = {
+            "input": blueprint.dag.input_schema,
+            "run": _RUN,
+            "index": {"type": "integer", "minimum": 0},
+            "steps": {step: schema for step, schema in results.items() if schema is not None},
+        }
+
+    # What a step returns ----------------------------------------------------------------------------------------------
+
+    def _result_schema(self, step: Step) -> dict[str, Any] | None:
+        """The schema of the result of a step as later steps see it; None if nothing is known of it."""
+        result = _wait_schema(step.wait) if step.wait else self._call_schema(step)
+        if result is None or Document(bare(result)).fault:
+            return None
+        if step.for_each:
+            result = _wrapped(result, type="array", items={"$ref": _RESULT})
+        # The result of a step that is left out is null.
+        return _wrapped(result, anyOf=[{"$ref": _RESULT}, _NULL]) if step.condition else result
+
+    def _call_schema(self, step: Step) -> dict[str, Any] | None:
+        """The schema of what one call of a step returns."""
+        tool = self._tools.get(step.capability or "")
+        return tool.output_schema if tool else None
+
+    def _scopes_in(self, section: Section) -> dict[str, Any]:
+        """What is known in a section, the item and the result of its step included."""
+        if section.step is None:
+            return self._scopes
+        step = self._blueprint.dag.steps[section.step]
+        scopes = dict(self._scopes)
+        if "item" in section.roots and step.for_each:
+            scopes["item"] = self._item_schema(step.for_each.items)
+        if section.is_compensation:
+            # Only what was done is taken back, and a fan-out item by item.
+            result = self._call_schema(step)
+            scopes["result"] = True if result is None else result
+        return scopes
+
+    def _item_schema(self, items: str) -> Schema:
+        """The schema of an item of the list that a template gives."""
+        try:
+            template = parse_template(items)
+        except TemplateFault:
+            return True
+        found = schema_of(template, self._scopes)
+        if not found:
+            return True
+        # There is an item only if the list has one; its last may be any of them.
+        filled = {**found, "type": "array", "minItems": max(1, found.get("minItems", 0))}
+        return schema_of(ComputedValue(Lookup("item", (-1,))), {"item": filled})
+
+    # Where values go --------------------------------------------------------------------------------------------------
+
+    def section_issues(self, section: Section, template: Template) -> Iterator[Issue]:
+        """Why the value of a section may not fit where it goes."""
+        wide, words = self._target(section)
+        if wide is not None:
+            found = schema_of(template, self._scopes_in(section))
+            yield from gap_issues(found, wide, section, words)
+
+    def _target(self, section: Section) -> tuple[dict[str, Any] | None, str]:
+        """The schema that the value of a section must follow, and what it is, in words."""
+        if section.step is None:
+            schema = self._blueprint.dag.output_schema
+            return (None if isinstance(schema, UnsetType) else schema), "the output schema"
+        step = self._blueprint.dag.steps[section.step]
+        match section.at[3:]:
+            case ("condition",):
+                return {"type": "boolean"}, "a condition"
+            case ("for_each", "items"):
+                return _LIST, "`for_each`"
+            case ("wait", "until"):
+                return _TEXT, "a time"
+            case ("input_mapping",):
+                name = step.capability
+            case ("compensation", "input_mapping"):
+                name = step.compensation.capability if step.compensation else UNSET
+            case _:
+                return None, ""
+        tool = self._tools.get(name or "")
+        return (None, "") if tool is None else (tool.input_schema, f"'{tool.id}'")
+
+    # Examples ---------------------------------------------------------------------------------------------------------
+
+    def example_issues(self) -> Iterator[Issue]:
+        """Acceptance tests that no run could pass."""
+        dag = self._blueprint.dag
+        steps = {step.id: step for step in dag.steps}
+        for position, test in enumerate(self._blueprint.acceptance_tests):
+            at: Place = ("acceptance_tests", position)
+            yield from _value_issues(test.input, dag.input_schema, (*at, "input"), "the input schema")
+            if not isinstance(test.output, UnsetType) and not isinstance(dag.output_schema, UnsetType):
+                yield from _value_issues(test.output, dag.output_schema, (*at, "output"), "the output schema")
+            for name, result in test.results.items():
+                schema = self._result_schema(steps[name]) if name in steps else None
+                if schema is not None:
+                    yield from _value_issues(result, schema, (*at, "results", name), f"the result of '{name}'")
+
+
+def _wait_schema(wait: Wait) -> dict[str, Any] | None:
+    """The schema of what a wait ends with."""
+    if wait.kind == "time":
+        return _NULL
+    answer = _TEXT if wait.kind == "person" else wait.schema
+    if isinstance(answer, UnsetType):
+        return None
+    if isinstance(wait.default, UnsetType):
+        return answer
+    return _wrapped(answer, anyOf=[{"$ref": _RESULT}, schema_of_value(wait.default)])
+
+
+def _value_issues(value: Any, schema: dict[str, Any], at: Place, words: str) -> Iterator[Issue]:  # noqa: ANN401 - JSON
+    yield from gap_issues(schema_of_value(value), schema, Section(at=at, value=value), words)

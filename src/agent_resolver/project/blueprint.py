@@ -1,0 +1,272 @@
+"""The blueprints of a project: read, checked against the tools that they call, and described as tools themselves."""
+
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from typing import Any
+
+from msgspec import Struct
+
+from agent_resolver._extra import install_hint
+from agent_resolver.core.admission import Refused, grants_of
+from agent_resolver.core.blueprint.call_check import BlueprintLimits
+from agent_resolver.core.blueprint.check import check_blueprint, located_findings
+from agent_resolver.core.blueprint.template import Place
+from agent_resolver.core.blueprint.tool_rule import calls_of
+from agent_resolver.core.tool_definition import definition_digest
+from agent_resolver.engine.tool import describe_blueprint
+from agent_resolver.project.blueprint_file import blueprint_files
+from agent_resolver.project.capability import load_capabilities
+from agent_resolver.project.definition import kept_definitions
+from agent_resolver.project.errors import InvalidBlueprints
+from agent_resolver.project.session import Session
+from agent_resolver.registry.errors import ToolFailure
+from agent_resolver.registry.tool import CallContext
+from agent_resolver.schema.blueprint import Blueprint
+from agent_resolver.schema.blueprint_file import BlueprintReading, read_blueprint
+from agent_resolver.schema.classification import CLASSIFICATION_OF
+from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.schema.issue import Issue, IssueCode, only_errors
+from agent_resolver.schema.limit import MAX_BLUEPRINT_BYTES
+from agent_resolver.schema.outcome import FailureCode
+from agent_resolver.storage.file import read_bounded
+
+
+class ExaminedBlueprint(Struct, frozen=True, kw_only=True):
+    """A file of a blueprint, with all that was found in it."""
+
+    file: str
+    blueprint: Blueprint | None
+    """None if the file does not hold one."""
+    issues: tuple[Issue, ...]
+    descriptor: Descriptor | None = None
+    """The tool that it is; None if it has a fault."""
+
+
+class CheckedBlueprint(Struct, frozen=True, kw_only=True):
+    """A blueprint without a fault, and the tool that it is."""
+
+    file: str
+    blueprint: Blueprint
+    descriptor: Descriptor
+
+
+def load_blueprints(session: Session, own: Sequence[Descriptor]) -> list[CheckedBlueprint]:
+    """The blueprints in `[tools] blueprints` of the settings; each comes after those that it calls.
+
+    Args:
+        session: The project.
+        own: The tools of the project's own code.
+
+    Raises:
+        UntrustedFolder: No person trusts the project, and its blueprints decide what is called.
+        ForeignFile: A file belongs to another user.
+        InvalidBlueprints: With every fault of each of them.
+        LockRefused: A step calls a tool of a locked server, and the lock does not hold.
+    """
+    files = blueprint_files(session)
+    if not files:
+        return []
+    session.require_trust("its settings load blueprints", modules=files)
+    examined = _examine(session, files, own)
+    faults = {each.file: only_errors(each.issues) for each in examined if each.descriptor is None}
+    if faults:
+        raise InvalidBlueprints(faults)
+    return [
+        CheckedBlueprint(file=each.file, blueprint=each.blueprint, descriptor=each.descriptor)
+        for each in examined
+        if each.blueprint is not None and each.descriptor is not None
+    ]
+
+
+def examine_blueprints(session: Session, more: Iterable[str] = ()) -> list[ExaminedBlueprint]:
+    """Read and check the blueprints of the settings, and `more` files; each comes after those that it calls.
+
+    Raises:
+        UntrustedFolder: The project has code of its own, and no person trusts it.
+        UnreadableFile: One of the files cannot be read.
+        LockRefused: A step calls a tool of a locked server, and the lock does not hold.
+    """
+    files = {os.path.realpath(file): file for file in (*more, *blueprint_files(session))}
+    own = [capability.descriptor for capability in load_capabilities(session)]
+    return _examine(session, list(files.values()), own)
+
+
+def _examine(session: Session, files: Sequence[str], own: Sequence[Descriptor]) -> list[ExaminedBlueprint]:
+    readings = {file: _read(session, file) for file in files}
+    blueprints = {file: reading.blueprint for file, reading in readings.items() if reading.blueprint is not None}
+    by_id = {blueprint.id: file for file, blueprint in blueprints.items()}
+    calls = {file: _called_blueprints(reading, by_id) for file, reading in readings.items()}
+    order, cycles = _without_cycles(calls)
+    tools = {descriptor.id: descriptor for descriptor in own}
+    faults = _repeated_ids(readings, tools)
+    for file, issues in _cycle_faults(readings, calls, cycles).items():
+        faults.setdefault(file, []).extend(issues)
+    called = {call.tool for blueprint in blueprints.values() for call in calls_of(blueprint)}
+    locked = _locked_tools(session, called - set(tools) - set(by_id))
+    tools |= locked.opened
+    limits = _limits(session)
+    examined: list[ExaminedBlueprint] = []
+    for file in TopologicalSorter(order).static_order():
+        blueprint = readings[file].blueprint
+        issues = list(readings[file].issues)
+        if blueprint is not None:
+            found = check_blueprint(blueprint, tools, limits, locked.refused)
+            issues += located_findings(readings[file], [*found, *faults.get(file, ())])
+            # One fault is reported once: a blueprint that calls a faulty one need not have one itself.
+            tools.setdefault(
+                blueprint.id, describe_blueprint(blueprint, tools.get, f"blueprint {os.path.basename(file)}")
+            )
+        is_good = blueprint is not None and not only_errors(issues)
+        descriptor = tools[blueprint.id] if blueprint is not None and is_good else None
+        in_order = tuple(sorted(issues, key=lambda issue: (issue.line, issue.column)))
+        examined.append(ExaminedBlueprint(file=file, blueprint=blueprint, issues=in_order, descriptor=descriptor))
+    return examined
+
+
+def _limits(session: Session) -> BlueprintLimits:
+    """What the agent file of the project allows; all of it where there is none."""
+    if not session.has_agent:
+        return BlueprintLimits()
+    limits = session.limits
+    level = CLASSIFICATION_OF[limits.sensitivity] if limits.sensitivity else "RESTRICTED"
+    return BlueprintLimits(classification=level, forbid=limits.forbid)
+
+
+class DescribedBlueprint:
+    """A blueprint as a tool that can be looked at, and not called: for plans, and where there is no engine."""
+
+    def __init__(self, descriptor: Descriptor) -> None:
+        self.descriptor = descriptor
+
+    async def invoke(self, arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401, ARG002 - the port
+        """Refuse: the engine that would run it is not here."""
+        message = f"Nothing here runs {self.descriptor.id}: the extra `engine` is not installed"
+        raise ToolFailure(FailureCode.NOT_CONFIGURED, message, install_hint("engine"))
+
+
+def own_descriptors(session: Session) -> list[Descriptor]:
+    """The tools of the project itself: its capabilities, then its blueprints.
+
+    Raises:
+        ResolverError: As for `load_capabilities` and `load_blueprints`.
+    """
+    own = [capability.descriptor for capability in load_capabilities(session)]
+    return [*own, *(each.descriptor for each in load_blueprints(session, own))]
+
+
+def _read(session: Session, file: str) -> BlueprintReading:
+    raw = read_bounded(file, MAX_BLUEPRINT_BYTES, session.users)
+    return read_blueprint(raw, is_json=file.endswith(".json"))
+
+
+# Between blueprints ---------------------------------------------------------------------------------------------------
+
+
+def _repeated_ids(readings: Mapping[str, BlueprintReading], known: Mapping[str, Descriptor]) -> dict[str, list[Issue]]:
+    """Maps each file whose blueprint has the id of another tool to that fault."""
+    first: dict[str, str] = {tool: descriptor.source for tool, descriptor in known.items()}
+    found: dict[str, list[Issue]] = {}
+    for file, reading in readings.items():
+        if reading.blueprint is None:
+            continue
+        other = first.setdefault(reading.blueprint.id, file)
+        if other != file:
+            message = f"Another tool has this id: that of {other}"
+            found[file] = [Issue(at=("blueprint_metadata", "id"), code=IssueCode.DUPLICATE_KEY, message=message)]
+    return found
+
+
+def _called_blueprints(reading: BlueprintReading, by_id: Mapping[str, str]) -> dict[str, Place]:
+    """Maps each file whose blueprint is called to the place of the first call."""
+    found: dict[str, Place] = {}
+    blueprint = reading.blueprint
+    if blueprint is None:
+        return found
+    for call in calls_of(blueprint):
+        # One that calls itself is a fault that the check of the blueprint alone finds.
+        if call.tool in by_id and call.tool != blueprint.id:
+            found.setdefault(by_id[call.tool], call.at)
+    return found
+
+
+Calls = Mapping[str, Mapping[str, Place]]
+"""Maps each file to the files whose blueprints it calls, and where."""
+
+
+def _without_cycles(calls: Calls) -> tuple[dict[str, set[str]], list[list[str]]]:
+    """The calls between files but for one of each cycle, and the cycles."""
+    left = {file: set(called) for file, called in calls.items()}
+    cycles: list[list[str]] = []
+    while True:
+        try:
+            TopologicalSorter({file: sorted(called) for file, called in left.items()}).prepare()
+        except CycleError as error:
+            # Each of them calls the one before it in the list, and the first one is also the last.
+            cycle: list[str] = error.args[1]
+            cycles.append(cycle)
+            left[cycle[1]].discard(cycle[0])
+        else:
+            return left, cycles
+
+
+def _cycle_faults(
+    readings: Mapping[str, BlueprintReading], calls: Calls, cycles: Sequence[Sequence[str]]
+) -> dict[str, list[Issue]]:
+    """Maps each file of a cycle to the fault, at the call of the next blueprint in the cycle."""
+    found: dict[str, list[Issue]] = {}
+    for cycle in cycles:
+        blueprints = [readings[file].blueprint for file in reversed(cycle)]
+        path = " → ".join(blueprint.id for blueprint in blueprints if blueprint is not None)
+        message = f"Blueprints call each other in a circle: {path}"
+        for called, file in pairwise(cycle):
+            fault = Issue(at=calls[file][called], code=IssueCode.STEP_CYCLE, message=message)
+            found.setdefault(file, []).append(fault)
+    return found
+
+
+# Tools of locked servers ----------------------------------------------------------------------------------------------
+
+
+class _LockedTools(Struct, frozen=True):
+    """What a lock says of the tools that steps call."""
+
+    opened: dict[str, Descriptor]
+    refused: dict[str, Refused]
+
+
+def _locked_tools(session: Session, called: Collection[str]) -> _LockedTools:
+    """The tools of locked servers among those that are called.
+
+    No server is asked: what a tool takes and gives is known where its definition is pinned. A step that calls another
+    one is checked when it is taken.
+    """
+    found = _LockedTools({}, {})
+    if not called or not (session.has_agent and session.has_requirements):
+        return found
+    entries = session.lockfile.servers
+    grants = grants_of(entries, session.limits.forbid, session.config.tools.admit)
+    kept = kept_definitions(session.index_path) if any(entry.tools for entry in entries) else {}
+    for name, grant in sorted(grants.items()):
+        prefix = f"{grant.server}."
+        for tool_id in sorted(each for each in called if each.startswith(prefix)):
+            tool = tool_id.removeprefix(prefix)
+            if refused := grant.refuse_as_pinned(tool):
+                found.refused[tool_id] = refused
+                continue
+            definition = kept.get(name, {}).get(tool, {})
+            # A text that was edited is not what is pinned, and says nothing.
+            is_pinned = definition_digest(definition) == (grant.tools or {}).get(tool)
+            found.opened[tool_id] = _locked_tool(tool_id, f"server {name}", definition if is_pinned else {})
+    return found
+
+
+def _locked_tool(tool_id: str, source: str, definition: Mapping[str, Any]) -> Descriptor:
+    return Descriptor(
+        id=tool_id,
+        description=str(definition.get("description") or tool_id),
+        input_schema=definition.get("inputSchema") or {"type": "object"},
+        output_schema=definition.get("outputSchema"),
+        source=source,
+    )
