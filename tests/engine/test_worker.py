@@ -122,12 +122,12 @@ def test_a_run_that_comes_further_each_time_is_not_set_aside(tmp_path: Path) -> 
 
         before = 0
 
-        async def _run_step(self, name: str, body: StepBody) -> Any:
+        async def _run_step(self, segment: str, name: str, body: StepBody) -> Any:
             count = len(effects.read_text().splitlines()) if effects.exists() else 0
             if count > self.before:
                 self.before = count
                 raise RuntimeError("the process ends")
-            return await super()._run_step(name, body)
+            return await super()._run_step(segment, name, body)
 
     stage = Stage(tmp_path, driver=EndsAfterOne())
     add_tools(stage)

@@ -42,9 +42,17 @@ class Acting:
             raise CannotAct(f"The token of {worker.id} has expired", "set the clocks")
         return acting
 
-    async def as_recorded(self, starter: Caller) -> dict[str, str]:
-        """The fields by which an audit record names the starter, and the worker as far as it is known."""
+    async def worker(self) -> Caller | None:
+        """The worker's own identity; None where there is none, or no token for it."""
+        if self._identity is None:
+            return None
         try:
-            return (await self.caller_for(starter)).as_recorded()
-        except CannotAct:
-            return starter.as_recorded()
+            return await self._identity.caller()
+        except ResolverError:
+            return None
+
+
+def names_of(starter: Caller, worker: Caller | None) -> dict[str, str]:
+    """The fields by which an audit record names the starter, and the worker that acts for them."""
+    acting = starter if worker is None else acting_for(starter, worker)
+    return acting.as_recorded()

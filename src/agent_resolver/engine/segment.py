@@ -11,8 +11,8 @@ from msgspec import UNSET, Struct, structs
 
 from agent_resolver.core.blueprint.move import Course
 from agent_resolver.core.blueprint.wave import Ended, StepCall, StepOutcome, Wave
-from agent_resolver.engine.acting import Acting
-from agent_resolver.engine.calling import StepCalls
+from agent_resolver.engine.acting import Acting, names_of
+from agent_resolver.engine.calling import CancelWish, StepCalls
 from agent_resolver.engine.entry import RunEnded, RunWaiting
 from agent_resolver.engine.errors import CannotAct, DamagedRun
 from agent_resolver.engine.fold import course_of, kept_outcome
@@ -65,16 +65,12 @@ class Segments:
         """Take a run up; None where there is nothing to do, or another process does it."""
         journal = self._journal
         _ = journal.store.owner  # Making its name reads the file, which a piece of work must not do.
-        try:
-            history = await journal.store.read(lambda snapshot: journal.read(snapshot, run))
-        except DamagedRun:
-            history = None
-        who = {} if history is None else await self._parts.acting.as_recorded(history.started.starter)
+        worker = await self._parts.acting.worker()
         # One of them at a time: if it ends this process, the others must not be held to blame for it.
         now = time.monotonic()
         is_watching = any(now - since < _SUSPECT_SECONDS for since in self._suspected.values())
         taken = await journal.store.write(
-            lambda transaction: take_run(transaction, journal, run, who, takes_suspects=not is_watching)
+            lambda transaction: take_run(transaction, journal, run, worker, takes_suspects=not is_watching)
         )
         if taken is not None:
             if taken.is_suspect:
@@ -114,7 +110,7 @@ class Segments:
 
     async def who(self, taken: Taken) -> Who:
         """The names of starter and worker, for audit records."""
-        return await self._parts.acting.as_recorded(taken.history.started.starter)
+        return names_of(taken.history.started.starter, await self._parts.acting.worker())
 
     def _begin_span(self, taken: Taken) -> tuple[Any, CallContext]:
         started = taken.history.started
@@ -206,9 +202,11 @@ class _Segment:
 
     async def _make_calls(self, calls: Sequence[StepCall]) -> dict[str, Recorded]:
         """Make the calls of a wave, all together and in the order of their paths."""
-        steps = [
-            self._run_step(call.path, partial(self._calls.make, self._taken, call, self._context)) for call in calls
-        ]
+        wish = CancelWish(self._journal, self._taken.run)
+        steps = []
+        for call in calls:
+            body = partial(self._calls.make, self._taken, call, self._context, wish)
+            steps.append(self._run_step(call.path, body))
         if len(steps) == 1:
             values = [await steps[0]]
         else:

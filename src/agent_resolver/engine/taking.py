@@ -9,6 +9,7 @@ from msgspec import Struct, structs
 from agent_resolver.core.blueprint.move import Course
 from agent_resolver.core.blueprint.path import COMPENSATION_PREFIX
 from agent_resolver.core.blueprint.wave import Ended, Move, StepOutcome, Wave
+from agent_resolver.engine.acting import names_of
 from agent_resolver.engine.entry import CancelSeen, Entry, RunWaiting, SegmentStarted, StepRefused, WaitEnded
 from agent_resolver.engine.errors import DamagedRun
 from agent_resolver.engine.fold import Folded, first_path, fold, outcome_reader, paths_of
@@ -20,6 +21,7 @@ from agent_resolver.engine.runs import cancel_in
 from agent_resolver.engine.set_aside import CRASHED, Problem, put_aside, put_aside_damaged
 from agent_resolver.engine.waiting import resolve, wait_rows
 from agent_resolver.registry.question import RETRY
+from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.state import FINISHED, PENDING, RUNS, WAITS, Run, RunStatus, WaitRow
 from agent_resolver.storage.lease import LEASE_SECONDS, claim_in, lease_name, release_in
 from agent_resolver.storage.port import Lease, Transaction
@@ -82,7 +84,12 @@ class _Beginning(Struct, kw_only=True):
 
 
 def take_run(
-    transaction: Transaction, journal: BlueprintJournal, run: str, who: Who, *, takes_suspects: bool = True
+    transaction: Transaction,
+    journal: BlueprintJournal,
+    run: str,
+    worker: Caller | None,
+    *,
+    takes_suspects: bool = True,
 ) -> Taken | None:
     """Take a run up; None where it is another process's, has ended, waits as before, or was set aside.
 
@@ -90,7 +97,7 @@ def take_run(
         transaction: The piece of work.
         journal: Where runs are kept.
         run: The id of the run.
-        who: The names of starter and worker, for the audit record.
+        worker: The identity of this process, for the audit record.
         takes_suspects: False if a run is left alone that may be the one that ended its workers.
     """
     row = transaction.get(RUNS, run)
@@ -104,6 +111,7 @@ def take_run(
     try:
         history = journal.read(transaction, run)
         assert history is not None  # noqa: S101 - its row was there a moment ago
+        who = names_of(history.started.starter, worker)
         taking = _Taking(transaction, journal, history, lease, who)
         taken = taking.take() if takes_suspects or not taking.is_suspect else None
     except DamagedRun:

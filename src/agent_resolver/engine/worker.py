@@ -1,9 +1,8 @@
 """A worker: takes up the runs that are due, drives them, and adopts those whose process is gone."""
 
 import asyncio
-import logging
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -12,6 +11,7 @@ from agent_resolver.engine.journal import BlueprintJournal
 from agent_resolver.engine.port import Driver
 from agent_resolver.engine.segment import Segments
 from agent_resolver.engine.taking import Taken
+from agent_resolver.registry.call import place_of
 from agent_resolver.schema.errors import ResolverError
 from agent_resolver.schema.state import LEASES, RUNS, WAITS
 from agent_resolver.storage.errors import FileError
@@ -21,9 +21,12 @@ from agent_resolver.storage.wait_queue import TOPIC
 
 CAPACITY: Final = 100
 """The most runs that one worker drives at once."""
+_TOGETHER: Final = 20
+"""The most runs that are taken up at once, so that other workers get their share."""
 LOOK_SECONDS: Final = 2.0
 """Seconds between two looks for runs whose process is gone."""
-_log = logging.getLogger(__name__)
+Report = Callable[[str, str], None]
+"""Takes the id of a run, and why it was not driven to its next wait."""
 
 
 class Worker:
@@ -32,6 +35,8 @@ class Worker:
     def __init__(
         self, journal: BlueprintJournal, segments: Segments, driver: Driver, *, capacity: int = CAPACITY
     ) -> None:
+        self.report: Report = _report_nothing
+        """Hears of runs that were not driven to their next wait; others go on with them."""
         self._journal = journal
         self._segments = segments
         self._driver = driver
@@ -51,7 +56,7 @@ class Worker:
             self._changed.clear()
             if loop.time() >= self._next_look:
                 self._next_look = loop.time() + LOOK_SECONDS
-                await self._start(await self._interrupted())
+                await self._adopt()
             wait = await self._take_due()
             await self._wait_for_change(min(wait, self._next_look - loop.time()))
         if self._driven:
@@ -79,7 +84,7 @@ class Worker:
     async def drain(self) -> None:
         """Drive everything that is due now, and all that becomes due with it, until nothing is or `stop` is called."""
         while not self.is_stopping:
-            await self._start(await self._interrupted())
+            await self._adopt()
             await self._take_due()
             if not self._driven:
                 return
@@ -100,9 +105,15 @@ class Worker:
         if due:
             # In no order: workers that begin with the same run would all but one come too late for every run.
             random.shuffle(due)
-            await self._start(due[:room])
+            await self._start(due[: min(room, _TOGETHER)])
             return 0.0
         return (rows[0].due - now) / 1000 if rows else LOOK_SECONDS
+
+    async def _adopt(self) -> None:
+        """Take up the runs whose process is gone."""
+        # One by one: of those that may have ended their process, a worker has only one at a time.
+        for run in await self._interrupted():
+            await self._start([run])
 
     async def _interrupted(self) -> list[str]:
         """The runs that a process was driving which is gone, or which lost them."""
@@ -142,17 +153,18 @@ class Worker:
     # Driving ----------------------------------------------------------------------------------------------------------
 
     async def _start(self, runs: Iterable[str]) -> None:
-        for run in runs:
-            if run in self._driven:
-                continue
-            try:
-                taken = await self._segments.take(run)
-            except (FileError, OSError) as error:
-                _log.warning("run %s cannot be taken up: %s", run, error)
-                continue
-            if taken is not None:
-                task = self._driven[run] = asyncio.create_task(self._drive(taken))
-                task.add_done_callback(partial(self._forget, taken))
+        # Together, so that they share commits.
+        await asyncio.gather(*(self._start_one(run) for run in runs if run not in self._driven))
+
+    async def _start_one(self, run: str) -> None:
+        try:
+            taken = await self._segments.take(run)
+        except (FileError, OSError) as error:
+            self.report(run, f"it cannot be taken up: {error}")
+            return
+        if taken is not None:
+            task = self._driven[run] = asyncio.create_task(self._drive(taken))
+            task.add_done_callback(partial(self._forget, taken))
 
     def _forget(self, taken: Taken, _: asyncio.Task[None]) -> None:
         self._driven.pop(taken.run, None)
@@ -169,9 +181,14 @@ class Worker:
                 await self._driver.drive(taken.id)
         except ResolverError as error:
             # Another process has the run, or the state cannot be written now: it is found as interrupted.
-            _log.warning("run %s was not driven to its next wait: %s", taken.run, error)
-        except Exception:  # noqa: BLE001 - code of the engine
-            # A fault of this program, or of the engine: after some attempts a person is asked.
-            _log.exception("run %s was not driven to its next wait", taken.run)
+            self.report(taken.run, str(error))
+        except Exception as error:  # noqa: BLE001 - code of the engine
+            # A fault of this program, or of the engine: after some attempts a person is asked. Its words may hold
+            # arguments; its kind and its place are enough to find it.
+            self.report(taken.run, f"{type(error).__name__}{place_of(error)}")
         finally:
             await self._segments.give_back(taken)
+
+
+def _report_nothing(run: str, problem: str) -> None:
+    """Nobody listens."""
