@@ -1,6 +1,7 @@
 """Runs one segment of a run: from where it was taken up to its next wait, or to its end."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -34,6 +35,8 @@ from agent_resolver.telemetry.ending import ReasoningEnd
 
 _WAITS: Final = "WAITS"
 _HANDED_ON: Final = "HANDED_ON"
+_SUSPECT_SECONDS: Final = 5.0
+"""How long a run that may have ended its workers is watched before another such run is taken up."""
 
 
 class SegmentParts(Struct, frozen=True, kw_only=True):
@@ -52,6 +55,8 @@ class Segments:
         self._parts = parts
         self._calls = StepCalls(journal, parts.call, parts.acting)
         self._taken: dict[str, Taken] = {}
+        self._suspected: dict[str, float] = {}
+        """The runs here that may have ended the workers which had them, with the time when each was taken up."""
         self._keeper = LeaseKeeper(journal.store, journal.seconds)
         self.is_stopping: Callable[[], bool] = lambda: False
         """True once the process is to end: runs are handed on between two waves."""
@@ -61,8 +66,15 @@ class Segments:
         journal = self._journal
         _ = journal.store.owner  # Making its name reads the file, which a piece of work must not do.
         worker = await self._parts.acting.worker()
-        taken = await journal.store.write(lambda transaction: take_run(transaction, journal, run, worker))
+        # One of them at a time: if it ends this process, the others must not be held to blame for it.
+        now = time.monotonic()
+        is_watching = any(now - since < _SUSPECT_SECONDS for since in self._suspected.values())
+        taken = await journal.store.write(
+            lambda transaction: take_run(transaction, journal, run, worker, takes_suspects=not is_watching)
+        )
         if taken is not None:
+            if taken.is_suspect:
+                self._suspected[run] = now
             self._taken[taken.id] = taken
             self._keeper.hold(run, taken.lease, _nothing, _nothing)
         return taken
@@ -91,6 +103,7 @@ class Segments:
     async def give_back(self, taken: Taken) -> None:
         """Let another process have a run whose segment did not come to its end here."""
         self._keeper.drop(taken.run)
+        self._suspected.pop(taken.run, None)
         if self._taken.pop(taken.id, None) is not None:
             with suppress(FileError, OSError, RuntimeError):
                 await self._journal.store.release(taken.lease)
