@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cli.blueprint_project import PACK, BlueprintProject, write_shop
+from tests.cli.conftest import on_terminal
 from tests.process import eventually
 
 pytestmark = pytest.mark.slow
@@ -131,3 +132,16 @@ def test_two_workers_share_the_runs_and_a_killed_one_loses_none(shop: BlueprintP
         worker.communicate(timeout=60)
 
     assert shop.notes.count("send lamp-1") == 10
+
+
+def test_a_terminal_shows_which_step_runs(shop: BlueprintProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(shop.folder)
+    # The file comes once the step was shown as running, so that the command ends.
+    code = (
+        "import sys, threading, time; from pathlib import Path; from agent_resolver.cli import main; "
+        "threading.Timer(3, lambda: Path('packed').touch()).start(); sys.exit(main())"
+    )
+    shown = on_terminal(code, "blueprint", "run", "shop.pack_and_send", "--trust")
+
+    assert "Running shop.pack_and_send: pack…" in shown
+    assert "✓ send shop.send done" in shown
