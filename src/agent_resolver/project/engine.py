@@ -167,14 +167,14 @@ class _ProcessDriver:
             self._routes.pop(segment, None)
 
     async def _opened(self, executor: str) -> Driver:
-        # Segments of several runs may come at the same time, and each needs it whole.
+        # Runs that are taken up together ask for it at the same time.
         async with self._opening:
             if self._driver is None:
                 # Only now, since it imports DBOS, which most commands never need.
                 from agent_resolver.engine.dbos_driver import DbosDriver
 
                 session = self._session
-                driver = DbosDriver(session.engine_path, session.seal, INTERPRETER_VERSION, session.store.is_gone)
+                driver = DbosDriver(session.engine_path, session.seal, INTERPRETER_VERSION)
                 await driver.open(executor, self._run)
                 self._driver = driver
             return self._driver
