@@ -1,5 +1,7 @@
 """Decides who makes the calls of a run: its starter, or a worker that acts for them."""
 
+from msgspec import structs
+
 from agent_resolver.core.authorization import acting_for, is_expired
 from agent_resolver.engine.errors import CannotAct
 from agent_resolver.registry.port import Clock
@@ -42,9 +44,18 @@ class Acting:
             raise CannotAct(f"The token of {worker.id} has expired", "set the clocks")
         return acting
 
+    async def named_caller(self, starter: Caller) -> Caller:
+        """The caller that records and spans name: the starter, and the worker as far as it is known."""
+        try:
+            return await self.caller_for(starter)
+        except CannotAct:
+            return starter
+
     async def as_recorded(self, starter: Caller) -> dict[str, str]:
         """The fields by which an audit record names the starter, and the worker as far as it is known."""
-        try:
-            return (await self.caller_for(starter)).as_recorded()
-        except CannotAct:
-            return starter.as_recorded()
+        return (await self.named_caller(starter)).as_recorded()
+
+
+def booked_on(caller: Caller, cost_center: str) -> Caller:
+    """The caller, with this cost centre unless they have one of their own."""
+    return structs.replace(caller, cost_center=caller.cost_center or cost_center)
