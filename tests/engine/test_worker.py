@@ -99,7 +99,7 @@ def test_a_run_that_ends_its_worker_every_time_is_set_aside(tmp_path: Path, answ
         assert driver.drives == MAX_ATTEMPTS
         waiting = await stage.waiting()
         assert (waiting.row.status, waiting.row.code) == ("waiting", "WORKER_CRASHED")
-        assert (await stage.kinds())[-1] == "run.set_aside"
+        assert (await stage.kinds())[-1] == "run.aside"
         (action,) = await stage.inbox.list(stage.context())
         assert "give up" in action.message
         driver.is_broken = False
@@ -122,12 +122,12 @@ def test_a_run_that_comes_further_each_time_is_not_set_aside(tmp_path: Path) -> 
 
         before = 0
 
-        async def _run_step(self, name: str, body: StepBody) -> Any:
+        async def _run_step(self, segment: str, name: str, body: StepBody) -> Any:
             count = len(effects.read_text().splitlines()) if effects.exists() else 0
             if count > self.before:
                 self.before = count
                 raise RuntimeError("the process ends")
-            return await super()._run_step(name, body)
+            return await super()._run_step(segment, name, body)
 
     stage = Stage(tmp_path, driver=EndsAfterOne())
     add_tools(stage)

@@ -44,16 +44,24 @@ class Acting:
             raise CannotAct(f"The token of {worker.id} has expired", "set the clocks")
         return acting
 
-    async def named_caller(self, starter: Caller) -> Caller:
-        """The caller that records and spans name: the starter, and the worker as far as it is known."""
+    async def worker(self) -> Caller | None:
+        """The worker's own identity; None where there is none, or no token for it."""
+        if self._identity is None:
+            return None
         try:
-            return await self.caller_for(starter)
-        except CannotAct:
-            return starter
+            return await self._identity.caller()
+        except ResolverError:
+            return None
 
-    async def as_recorded(self, starter: Caller) -> dict[str, str]:
-        """The fields by which an audit record names the starter, and the worker as far as it is known."""
-        return (await self.named_caller(starter)).as_recorded()
+
+def named_caller(starter: Caller, worker: Caller | None) -> Caller:
+    """The caller that records and spans name: the starter, and the worker that acts for them."""
+    return starter if worker is None else acting_for(starter, worker)
+
+
+def names_of(starter: Caller, worker: Caller | None) -> dict[str, str]:
+    """The fields by which an audit record names the starter, and the worker that acts for them."""
+    return named_caller(starter, worker).as_recorded()
 
 
 def booked_on(caller: Caller, cost_center: str) -> Caller:

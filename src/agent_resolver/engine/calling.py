@@ -39,7 +39,7 @@ class StepCalls:
         self._call = call
         self._acting = acting
 
-    async def make(self, taken: Taken, call: StepCall, context: CallContext) -> Any:  # noqa: ANN401 - JSON
+    async def make(self, taken: Taken, call: StepCall, context: CallContext, wish: "CancelWish") -> Any:  # noqa: ANN401 - JSON
         """Make one call of a wave.
 
         Raises:
@@ -49,23 +49,11 @@ class StepCalls:
         if call.delay_seconds:
             await asyncio.sleep(call.delay_seconds)
         key = call_key(taken.history.started.starter.id, call.tool, taken.run, call.path)
-        if not call.is_compensation and await self._is_to_end(taken, key):
+        # An engine records this look with the step: beside it, the look could end in another way the next time.
+        if not call.is_compensation and await wish.forbids(key):
             return to_json(Recorded(is_cancelled=True))
         outcome = await self._outcome(taken, call, context)
         return to_json(await self._recorded(taken, call, key, outcome))
-
-    async def _is_to_end(self, taken: Taken, key: str) -> bool:
-        """True if a caller wants the run to end, and this call has not started before."""
-
-        def read(snapshot: Snapshot) -> bool:
-            row = snapshot.get(RUNS, taken.run)
-            if row is None or row.status != "cancelling" or snapshot.get(LEDGER, key) is not None:
-                return False
-            # The row is not sealed: only the journal can ask for the end of a run.
-            history = self._journal.read(snapshot, taken.run)
-            return history is not None and history.cancel is not None
-
-        return await self._journal.store.read(read)
 
     async def _outcome(self, taken: Taken, call: StepCall, context: CallContext) -> Outcome:
         """The outcome of the call; one that is on its way in another process is waited for."""
@@ -116,6 +104,31 @@ class StepCalls:
 
         await self._journal.store.write(write)
         return Recorded(outcome=outcome)
+
+
+class CancelWish:
+    """The wish that a run ends, as one wave sees it: looked for once, by the first call of the wave."""
+
+    def __init__(self, journal: BlueprintJournal, run: str) -> None:
+        self._journal = journal
+        self._run = run
+        self._is_there: bool | None = None
+
+    async def forbids(self, key: str) -> bool:
+        """True if a caller wants the run to end, and the call with this key has not started before."""
+        store = self._journal.store
+        if self._is_there is None:
+            self._is_there = await store.read(self._look)
+        # What was interrupted is taken to its end, so that it is known what there is to take back.
+        return self._is_there and await store.read(lambda snapshot: snapshot.get(LEDGER, key)) is None
+
+    def _look(self, snapshot: Snapshot) -> bool:
+        row = snapshot.get(RUNS, self._run)
+        if row is None or row.status != "cancelling":
+            return False
+        # The row is not sealed: only the journal can ask for the end of a run.
+        history = self._journal.read(snapshot, self._run)
+        return history is not None and history.cancel is not None
 
 
 def _may_be_done(kept: LedgerEntry | None) -> bool:

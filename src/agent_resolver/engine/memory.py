@@ -1,6 +1,7 @@
 """A driver that remembers what it drives in memory alone: for tests, and for programs that need no other."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from agent_resolver.engine.port import RunSegment, StepBody
@@ -12,6 +13,8 @@ class MemoryDriver:
     def __init__(self) -> None:
         self._run_segment: RunSegment | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._results: dict[str, dict[str, Any]] = {}
+        """For a segment that broke off here, the results of its steps."""
 
     async def open(self, executor: str, run_segment: RunSegment) -> None:  # noqa: ARG002 - the port
         """Be ready to drive."""
@@ -39,7 +42,11 @@ class MemoryDriver:
     async def _drive(self, segment: str) -> None:
         if self._run_segment is None:
             raise RuntimeError("the driver was not opened")
-        await self._run_segment(segment, self._run_step)
+        await self._run_segment(segment, partial(self._run_step, segment))
+        self._results.pop(segment, None)
 
-    async def _run_step(self, name: str, body: StepBody) -> Any:  # noqa: ANN401, ARG002 - the port
-        return await body()
+    async def _run_step(self, segment: str, name: str, body: StepBody) -> Any:  # noqa: ANN401 - the port
+        results = self._results.setdefault(segment, {})
+        if name not in results:
+            results[name] = await body()
+        return results[name]

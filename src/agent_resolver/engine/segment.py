@@ -10,8 +10,8 @@ from msgspec import UNSET, Struct, structs
 
 from agent_resolver.core.blueprint.move import Course
 from agent_resolver.core.blueprint.wave import Ended, StepCall, StepOutcome, Wave
-from agent_resolver.engine.acting import Acting, booked_on
-from agent_resolver.engine.calling import StepCalls
+from agent_resolver.engine.acting import Acting, booked_on, named_caller, names_of
+from agent_resolver.engine.calling import CancelWish, StepCalls
 from agent_resolver.engine.entry import RunEnded, RunWaiting
 from agent_resolver.engine.errors import CannotAct, DamagedRun
 from agent_resolver.engine.fold import course_of, kept_outcome
@@ -60,12 +60,8 @@ class Segments:
         """Take a run up; None where there is nothing to do, or another process does it."""
         journal = self._journal
         _ = journal.store.owner  # Making its name reads the file, which a piece of work must not do.
-        try:
-            history = await journal.store.read(lambda snapshot: journal.read(snapshot, run))
-        except DamagedRun:
-            history = None
-        who = {} if history is None else await self._parts.acting.as_recorded(history.started.starter)
-        taken = await journal.store.write(lambda transaction: take_run(transaction, journal, run, who))
+        worker = await self._parts.acting.worker()
+        taken = await journal.store.write(lambda transaction: take_run(transaction, journal, run, worker))
         if taken is not None:
             self._taken[taken.id] = taken
             self._keeper.hold(run, taken.lease, _nothing, _nothing)
@@ -101,11 +97,11 @@ class Segments:
 
     async def who(self, taken: Taken) -> Who:
         """The names of starter and worker, for audit records."""
-        return await self._parts.acting.as_recorded(taken.history.started.starter)
+        return names_of(taken.history.started.starter, await self._parts.acting.worker())
 
     async def _begin_span(self, taken: Taken) -> tuple[Any, CallContext]:
         started, blueprint = taken.history.started, taken.history.blueprint
-        caller = await self._parts.acting.named_caller(started.starter)
+        caller = named_caller(started.starter, await self._parts.acting.worker())
         context = CallContext(
             run=taken.run,
             trace_id=started.trace_id,
@@ -193,9 +189,11 @@ class _Segment:
 
     async def _make_calls(self, calls: Sequence[StepCall]) -> dict[str, Recorded]:
         """Make the calls of a wave, all together and in the order of their paths."""
-        steps = [
-            self._run_step(call.path, partial(self._calls.make, self._taken, call, self._context)) for call in calls
-        ]
+        wish = CancelWish(self._journal, self._taken.run)
+        steps = []
+        for call in calls:
+            body = partial(self._calls.make, self._taken, call, self._context, wish)
+            steps.append(self._run_step(call.path, body))
         if len(steps) == 1:
             values = [await steps[0]]
         else:

@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 from agent_resolver.core.blueprint.move import Course
 from agent_resolver.core.blueprint.path import COMPENSATION_PREFIX
 from agent_resolver.core.blueprint.wave import Ended, Move, StepOutcome, Wave
+from agent_resolver.engine.acting import names_of
 from agent_resolver.engine.entry import CancelSeen, Entry, RunWaiting, SegmentStarted, StepRefused, WaitEnded
 from agent_resolver.engine.errors import DamagedRun
 from agent_resolver.engine.fold import Folded, first_path, fold, outcome_reader, paths_of
@@ -19,6 +20,7 @@ from agent_resolver.engine.runs import cancel_in
 from agent_resolver.engine.set_aside import CRASHED, Problem, put_aside, put_aside_damaged
 from agent_resolver.engine.waiting import resolve, wait_rows
 from agent_resolver.registry.question import RETRY
+from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.state import FINISHED, PENDING, RUNS, WAITS, Run, RunStatus, WaitRow
 from agent_resolver.storage.lease import LEASE_SECONDS, claim_in, lease_name, release_in
 from agent_resolver.storage.port import Lease, Transaction
@@ -76,14 +78,14 @@ class _Beginning(Struct, kw_only=True):
         return not has_ended_all and not self.again and bool(self.still)
 
 
-def take_run(transaction: Transaction, journal: BlueprintJournal, run: str, who: Who) -> Taken | None:
+def take_run(transaction: Transaction, journal: BlueprintJournal, run: str, worker: Caller | None) -> Taken | None:
     """Take a run up; None where it is another process's, has ended, waits as before, or was set aside.
 
     Args:
         transaction: The piece of work.
         journal: Where runs are kept.
         run: The id of the run.
-        who: The names of starter and worker, for the audit record.
+        worker: The identity of this process, for the audit record.
     """
     row = transaction.get(RUNS, run)
     if row is None or row.kind != "blueprint":
@@ -96,6 +98,7 @@ def take_run(transaction: Transaction, journal: BlueprintJournal, run: str, who:
     try:
         history = journal.read(transaction, run)
         assert history is not None  # noqa: S101 - its row was there a moment ago
+        who = names_of(history.started.starter, worker)
         taken = _Taking(transaction, journal, history, lease, who).take()
     except DamagedRun:
         put_aside_damaged(transaction, journal, row)

@@ -1,8 +1,7 @@
 """A worker: takes up the runs that are due, drives them, and adopts those whose process is gone."""
 
 import asyncio
-import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -11,6 +10,7 @@ from agent_resolver.engine.journal import BlueprintJournal
 from agent_resolver.engine.port import Driver
 from agent_resolver.engine.segment import Segments
 from agent_resolver.engine.taking import Taken
+from agent_resolver.registry.call import place_of
 from agent_resolver.schema.errors import ResolverError
 from agent_resolver.schema.state import LEASES, RUNS, WAITS
 from agent_resolver.storage.errors import FileError
@@ -22,7 +22,8 @@ CAPACITY: Final = 100
 """The most runs that one worker drives at once."""
 LOOK_SECONDS: Final = 2.0
 """Seconds between two looks for runs whose process is gone."""
-_log = logging.getLogger(__name__)
+Report = Callable[[str, str], None]
+"""Takes the id of a run, and why it was not driven to its next wait; no id where the state cannot be used."""
 
 
 class Worker:
@@ -31,6 +32,8 @@ class Worker:
     def __init__(
         self, journal: BlueprintJournal, segments: Segments, driver: Driver, *, capacity: int = CAPACITY
     ) -> None:
+        self.report: Report = _report_nothing
+        """Hears of runs that were not driven to their next wait; others go on with them."""
         self._journal = journal
         self._segments = segments
         self._driver = driver
@@ -47,11 +50,16 @@ class Worker:
         next_look = 0.0
         while not self.is_stopping:
             self._changed.clear()
-            if loop.time() >= next_look:
-                await self._start(await self._interrupted())
-                next_look = loop.time() + LOOK_SECONDS
-            wait = await self._take_due()
-            await self._wait_for_change(min(wait, next_look - loop.time()))
+            try:
+                if loop.time() >= next_look:
+                    await self._start(await self._interrupted())
+                    next_look = loop.time() + LOOK_SECONDS
+                wait = await self._take_due()
+                await self._wait_for_change(min(wait, next_look - loop.time()))
+            except (FileError, OSError) as error:
+                # A state that cannot be used now may be usable later.
+                self.report("", str(error))
+                await asyncio.sleep(LOOK_SECONDS)
         if self._driven:
             await asyncio.wait(self._driven.values())
 
@@ -138,17 +146,18 @@ class Worker:
     # Driving ----------------------------------------------------------------------------------------------------------
 
     async def _start(self, runs: Iterable[str]) -> None:
-        for run in runs:
-            if run in self._driven:
-                continue
-            try:
-                taken = await self._segments.take(run)
-            except (FileError, OSError) as error:
-                _log.warning("run %s cannot be taken up: %s", run, error)
-                continue
-            if taken is not None:
-                task = self._driven[run] = asyncio.create_task(self._drive(taken))
-                task.add_done_callback(partial(self._forget, run))
+        # Together, so that they share commits.
+        await asyncio.gather(*(self._start_one(run) for run in runs if run not in self._driven))
+
+    async def _start_one(self, run: str) -> None:
+        try:
+            taken = await self._segments.take(run)
+        except (FileError, OSError) as error:
+            self.report(run, f"it cannot be taken up: {error}")
+            return
+        if taken is not None:
+            task = self._driven[run] = asyncio.create_task(self._drive(taken))
+            task.add_done_callback(partial(self._forget, run))
 
     def _forget(self, run: str, _: asyncio.Task[None]) -> None:
         self._driven.pop(run, None)
@@ -162,9 +171,14 @@ class Worker:
                 await self._driver.drive(taken.id)
         except ResolverError as error:
             # Another process has the run, or the state cannot be written now: it is found as interrupted.
-            _log.warning("run %s was not driven to its next wait: %s", taken.run, error)
-        except Exception:  # noqa: BLE001 - code of the engine
-            # A fault of this program, or of the engine: after some attempts a person is asked.
-            _log.exception("run %s was not driven to its next wait", taken.run)
+            self.report(taken.run, str(error))
+        except Exception as error:  # noqa: BLE001 - code of the engine
+            # A fault of this program, or of the engine: after some attempts a person is asked. Its words may hold
+            # arguments; its kind and its place are enough to find it.
+            self.report(taken.run, f"{type(error).__name__}{place_of(error)}")
         finally:
             await self._segments.give_back(taken)
+
+
+def _report_nothing(run: str, problem: str) -> None:
+    """Nobody listens."""

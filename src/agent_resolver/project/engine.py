@@ -170,7 +170,7 @@ class _ProcessDriver:
             from agent_resolver.engine.dbos_driver import DbosDriver
 
             session = self._session
-            driver = DbosDriver(session.engine_path, session.seal, INTERPRETER_VERSION, session.store.is_gone)
+            driver = DbosDriver(session.engine_path, session.seal, INTERPRETER_VERSION)
             self._driver = driver
             await driver.open(executor, self._run)
         return self._driver
