@@ -29,7 +29,7 @@ unexport PIP_CONSTRAINT PIP_DRY_RUN PIP_EDITABLE PIP_IGNORE_INSTALLED PIP_NO_DEP
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint types rooms unit drift slow integration browser format fuzz package container bench lock clean
+.PHONY: help demo test lint types rooms unit drift slow crash integration browser format fuzz package container bench lock clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -90,7 +90,7 @@ rooms: $(VENV)/.dev $(VENV)/.package
 
 # The pure rooms are covered by their own tests: to watch all others as well takes those half as long again.
 pure_tests = tests/core tests/schema
-quick_tests = $(BIN)/python -m pytest --numprocesses=$(WORKERS) -m 'not slow' --hypothesis-profile=quick
+quick_tests = $(BIN)/python -m pytest --numprocesses=$(WORKERS) -m 'not slow and not crash' --hypothesis-profile=quick
 
 unit: $(VENV)/.dev $(VENV)/.package
 	$(quick_tests) --cov --cov-report= $(pure_tests)
@@ -103,6 +103,9 @@ drift: $(VENV)/.dev $(VENV)/.package
 
 slow: $(VENV)/.dev $(VENV)/.package ## Run the tests that take long, and every property on all its examples
 	$(BIN)/python -m pytest --numprocesses=$(WORKERS) -m 'slow or hypothesis'
+
+crash: $(VENV)/.dev $(VENV)/.package ## Kill workers of blueprints 200 times on each engine, at random
+	$(BIN)/python -m pytest --numprocesses=$(WORKERS) -m crash
 
 # Servers from npm that are not ours. The lock names no registry: where packages come from is the machine's business.
 build/integration/.servers: tests/integration/package.json tests/integration/package-lock.json

@@ -209,6 +209,36 @@ def durable(bench: Bench) -> list[Result]:
     ]
 
 
+def engine(bench: Bench) -> list[Result]:
+    """Blueprints against workflows of the bare engine of the same shape; and many runs that wait."""
+    scratch = ROOT / ".bench"
+    scratch.mkdir(exist_ok=True)
+    waiting = 1_000 if bench.quick else 10_000
+    line = [str(bench.tools()), "-I", str(ROOT / "benchmarks" / "engine.py"), str(bench.rounds(15, 5)), str(scratch)]
+    taken = json.loads(output_of([*line, str(waiting)]))
+    shapes = {"sequence": "sequence of 10", "group": "group of 10", "many": "100 runs of 5 steps"}
+    # Many runs at once are reported: the bare engine keeps no ledger, no trail and no queue of its own.
+    goals = {"sequence": 1.5, "group": 1.5, "many": None}
+    steps = [
+        Result(
+            name=f"blueprint, {shapes[name]}, a step / bare engine",
+            ours=taken[name]["ours"] * 1e3,
+            other=taken[name]["bare"] * 1e3,
+            unit="ms",
+            value=taken[name]["ratio"],
+            goal=goal,
+            note=f"{1 / taken[name]['ours']:.0f} steps a second",
+        )
+        for name, goal in goals.items()
+    ]
+    idle = taken["waiting"]
+    return [
+        *steps,
+        _alone(f"{waiting:,} waiting runs of blueprints listed", idle["listing"] * 1e3, "ms", 100.0),
+        _alone(f"{waiting:,} waiting runs, idle worker", idle["idle"] * 100, "% of a core", 1.0),
+    ]
+
+
 def manifest(bench: Bench) -> list[Result]:
     """The manifest of 1,000 tools, and its bytes."""
     line = [str(bench.tools()), "-I", str(ROOT / "benchmarks" / "manifest.py"), str(bench.rounds(15, 5))]
@@ -512,6 +542,7 @@ CASES: Final[Mapping[str, Callable[[Bench], list[Result]]]] = {
     "traced": traced,
     "audited": audited,
     "durable": durable,
+    "engine": engine,
     "manifest": manifest,
     "plan": plan,
     "run": run,

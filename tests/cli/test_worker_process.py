@@ -51,6 +51,10 @@ def only_run(shop: BlueprintProject) -> Any:
     return row
 
 
+def statuses(shop: BlueprintProject) -> set[str]:
+    return {row["status"] for row in json.loads(finished(shop, "blueprint", "list", "--json"))}
+
+
 def wait_for_packing(shop: BlueprintProject, times: int = 1) -> None:
     assert eventually(lambda: shop.notes.count("pack lamp-1") == times, 60)
 
@@ -121,11 +125,9 @@ def test_two_workers_share_the_runs_and_a_killed_one_loses_none(shop: BlueprintP
     wait_for_packing(shop, 8)
     workers[0].kill()
     (shop.folder / "packed").touch()
-    assert eventually(lambda: shop.notes.count("send lamp-1") == 10, 120)
+    assert eventually(lambda: statuses(shop) == {"done"}, 120)
     workers[1].send_signal(signal.SIGTERM)
     for worker in workers:
         worker.communicate(timeout=60)
 
-    rows = json.loads(finished(shop, "blueprint", "list", "--json"))
-    assert {row["status"] for row in rows} == {"done"}
-    assert (len(rows), shop.notes.count("send lamp-1")) == (10, 10)
+    assert shop.notes.count("send lamp-1") == 10

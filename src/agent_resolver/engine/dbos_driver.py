@@ -105,6 +105,9 @@ class DbosDriver:
         is_coming = await self._system.start(segment)
         while not await ending.begins_within(_LOOK_SECONDS if is_coming else _PAUSE_SECONDS):
             state = await self._system.state(segment)
+            if ending.has_begun.is_set():
+                # It began while the file was looked at, and may have ended as well: it must not start again.
+                return
             if state is None or state.status != "running":
                 # What the file calls the end is not the truth: the store has more to do, or a row was edited.
                 await self._system.forget([segment])

@@ -1,6 +1,7 @@
 """Runs one segment of a run: from where it was taken up to its next wait, or to its end."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -34,6 +35,8 @@ from agent_resolver.telemetry.ending import ReasoningEnd
 
 _WAITS: Final = "WAITS"
 _HANDED_ON: Final = "HANDED_ON"
+_SUSPECT_SECONDS: Final = 5.0
+"""How long a run that may have ended its workers is watched before another such run is taken up."""
 
 
 class SegmentParts(Struct, frozen=True, kw_only=True):
@@ -52,6 +55,8 @@ class Segments:
         self._parts = parts
         self._calls = StepCalls(journal, parts.call, parts.acting)
         self._taken: dict[str, Taken] = {}
+        self._suspected: dict[str, float] = {}
+        """The runs here that may have ended the workers which had them, with the time when each was taken up."""
         self._keeper = LeaseKeeper(journal.store, journal.seconds)
         self.is_stopping: Callable[[], bool] = lambda: False
         """True once the process is to end: runs are handed on between two waves."""
@@ -61,8 +66,15 @@ class Segments:
         journal = self._journal
         _ = journal.store.owner  # Making its name reads the file, which a piece of work must not do.
         worker = await self._parts.acting.worker()
-        taken = await journal.store.write(lambda transaction: take_run(transaction, journal, run, worker))
+        # One of them at a time: if it ends this process, the others must not be held to blame for it.
+        now = time.monotonic()
+        is_watching = any(now - since < _SUSPECT_SECONDS for since in self._suspected.values())
+        taken = await journal.store.write(
+            lambda transaction: take_run(transaction, journal, run, worker, takes_suspects=not is_watching)
+        )
         if taken is not None:
+            if taken.is_suspect:
+                self._suspected[run] = now
             self._taken[taken.id] = taken
             self._keeper.hold(run, taken.lease, _nothing, _nothing)
         return taken
@@ -91,6 +103,7 @@ class Segments:
     async def give_back(self, taken: Taken) -> None:
         """Let another process have a run whose segment did not come to its end here."""
         self._keeper.drop(taken.run)
+        self._suspected.pop(taken.run, None)
         if self._taken.pop(taken.id, None) is not None:
             with suppress(FileError, OSError, RuntimeError):
                 await self._journal.store.release(taken.lease)
@@ -127,7 +140,9 @@ class Segments:
             transaction.require(taken.lease)
             history = self._journal.read(transaction, taken.run)
             assert history is not None  # noqa: S101 - it is held
-            put_aside(transaction, self._journal, history, Problem(CANNOT_ACT, message), who)
+            waits = tuple(each for each in taken.still if each.path not in taken.known)
+            problem = Problem(code=CANNOT_ACT, message=message, waits=waits)
+            put_aside(transaction, self._journal, history, problem, who)
             release_in(transaction, taken.lease)
 
         await self._journal.store.write(write)
@@ -178,10 +193,10 @@ class _Segment:
                     return ReasoningEnd(outcome=_WAITS)
                 else:
                     course.add(outcomes)
-                    if self._segments.is_stopping():
-                        await self._wait(Wave(), {}, [])
-                        return ReasoningEnd(outcome=_HANDED_ON)
             move, again, outcomes, still = course.next_move(), None, {}, ()
+            if isinstance(move, Wave) and self._segments.is_stopping():
+                await self._wait(Wave(), {}, [])
+                return ReasoningEnd(outcome=_HANDED_ON)
 
     def _cancelled_course(self) -> Course:
         """The course of the run from the moment on that the wish to cancel was seen."""
@@ -301,6 +316,9 @@ class _Segment:
             if ended.status == "done" and row.status == "cancelling":
                 history = journal.read(transaction, taken.run)
                 # The row is not sealed: only the journal can ask for the end of a run.
+                if history is not None and history.cancel_seen is not None:
+                    # An attempt before this one has written it.
+                    return False
                 if history is not None and history.cancel is not None:
                     seen = see_cancel(transaction, journal, history, taken.segment)
                     transaction.put(RUNS, journal.append(transaction, row, seen))

@@ -1,6 +1,7 @@
 """Takes runs up: under a lease, alone, and each time from what the state knows."""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Final
 
 from msgspec import Struct, structs
@@ -28,6 +29,8 @@ from agent_resolver.storage.wait_queue import drop_waits
 
 MAX_ATTEMPTS: Final = 5
 """The most attempts at a segment that bring a run no further; then a person has to look at it."""
+SUSPICIOUS_ATTEMPTS: Final = 2
+"""After so many attempts that brought a run no further, it may be the one that ends its workers."""
 _BUSY_MILLISECONDS: Final = 1000
 
 
@@ -51,6 +54,8 @@ class Taken(Struct, kw_only=True):
     """What calls and waits of the first wave wait for, as before."""
     executor_before: str = ""
     """The process that was lost in the middle of this segment."""
+    is_suspect: bool = False
+    """True if the run may be the one that ended the processes which had it."""
 
     @property
     def run(self) -> str:
@@ -78,7 +83,14 @@ class _Beginning(Struct, kw_only=True):
         return not has_ended_all and not self.again and bool(self.still)
 
 
-def take_run(transaction: Transaction, journal: BlueprintJournal, run: str, worker: Caller | None) -> Taken | None:
+def take_run(
+    transaction: Transaction,
+    journal: BlueprintJournal,
+    run: str,
+    worker: Caller | None,
+    *,
+    takes_suspects: bool = True,
+) -> Taken | None:
     """Take a run up; None where it is another process's, has ended, waits as before, or was set aside.
 
     Args:
@@ -86,6 +98,7 @@ def take_run(transaction: Transaction, journal: BlueprintJournal, run: str, work
         journal: Where runs are kept.
         run: The id of the run.
         worker: The identity of this process, for the audit record.
+        takes_suspects: False if a run is left alone that may be the one that ended its workers.
     """
     row = transaction.get(RUNS, run)
     if row is None or row.kind != "blueprint":
@@ -99,7 +112,8 @@ def take_run(transaction: Transaction, journal: BlueprintJournal, run: str, work
         history = journal.read(transaction, run)
         assert history is not None  # noqa: S101 - its row was there a moment ago
         who = names_of(history.started.starter, worker)
-        taken = _Taking(transaction, journal, history, lease, who).take()
+        taking = _Taking(transaction, journal, history, lease, who)
+        taken = taking.take() if takes_suspects or not taking.is_suspect else None
     except DamagedRun:
         put_aside_damaged(transaction, journal, row)
         taken = None
@@ -128,6 +142,11 @@ class _Taking:
         self._who = who
         self._look_up = outcome_reader(history, transaction, journal.seal)
 
+    @property
+    def is_suspect(self) -> bool:
+        """True if the run may be the one that ended the processes which had it."""
+        return self._history.is_in_segment and self._count_attempts() >= SUSPICIOUS_ATTEMPTS
+
     def take(self) -> Taken | None:
         """The run at the beginning of a segment; None where it waits on, or is set aside."""
         if self._history.ended is not None:
@@ -147,19 +166,34 @@ class _Taking:
         """Begin the segment again, unless that was tried often enough."""
         history = self._history
         newest = history.segments[-1]
-        known = fold(history, self._look_up).known
-        tried = [each for each in history.segments if (each.segment, each.known) == (newest.segment, known)]
-        if len(tried) >= MAX_ATTEMPTS:
-            message = f"{history.blueprint.id} ended its worker {len(tried)} times at the same place"
-            put_aside(self._transaction, self._journal, history, Problem(CRASHED, message), self._who)
-            return None
+        tried = self._count_attempts()
         # It begins where it began before, so that an engine finds the steps that it has recorded.
         folded = fold(history, self._look_up, first=newest.first, again=newest.again)
-        started = structs.replace(newest, attempt=newest.attempt + 1, known=known, executor=self._journal.store.owner)
         waiting = next((each for each in reversed(history.entries) if isinstance(each, RunWaiting)), None)
-        still = _still_waiting(waiting, folded.outcomes, newest.again)
+        still = _still_waiting(waiting, folded, newest.again)
+        if tried >= MAX_ATTEMPTS:
+            message = f"{history.blueprint.id} ended its worker {tried} times at the same place"
+            problem = Problem(code=CRASHED, message=message, waits=still)
+            put_aside(self._transaction, self._journal, history, problem, self._who)
+            return None
+        started = structs.replace(
+            newest, attempt=newest.attempt + 1, known=self._known, executor=self._journal.store.owner
+        )
         self._put_started([started])
-        return self._taken(started, folded, still, newest.executor)
+        taken = self._taken(started, folded, still, newest.executor)
+        taken.is_suspect = tried >= SUSPICIOUS_ATTEMPTS
+        return taken
+
+    @cached_property
+    def _known(self) -> int:
+        """The number of waves of which the state has any trace."""
+        return fold(self._history, self._look_up).known
+
+    def _count_attempts(self) -> int:
+        """The number of attempts at the newest segment since it was brought any further."""
+        segments = self._history.segments
+        place = (segments[-1].segment, self._known)
+        return sum((each.segment, each.known) == place for each in segments)
 
     # A new segment ----------------------------------------------------------------------------------------------------
 
@@ -185,8 +219,10 @@ class _Taking:
         if resolved.answer is not None and resolved.answer.strip().lower() != RETRY:
             entries += _given_up(wave, folded.outcomes, history.waiting)
         _add_outcomes(folded.outcomes, entries)
-        again = _calls_to_make(wave, folded.outcomes, resolved.still)
-        return _Beginning(folded=folded, entries=entries, again=again, still=tuple(resolved.still))
+        # What a person gave up waits for nothing any more.
+        still = tuple(thing for thing in resolved.still if thing.path not in folded.outcomes)
+        again = _calls_to_make(wave, folded.outcomes, still)
+        return _Beginning(folded=folded, entries=entries, again=again, still=still)
 
     def _start(self, beginning: _Beginning) -> Taken:
         newest, move = self._history.segment, beginning.folded.move
@@ -253,13 +289,13 @@ class _Taking:
         )
 
 
-def _still_waiting(
-    waiting: RunWaiting | None, outcomes: Mapping[str, StepOutcome], again: tuple[str, ...]
-) -> tuple[AwaitedThing, ...]:
+def _still_waiting(waiting: RunWaiting | None, folded: Folded, again: tuple[str, ...]) -> tuple[AwaitedThing, ...]:
     """What the first wave of a segment waited for when the segment began, and still does."""
-    if waiting is None:
+    if waiting is None or isinstance(folded.move, Ended):
         return ()
-    return tuple(each for each in waiting.waits if each.path and each.path not in outcomes and each.path not in again)
+    # A run that was cancelled has left the wave that waited.
+    paths = set(paths_of(folded.move)) - folded.outcomes.keys() - set(again)
+    return tuple(each for each in waiting.waits if each.path in paths)
 
 
 def _is_taking_back(move: Move) -> bool:

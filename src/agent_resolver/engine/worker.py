@@ -1,6 +1,7 @@
 """A worker: takes up the runs that are due, drives them, and adopts those whose process is gone."""
 
 import asyncio
+import random
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
@@ -20,6 +21,8 @@ from agent_resolver.storage.wait_queue import TOPIC
 
 CAPACITY: Final = 100
 """The most runs that one worker drives at once."""
+_TOGETHER: Final = 20
+"""The most runs that are taken up at once, so that other workers get their share."""
 LOOK_SECONDS: Final = 2.0
 """Seconds between two looks for runs whose process is gone."""
 Report = Callable[[str, str], None]
@@ -40,6 +43,8 @@ class Worker:
         self._capacity = capacity
         self._driven: dict[str, asyncio.Task[None]] = {}
         self._changed = asyncio.Event()
+        self._next_look = 0.0
+        """When runs are looked for whose process is gone, in the time of the loop."""
         self.is_stopping = False
         """True once no further run is taken up."""
         segments.is_stopping = lambda: self.is_stopping
@@ -47,15 +52,14 @@ class Worker:
     async def run(self) -> None:
         """Drive runs until `stop` is called; then finish the calls that run, hand the runs on, and end."""
         loop = asyncio.get_running_loop()
-        next_look = 0.0
         while not self.is_stopping:
             self._changed.clear()
             try:
-                if loop.time() >= next_look:
-                    await self._start(await self._interrupted())
-                    next_look = loop.time() + LOOK_SECONDS
+                if loop.time() >= self._next_look:
+                    self._next_look = loop.time() + LOOK_SECONDS
+                    await self._adopt()
                 wait = await self._take_due()
-                await self._wait_for_change(min(wait, next_look - loop.time()))
+                await self._wait_for_change(min(wait, self._next_look - loop.time()))
             except (FileError, OSError) as error:
                 # A state that cannot be used now may be usable later.
                 self.report("", str(error))
@@ -85,7 +89,7 @@ class Worker:
     async def drain(self) -> None:
         """Drive everything that is due now, and all that becomes due with it, until nothing is or `stop` is called."""
         while not self.is_stopping:
-            await self._start(await self._interrupted())
+            await self._adopt()
             await self._take_due()
             if not self._driven:
                 return
@@ -104,9 +108,17 @@ class Worker:
         now = self._journal.now()
         due = list(dict.fromkeys(row.run for row in rows if row.due <= now))
         if due:
-            await self._start(due[:room])
+            # In no order: workers that begin with the same run would all but one come too late for every run.
+            random.shuffle(due)
+            await self._start(due[: min(room, _TOGETHER)])
             return 0.0
         return (rows[0].due - now) / 1000 if rows else LOOK_SECONDS
+
+    async def _adopt(self) -> None:
+        """Take up the runs whose process is gone."""
+        # One by one: of those that may have ended their process, a worker has only one at a time.
+        for run in await self._interrupted():
+            await self._start([run])
 
     async def _interrupted(self) -> list[str]:
         """The runs that a process was driving which is gone, or which lost them."""
@@ -157,10 +169,13 @@ class Worker:
             return
         if taken is not None:
             task = self._driven[run] = asyncio.create_task(self._drive(taken))
-            task.add_done_callback(partial(self._forget, run))
+            task.add_done_callback(partial(self._forget, taken))
 
-    def _forget(self, run: str, _: asyncio.Task[None]) -> None:
-        self._driven.pop(run, None)
+    def _forget(self, taken: Taken, _: asyncio.Task[None]) -> None:
+        self._driven.pop(taken.run, None)
+        if taken.is_suspect:
+            # Others like it wait for their turn.
+            self._next_look = 0.0
         self._changed.set()
 
     async def _drive(self, taken: Taken) -> None:

@@ -1,4 +1,4 @@
-from agent_resolver.registry.call import Call as Call
+from agent_resolver.registry.call import Call as Call, ledger_key as ledger_key
 from agent_resolver.registry.compiled_schema import compile_schema as compile_schema, schema_faults as schema_faults
 from agent_resolver.registry.content import content_of as content_of
 from agent_resolver.registry.errors import (

@@ -15,11 +15,11 @@ from msgspec import Struct
 from agent_resolver.runtime import fold_run, spent
 from agent_resolver.schema import JOURNAL, LEDGER, RUNS
 from agent_resolver.storage import AesSeal, Snapshot, SqliteStore, trail_faults
+from tests.dying import KILLED, Effects
 from tests.runtime.journal.lasting import KEY
-from tests.runtime.journal.victim import RUNS_IN_FLIGHT, TOOLS, Effects, bring_to_end
+from tests.runtime.journal.victim import RUNS_IN_FLIGHT, TOOLS, bring_to_end
 
 pytestmark = pytest.mark.slow
-KILLED = -9
 STEPS = (
     "run.started",
     "model.asked",

@@ -20,6 +20,7 @@ from agent_resolver.runtime import (
 )
 from agent_resolver.schema import JOURNAL
 from agent_resolver.storage import LEASE_SECONDS, MemoryStore, SqliteStore, UnwritableFile
+from tests.dying import Effects
 from tests.process import comes_true
 from tests.runtime.journal.lasting import (
     CALLER,
@@ -31,7 +32,7 @@ from tests.runtime.journal.lasting import (
     go,
     rounds_of,
 )
-from tests.runtime.journal.victim import Effects, Process
+from tests.runtime.journal.victim import Process
 
 
 class Hour:

@@ -3,16 +3,12 @@
 As a script with arguments, `FOLDER RUN...`, it lets two processes race for each run. Without any it is a mother of
 victims: for each line `FOLDER POINT NUMBER` on its input it forks a process that brings all runs to their end, and that
 kills itself where boundary POINT is reached for the NUMBERth time, such as `model.answered:before`. It then writes how
-that process ended. The kills come from a store, a model and tools that wrap the real ones: nothing of the product is
-patched.
+that process ended.
 """
 
 import asyncio
 import os
-import signal
 import sys
-from collections import Counter
-from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -33,17 +29,15 @@ from agent_resolver.runtime import (
 )
 from agent_resolver.schema import (
     FINISHED,
-    LEDGER,
     PENDING,
     RUNS,
     Descriptor,
-    JournalRow,
-    LedgerEntry,
     Rules,
     Run,
     digest,
 )
-from agent_resolver.storage import Lease, SqliteStore, Transaction
+from agent_resolver.storage import SqliteStore
+from tests.dying import Death, DyingStore, Effects
 from tests.runtime.journal.lasting import CALLER, KEY, SCHEMA, Stage
 
 FAMILIES: Final = ("plain", "continued", "approved", "delegating", "chained", "clumsy")
@@ -60,95 +54,9 @@ AGENTS: Final = {
 ANSWERING: Final = CallContext.for_caller(CALLER)
 
 
-class Death:
-    """Ends the process at a boundary, once it was reached so many times."""
-
-    def __init__(self, point: str = "", number: int = 0) -> None:
-        self._point, self._number = point, number
-        self.reached: Counter[str] = Counter()
-
-    def at(self, boundary: str, run: str = "") -> None:
-        # The same boundary, also by the kind of run that reaches it: a run of no name is one of a delegate.
-        family = run.partition("-")[0] if run in RUNS_IN_FLIGHT else "child"
-        for point in (boundary, f"{family}.{boundary}"):
-            self.reached[point] += 1
-            if point == self._point and self.reached[point] == self._number:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-
-class Effects:
-    """A file outside of the store: what models and tools really did, in order."""
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "effects"
-
-    def note(self, *words: str) -> None:
-        # One write at the end of the file is whole, whatever process it comes from.
-        file = os.open(self._path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
-        os.write(file, f"{' '.join(words)}\n".encode())
-        os.close(file)
-
-    def read(self) -> list[tuple[str, ...]]:
-        if not self._path.exists():
-            return []
-        return [tuple(line.split(" ")) for line in self._path.read_text().splitlines()]
-
-
-# The store ------------------------------------------------------------------------------------------------------------
-
-
-class WatchedTransaction:
-    """A transaction that notes which steps of runs and calls it keeps."""
-
-    def __init__(self, transaction: Transaction) -> None:
-        self._transaction = transaction
-        self.steps: list[tuple[str, str]] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transaction, name)
-
-    def put(self, table: Any, row: Any, *, only_new: bool = False) -> bool:
-        is_kept = self._transaction.put(table, row, only_new=only_new)
-        if isinstance(row, JournalRow):
-            self.steps.append((row.kind, row.run))
-        elif isinstance(row, LedgerEntry):
-            self.steps.append((f"call.{row.state}", ""))
-        return is_kept
-
-    def drop(self, table: Any, *key: object) -> bool:
-        if table is LEDGER:
-            self.steps.append(("call.forgotten", ""))
-        return self._transaction.drop(table, *key)
-
-
-class DyingStore:
-    """A store in whose process each commit may be the last thing that happens, or the last that does not."""
-
-    def __init__(self, store: SqliteStore, death: Death) -> None:
-        self._store, self._death = store, death
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    async def write(self, work: Callable[[Transaction], Any]) -> Any:
-        steps: list[tuple[str, str]] = []
-
-        def watched(transaction: Transaction) -> Any:
-            watching: Any = WatchedTransaction(transaction)
-            result = work(watching)
-            # Before the commit: all of it is lost.
-            for step, run in watching.steps:
-                self._death.at(f"{step}:before", run)
-            steps[:] = watching.steps
-            return result
-
-        result = await self._store.write(watched)
-        for step, run in steps:
-            self._death.at(f"{step}:after", run)
-        return result
-
-    async def release(self, lease: Lease) -> None:
-        await self._store.release(lease)
+def family_of(run: str) -> str:
+    """The kind of a run: one of no name is that of a delegate."""
+    return run.partition("-")[0] if run in RUNS_IN_FLIGHT else "child"
 
 
 # The model and the tools ----------------------------------------------------------------------------------------------
@@ -346,7 +254,7 @@ def _serve() -> None:
         folder, point, number = line.split()
         child = os.fork()
         if child == 0:
-            bring_to_end(Path(folder), Death(point, int(number)))
+            bring_to_end(Path(folder), Death(point, int(number), family_of))
             os._exit(0)
         _, status = os.waitpid(child, 0)
         sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")

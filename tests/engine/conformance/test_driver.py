@@ -1,0 +1,23 @@
+"""Every driver keeps the promises of the port, and runs blueprints in the same way."""
+
+import asyncio
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from agent_resolver.engine.conformance import DRIVER_CHECKS
+from agent_resolver.engine.run_conformance import RUN_CHECKS
+from tests.engine.conformance.stage import DRIVERS, make_driver
+
+pytestmark = pytest.mark.parametrize("driver", DRIVERS)
+
+
+@pytest.mark.parametrize("name", DRIVER_CHECKS)
+def test_a_driver_keeps_the_promises_of_the_port(driver: str, name: str, tmp_path: Path) -> None:
+    asyncio.run(DRIVER_CHECKS[name](partial(make_driver, driver), tmp_path))
+
+
+@pytest.mark.parametrize("name", RUN_CHECKS)
+def test_blueprints_run_alike_on_every_driver(driver: str, name: str, tmp_path: Path) -> None:
+    asyncio.run(RUN_CHECKS[name](partial(make_driver, driver), tmp_path))
