@@ -19,12 +19,14 @@ from agent_resolver.schema import (
     PENDING,
     RUNS,
     TABLES,
+    WAITS,
     AuditKind,
     LeaseRow,
     LedgerEntry,
     PendingAction,
     Record,
     Seal,
+    WaitRow,
 )
 from agent_resolver.storage import LeaseLost, MemoryStore, Snapshot, SqliteStore, Store, Transaction, trail_faults
 from tests.storage.conformance import (
@@ -156,6 +158,17 @@ def test_a_row_that_is_put_again_is_the_newer_one_in_its_old_place(store: Store)
         return transaction.find(PENDING)
 
     assert write(store, put) == [changed, action("b")]
+
+
+def test_a_row_that_is_nothing_but_its_key_may_be_put_again(store: Store) -> None:
+    row = WaitRow(due=0, run="run-1")
+
+    def put(transaction: Transaction) -> list[WaitRow]:
+        assert transaction.put(WAITS, row)
+        assert transaction.put(WAITS, row)
+        return transaction.find(WAITS)
+
+    assert write(store, put) == [row]
 
 
 def test_only_a_new_row_is_put_where_that_is_asked_for(store: Store) -> None:
