@@ -1,8 +1,8 @@
 """Time runs that last, on a state file: `durable.py ROUNDS`, with the extra `tools`.
 
-A run has ten rounds with one call each, and every step of it is in the state before the next begins: the question, its
-answer of two kilobytes, the start and the end of the call. Every round of the measure times runs one after the other,
-many at once, runs with one approval, and how long the disk takes for one small write by itself.
+A run has ten rounds with one call each, and every step of it is in the state before the next question or call: the
+question, its answer of two kilobytes, the start and the end of the call. Every round of the measure times runs one
+after the other, many at once, runs with one approval, and how long the disk takes for one small write by itself.
 """
 
 import asyncio

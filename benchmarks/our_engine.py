@@ -70,7 +70,7 @@ class Bench:
         registry = ToolRegistry(Ports(store=self.store, seal=seal, clock=clock))
         registry.add(Nothing())
         path = os.path.join(folder, "engine.db")  # noqa: PTH118 - as above
-        driver = DbosDriver(path, seal, INTERPRETER_VERSION, self.store.is_gone)
+        driver = DbosDriver(path, seal, INTERPRETER_VERSION)
         journal = BlueprintJournal(self.store, seal, clock)
         self.engine = StoredEngine(EngineParts(journal=journal, call=registry.call, driver=driver))
         self._number = 0

@@ -37,6 +37,7 @@ ALLOWED_IMPORTS = frozenset(
         "hashlib",
         "heapq",
         "hmac",
+        "html",
         "ipaddress",
         "itertools",
         "json",

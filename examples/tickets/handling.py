@@ -4,7 +4,7 @@ import asyncio
 from typing import Annotated
 
 from msgspec import Meta, Struct
-from tickets import Ticket, TicketId, open_database
+from tickets import Ticket, TicketId, _database
 
 from agent_resolver.capability import capability
 from agent_resolver.registry import ToolFailure
@@ -25,7 +25,7 @@ class TicketNumber(Struct, frozen=True, kw_only=True):
 @capability("tickets.close", scopes=["tickets:write"], idempotent=True, examples=[{"id": 1}])
 def close(request: TicketNumber) -> Ticket:
     """Close a ticket; one that is closed stays closed."""
-    with open_database() as tickets:
+    with _database() as tickets:
         tickets.execute("UPDATE ticket SET status = 'closed' WHERE id = ?", (request.id,))
         row = tickets.execute("SELECT id, title, status FROM ticket WHERE id = ?", (request.id,)).fetchone()
     if row is None:
@@ -46,7 +46,7 @@ def assign(request: Assign) -> Assign:
     if request.team not in TEAMS:
         message = f"There is no team {request.team}"
         raise ToolFailure(FailureCode.TOOL_ERROR, message, f"the teams are {' and '.join(TEAMS)}")
-    with open_database() as tickets:
+    with _database() as tickets:
         tickets.execute(ASSIGNMENT)
         tickets.execute("INSERT OR REPLACE INTO assignment VALUES (?, ?)", (request.id, request.team))
     return request
@@ -69,7 +69,7 @@ class Findings(Struct, frozen=True, kw_only=True):
 async def research(request: Research) -> Findings:
     """Look for earlier tickets that share a word with this one."""
     await asyncio.sleep(request.seconds)
-    with open_database() as tickets:
+    with _database() as tickets:
         titles = dict(tickets.execute("SELECT id, title FROM ticket ORDER BY id").fetchall())
     words = set(titles.get(request.id, "").lower().split())
     earlier = {number: title for number, title in titles.items() if number < request.id}

@@ -55,7 +55,7 @@ class Found(Struct, frozen=True, kw_only=True):
 @capability("tickets.search", read_only=True, idempotent=True, examples=[{"text": "login"}, {}])
 def search(request: Search) -> Found:
     """Find tickets by words of their title."""
-    with open_database() as database:
+    with _database() as database:
         rows = database.execute(
             "SELECT id, title, status FROM ticket WHERE instr(lower(title), lower(?)) ORDER BY id LIMIT ?",
             (request.text, request.limit),
@@ -82,7 +82,7 @@ async def create(request: Create, context: CallContext) -> Ticket:
 
 
 def _opened(title: str, key: str | None) -> Ticket:
-    with open_database() as database:
+    with _database() as database:
         new = database.execute("INSERT OR IGNORE INTO ticket (title, key) VALUES (?, ?)", (title, key))
         known = (new.lastrowid, None) if new.rowcount else (None, key)
         row = database.execute("SELECT id, title, status FROM ticket WHERE id = ? OR key = ?", known).fetchone()
@@ -115,7 +115,7 @@ class Purged(Struct, frozen=True, kw_only=True):
 )
 def purge(request: Purge, context: CallContext) -> Purged:
     """Delete closed tickets for good."""
-    with open_database() as database:
+    with _database() as database:
         for number in request.ids:
             row = database.execute("SELECT status FROM ticket WHERE id = ?", (number,)).fetchone()
             if row and row[0] != "closed":
@@ -156,7 +156,7 @@ class Exported(BaseModel):
 )
 def export(request: Export, context: CallContext) -> Exported:
     """Write tickets to a signed file in the folder that a partner collects from."""
-    with open_database() as database:
+    with _database() as database:
         rows = database.execute("SELECT id, title FROM ticket WHERE status = ? ORDER BY id", (request.status,))
         tickets = [{"id": number, "title": title} for number, title in rows]
     signature = _proof(context, "TICKETS_EXPORT_KEY", json.dumps(tickets))
@@ -175,7 +175,7 @@ def _proof(context: CallContext, secret: str, content: str) -> str:
 
 
 @contextmanager
-def open_database() -> Iterator[sqlite3.Connection]:
+def _database() -> Iterator[sqlite3.Connection]:
     """The tickets, made when they are first asked for; what is done with them is kept whole or not at all."""
     path = FOLDER / ".agent" / "tickets.db"
     path.parent.mkdir(exist_ok=True)

@@ -113,4 +113,4 @@ def test_a_key_counts_as_used_once_the_program_reads_it() -> None:
     unread = {line.split("`")[1] for _, line in prose(PAGE) if UNREAD in line}
 
     assert {key for key in unread if re.search(rf"\bconfig\.{re.escape(key)}\b", sources)} == set()
-    assert unread == {"tools.blueprints"}
+    assert unread == {"engine.address"}

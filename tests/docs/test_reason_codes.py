@@ -179,6 +179,7 @@ BLUEPRINT_EDITS: tuple[dict[str, str], ...] = (
     {FIND: '{ticket: "${steps.find}"}'},
     {FIND: '{ticket: "${steps.fid}"}'},
     {FIND: '{ticket: "${input.reason}"}'},
+    {FIND: '{ticket: "${input.tickt}"}'},
     {FIND: """{ticket: "${run.id == '' ? 1 : null}"}"""},
     {FIND: """{ticket: "${run.id == '' ? 1 : 'x'}"}"""},
     {INPUT: "input: {ticket: 0, tickt: 1}"},

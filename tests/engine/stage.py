@@ -10,6 +10,7 @@ import msgspec
 from agent_resolver.engine import (
     BlueprintJournal,
     Driver,
+    Engine,
     EngineParts,
     MemoryDriver,
     RunResult,
@@ -81,6 +82,8 @@ class Stage:
             only_verified=self.ports.only_verified,
         )
         self.engine = StoredEngine(parts)
+        self.port: Engine = self.engine
+        """The engine as projects see it."""
 
     def add(self, tool_id: str, effect: Effect | None = None, **rules: Any) -> None:
         self.registry.add(Journaled(tool_id, self.effects, effect, **rules))

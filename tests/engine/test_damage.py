@@ -56,7 +56,7 @@ def test_a_run_whose_journal_was_edited_is_not_driven(tmp_path: Path, statement:
         row = await stage.store.read(lambda snapshot: snapshot.get(RUNS, "run-1"))
         assert row is not None
         assert (row.status, row.code) == ("waiting", "DAMAGED_JOURNAL")
-        assert "run.set_aside" in await stage.kinds()
+        assert "run.aside" in await stage.kinds()
 
     run(story())
     assert stage.calls() == []

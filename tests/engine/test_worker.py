@@ -49,11 +49,14 @@ class Broken(MemoryDriver):
     """A driver whose process ends in the middle of each segment, as long as it is broken."""
 
     is_broken = True
+    losses = 0
+    """How many more of them it loses."""
     drives = 0
 
     async def drive(self, segment: str) -> None:
         self.drives += 1
-        if self.is_broken:
+        self.losses -= 1
+        if self.is_broken or self.losses >= 0:
             raise RuntimeError("the process ends")
         await super().drive(segment)
 
@@ -99,7 +102,7 @@ def test_a_run_that_ends_its_worker_every_time_is_set_aside(tmp_path: Path, answ
         assert driver.drives == MAX_ATTEMPTS
         waiting = await stage.waiting()
         assert (waiting.row.status, waiting.row.code) == ("waiting", "WORKER_CRASHED")
-        assert (await stage.kinds())[-1] == "run.set_aside"
+        assert (await stage.kinds())[-1] == "run.aside"
         (action,) = await stage.inbox.list(stage.context())
         assert "give up" in action.message
         driver.is_broken = False
@@ -110,6 +113,56 @@ def test_a_run_that_ends_its_worker_every_time_is_set_aside(tmp_path: Path, answ
         assert (ended.status, ended.code) == expected
 
     run(story())
+    stage.close()
+
+
+def test_a_cancelled_run_whose_worker_is_lost_takes_back_all_the_same(tmp_path: Path) -> None:
+    driver = Broken()
+    driver.is_broken = False
+    stage = Stage(tmp_path, driver=driver)
+    add_tools(stage)
+    wait = {"id": "wait", "wait": {"kind": "signal", "signal": "paid"}}
+
+    async def story() -> None:
+        await stage.start(blueprint(RESERVE, wait, PAY))
+        await stage.drain()
+        await stage.engine.cancel("run-1", stage.context())
+        driver.losses = 2
+        await stage.drain()
+        ended = await stage.ended()
+        assert (ended.status, ended.compensated) == ("cancelled", ("reserve",))
+
+    run(story())
+    assert stage.calls() == ["shop.reserve reserve", "shop.release compensate/reserve"]
+    stage.close()
+
+
+def test_a_run_that_is_set_aside_keeps_the_deadlines_of_its_waits(tmp_path: Path) -> None:
+    driver = Broken()
+    driver.is_broken = False
+    stage = Stage(tmp_path, driver=driver)
+    stage.add("shop.pay", needs_approval=True)
+    steps = [
+        {**PAY, "is_parallel": True},
+        {"id": "wait", "is_parallel": True, "wait": {"kind": "signal", "signal": "paid", "timeout_seconds": 7200}},
+    ]
+
+    async def story() -> None:
+        await stage.start(blueprint(*steps))
+        await stage.drain()
+        before = {thing.path: thing for thing in (await stage.waiting()).waits}
+        stage.clock.forward(10)
+        await stage.inbox.decide(before["pay"].id, "approved", stage.context())
+        driver.losses = MAX_ATTEMPTS
+        await stage.drain()
+        question, still = (await stage.waiting()).waits
+        assert (question.path, still) == ("", before["wait"])
+        await stage.inbox.answer(question.id, "retry", stage.context())
+        await stage.drain()
+        assert (await stage.waiting()).waits == (before["wait"],)
+
+    run(story())
+    assert stage.calls() == ["shop.pay pay"]
     stage.close()
 
 

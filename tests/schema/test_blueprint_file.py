@@ -89,7 +89,7 @@ dag2: {}
         (b"\xff", "UTF-8"),
         (b"<<<<<<< ours\ndag: {}\n=======\ndag: []\n>>>>>>> theirs\n", "merge conflict"),
         (b"[" * 100, "deep"),
-        (b"a: " + b"x" * 1024 * 1024, "limit of 1,048,576 bytes"),
+        (b"a: " + b"x" * 256 * 1024, "limit of 262,144 bytes"),
         (with_step('after: ["one\\n"]').encode(), "control characters"),
         (with_step("retry: {}, retry: {}").encode(), "Duplicate key"),
         (SMALL.replace("{id: one, capability: x}", "").encode(), "at least 1 element"),

@@ -14,6 +14,7 @@ from agent_resolver.schema import (
     RUNS,
     TABLES,
     THREADS,
+    WAITS,
     LeaseRow,
     RateUse,
     Run,
@@ -75,7 +76,7 @@ def test_a_declaration_speaks_of_columns_that_its_rows_have(table: Table[Struct]
 
 
 def test_the_state_has_these_tables() -> None:
-    assert TABLES == (PENDING, LEDGER, RATES, RUNS, JOURNAL, PLANS, THREADS, LEASES)
+    assert TABLES == (PENDING, LEDGER, RATES, RUNS, JOURNAL, PLANS, THREADS, WAITS, LEASES)
     assert {table.name for table in TABLES if table.owner} == {"ledger", "lease"}
 
 

@@ -1,8 +1,6 @@
 """Drives segments with DBOS, on a file of its own."""
 
 import asyncio
-import logging
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -13,34 +11,32 @@ from agent_resolver.registry.port import Seal
 from agent_resolver.storage.errors import LeaseLost
 
 _LOOK_SECONDS: Final = 0.5
-"""How often the file is looked at while a segment does not begin."""
+"""How long a segment may take to begin here before the file is looked at."""
+_PAUSE_SECONDS: Final = 0.01
+"""How long the file is left alone before a segment is looked at that something else has."""
 _KEPT_SECONDS: Final = 3600.0
 """How long the file keeps a segment that has ended: long enough for a process that was about to drive it too."""
 _SWEEP_EVERY: Final = 200
 """How many segments end here before old ones are deleted."""
 
-_log = logging.getLogger(__name__)
-
 
 class DbosDriver:
     """A driver whose segments go on, with the recorded results of their steps, after the end of their process.
 
-    DBOS may call for a segment that nothing here asked for: one that another process had taken over when it ended.
+    Whoever drives a segment has the lease on its run. So it is taken from any other process that the file names.
     """
 
-    def __init__(self, path: str, seal: Seal, version: str, is_gone: Callable[[str], bool]) -> None:
+    def __init__(self, path: str, seal: Seal, version: str) -> None:
         """Not open yet.
 
         Args:
             path: The file of the engine.
             seal: Seals everything in it.
             version: The version of the order of steps; segments of another version cannot go on here.
-            is_gone: True if the executor of this name is known to have ended.
         """
         self._path = path
         self._seal = seal
         self._version = version
-        self._is_gone = is_gone
         self._executor = ""
         self._system = DbosSystem()
         self._endings: dict[str, _Ending] = {}
@@ -73,11 +69,25 @@ class DbosDriver:
             LeaseLost: Another process has taken the run up, or this one ends.
             ReplayMismatch: The segment recorded other steps.
         """
-        await self._drive(segment, gone="")
+        ending = self._endings.get(segment)
+        if ending is None:
+            ending = self._endings[segment] = _Ending()
+            try:
+                await self._bring_here(segment, ending)
+            except BaseException as error:
+                self._endings.pop(segment, None)
+                ending.settle(error if isinstance(error, Exception) else LeaseLost(f"the segment {segment}"))
+                raise
+        # Others may wait for the same end.
+        await asyncio.shield(ending.future)
+        self._unswept += 1
+        if self._unswept >= _SWEEP_EVERY:
+            self._unswept = 0
+            await self._sweep()
 
-    async def take_over(self, segment: str, executor: str) -> None:
+    async def take_over(self, segment: str, executor: str) -> None:  # noqa: ARG002 - the file names it too
         """Drive a segment to its end that another executor, which is gone, may have begun. Raises as `drive` does."""
-        await self._drive(segment, gone=executor)
+        await self.drive(segment)
 
     async def close(self) -> None:
         """End. Segments that still run stay where they are, for another executor."""
@@ -86,53 +96,25 @@ class DbosDriver:
             ending.settle(LeaseLost(f"the segment {segment}"))
         self._endings.clear()
 
-    async def _drive(self, segment: str, gone: str) -> None:
-        ending = self._endings.get(segment)
-        if ending is None:
-            ending = self._endings[segment] = _Ending()
-            ending.is_awaited = True
-            try:
-                await self._bring_here(segment, gone, ending)
-            except Exception as error:
-                del self._endings[segment]
-                ending.settle(error)
-                raise
-        ending.is_awaited = True
-        # Others may wait for the same end.
-        await asyncio.shield(ending.future)
-        self._unswept += 1
-        if self._unswept >= _SWEEP_EVERY:
-            self._unswept = 0
-            await self._sweep()
-
-    async def _bring_here(self, segment: str, gone: str, ending: "_Ending") -> None:
+    async def _bring_here(self, segment: str, ending: "_Ending") -> None:
         """Have the segment begin in this process, whatever the file says about it.
 
         Raises:
             EngineRefused: The segment began under another version.
-            LeaseLost: Another process has it.
         """
-        is_asked_for = await self._system.start(segment)
-        while not await ending.begins_within(_LOOK_SECONDS if is_asked_for else 0):
+        is_coming = await self._system.start(segment)
+        while not await ending.begins_within(_LOOK_SECONDS if is_coming else _PAUSE_SECONDS):
             state = await self._system.state(segment)
             if ending.has_begun.is_set():
                 # It began while the file was looked at, and may have ended as well: it must not start again.
                 return
-            if state is None or state.status in {"done", "failed"}:
+            if state is None or state.status != "running":
                 # What the file calls the end is not the truth: the store has more to do, or a row was edited.
                 await self._system.forget([segment])
-                is_asked_for = await self._system.start(segment)
-                continue
-            self._require_version(segment, state)
-            if state.status == "running" and not (is_asked_for and state.executor == self._executor):
-                await self._adopt(segment, state.executor, gone)
-            is_asked_for = True
-
-    async def _adopt(self, segment: str, executor: str, gone: str) -> None:
-        # A segment of this process that does not run in it was interrupted, as by a lease that was lost.
-        if executor not in {gone, self._executor} and not self._is_gone(executor):
-            raise LeaseLost(f"the segment {segment}")
-        await self._system.adopt([executor], segment)
+                is_coming = await self._system.start(segment)
+            elif not is_coming or state.executor != self._executor:
+                self._require_version(segment, state)
+                is_coming = await self._system.adopt(segment, state.executor)
 
     def _require_version(self, segment: str, state: SegmentState) -> None:
         if state.version != self._version:
@@ -149,8 +131,6 @@ class DbosDriver:
             self._endings.pop(segment, None)
             is_interrupted = task.cancelled() and failure is None
             ending.settle(LeaseLost(f"the segment {segment}") if is_interrupted else failure)
-            if failure is not None and not ending.is_awaited:
-                _log.warning("The segment %s ended with %s", segment, type(failure).__name__)
 
         task = asyncio.current_task()
         if task is not None:
@@ -174,8 +154,6 @@ class _Ending:
 
     def __init__(self) -> None:
         self.has_begun = asyncio.Event()
-        self.is_awaited = False
-        """True if a caller learns of the end."""
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # Nothing may be waiting for it, which is not an error.
         self.future.add_done_callback(lambda future: future.exception())

@@ -9,6 +9,7 @@ import asyncio
 import contextvars
 import logging
 import os
+import secrets
 import sqlite3
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -45,11 +46,11 @@ _CONNECTION_SECONDS: Final = 300.0
 """How long a call waits for its turn at the connections."""
 _LISTENER_SECONDS: Final = 0.2
 """The pause after which a thread of DBOS notices its end. It waits for messages, which are never sent here."""
-_HOUR_SECONDS: Final = 3600.0
 _MESSAGE_LENGTH: Final = 300
 _CANCEL_SECONDS: Final = 10.0
 """How long a segment that does not heed its end is waited for."""
 _ENDED: Final = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
+_NOT_RUNNING: Final = [*_ENDED, "ENQUEUED", "DELAYED"]
 _MOST_LISTED: Final = 500
 
 _log = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ class SegmentState(Struct, frozen=True, kw_only=True):
     """What the engine's file says about a segment."""
 
     status: Literal["queued", "running", "done", "failed"]
-    """`queued` waits for any worker to go on with it; `running` may be at an executor that is gone."""
+    """`queued` was being adopted by a process that ended; `running` may be at an executor that is gone."""
     executor: str
     version: str
 
@@ -80,28 +81,18 @@ class DbosSystem:
         self._workflow: Any = None
         self._is_closing = False
 
-    async def open(  # noqa: PLR0913 - each is a fact of its own
-        self,
-        path: str,
-        seal: Seal,
-        executor_id: str,
-        version: str,
-        workflow: RunWorkflow,
-        *,
-        most_attempts: int | None = None,
-    ) -> None:
+    async def open(self, path: str, seal: Seal, executor_id: str, version: str, workflow: RunWorkflow) -> None:
         """Open the file, making it if need be, and take part in the work on it.
 
-        From now on `workflow` may be called at any time: for segments that were started here, and for those that any
-        process took over. It begins with no context variables of whoever started it.
+        `workflow` is called for each segment that is started or adopted here. It begins without the context variables
+        of the caller that started it.
 
         Args:
             path: The file, which belongs to the engine alone.
             seal: Seals everything in it.
-            executor_id: The name of this process. Segments that ran under the same name before go on at once.
+            executor_id: The name of this process.
             version: Segments of another version are left alone.
             workflow: Runs a segment. What it raises ends the segment.
-            most_attempts: A segment that was taken up more often than this is set aside as failed.
 
         Raises:
             EngineBroken: The file cannot be used.
@@ -116,10 +107,11 @@ class DbosSystem:
         self._serializer = SealedJson(seal)
         seal_every_format(self._serializer)
         _quieten()
+        _leave_out_threads()
         with self._in_our_words():
             await asyncio.to_thread(_prepare_file, path)
             DBOS(config=self._config())
-            self._workflow = DBOS.workflow(name=_WORKFLOW, max_recovery_attempts=most_attempts)(self._enter(workflow))
+            self._workflow = DBOS.workflow(name=_WORKFLOW, max_recovery_attempts=None)(self._enter(workflow))
             try:
                 # Not in a thread: DBOS then runs segments in the loop that it finds here.
                 DBOS.launch()
@@ -211,34 +203,44 @@ class DbosSystem:
             status=statuses.get(row.status, "failed"), executor=row.executor_id or "", version=row.app_version or ""
         )
 
-    async def adopt(self, executors: Sequence[str], segment: str = "") -> int:
-        """Take over what was running at executors that are gone; how many segments that were.
+    async def adopt(self, segment: str, executor: str) -> bool:
+        """Go on in this process with a segment that was running at `executor`; False if it no longer is.
 
-        Any worker on the file may go on with them, within about a second. Only segments of this version are taken.
-
-        Args:
-            executors: Names of processes that are gone. The own name counts only together with `segment`.
-            segment: The only segment to take, where it is given. It must not be running in this process.
+        Whatever still runs of it there cannot record anything from now on. It must not be running in this process. A
+        segment of another version is left alone.
 
         Raises:
             EngineBroken: The file cannot be used.
         """
-        from dbos import _dbos
-        from dbos._utils import INTERNAL_QUEUE_NAME
-
-        # What runs here would begin a second time.
-        gone = [name for name in executors if segment or name != self._executor]
-        if not gone:
-            return 0
-        ids = [segment] if segment else None
-        rows = await self._rows(workflow_ids=ids, executor_id=gone, status="PENDING", app_version=self._version)
-
-        def enqueue() -> int:
-            requeue = _dbos._get_dbos_instance()._sys_db.reenqueue_for_recovery  # noqa: SLF001 - no public call takes one
-            return sum(requeue(row.workflow_id, gone, INTERNAL_QUEUE_NAME) for row in rows)
-
+        if not await self._rows(workflow_ids=[segment], app_version=self._version):
+            return False
         with self._in_our_words():
-            return await asyncio.to_thread(enqueue)
+            return await asyncio.to_thread(self._claim, segment, executor)
+
+    def _claim(self, segment: str, executor: str) -> bool:
+        """Do for one segment, and at once, what a thread of DBOS would do for all of an executor.
+
+        The segment goes through a queue of its own, so that no other process gets it. Not to be called on the event
+        loop, which takes the segment.
+        """
+        from dbos import _dbos, _queue
+        from dbos._core import execute_dequeued_workflow
+
+        instance = _dbos._get_dbos_instance()  # noqa: SLF001 - no public call takes a single segment
+        database = instance._sys_db  # noqa: SLF001
+        queue = _queue.Queue(f"segment {segment}", token=_queue._INTERNAL_QUEUE_CONSTRUCTION)  # noqa: SLF001
+        token = secrets.token_hex(16)
+        database.reenqueue_for_recovery(segment, [executor], queue.name)
+        claimed, _ = database.start_queued_workflows(queue, self._executor, self._version, None, owner_xid=token)
+        row = database.get_workflow_status(segment) if segment in claimed else None
+        if row is None:
+            return False
+        try:
+            execute_dequeued_workflow(instance, row, token)
+        except EditedRecord:
+            # DBOS has noted it as failed.
+            return False
+        return True
 
     async def ended(self, seconds: float) -> list[str]:
         """Some of the segments that ended at least so many seconds ago, the oldest first.
@@ -251,14 +253,14 @@ class DbosSystem:
         return [row.workflow_id for row in rows]
 
     async def forget(self, segments: Sequence[str]) -> None:
-        """Delete what the file has of these segments, as far as they have ended; they can be started again then.
+        """Delete what the file has of these segments, unless they are running; they can be started again then.
 
         Raises:
             EngineBroken: The file cannot be used.
         """
         from dbos import DBOS
 
-        rows = await self._rows(workflow_ids=list(segments), status=_ENDED)
+        rows = await self._rows(workflow_ids=list(segments), status=_NOT_RUNNING)
         if rows:
             await self._outside(DBOS.delete_workflows_async([row.workflow_id for row in rows]))
 
@@ -334,7 +336,6 @@ class DbosSystem:
             "max_executor_threads": _THREADS,
             "sys_db_pool_size": _CONNECTIONS,
             "notification_listener_polling_interval_sec": _LISTENER_SECONDS,
-            "scheduler_polling_interval_sec": _HOUR_SECONDS,
             # A file needs no test whether it still answers, and errors must not quote values.
             "db_engine_kwargs": {
                 "connect_args": {"factory": _Connection},
@@ -382,7 +383,10 @@ class _ToOurLog(logging.Handler):
     """Passes on what DBOS says, without the values in tracebacks."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        _log.warning("%s", shorten(record.getMessage(), _MESSAGE_LENGTH))
+        message = record.getMessage()
+        # Said of every segment that was adopted once and is then started again, as a driver does.
+        if not message.startswith("Workflow already exists in queue"):
+            _log.warning("%s", shorten(message, _MESSAGE_LENGTH))
 
 
 def _value_of(envelope: Any, place: list[str]) -> Any:  # noqa: ANN401 - JSON
@@ -405,6 +409,24 @@ def _quieten() -> None:
     # With a handler of its own, DBOS does not add one that writes to the console.
     logger.handlers[:] = [_ToOurLog(logging.WARNING)]
     logger.propagate = False
+
+
+def _leave_out_threads() -> None:
+    """Keep DBOS from looking for work by itself: what runs is decided in the store, and only there.
+
+    Four of its threads would do so. They look at queues, schedules and timeouts, of which there are none, at a price of
+    more than half a percent of a processor; and the segments that they find would run without a lease.
+    """
+    from dbos import _dbos
+
+    def rest(*_: object) -> None:
+        pass
+
+    patched: Any = _dbos
+    patched.queue_thread = rest
+    patched.startup_recovery_thread = rest
+    patched.dynamic_scheduler_loop = rest
+    patched.workflow_timeout_thread = rest
 
 
 def _prepare_file(path: str) -> None:

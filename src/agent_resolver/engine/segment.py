@@ -140,7 +140,9 @@ class Segments:
             transaction.require(taken.lease)
             history = self._journal.read(transaction, taken.run)
             assert history is not None  # noqa: S101 - it is held
-            put_aside(transaction, self._journal, history, Problem(CANNOT_ACT, message), who)
+            waits = tuple(each for each in taken.still if each.path not in taken.known)
+            problem = Problem(code=CANNOT_ACT, message=message, waits=waits)
+            put_aside(transaction, self._journal, history, problem, who)
             release_in(transaction, taken.lease)
 
         await self._journal.store.write(write)
@@ -191,10 +193,10 @@ class _Segment:
                     return ReasoningEnd(outcome=_WAITS)
                 else:
                     course.add(outcomes)
-                    if self._segments.is_stopping():
-                        await self._wait(Wave(), {}, [])
-                        return ReasoningEnd(outcome=_HANDED_ON)
             move, again, outcomes, still = course.next_move(), None, {}, ()
+            if isinstance(move, Wave) and self._segments.is_stopping():
+                await self._wait(Wave(), {}, [])
+                return ReasoningEnd(outcome=_HANDED_ON)
 
     def _cancelled_course(self) -> Course:
         """The course of the run from the moment on that the wish to cancel was seen."""
@@ -314,6 +316,9 @@ class _Segment:
             if ended.status == "done" and row.status == "cancelling":
                 history = journal.read(transaction, taken.run)
                 # The row is not sealed: only the journal can ask for the end of a run.
+                if history is not None and history.cancel_seen is not None:
+                    # An attempt before this one has written it.
+                    return False
                 if history is not None and history.cancel is not None:
                     seen = see_cancel(transaction, journal, history, taken.segment)
                     transaction.put(RUNS, journal.append(transaction, row, seen))

@@ -24,11 +24,13 @@ _LOOK_AGAIN_MILLISECONDS: Final = 3_600_000
 _MAX_MESSAGE: Final = 1_000
 
 
-class Problem(Struct, frozen=True):
+class Problem(Struct, frozen=True, kw_only=True):
     """The reason why a run is set aside."""
 
     code: str
     message: str
+    waits: tuple[AwaitedThing, ...] = ()
+    """What the run waits for besides: its deadlines stay as they are."""
 
 
 def put_aside(
@@ -42,7 +44,7 @@ def put_aside(
     question = f"{without_surrogates(problem.message)[:_MAX_MESSAGE]}. {remedy}"
     transaction.put(PENDING, open_question(history, action, question, now, role="approver"), only_new=True)
     transaction.append(asked_record(history, action, who))
-    waits = (AwaitedThing(path="", kind="person", id=action),)
+    waits = (AwaitedThing(path="", kind="person", id=action), *problem.waits)
     segment = history.segment.segment if history.segment is not None else 0
     changed = journal.append(transaction, row, RunWaiting(segment=segment, waits=waits, code=problem.code))
     transaction.put(RUNS, structs.replace(changed, status="waiting", waits_for=action, code=problem.code))

@@ -167,17 +167,18 @@ class _Taking:
         history = self._history
         newest = history.segments[-1]
         tried = self._count_attempts()
-        if tried >= MAX_ATTEMPTS:
-            message = f"{history.blueprint.id} ended its worker {tried} times at the same place"
-            put_aside(self._transaction, self._journal, history, Problem(CRASHED, message), self._who)
-            return None
         # It begins where it began before, so that an engine finds the steps that it has recorded.
         folded = fold(history, self._look_up, first=newest.first, again=newest.again)
+        waiting = next((each for each in reversed(history.entries) if isinstance(each, RunWaiting)), None)
+        still = _still_waiting(waiting, folded, newest.again)
+        if tried >= MAX_ATTEMPTS:
+            message = f"{history.blueprint.id} ended its worker {tried} times at the same place"
+            problem = Problem(code=CRASHED, message=message, waits=still)
+            put_aside(self._transaction, self._journal, history, problem, self._who)
+            return None
         started = structs.replace(
             newest, attempt=newest.attempt + 1, known=self._known, executor=self._journal.store.owner
         )
-        waiting = next((each for each in reversed(history.entries) if isinstance(each, RunWaiting)), None)
-        still = _still_waiting(waiting, folded.outcomes, newest.again)
         self._put_started([started])
         taken = self._taken(started, folded, still, newest.executor)
         taken.is_suspect = tried >= SUSPICIOUS_ATTEMPTS
@@ -218,8 +219,10 @@ class _Taking:
         if resolved.answer is not None and resolved.answer.strip().lower() != RETRY:
             entries += _given_up(wave, folded.outcomes, history.waiting)
         _add_outcomes(folded.outcomes, entries)
-        again = _calls_to_make(wave, folded.outcomes, resolved.still)
-        return _Beginning(folded=folded, entries=entries, again=again, still=tuple(resolved.still))
+        # What a person gave up waits for nothing any more.
+        still = tuple(thing for thing in resolved.still if thing.path not in folded.outcomes)
+        again = _calls_to_make(wave, folded.outcomes, still)
+        return _Beginning(folded=folded, entries=entries, again=again, still=still)
 
     def _start(self, beginning: _Beginning) -> Taken:
         newest, move = self._history.segment, beginning.folded.move
@@ -286,13 +289,13 @@ class _Taking:
         )
 
 
-def _still_waiting(
-    waiting: RunWaiting | None, outcomes: Mapping[str, StepOutcome], again: tuple[str, ...]
-) -> tuple[AwaitedThing, ...]:
+def _still_waiting(waiting: RunWaiting | None, folded: Folded, again: tuple[str, ...]) -> tuple[AwaitedThing, ...]:
     """What the first wave of a segment waited for when the segment began, and still does."""
-    if waiting is None:
+    if waiting is None or isinstance(folded.move, Ended):
         return ()
-    return tuple(each for each in waiting.waits if each.path and each.path not in outcomes and each.path not in again)
+    # A run that was cancelled has left the wave that waited.
+    paths = set(paths_of(folded.move)) - folded.outcomes.keys() - set(again)
+    return tuple(each for each in waiting.waits if each.path in paths)
 
 
 def _is_taking_back(move: Move) -> bool:

@@ -26,7 +26,7 @@ _TOGETHER: Final = 20
 LOOK_SECONDS: Final = 2.0
 """Seconds between two looks for runs whose process is gone."""
 Report = Callable[[str, str], None]
-"""Takes the id of a run, and why it was not driven to its next wait."""
+"""Takes the id of a run, and why it was not driven to its next wait; no id where the state cannot be used."""
 
 
 class Worker:
@@ -54,11 +54,16 @@ class Worker:
         loop = asyncio.get_running_loop()
         while not self.is_stopping:
             self._changed.clear()
-            if loop.time() >= self._next_look:
-                self._next_look = loop.time() + LOOK_SECONDS
-                await self._adopt()
-            wait = await self._take_due()
-            await self._wait_for_change(min(wait, self._next_look - loop.time()))
+            try:
+                if loop.time() >= self._next_look:
+                    self._next_look = loop.time() + LOOK_SECONDS
+                    await self._adopt()
+                wait = await self._take_due()
+                await self._wait_for_change(min(wait, self._next_look - loop.time()))
+            except (FileError, OSError) as error:
+                # A state that cannot be used now may be usable later.
+                self.report("", str(error))
+                await asyncio.sleep(LOOK_SECONDS)
         if self._driven:
             await asyncio.wait(self._driven.values())
 

@@ -1,3 +1,12 @@
+from agent_resolver.project.blueprint import (
+    CheckedBlueprint as CheckedBlueprint,
+    ExaminedBlueprint as ExaminedBlueprint,
+    examine_blueprints as examine_blueprints,
+    load_blueprints as load_blueprints,
+    own_descriptors as own_descriptors,
+)
+from agent_resolver.project.blueprint_file import blueprint_files as blueprint_files
+from agent_resolver.project.blueprint_history import RunEvent as RunEvent, read_events as read_events
 from agent_resolver.project.capability import load_capabilities as load_capabilities
 from agent_resolver.project.catalog import (
     judge_of as judge_of,
@@ -29,13 +38,21 @@ from agent_resolver.project.config import (
     masked as masked,
 )
 from agent_resolver.project.config_file import find_config as find_config, read_config as read_config
+from agent_resolver.project.engine import (
+    EngineUse as EngineUse,
+    blueprint_journal as blueprint_journal,
+    engine_of as engine_of,
+    open_engine as open_engine,
+)
 from agent_resolver.project.errors import (
+    InvalidBlueprints as InvalidBlueprints,
     InvalidConfig as InvalidConfig,
     LockRefused as LockRefused,
     ManifestDrift as ManifestDrift,
     RefusedManifest as RefusedManifest,
     RefusedStep as RefusedStep,
     UntrustedFolder as UntrustedFolder,
+    UnusableBlueprints as UnusableBlueprints,
     UnusableModule as UnusableModule,
     UnusableProvider as UnusableProvider,
     UnusableState as UnusableState,
@@ -43,6 +60,7 @@ from agent_resolver.project.errors import (
 )
 from agent_resolver.project.file_change import FileChange as FileChange, write_changes as write_changes
 from agent_resolver.project.identity import (
+    ProcessIdentity as ProcessIdentity,
     caller_of as caller_of,
     caller_or_anonymous as caller_or_anonymous,
     user_name as user_name,

@@ -4,6 +4,7 @@ A step of a blueprint is a call of the registry, and a call of a blueprint start
 other: the engine is given `ToolRegistry.call`, and the registry is given tools that start runs.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
@@ -140,6 +141,7 @@ class _ProcessDriver:
         self._session = session
         self._users: list[_SharingDriver] = []
         self._driver: Driver | None = None
+        self._opening = asyncio.Lock()
         self._routes: dict[str, RunSegment] = {}
         """The engine that each segment was asked for by."""
 
@@ -165,15 +167,17 @@ class _ProcessDriver:
             self._routes.pop(segment, None)
 
     async def _opened(self, executor: str) -> Driver:
-        if self._driver is None:
-            # Only now, since it imports DBOS, which most commands never need.
-            from agent_resolver.engine.dbos_driver import DbosDriver
+        # Runs that are taken up together ask for it at the same time.
+        async with self._opening:
+            if self._driver is None:
+                # Only now, since it imports DBOS, which most commands never need.
+                from agent_resolver.engine.dbos_driver import DbosDriver
 
-            session = self._session
-            driver = DbosDriver(session.engine_path, session.seal, INTERPRETER_VERSION, session.store.is_gone)
-            self._driver = driver
-            await driver.open(executor, self._run)
-        return self._driver
+                session = self._session
+                driver = DbosDriver(session.engine_path, session.seal, INTERPRETER_VERSION)
+                await driver.open(executor, self._run)
+                self._driver = driver
+            return self._driver
 
     async def _run(self, segment: str, step: StepRunner) -> None:
         run_segment = self._routes.get(segment)

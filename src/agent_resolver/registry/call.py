@@ -61,6 +61,7 @@ class Call:
         "secrets",
         "source_problem",
         "tool_id",
+        "writer",
     )
 
     def __init__(self, tool_id: str, arguments: dict[str, Any], context: CallContext, offer: "Offer") -> None:
@@ -71,8 +72,11 @@ class Call:
         self.approval_reason = context.approval_reason
         """Why this call takes an approval, whatever its tool's rules say."""
         # A tool that calls another hands on its context, and its secrets, answers and approval are its own.
-        has_more = context.secrets or context.answers or context.approval_reason
-        self.context = structs.replace(context, secrets={}, answers={}, approval_reason="") if has_more else context
+        has_more = context.secrets or context.answers or context.approval_reason or context.writer
+        without: dict[str, Any] = {"secrets": {}, "answers": {}, "approval_reason": "", "writer": None}
+        self.context = structs.replace(context, **without) if has_more else context
+        self.writer = context.writer
+        """Writes what is kept of the call, together with the steps of its run; None where the store does."""
         self.entry: Entry
         self.digest = ""
         """Of the arguments."""

@@ -7,6 +7,7 @@ from agent_resolver.core.ledger import judge_start
 from agent_resolver.schema.audit import Record
 from agent_resolver.schema.ledger import Begun, Ending, LedgerEntry, Start
 from agent_resolver.schema.state import LEDGER, PENDING
+from agent_resolver.storage.joint_writer import JointWriter
 from agent_resolver.storage.port import Lease, Store, Transaction
 
 
@@ -20,12 +21,13 @@ class Ledger:
         self._lost: set[str] = set()
         """The keys of calls of this process whose end could not be written: they count as interrupted."""
 
-    async def start(self, start: Start, lease: Lease | None = None) -> Begun:
+    async def start(self, start: Start, lease: Lease | None = None, writer: JointWriter | None = None) -> Begun:
         """Note that a call starts, use up what lets it, and record it, all at once; or say why it may not.
 
         Args:
             start: The call.
             lease: What the run of the call is held under, if it is held.
+            writer: Writes it with what the run of the call has put off.
 
         Raises:
             LeaseLost: Another process has taken the run up.
@@ -49,7 +51,7 @@ class Ledger:
             return begun
 
         try:
-            begun = await self._store.write(begin)
+            begun = await (writer or self._store).write(begin)
         except BaseException:
             # Nothing runs under the key, whether or not the start was written. A call of that key which runs is
             # another one, that was started before.
@@ -61,8 +63,16 @@ class Ledger:
             self._lost.discard(start.key)
         return begun
 
-    async def finish(self, key: str, ending: Ending, at: str, sealed: bytes | None, record: Record | None) -> None:
-        """Note how a call of this process ended and record it, all at once."""
+    async def finish(  # noqa: PLR0913, PLR0917 - what is kept of an end, and what keeps it
+        self,
+        key: str,
+        ending: Ending,
+        at: str,
+        sealed: bytes | None,
+        record: Record | None,
+        writer: JointWriter | None = None,
+    ) -> None:
+        """Note how a call of this process ended and record it, all at once; a writer may put that off."""
 
         def end(transaction: Transaction) -> None:
             kept = transaction.get(LEDGER, key)
@@ -73,7 +83,10 @@ class Ledger:
                 transaction.append(record)
 
         try:
-            await self._store.write(end)
+            if writer is None:
+                await self._store.write(end)
+            else:
+                await writer.put_off(end, on_failure=lambda: self._lost.add(key))
         except BaseException:
             self._lost.add(key)
             raise

@@ -6,6 +6,7 @@ from agent_resolver.core.approval import MAX_OPEN_QUESTIONS
 from agent_resolver.schema.audit import Record
 from agent_resolver.schema.pending import PendingAction
 from agent_resolver.schema.state import PENDING
+from agent_resolver.storage.joint_writer import JointWriter
 from agent_resolver.storage.port import Snapshot, Store, Transaction
 from agent_resolver.storage.wait_queue import end_waits
 
@@ -19,7 +20,12 @@ class PendingActions:
         self._store = store
 
     async def ask(
-        self, action: PendingAction, record: Record | None = None, *, is_bounded: bool = True
+        self,
+        action: PendingAction,
+        record: Record | None = None,
+        *,
+        is_bounded: bool = True,
+        writer: JointWriter | None = None,
     ) -> PendingAction | None:
         """Keep an action and record it, or return the one with its id that is there already.
 
@@ -27,6 +33,7 @@ class PendingActions:
             action: The question.
             record: What the trail keeps of it.
             is_bounded: False for a question that must be asked, however many the caller has open.
+            writer: Writes it with what the run that asks has put off.
 
         Returns:
             None if the caller who asks has as many open questions as one caller may have.
@@ -44,7 +51,7 @@ class PendingActions:
                 transaction.append(record)
             return asked
 
-        return await self._store.write(keep)
+        return await (writer or self._store).write(keep)
 
     async def newest(self, binding: str) -> tuple[PendingAction | None, int]:
         """The last action that was asked under a binding, and how many there were."""

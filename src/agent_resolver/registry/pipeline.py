@@ -106,7 +106,7 @@ class Pipeline:
         9. It runs under its timeout.
         10. Its result must follow its schema if it has one.
         11. No secret that it was given leaves in what it says.
-        12. The outcome is recorded before it is told.
+        12. The outcome is recorded before it is told; a run that nothing watches records it with its next step.
         """
         # Before anything is watched: until its source is there, a tool has no descriptor to tell telemetry of.
         if call.offer.has_sources and self.caller(call) is None:
@@ -159,6 +159,9 @@ class Pipeline:
     async def _restore_sources(self, call: Call) -> ToolFailure | NeedsAction | None:
         """Look for the sources of a tool that are not there; the reason where the tool is still missing."""
         try:
+            if call.writer:
+                # To start a server takes long, and is an effect.
+                await call.writer.flush()
             return await call.offer.restore_sources(call.tool_id, call.context.run)
         except (FileError, OSError) as error:
             return _state_failure(error, "see `agent state info`, then make the call again")
@@ -305,7 +308,7 @@ class Pipeline:
         subject = descriptor.source if descriptor.labels.kind == "TOOL" else descriptor.id
         if limit is None or await self._is_known(call):
             return None
-        if wait := await self._rates.take(subject, limit):
+        if wait := await self._rates.take(subject, limit, call.writer):
             message = f"The rate limit of {subject} is {limit:g} a minute"
             return call.failed(FailureCode.RATE_LIMITED, message, f"try again in {ceil(wait)} s")
         return None
@@ -357,7 +360,7 @@ class Pipeline:
             at=self._ports.clock.now(),
             record=self._start_record(call) if self.is_recorded else None,
         )
-        begun = await self._ledger.start(start, call.context.lease)
+        begun = await self._ledger.start(start, call.context.lease, call.writer)
         if begun.state == "unknown":
             return await self._unknown(call, start)
         call.is_started = begun.state == "started"
@@ -407,7 +410,7 @@ class Pipeline:
 
         async def is_still_unknown() -> bool:
             nonlocal begun
-            begun = await self._ledger.start(start, call.context.lease)
+            begun = await self._ledger.start(start, call.context.lease, call.writer)
             call.is_started = begun.state == "started"
             return begun.state == "unknown"
 
@@ -416,7 +419,7 @@ class Pipeline:
             return None if call.is_started else await self._not_started(call, begun)
         if action.answer and action.answer.strip().lower() == RETRY:
             again = structs.replace(start, uses=action.id, is_new_attempt=True)
-            begun = await self._ledger.start(again, call.context.lease)
+            begun = await self._ledger.start(again, call.context.lease, call.writer)
             call.is_started = begun.state == "started"
             if begun.state not in {"unknown", "refused"}:
                 return None if call.is_started else await self._not_started(call, begun)
@@ -498,7 +501,9 @@ class Pipeline:
             sealed = self._sealed(call, outcome) if ending in {"done", "failed"} else None
             # What the ledger cannot write it counts as interrupted by itself.
             call.is_started = False
-            await self._ledger.finish(call.key, ending, self._ports.clock.now(), sealed, record)
+            await self._ledger.finish(call.key, ending, self._ports.clock.now(), sealed, record, call.writer)
+        elif record and call.writer:
+            await call.writer.put_off(lambda transaction: transaction.append(record))
         elif record:
             await append_record(self._store, record)
         return outcome

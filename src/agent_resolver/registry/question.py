@@ -160,11 +160,11 @@ class Questions:
 
     async def _ask(self, call: Call, action: PendingAction, *, is_bounded: bool = True) -> PendingAction | None:
         if not self._is_recorded:
-            return await self._pending.ask(action, is_bounded=is_bounded)
+            return await self._pending.ask(action, is_bounded=is_bounded, writer=call.writer)
         facts = {"arguments": action.arguments, "agent": action.agent, "lock": action.lock, "code": action.code}
         known = {name: value for name, value in facts.items() if value}
         record = call.record(AuditKind.ACTION_ASKED, action=action.id, type=action.type, **known)
-        return await self._pending.ask(action, record, is_bounded=is_bounded)
+        return await self._pending.ask(action, record, is_bounded=is_bounded, writer=call.writer)
 
 
 def seal_purpose(action_id: str) -> str:

@@ -7,6 +7,7 @@ from msgspec import structs
 
 from agent_resolver.core.rate import is_outside_window, seconds_to_wait
 from agent_resolver.schema.state import RATES, RateUse
+from agent_resolver.storage.joint_writer import JointWriter
 from agent_resolver.storage.port import Store, Transaction
 
 
@@ -17,7 +18,7 @@ class RateLimits:
         self._store = store
         self._now = now
 
-    async def take(self, subject: str, per_minute: float) -> float:
+    async def take(self, subject: str, per_minute: float, writer: JointWriter | None = None) -> float:
         """Count one use, or say for how many seconds there is none left; 0 means it was counted."""
         now = self._now()
 
@@ -34,4 +35,4 @@ class RateLimits:
                 transaction.put(RATES, RateUse(subject=subject, number=number, at=now))
             return wait
 
-        return await self._store.write(count)
+        return await (writer or self._store).write(count)

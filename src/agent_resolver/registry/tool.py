@@ -12,6 +12,7 @@ from agent_resolver.registry.secret import Secret
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.frozen import FrozenDict
+from agent_resolver.storage.joint_writer import JointWriter
 from agent_resolver.storage.port import Lease
 
 _NOTHING: Final = FrozenDict()
@@ -55,6 +56,9 @@ class CallContext(Struct, frozen=True, kw_only=True):
     """How long the caller lets the tool work, if that is less than the tool's own limit."""
     lease: Lease | None = None
     """The lease that the run is held under: no call of it starts once another process has taken the run up."""
+    writer: JointWriter | None = None
+    """Writes what is kept of the call, together with the steps of its run; None where the store does. It never reaches
+    the tool: what a tool calls itself is not a step of the run."""
     given_up: asyncio.Event | None = None
     """Set once the caller no longer waits; the call goes on unless its tool ends it. None where that is not known."""
 

@@ -12,6 +12,7 @@ from agent_resolver.registry.tool import CallContext
 from agent_resolver.registry.worker_identity import WorkerIdentity
 from agent_resolver.runtime.backend import require_backend
 from agent_resolver.runtime.backend_run import BackendRun
+from agent_resolver.runtime.default_plugin import DEFAULT_PLUGINS
 from agent_resolver.runtime.delegation import Delegating, Delegation
 from agent_resolver.runtime.errors import RunRefused
 from agent_resolver.runtime.event import Sink
@@ -233,8 +234,12 @@ class Runs:
         writer = None
         if journal is not None:
             _require_recorded(opened.registry)
-            writer = await self._journaled(journal, agent, request, state, context, delegating, taken, before)
+            is_watched = _is_watched(agent, registry, sink)
+            writer = await self._journaled(
+                journal, agent, request, state, context, delegating, taken, before, puts_off=not is_watched
+            )
             writer.has_delegates = bool(agent.spec.delegates)
+            context = structs.replace(context, writer=writer.writes)
         start = Start(
             agent=agent,
             request=request,
@@ -262,6 +267,8 @@ class Runs:
         delegating: Delegating | None,
         taken: Taken | None,
         before: Folded | None,
+        *,
+        puts_off: bool,
     ) -> RunJournal:
         """Write down that the run begins, or goes on.
 
@@ -278,7 +285,7 @@ class Runs:
         }
         try:
             if taken is not None:
-                writer = journal.resumed(taken.folded, taken.lease, state)
+                writer = journal.resumed(taken.folded, taken.lease, state, puts_off=puts_off)
                 # An unchanged budget is not written again: the journal has it.
                 budget = None if request.budget == taken.folded.budget else request.budget
                 await writer.resume(state.values, context.caller, facts, plan_document(agent), budget)
@@ -295,7 +302,14 @@ class Runs:
                 parent=facts["parent"],
             )
             document = plan_document(agent)
-            start = RunStart(state=state, beginning=beginning, before=message_count, plan=document, facts=facts)
+            start = RunStart(
+                state=state,
+                beginning=beginning,
+                before=message_count,
+                plan=document,
+                facts=facts,
+                puts_off=puts_off,
+            )
             return await journal.begin(start)
         except EntryRefused as error:
             raise RunRefused(str(error), "give it less to begin with, as text or as JSON") from error
@@ -420,6 +434,12 @@ def _require_recorded(registry: ToolRegistry) -> None:
             "runs have a journal, and the calls of their tools are not recorded: one that goes on would repeat them"
         )
         raise RunRefused(message, "give the runtime ports with the same store: `with_ports(Ports(store=…))`")
+
+
+def _is_watched(agent: ResolvedAgent, registry: ToolRegistry, sink: Sink | None) -> bool:
+    """True if anything sees the steps of a run one by one: each must then be on the disk before it is shown."""
+    has_plugins = any(active.id not in DEFAULT_PLUGINS for active in agent.env.plugins)
+    return has_plugins or registry.telemetry is not None or sink is not None
 
 
 async def _conversation(journal: Journal | None, caller: Caller, request: RunRequest) -> Folded | None:

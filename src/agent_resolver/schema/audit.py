@@ -30,7 +30,7 @@ class AuditKind(StrEnum):
     RUN_CANCELLING = "run.cancelling"
     RUN_ENDED = "run.ended"
     RUN_RESUMED = "run.resumed"
-    RUN_SET_ASIDE = "run.set_aside"
+    RUN_SET_ASIDE = "run.aside"
     RUN_SIGNALLED = "run.signalled"
     RUN_STARTED = "run.started"
     RUN_WAITING = "run.waiting"

@@ -13,6 +13,7 @@ from agent_resolver.schema.pending import Priority
 from agent_resolver.schema.vocabulary import OptionalText, Prose, Text
 
 MAX_STEPS: Final = 200
+MAX_ACCEPTANCE_TESTS: Final = 100
 MAX_UNBATCHED_ITEMS: Final = 100
 """The most items that a step may take at once; more must be taken in batches."""
 MAX_ITEMS: Final = 1_000
@@ -177,8 +178,8 @@ class Blueprint(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     blueprint_metadata: BlueprintMetadata
     dag: Dag
-    acceptance_tests: tuple[AcceptanceTest, ...] = ()
-    hitl_requirements: tuple[HumanRequirement, ...] = ()
+    acceptance_tests: Annotated[tuple[AcceptanceTest, ...], Meta(max_length=MAX_ACCEPTANCE_TESTS)] = ()
+    hitl_requirements: Annotated[tuple[HumanRequirement, ...], Meta(max_length=MAX_STEPS)] = ()
     security_logic: SecurityLogic = SecurityLogic()
     temporal_tuning: Tuning = Tuning()
 

@@ -76,6 +76,7 @@ class IssueCode(StrEnum):
     STEP_CYCLE = "step-cycle"
     STEP_KIND = "step-kind"
     UNBATCHED = "unbatched"
+    UNDECLARED_MEMBER = "undeclared-member"
     UNKNOWN_ARGUMENT = "unknown-argument"
     UNKNOWN_CAPABILITY = "unknown-capability"
     UNKNOWN_STEP = "unknown-step"

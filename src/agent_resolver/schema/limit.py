@@ -42,7 +42,7 @@ MAX_FORBID_PATTERNS = 100
 MAX_WORKSPACE_FILES = 100_000
 """How many Markdown files a workspace may have below its folder."""
 
-MAX_BLUEPRINT_BYTES = 1024 * 1024
+MAX_BLUEPRINT_BYTES = 256 * 1024
 
 MAX_EXACT_INTEGER = 2**63 - 1
 """Larger whole numbers are not exact in every program that reads JSON."""

@@ -19,6 +19,7 @@ from agent_resolver.storage.file import (
     sweep_temporary as sweep_temporary,
     write_atomic as write_atomic,
 )
+from agent_resolver.storage.joint_writer import JointWriter as JointWriter, WriteStopped as WriteStopped
 from agent_resolver.storage.lease import (
     LEASE_SECONDS as LEASE_SECONDS,
     claim_in as claim_in,

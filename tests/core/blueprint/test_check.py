@@ -339,7 +339,13 @@ def test_a_refused_tool_says_why_and_what_would_have_to_change() -> None:
                 "{id: a, capability: pay, input_mapping: {text: x},"
                 " compensation: {capability: unpay, input_mapping: {id: '${result.none}'}}}\n{id: b, capability: read}"
             ),
-            ["ill-typed 0.compensation.input_mapping.id: 'unpay' takes string, and this is null"],
+            [
+                "ill-typed 0.compensation.input_mapping.id: 'unpay' takes string, and this is null",
+                (
+                    "undeclared-member 0.compensation.input_mapping.id: "
+                    "`result` declares no member 'none': declared are id"
+                ),
+            ],
         ),
         (
             "{id: a, capability: read, compensation: {capability: unpaid}}",
@@ -675,6 +681,45 @@ def test_a_tool_whose_schema_is_not_understood_is_left_to_the_call() -> None:
 )
 def test_what_comes_out_follows_the_schema(dag: str, found: list[str]) -> None:
     assert faults("{id: a, capability: read}", dag=dag) == found
+
+
+@pytest.mark.parametrize(
+    ("step", "found"),
+    [
+        ("{id: a, capability: read, condition: steps.r.txet == 'x'}", ["condition"]),
+        ("{id: a, capability: say, input_mapping: {text: '${steps.r.text} ${steps.r.txet}'}}", ["input_mapping.text"]),
+        ("{id: a, capability: say, input_mapping: {text: 'x ${unchecked(steps.r.txet)}'}}", []),
+    ],
+)
+def test_a_member_that_no_schema_has_is_a_slip(step: str, found: list[str]) -> None:
+    message = "`steps.r` declares no member 'txet': did you mean 'text'?"
+
+    assert faults(READ + step) == [f"undeclared-member 1.{place}: {message}" for place in found]
+
+
+def test_schemas_that_are_too_large_together_are_left_to_the_run() -> None:
+    large = {**gives(p1=TEXT), "description": "x" * 2_000_000}
+    tools = {**PROJECT, "large": tool("large", {}, large)}
+    steps = "{id: l, capability: large}\n{id: s, capability: count, input_mapping: {to: '${steps.l.p1}'}}\n"
+    # Both steps would be ill-typed.
+    steps += "{id: e, capability: say, for_each: {items: '${steps.l.p1}'}, input_mapping: {text: '${index}'}}"
+    text = blueprint_of(steps, top="acceptance_tests: [{name: t, results: {l: {}}}]")
+
+    assert findings(text, tools) == [
+        "may-be-refused dag: May be refused when it runs: the schemas are too large to check every value"
+    ]
+
+
+def test_a_thousand_findings_are_enough_and_the_blueprint_is_refused() -> None:
+    texts = ", ".join(["'${item}'"] * 1_001)
+
+    found = check_blueprint(
+        parsed(blueprint_of(f"{{id: a, capability: loose, input_mapping: {{x: [{texts}]}}}}")), PROJECT
+    )
+
+    assert len(found) == 1_001
+    assert str(found[-1]) == "(file): More than 1,000 findings: the others are left out"
+    assert found[-1].severity == "error"
 
 
 def test_the_schema_of_a_signal_must_be_one() -> None:

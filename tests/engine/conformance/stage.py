@@ -91,7 +91,7 @@ def make_driver(name: str, folder: Path, is_gone: Callable[[str], bool]) -> Driv
     """The driver of this name, which keeps what it keeps in the folder."""
     if name == "memory":
         return MemoryDriver()
-    return DbosDriver(str(folder / "engine.db"), AesSeal(KEY), INTERPRETER_VERSION, is_gone)
+    return DbosDriver(str(folder / "engine.db"), AesSeal(KEY), INTERPRETER_VERSION)
 
 
 class Stage:

@@ -256,7 +256,8 @@ class Store:
 from agent_resolver.schema import JOURNAL
 store = Store(SqliteStore(sys.argv[1], key=KEY))
 stage = Stage(store, Model(calls_then_ends(1)), [CountingTool("act")])
-asyncio.run(stage.runtime.run_to_completion(go(run_id="r")))
+# With a sink, each step is on the disk before the next one.
+asyncio.run(stage.runtime.run(go(run_id="r"), lambda event: None))
 """
 
 

@@ -84,13 +84,15 @@ def _stop_on_signals(worker: "Worker", voice: _Voice) -> None:
     """Stop gracefully on the first signal, and at once on the second: the state knows how every run goes on."""
     loop = asyncio.get_running_loop()
 
-    def stop(number: signal.Signals) -> None:
-        voice.say("Worker stops once its calls have ended; a second signal ends it at once", "worker.stopping")
-        worker.stop()
+    def stop() -> None:
         for each in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(each)
-            signal.signal(each, lambda *_: os._exit(128 + number))
+            # Not through the loop, which the code of a tool may be holding up.
+            signal.signal(each, lambda number, _: os._exit(128 + number))
+        worker.stop()
+        # Only now, since whoever reads it may send the second signal at once.
+        voice.say("Worker stops once its calls have ended; a second signal ends it at once", "worker.stopping")
 
     with suppress(NotImplementedError):  # Windows has no such signals.
         for each in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(each, stop, each)
+            loop.add_signal_handler(each, stop)

@@ -82,9 +82,11 @@ def run_line(listed: ListedRun, now: str) -> str:
 def waiting_text(listed: ListedRun, now: str) -> str:
     """The action that a run waits for, in words."""
     action = listed.action
+    if action is None and listed.row.waits_for is None:
+        # A run of a blueprint waits for a worker, a signal, a time or another run as well.
+        return f"waits for a {listed.row.code.lower() or 'worker'}"
     if action is None:
-        # A run of a blueprint may wait for a signal, a time or a worker.
-        return f"waits for {listed.row.waits_for or listed.row.code or 'a worker'}"
+        return f"waits for {listed.row.waits_for}"
     state = action.state(now)
     answered = "" if state == "open" else f" ({state})"
     return f"waits for {action.type} {action.id}{answered}"

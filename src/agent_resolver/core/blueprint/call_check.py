@@ -9,11 +9,11 @@ from agent_resolver.core.blueprint.dependency import step_groups
 from agent_resolver.core.blueprint.template import Place
 from agent_resolver.core.blueprint.tool_rule import BlueprintCall, calls_of
 from agent_resolver.core.pattern import matches
+from agent_resolver.core.spelling import similar_scopes
 from agent_resolver.schema.blueprint import Blueprint
 from agent_resolver.schema.classification import CLASSIFICATION_RANK, Classification
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.issue import Issue, IssueCode, Severity
-from agent_resolver.schema.walker import suggestion
 
 
 class BlueprintLimits(Struct, frozen=True, kw_only=True):
@@ -50,7 +50,8 @@ def _unknown_capability(call: BlueprintCall, tools: Mapping[str, Descriptor], re
         hint = refused[call.tool].remedy
     else:
         message = f"No tool has the id '{call.tool}'"
-        hint = suggestion(call.tool, tools) or "`agent tools list` shows the tools that there are"
+        near = similar_scopes(call.tool, tools)
+        hint = f"did you mean `{near[0]}`?" if near else "`agent tools list` shows the tools that there are"
     return Issue(at=call.at, code=IssueCode.UNKNOWN_CAPABILITY, message=message, hint=hint)
 
 

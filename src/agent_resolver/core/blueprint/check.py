@@ -5,6 +5,7 @@ file, `located_findings` adds line and column.
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import chain, islice
 from typing import Final
 
 from msgspec import structs
@@ -17,10 +18,11 @@ from agent_resolver.core.blueprint.type_check import type_issues
 from agent_resolver.schema.blueprint import Blueprint
 from agent_resolver.schema.blueprint_file import BlueprintReading
 from agent_resolver.schema.descriptor import Descriptor
-from agent_resolver.schema.issue import Issue
+from agent_resolver.schema.issue import Issue, IssueCode
 from agent_resolver.schema.tree import find
 
 NO_LIMITS: Final = BlueprintLimits()
+_MAX_FINDINGS: Final = 1_000
 _NONE_REFUSED: Final[Mapping[str, Refused]] = {}
 
 
@@ -39,13 +41,20 @@ def check_blueprint(
         refused: The tools that may not be called, each with the reason.
     """
     parsed = [parse_section(section) for section in sections_of(blueprint)]
-    found = [issue for each in parsed for issue in each.issues]
-    found += step_issues(blueprint)
-    found += reference_issues(blueprint, parsed)
-    found += cycle_issues(blueprint, parsed)
-    found += call_issues(blueprint, tools, limits, refused)
-    found += type_issues(blueprint, tools, parsed)
-    return sorted(found, key=_sort_key)
+    findings = chain(
+        (issue for each in parsed for issue in each.issues),
+        step_issues(blueprint),
+        reference_issues(blueprint, parsed),
+        cycle_issues(blueprint, parsed),
+        call_issues(blueprint, tools, limits, refused),
+        type_issues(blueprint, tools, parsed),
+    )
+    # The findings are made one by one, so that a file with a fault in every word does not take long.
+    found = sorted(islice(findings, _MAX_FINDINGS), key=_sort_key)
+    if next(findings, None) is not None:
+        message = f"More than {_MAX_FINDINGS:,} findings: the others are left out"
+        found.append(Issue(at=(), code=IssueCode.LIMIT, message=message, hint="correct these first"))
+    return found
 
 
 def _sort_key(issue: Issue) -> tuple[tuple[str, ...], str, str]:

@@ -7,24 +7,35 @@ error. One that depends on the value, such as a bound that only one side has, is
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from agent_resolver.core.blueprint.expression import RUN_MEMBERS, Lookup
 from agent_resolver.core.blueprint.gap_issue import gap_issues
 from agent_resolver.core.blueprint.mapped_schema import schema_of
 from agent_resolver.core.blueprint.schema_view import object_schema, schema_of_value
-from agent_resolver.core.blueprint.section import ParsedSection, Section
-from agent_resolver.core.blueprint.template import ComputedValue, Place, Template, TemplateFault, parse_template
+from agent_resolver.core.blueprint.section import ParsedSection, ParsedText, Section
+from agent_resolver.core.blueprint.template import (
+    ComputedValue,
+    Place,
+    Reference,
+    TemplateFault,
+    parse_template,
+    references,
+)
+from agent_resolver.core.blueprint.undeclared_member import undeclared_members
 from agent_resolver.core.schema_document import Document, Schema, bare, transform
 from agent_resolver.schema.blueprint import Blueprint, Step, Wait
 from agent_resolver.schema.descriptor import Descriptor
-from agent_resolver.schema.issue import Issue, IssueCode
+from agent_resolver.schema.issue import Issue, IssueCode, Severity
 
 _TEXT: Final[dict[str, Any]] = {"type": "string"}
 _NULL: Final[dict[str, Any]] = {"type": "null"}
 _LIST: Final[dict[str, Any]] = {"type": "array"}
 _RUN: Final = object_schema(dict.fromkeys(RUN_MEMBERS, _TEXT))
 _RESULT: Final = "#/$defs/result"
+_MAX_READ_BYTES: Final = 2_000_000
+"""How many bytes of schemas are looked at for all values together: some seconds. Beyond, only the run checks values."""
 
 
 def type_issues(
@@ -34,10 +45,13 @@ def type_issues(
     yield from _schema_issues(blueprint)
     types = _Types(blueprint, tools)
     for each in parsed:
-        # A section that cannot be read has been reported.
-        if (template := each.template) is not None:
-            yield from types.section_issues(each.section, template)
+        yield from types.section_issues(each)
     yield from types.example_issues()
+    if types.is_exhausted:
+        message = "May be refused when it runs: the schemas are too large to check every value"
+        hint = "make the schemas smaller, or make two blueprints of it"
+        severity = Severity.WARNING
+        yield Issue(at=("dag",), code=IssueCode.MAY_BE_REFUSED, message=message, severity=severity, hint=hint)
 
 
 # Schemas --------------------------------------------------------------------------------------------------------------
@@ -79,6 +93,10 @@ class _Types:
     def __init__(self, blueprint: Blueprint, tools: Mapping[str, Descriptor]) -> None:
         self._blueprint = blueprint
         self._tools = tools
+        self._left = _MAX_READ_BYTES
+        self.is_exhausted = False
+        """True if something was not checked."""
+        self._results: dict[tuple[str, bool, bool], dict[str, Any] | None] = {}
         results = {step.id: self._result_schema(step) for step in blueprint.dag.steps}
         self._scopes: dict[str, Any] = {
             "input": blueprint.dag.input_schema,
@@ -91,13 +109,13 @@ class _Types:
 
     def _result_schema(self, step: Step) -> dict[str, Any] | None:
         """The schema of the result of a step as later steps see it; None if nothing is known of it."""
-        result = _wait_schema(step.wait) if step.wait else self._call_schema(step)
-        if result is None or Document(bare(result)).fault:
-            return None
-        if step.for_each:
-            result = _wrapped(result, type="array", items={"$ref": _RESULT})
-        # The result of a step that is left out is null.
-        return _wrapped(result, anyOf=[{"$ref": _RESULT}, _NULL]) if step.condition else result
+        if step.wait:
+            return _seen_result(_wait_schema(step.wait), step)
+        # Many steps call the same tool, and its schema may be large.
+        key = (step.capability or "", bool(step.for_each), bool(step.condition))
+        if key not in self._results:
+            self._results[key] = _seen_result(self._call_schema(step), step)
+        return self._results[key]
 
     def _call_schema(self, step: Step) -> dict[str, Any] | None:
         """The schema of what one call of a step returns."""
@@ -124,7 +142,7 @@ class _Types:
             template = parse_template(items)
         except TemplateFault:
             return True
-        found = schema_of(template, self._scopes)
+        found = schema_of(template, self._scopes) if self._affords(references(template), self._scopes) else None
         if not found:
             return True
         # There is an item only if the list has one; its last may be any of them.
@@ -133,12 +151,24 @@ class _Types:
 
     # Where values go --------------------------------------------------------------------------------------------------
 
-    def section_issues(self, section: Section, template: Template) -> Iterator[Issue]:
-        """Why the value of a section may not fit where it goes."""
+    def section_issues(self, parsed: ParsedSection) -> Iterator[Issue]:
+        """Why the value of a section may not fit where it goes, and what it reads in vain."""
+        section, template = parsed.section, parsed.template
+        scopes = self._scopes_in(section)
+        for text in parsed.texts:
+            if self._affords(references(text.node), scopes):
+                yield from _undeclared_issues(text, scopes)
         wide, words = self._target(section)
-        if wide is not None:
-            found = schema_of(template, self._scopes_in(section))
-            yield from gap_issues(found, wide, section, words)
+        # A section that cannot be read has been reported.
+        if wide is not None and template is not None and self._affords(references(template), scopes, wide):
+            yield from gap_issues(schema_of(template, scopes), wide, section, words)
+
+    def _affords(self, used: Iterable[Reference], scopes: dict[str, Any], wide: object = None) -> bool:
+        """True while the schemas that were looked at are not too large together."""
+        read = [scopes["steps"].get(each.name) if each.root == "steps" else scopes.get(each.root) for each in used]
+        self._left -= len(msgspec.json.encode([*read, wide]))
+        self.is_exhausted = self._left < 0
+        return not self.is_exhausted
 
     def _target(self, section: Section) -> tuple[dict[str, Any] | None, str]:
         """The schema that the value of a section must follow, and what it is, in words."""
@@ -170,13 +200,27 @@ class _Types:
         steps = {step.id: step for step in dag.steps}
         for position, test in enumerate(self._blueprint.acceptance_tests):
             at: Place = ("acceptance_tests", position)
-            yield from _value_issues(test.input, dag.input_schema, (*at, "input"), "the input schema")
+            yield from self._value_issues(test.input, dag.input_schema, (*at, "input"), "the input schema")
             if not isinstance(test.output, UnsetType) and not isinstance(dag.output_schema, UnsetType):
-                yield from _value_issues(test.output, dag.output_schema, (*at, "output"), "the output schema")
+                yield from self._value_issues(test.output, dag.output_schema, (*at, "output"), "the output schema")
             for name, result in test.results.items():
                 schema = self._result_schema(steps[name]) if name in steps else None
                 if schema is not None:
-                    yield from _value_issues(result, schema, (*at, "results", name), f"the result of '{name}'")
+                    yield from self._value_issues(result, schema, (*at, "results", name), f"the result of '{name}'")
+
+    def _value_issues(self, value: Any, schema: dict[str, Any], at: Place, words: str) -> Iterator[Issue]:  # noqa: ANN401 - JSON
+        if self._affords((), self._scopes, [value, schema]):
+            yield from gap_issues(schema_of_value(value), schema, Section(at=at, value=value), words)
+
+
+def _seen_result(result: dict[str, Any] | None, step: Step) -> dict[str, Any] | None:
+    """What later steps see of a step, one call of which returns this."""
+    if result is None or Document(bare(result)).fault:
+        return None
+    if step.for_each:
+        result = _wrapped(result, type="array", items={"$ref": _RESULT})
+    # The result of a step that is left out is null.
+    return _wrapped(result, anyOf=[{"$ref": _RESULT}, _NULL]) if step.condition else result
 
 
 def _wait_schema(wait: Wait) -> dict[str, Any] | None:
@@ -191,5 +235,7 @@ def _wait_schema(wait: Wait) -> dict[str, Any] | None:
     return _wrapped(answer, anyOf=[{"$ref": _RESULT}, schema_of_value(wait.default)])
 
 
-def _value_issues(value: Any, schema: dict[str, Any], at: Place, words: str) -> Iterator[Issue]:  # noqa: ANN401 - JSON
-    yield from gap_issues(schema_of_value(value), schema, Section(at=at, value=value), words)
+def _undeclared_issues(text: ParsedText, scopes: dict[str, Any]) -> Iterator[Issue]:
+    hint = "correct the name, or write `unchecked(…)` around the path if the member is there when it runs"
+    for member in undeclared_members(text.node, scopes):
+        yield Issue(at=text.at, code=IssueCode.UNDECLARED_MEMBER, message=str(member), hint=hint)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from msgspec import UNSET, Struct, structs
@@ -41,6 +42,8 @@ from agent_resolver.schema.state import (
     RunStatus,
     ThreadRow,
 )
+from agent_resolver.storage.errors import LeaseLost
+from agent_resolver.storage.joint_writer import JointWriter, WriteStopped
 from agent_resolver.storage.lease import LEASE_SECONDS, claim_in, lease_name, release_in
 from agent_resolver.storage.port import Lease, Snapshot, Store, Transaction
 
@@ -57,6 +60,8 @@ class RunStart(Struct, frozen=True, kw_only=True):
     """The parts that its plan was made of; a workflow has none."""
     facts: Mapping[str, str]
     """The facts in the audit record of its start."""
+    puts_off: bool = False
+    """True if what need not be on the disk before the next effect may wait for it."""
 
 
 class Journal:
@@ -76,7 +81,7 @@ class Journal:
         """
         state, beginning = start.state, start.beginning
         row = _first_row(start, self.clock.now())
-        writer = RunJournal(self, row, state, message_count=start.before)
+        writer = RunJournal(self, row, state, message_count=start.before, puts_off=start.puts_off)
         entry = structs.replace(writer.next_entry(state.values), beginning=beginning)
         kept = writer.seal_entry("run.started", entry)
         plan = self.sealed_plan(state.plan, start.plan)
@@ -177,13 +182,21 @@ class Journal:
         """Let other processes take a run up again."""
         await self.store.release(lease)
 
-    def resumed(self, folded: Folded, lease: Lease, state: RunState) -> "RunJournal":
-        """The journal of a run that was taken up, to go on with; `state` is the folded one, or a changed copy of it."""
+    def resumed(self, folded: Folded, lease: Lease, state: RunState, *, puts_off: bool = False) -> "RunJournal":
+        """The journal of a run that was taken up, to go on with.
+
+        Args:
+            folded: The run.
+            lease: What it is held under.
+            state: Its folded state, or a changed copy of that.
+            puts_off: True if what need not be on the disk before the next effect may wait for it.
+        """
         row = structs.replace(folded.row, status="running", waits_for=None, reason="", code="", lease=lease.number)
         # The last question counts as uncertain from here on, and no entry says so yet.
         known = structs.replace(folded.state, uncertain=folded.state.uncertain - folded.is_unanswered)
-        writer = RunJournal(self, row, known, message_count=folded.message_count)
+        writer = RunJournal(self, row, known, message_count=folded.message_count, puts_off=puts_off)
         writer.watch_instead(state)
+        writer.is_cancelling = folded.row.status == "cancelling"
         writer.lease = lease
         writer.number = folded.number
         return writer
@@ -277,11 +290,16 @@ class RunJournal:
         "lease",
         "number",
         "row",
+        "writes",
     )
 
-    def __init__(self, journal: Journal, row: Run, state: RunState, *, message_count: int) -> None:
+    def __init__(
+        self, journal: Journal, row: Run, state: RunState, *, message_count: int, puts_off: bool = False
+    ) -> None:
         self._journal = journal
         self.row = row
+        self.writes = JointWriter(journal.store, puts_off=puts_off)
+        """Writes the entries, together with what the registry keeps of the run's calls."""
         self.lease = Lease("", 0)
         self.number = 0
         """The number of the newest entry."""
@@ -335,7 +353,8 @@ class RunJournal:
                 transaction.put(PLANS, kept, only_new=True)
             transaction.append(record)
 
-        await self._write("run.resumed", entry, structs.replace(self.row, plan=digest), also)
+        work = self._work_on("run.resumed", entry, structs.replace(self.row, plan=digest), also)
+        await self.writes.put_off(work, may_stop=True)
 
     async def ask(self, values: Mapping[str, Any], question: Question) -> None:
         """Write down that a model is about to be asked."""
@@ -344,8 +363,10 @@ class RunJournal:
         await self._write("model.asked", entry, None)
 
     async def answer(self, values: Mapping[str, Any], reply: Reply, row: Run) -> None:
-        """Write down what it answered, before any event tells of it."""
-        await self._write("model.answered", structs.replace(self.next_entry(values), reply=reply), row)
+        """Write down what it answered, before any event tells of it or a call follows from it."""
+        entry = structs.replace(self.next_entry(values), reply=reply)
+        work = self._work_on("model.answered", entry, row)
+        self.is_cancelling = bool(await self.writes.put_off(work, may_stop=True))
 
     async def fail(self, values: Mapping[str, Any], failure: str) -> None:
         """Write down that it did not answer."""
@@ -389,6 +410,11 @@ class RunJournal:
 
     async def release(self) -> None:
         """Let another process take the run up, from its newest entry on."""
+        # A call of the run may still be under way, and there is no later write that its end could go with.
+        self.writes.stop_putting_off()
+        with suppress(LeaseLost, DamagedJournal, WriteStopped):
+            # Where another process has the run, only the ends of calls can still be written.
+            await self.writes.flush()
         if self.is_held:
             await self._journal.release(self.lease)
             self.is_held = False
@@ -402,6 +428,17 @@ class RunJournal:
             LeaseLost: Another process has the run.
             FileError: The state cannot be written.
         """
+        work = self._work_on(kind, entry, row, also)
+        try:
+            self.is_cancelling = await self.writes.write(work)
+        except WriteStopped:
+            # The run was asked to end, which keeps it from its next effect. An entry is not one.
+            self.is_cancelling = await self.writes.write(work)
+
+    def _work_on(
+        self, kind: EntryKind, entry: Entry, row: Run | None, also: Callable[[Transaction], None] | None = None
+    ) -> Callable[[Transaction], bool]:
+        """The work that adds an entry, under the lease; it returns True if the run was asked to end."""
         kept = self.seal_entry(kind, entry)
         now = self._journal.clock.now()
         changed = structs.replace(row or self.row, changed_at=now, entries=kept.number)
@@ -421,8 +458,8 @@ class RunJournal:
                 also(transaction)
             return is_cancelling
 
-        self.is_cancelling = await self._journal.store.write(write)
         self.row = changed
+        return write
 
 
 _STATUS: Final[dict[str, RunStatus]] = {"error": "failed", "blocked": "failed", "cancelled": "cancelled"}

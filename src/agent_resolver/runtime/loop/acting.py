@@ -3,6 +3,7 @@
 from msgspec import structs
 
 from agent_resolver.core.authorization import is_expired, narrowed
+from agent_resolver.runtime.loop.journaling import keep_steps
 from agent_resolver.runtime.loop.live_run import LiveRun
 from agent_resolver.runtime.run import TOKEN_EXPIRED, Termination
 from agent_resolver.schema.errors import ResolverError
@@ -21,6 +22,7 @@ async def renew_caller(run: LiveRun) -> Termination | None:
         return None
     problem, remedy = "No worker acts for them", "let one: docs/identity.md"
     if run.worker is not None:
+        await keep_steps(run)
         try:
             acting = await run.worker.caller()
         except ResolverError as error:

@@ -15,9 +15,10 @@ from agent_resolver.runtime.call_key import call_key
 from agent_resolver.runtime.errors import StateFailure
 from agent_resolver.runtime.event import ToolEnded, ToolProgressed, ToolStarted
 from agent_resolver.runtime.hook import Block, End, PlannedCall, SetResult, Suspend
+from agent_resolver.runtime.journal.fold import DamagedJournal
 from agent_resolver.runtime.loop.acting import renew_caller
 from agent_resolver.runtime.loop.emitter import SinkFailed
-from agent_resolver.runtime.loop.journaling import LEASE_LOST, TAKEN_OVER, lost_lease
+from agent_resolver.runtime.loop.journaling import LEASE_LOST, TAKEN_OVER, broken_journal, keep_steps, lost_lease
 from agent_resolver.runtime.loop.live_run import LiveRun
 from agent_resolver.runtime.loop.phase import run_phase
 from agent_resolver.runtime.loop.spending import check_calls
@@ -148,6 +149,9 @@ async def _execute_call(run: LiveRun, opened: OpenedCall) -> Termination | None:
         raise
     except LeaseLost as error:
         raise lost_lease(run) from error
+    except DamagedJournal as error:
+        # What the run had put off was to be written with the start of the call.
+        raise broken_journal(run, error) from error
     await _send_outcome(run, opened, outcome)
     if isinstance(outcome, Pending):
         # It was not made yet: once it is approved, it is made and counted.
@@ -196,6 +200,7 @@ async def _settled_outcome(run: LiveRun, opened: OpenedCall, context: CallContex
     call, arguments = opened.call, opened.arguments
     while isinstance(outcome, Failed) and outcome.code is FailureCode.ALREADY_RUNNING:
         is_over = False
+        await keep_steps(run)
         while not is_over:
             await asyncio.sleep(seconds)
             seconds = min(seconds * 2, _MOST_LOOK_SECONDS)
@@ -246,6 +251,9 @@ def _note_interruption(run: LiveRun, call: PlannedCall) -> None:
     A registry with a ledger knows the call by its key, and returns what it came to. Without one the outcome stays
     unknown, and the model reads so.
     """
+    if run.journal is not None:
+        # The call ends by itself, and the run may have ended before.
+        run.journal.writes.stop_putting_off()
     if run.registry.is_recorded:
         run.state.calls[call.tool] -= 1
     else:
@@ -343,6 +351,8 @@ async def _give_back(run: LiveRun, asked: ToolCall, bad: BadCall) -> Termination
         _answer_call(run, bounded(message))
         return None
     question = f"The model cannot fill in the arguments of {bad.tool}: {faults}. What should it do?"
+    # A person must not be asked about an answer that a crash could still take back.
+    await keep_steps(run)
     words = await run.registry.clarify(bad.tool, bad.arguments, question, run.context)
     if isinstance(words, Pending):
         return await _suspend(run, asked.id, bad.tool, words)

@@ -82,6 +82,16 @@ async def note_failure(run: LiveRun, failure: InferenceFailure) -> None:
         await _written(run, journal.fail(run.values.current, failure.kind))
 
 
+async def keep_steps(run: LiveRun) -> None:
+    """Write down what the run has put off, before it does or waits for something that is not a step of it.
+
+    Raises:
+        JournalFailed: It cannot be written.
+    """
+    if run.journal is not None:
+        await _written(run, run.journal.writes.flush())
+
+
 async def note_end(run: LiveRun, result: RunResult) -> None:
     """Write down how the run ended, or what it waits for.
 
@@ -105,15 +115,20 @@ def lost_lease(run: LiveRun) -> JournalFailed:
     return JournalFailed(LEASE_LOST, TAKEN_OVER)
 
 
+def broken_journal(run: LiveRun, error: Exception) -> JournalFailed:
+    """The end of a run whose steps cannot be written down."""
+    run.is_journal_lost = True
+    message = f"The run cannot be recorded, and so it does not go on: {type(error).__name__}"
+    return JournalFailed(STATE_UNAVAILABLE, message)
+
+
 async def _written(run: LiveRun, writing: Awaitable[None]) -> None:
     try:
         await writing
     except LeaseLost as error:
         raise lost_lease(run) from error
     except (ResolverError, OSError) as error:
-        run.is_journal_lost = True
-        message = f"The run cannot be recorded, and so it does not go on: {type(error).__name__}"
-        raise JournalFailed(STATE_UNAVAILABLE, message) from error
+        raise broken_journal(run, error) from error
     # The write has read the row: another process may have asked there for the end of the run.
     if run.journal is not None and run.journal.is_cancelling:
         run.is_cancelled = True

@@ -40,6 +40,7 @@ from agent_resolver.runtime.run import (
 from agent_resolver.runtime.state_key import KeyValues
 from agent_resolver.schema.foreign_error import describe_exception
 from agent_resolver.schema.outcome import Pending
+from agent_resolver.storage.joint_writer import WriteStopped
 from agent_resolver.telemetry.ending import ReasoningEnd
 
 INTERRUPTED_HERE: Final = Termination(reason="cancelled", code=INTERRUPTED, message="The run was interrupted")
@@ -204,12 +205,17 @@ class Lifecycle:
             return Termination(reason="cancelled", code=failure.code, message=str(failure))
         except (StateFailure, RequestRefused, JournalFailed) as failure:
             return Termination(reason="error", code=failure.code, message=str(failure))
-        except TimeoutError as error:
-            return self._at_deadline() if self._scope.expired() else _internal_error(error)
+        except (TimeoutError, WriteStopped) as error:
+            return self._stopped_by(error)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a run ends in a defined state, whatever went wrong
             return _internal_error(error)
 
-    def _at_deadline(self) -> Termination:
+    def _stopped_by(self, error: TimeoutError | WriteStopped) -> Termination:
+        if isinstance(error, WriteStopped):
+            # Another process asked for the end of the run, which was found before a call started.
+            self.run.is_cancelled = True
+        elif not self._scope.expired():
+            return _internal_error(error)
         if end := cancelled(self.run):
             return end
         message = f"The budget of {self.run.budget.max_seconds:g} s is used up"

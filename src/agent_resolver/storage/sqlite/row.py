@@ -49,7 +49,10 @@ def sql_of(table: Table[Row]) -> TableSql[Row]:
     columns, fields = table.columns, structs.fields(table.row)
     listed, places = ", ".join(columns), ", ".join("?" * len(columns))
     is_key = " AND ".join(f"{name} = ?" for name in table.key)
-    updates = ", ".join(f"{name} = excluded.{name}" for name in columns)
+    # SQLite writes every index again that has a column of the list, whether or not its value changes.
+    # A table with nothing but its key still has to update something, so that the row counts as put.
+    changing = [name for name in columns if name not in table.key] or table.key[:1]
+    updates = ", ".join(f"{name} = excluded.{name}" for name in changing)
     # The names are those of our own declarations: nothing that a user writes gets into a statement.
     insert = f"INSERT INTO {table.name} ({listed}) VALUES ({places}) ON CONFLICT"  # noqa: S608
     return TableSql(

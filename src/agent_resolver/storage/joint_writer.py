@@ -1,0 +1,133 @@
+"""Writes of one run that share a transaction, so that they share a flush to the disk."""
+
+from collections.abc import Callable
+from threading import Lock
+
+from msgspec import Struct
+
+from agent_resolver.storage.errors import FileError
+from agent_resolver.storage.port import Result, Store, Transaction
+
+
+class WriteStopped(Exception):
+    """A piece of work was kept that had been put off, and it lets no write follow it."""
+
+
+class _PutOff(Struct, frozen=True):
+    """A piece of work that waits for the next write."""
+
+    work: Callable[[Transaction], object]
+    on_failure: Callable[[], None] | None
+    may_stop: bool
+
+    def stops(self, transaction: Transaction) -> bool:
+        """Do the work; True if nothing may follow it."""
+        return self.work(transaction) is True and self.may_stop
+
+
+class JointWriter:
+    """The writes of one run. What only has to be on the disk before the next effect waits for the next write.
+
+    A run that asks a model or calls a tool writes what it is about to do, and waits for that. What happened since its
+    last effect goes with it, in one transaction: after a crash, the state has all of it or nothing, and in both cases
+    the effect has not begun. Whatever else can be seen from outside, or takes long, needs a `flush` first.
+    """
+
+    __slots__ = ("_lock", "_put_off", "_puts_off", "_store")
+
+    def __init__(self, store: Store, *, puts_off: bool = False) -> None:
+        """A writer to this store; unless it puts off, it does each piece of work at once."""
+        self._store = store
+        self._puts_off = puts_off
+        self._put_off: list[_PutOff] = []
+        self._lock = Lock()
+        """Held while pieces come and go: a call may end in the thread of another event loop."""
+
+    def stop_putting_off(self) -> None:
+        """Let no more work wait: there may be no next write. What waits already is left for `flush`."""
+        with self._lock:
+            self._puts_off = False
+
+    async def write(self, work: Callable[[Transaction], Result]) -> Result:
+        """Do a piece of work after all that was put off; when this returns, all of it is on the disk.
+
+        If they cannot be kept together, each is done by itself, so that one that fails takes no other with it.
+
+        Raises:
+            FileError: The state cannot be written.
+            WriteStopped: What was put off is kept, and lets nothing follow it: the work was not done.
+            Exception: What the first piece of work raised that failed.
+        """
+        before = self._take()
+        if not before:
+            return await self._store.write(work)
+
+        def do_all(transaction: Transaction) -> Result:
+            for piece in before:
+                if piece.stops(transaction):
+                    raise WriteStopped
+            return work(transaction)
+
+        try:
+            return await self._store.write(do_all)
+        except (FileError, OSError):
+            # Nothing can be written now, neither together nor alone.
+            for piece in before:
+                _tell_failure(piece)
+            raise
+        except Exception:  # noqa: BLE001 - whatever a piece of work raises
+            await self._write_each(before)
+            return await self._store.write(work)
+
+    async def put_off(
+        self,
+        work: Callable[[Transaction], Result],
+        *,
+        on_failure: Callable[[], None] | None = None,
+        may_stop: bool = False,
+    ) -> Result | None:
+        """Leave a piece of work for the next write, or do it now where nothing is put off.
+
+        Args:
+            work: The piece of work.
+            on_failure: Called if the work could not be kept after this has returned.
+            may_stop: If the work returns True, it is kept, and the write that it waited for is not done.
+
+        Returns:
+            The result of the work if it was done now.
+        """
+        with self._lock:
+            if self._puts_off:
+                self._put_off.append(_PutOff(work, on_failure, may_stop))
+                return None
+        return await self.write(work)
+
+    async def flush(self) -> None:
+        """Do what was put off."""
+        if self._put_off:
+            await self.write(lambda _: None)
+
+    def _take(self) -> list[_PutOff]:
+        # A piece that was handed to the store is never done again: a caller that stops waiting does not stop it.
+        with self._lock:
+            taken, self._put_off = self._put_off, []
+        return taken
+
+    async def _write_each(self, pieces: list[_PutOff]) -> None:
+        first_error: Exception | None = None
+        is_stopped = False
+        for piece in pieces:
+            try:
+                is_stopped = await self._store.write(piece.stops) or is_stopped
+            except Exception as error:  # noqa: BLE001 - as above
+                _tell_failure(piece)
+                first_error = first_error or error
+        if first_error is not None:
+            raise first_error
+        if is_stopped:
+            raise WriteStopped
+
+
+def _tell_failure(piece: _PutOff) -> None:
+    if piece.on_failure is not None:
+        piece.on_failure()
