@@ -215,6 +215,9 @@ def test_rows_are_found_by_an_index_in_the_order_of_their_first_puts(store: Stor
     assert ids(read(store, lambda snapshot: snapshot.find(PENDING))) == ["c", "a", "b", "d"]
     assert ids(read(store, lambda snapshot: snapshot.find(PENDING, {"id": "a"}))) == ["a"]
     assert ids(read(store, lambda snapshot: snapshot.find(PENDING, {"binding": "x"}, limit=2))) == ["c", "b"]
+    last_first = read(store, lambda snapshot: snapshot.find(PENDING, {"binding": "x"}, limit=1, is_reversed=True))
+    every = read(store, lambda snapshot: snapshot.find(PENDING, {"binding": "x"}))
+    assert ids(last_first) == ids(every)[-1:]
     assert ids(read(store, lambda snapshot: snapshot.find(PENDING, {"binding": "x"}, after=("c",), limit=2))) == [
         "b",
         "d",
