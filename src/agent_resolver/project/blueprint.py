@@ -290,10 +290,13 @@ def _locked_tools(session: Session, called: Collection[str]) -> _LockedTools:
 
 
 def _locked_tool(tool_id: str, source: str, definition: Mapping[str, Any]) -> Descriptor:
+    # A person has seen what a pinned definition says of its effects, such as that the tool only reads.
+    annotations = definition.get("annotations") or {}
     return Descriptor(
         id=tool_id,
         description=str(definition.get("description") or tool_id),
         input_schema=definition.get("inputSchema") or {"type": "object"},
         output_schema=definition.get("outputSchema"),
         source=source,
+        hints={name: value for name, value in annotations.items() if isinstance(value, bool)},
     )
