@@ -33,7 +33,6 @@ from agent_resolver.project.workflow_progress import kept_workflow
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.errors import ResolveError
-from agent_resolver.runtime.journal.fold import require_no_blueprint
 from agent_resolver.runtime.journal.journal import Journal
 from agent_resolver.runtime.message import user_message
 from agent_resolver.runtime.run import ResumeRequest, Termination
@@ -78,8 +77,6 @@ def run(options: argparse.Namespace) -> int:
 def _resume_one(session: "Session", catalog: "Catalog", view: View, options: argparse.Namespace) -> int:
     chosen = session.store.read_now(lambda snapshot: find_run(snapshot, options.chosen))
     row = session.store.read_now(lambda snapshot: snapshot.get(RUNS, chosen))
-    if row is not None:
-        require_no_blueprint(row, "status")
     agent = "" if row is None else row.agent
     prompt = "" if options.prompt is None else read_prompt(options.prompt)
 
