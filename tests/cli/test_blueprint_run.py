@@ -12,6 +12,14 @@ from tests.conftest import Ran, Run
 RUN = ("blueprint", "run")
 LAMP = ("--input", '{"item": "lamp"}')
 IDLE = ("worker", "--until-idle")
+TWO = """\
+blueprint_metadata: { id: shop.two, version: 1.0.0, description: Order two items. }
+dag:
+  steps:
+    - { id: one, is_parallel: true, capability: shop.order, input_mapping: { item: lamp } }
+    - { id: two, is_parallel: true, capability: shop.order, input_mapping: { item: chair } }
+  output_mapping: [ "${steps.one.sent}", "${steps.two.sent}" ]
+"""
 
 
 @pytest.fixture
@@ -118,17 +126,7 @@ def test_a_blueprint_is_called_like_any_tool(shop: BlueprintProject, run: Run) -
 
 
 def test_a_blueprint_may_be_a_step_of_another(shop: BlueprintProject, run: Run) -> None:
-    shop.write(
-        "two.yaml",
-        """\
-blueprint_metadata: { id: shop.two, version: 1.0.0, description: Order two items. }
-dag:
-  steps:
-    - { id: one, is_parallel: true, capability: shop.order, input_mapping: { item: lamp } }
-    - { id: two, is_parallel: true, capability: shop.order, input_mapping: { item: chair } }
-  output_mapping: [ "${steps.one.sent}", "${steps.two.sent}" ]
-""",
-    )
+    shop.write("two.yaml", TWO)
     ran = run(*RUN, "shop.two")
 
     assert (ran.code, json.loads(ran.stdout)) == (0, ["lamp-1", "chair-1"])
@@ -142,11 +140,18 @@ dag:
 def test_what_the_agent_forbids_shuts_the_blueprints_that_call_it(shop: BlueprintProject, run: Run) -> None:
     agent = "---\nname: clerk\ndescription: Sells\nconstraints: { actions: { forbid: [shop.send] } }\n---\n"
     (shop.folder / "agents.md").write_text(agent)
-    ran = run(*RUN, "shop.parcel")
+    shop.write("two.yaml", TWO)
+    ran, outer = run(*RUN, "shop.order", *LAMP), run(*RUN, "shop.two")
+    listed = run("tools", "list")
+    checked = run("blueprint", "check")
 
-    assert ran.code == 1
-    assert "blueprints/order.yaml" in ran.stderr
-    assert "shop.send" in ran.stderr
+    for each in (ran, outer):
+        assert each.code == 1
+        assert "FORBIDDEN_ACTION" in each.stderr
+        assert "shop.send" in each.stderr
+    assert "  shop.order: FORBIDDEN_ACTION" in listed.stdout.splitlines()
+    assert run(*RUN, "shop.parcel", "--detach").code == 0
+    assert checked.code == 1
     assert shop.notes == []
 
 

@@ -598,5 +598,5 @@ def test_a_run_of_a_blueprint_is_listed_and_has_commands_of_its_own(trusted: Pat
 
     assert (found["kind"], found["agent"]) == ("blueprint", "notes.keep@1")
     assert refused.code == 1
-    assert "of the blueprint notes.keep@1" in refused.stderr
+    assert "the blueprint notes.keep@1" in refused.stderr
     assert "agent blueprint" in refused.stderr

@@ -11,10 +11,26 @@ from typing import Any
 import pytest
 
 from tests.cli.blueprint_project import PACK, BlueprintProject, write_shop
+from tests.cli.conftest import on_terminal
 from tests.process import eventually
 
 pytestmark = pytest.mark.slow
 
+PACKING = """
+import sys, threading, time
+from pathlib import Path
+from agent_resolver.cli import main
+
+def pack():
+    while not Path("notes.txt").exists():
+        time.sleep(0.02)
+    time.sleep(1.5)
+    Path("packed").touch()
+
+threading.Thread(target=pack, daemon=True).start()
+sys.exit(main())
+"""
+"""Ends the packing some time after it began, so that a terminal shows it for a while."""
 ENGINES = ("memory", "dbos")
 
 
@@ -131,3 +147,11 @@ def test_two_workers_share_the_runs_and_a_killed_one_loses_none(shop: BlueprintP
         worker.communicate(timeout=60)
 
     assert shop.notes.count("send lamp-1") == 10
+
+
+def test_a_terminal_shows_which_step_runs(shop: BlueprintProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(shop.folder)
+    shown = on_terminal(PACKING, "blueprint", "run", "shop.pack_and_send", "--trust")
+
+    assert "Running shop.pack_and_send: pack…" in shown
+    assert "send shop.send done" in shown

@@ -38,6 +38,21 @@ def test_the_refusal_is_on_the_first_screen_and_the_files_are_not_printed(tmp_pa
     assert lines[-1] == "`make demo JSON=1` also prints the lock and the explanation"
 
 
+def test_a_killed_worker_leaves_a_run_that_another_one_finishes(tmp_path: Path) -> None:
+    lines = run_demo(tmp_path)
+
+    killed = lines.index("$ kill -9 %1")
+    before, after = lines[:killed], lines[killed:]
+    assert "$ agent worker &" in before
+    interrupted = next(number for number, line in enumerate(after) if " interrupted tickets.handle@1.0.0" in line)
+    done = next(number for number, line in enumerate(after) if " done tickets.handle@1.0.0" in line)
+    assert interrupted < done
+    assert "  · research tickets.research running" in after[interrupted:done]
+    assert "  ✓ research tickets.research done" in after[done:]
+    # The step before was not taken again: there is one such ticket.
+    assert lines.count('      "title": "Print fails",') == 1
+
+
 def test_the_files_come_last_where_they_are_asked_for(tmp_path: Path) -> None:
     lines = run_demo(tmp_path, "--json")
 

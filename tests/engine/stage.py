@@ -54,7 +54,7 @@ class Journaled:
 class Stage:
     """One process: a store, a registry with an inbox, and an engine."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of one process
         self,
         folder: Path,
         *,
@@ -62,6 +62,7 @@ class Stage:
         driver: Driver | None = None,
         clock: HandClock | None = None,
         telemetry: CallTelemetry | None = None,
+        capacity: int = 100,
         **ports: Any,
     ) -> None:
         self.folder = folder
@@ -79,6 +80,7 @@ class Stage:
             driver=driver or MemoryDriver(),
             identity=identity,
             telemetry=telemetry,
+            capacity=capacity,
             only_verified=self.ports.only_verified,
         )
         self.engine = StoredEngine(parts)

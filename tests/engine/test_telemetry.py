@@ -3,7 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
+from agent_resolver.engine import BlueprintTool, describe_blueprint
 from agent_resolver.registry import CallContext, FailureCode, ToolFailure
+from agent_resolver.schema import Done
 from tests.engine.stage import Stage, blueprint, run
 from tests.telemetry.sample import SPAN, TRACE, Watched, ids
 
@@ -50,4 +54,26 @@ def test_all_segments_of_a_run_are_in_the_trace_of_its_starter(tmp_path: Path) -
     types = {(span.attributes or {})["golden.component_type"] for span in segments}
     assert types == {"ORCHESTRATOR"}
     assert "canary" not in watched.everything()
+    stage.close()
+
+
+def test_segments_are_below_the_call_that_started_the_run_and_booked_on_the_blueprint(tmp_path: Path) -> None:
+    watched = Watched()
+    stage = Stage(tmp_path, telemetry=watched.telemetry)
+    stage.add("shop.reserve")
+    plan = blueprint({"id": "reserve", "capability": "shop.reserve"})
+    plan = structs.replace(plan, blueprint_metadata=structs.replace(plan.blueprint_metadata, cost_center="cc-7"))
+    descriptor = describe_blueprint(plan, stage.registry.get, "file tickets.yaml")
+    stage.registry.add(BlueprintTool(plan, stage.engine.runs, stage.engine.finish, descriptor))
+
+    async def story() -> None:
+        await stage.engine.open()
+        context = stage.context(parent=f"00-{TRACE}-{SPAN}-01")
+        assert isinstance(await stage.registry.call("tickets.refund", {}, context), Done)
+
+    run(story())
+    step, segment, call = watched.spans
+    assert [span.name for span in (call, segment)] == ["execute_tool tickets.refund", "invoke_workflow tickets.refund"]
+    assert [ids(span)[2] for span in (call, segment, step)] == [SPAN, ids(call)[1], ids(segment)[1]]
+    assert [(span.attributes or {})["golden.cost_center"] for span in (segment, step)] == ["cc-7", "cc-7"]
     stage.close()

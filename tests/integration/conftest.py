@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.integration.collector import Sink, collecting
 from tests.process import eventually
 
 HERE = Path(__file__).parent
@@ -229,3 +230,19 @@ def stopwatch() -> Callable[[], float]:
     """How many seconds the test has taken."""
     begin = time.monotonic()
     return lambda: time.monotonic() - begin
+
+
+@pytest.fixture
+def sink() -> Iterator[Sink]:
+    """Takes telemetry, and keeps it."""
+    made = Sink()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def collector(sink: Sink, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a collector that passes everything on to the sink."""
+    # Not in the project's folder: what runs there must end before this does.
+    with collecting(sink, tmp_path_factory.mktemp("rotel")) as address:
+        yield address

@@ -271,7 +271,7 @@ def running(folder: Path) -> Iterator[Issuer]:
     name = f"http://127.0.0.1:{port}"
     scopes = "scopes_supported: [openid, tickets:read, tickets:write, tickets:admin]"
     settings = SETTINGS.replace("scopes_supported: [openid, use, admin]", scopes)
-    (folder / "settings.yaml").write_text(settings.format(port=port, issuer=name, secret=SECRET))
+    (folder / "settings.yaml").write_text(settings.format(port=port, issuer=name, secret=SECRET, minutes=5))
     (folder / "users.yaml").write_text(USERS)
     line = [str(BUILD / "idp" / "bin" / "nanoidp"), "--config", str(folder), "--port", str(port)]
     with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder) as process:

@@ -60,13 +60,17 @@ server: {{ host: 127.0.0.1, port: {port} }}
 oauth:
   issuer: {issuer}
   audience: default-audience
-  token_expiry_minutes: 5
+  token_expiry_minutes: {minutes}
   scopes_supported: [openid, use, admin]
   clients:
     - {{ client_id: ours, client_secret: {secret}, description: Tests }}
     - {{ client_id: other, client_secret: {secret}, description: Tests }}
 """
-USERS = "users: { u-17: { password: canary-password, roles: [approver] } }\n"
+USERS = """\
+users:
+  u-17: { password: canary-password, roles: [approver] }
+  u-18: { password: canary-password, roles: [approver] }
+"""
 
 
 class Issuer(Struct, frozen=True):
@@ -96,13 +100,14 @@ class Issuer(Struct, frozen=True):
 
 
 @contextmanager
-def running(folder: Path, name: str | None = None) -> Iterator[Issuer]:
-    """An issuer, which may call itself like another."""
+def running(folder: Path, name: str | None = None, minutes: int = 5) -> Iterator[Issuer]:
+    """An issuer, which may call itself like another; its tokens live for some minutes."""
     command = BUILD / "idp" / "bin" / "nanoidp"
     assert command.exists(), "run `make integration`, which installs it"
     port = free_port()
     address = f"http://127.0.0.1:{port}"
-    (folder / "settings.yaml").write_text(SETTINGS.format(port=port, issuer=name or address, secret=SECRET))
+    settings = SETTINGS.format(port=port, issuer=name or address, secret=SECRET, minutes=minutes)
+    (folder / "settings.yaml").write_text(settings)
     (folder / "users.yaml").write_text(USERS)
     line = [str(command), "--config", str(folder), "--port", str(port)]
     with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder) as process:

@@ -1,5 +1,6 @@
 """Blueprints of a project: where they are found, which tools they may call, and what drives them."""
 
+import asyncio
 import json
 import sys
 from collections.abc import Callable
@@ -7,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.project import InvalidBlueprints, Session, UnusableBlueprints, blueprint_files, load_blueprints
+from agent_resolver.project import (
+    InvalidBlueprints,
+    Session,
+    UnusableBlueprints,
+    blueprint_files,
+    load_blueprints,
+    open_tools,
+)
+from agent_resolver.schema import Done, local_caller
 from tests.cli.blueprint_project import ORDER, BlueprintProject, blueprint_project
 from tests.cli.conftest import server, write
 from tests.cli.scripted_model import AGENT, asking, saying, write_script
@@ -89,6 +98,30 @@ def test_an_agent_calls_a_blueprint_like_any_tool(shop: BlueprintProject, run: R
     assert shop.notes == ["reserve lamp", "send lamp-1"]
     [listed] = json.loads(run("blueprint", "list", "--json").stdout)
     assert (listed["agent"], listed["status"]) == ("shop.order@1.0.0", "done")
+
+
+async def drive_in_two_registries(shop: BlueprintProject) -> list[object]:
+    """Call a blueprint in two registries of one process at the same time, each with its own engine."""
+    session = session_of(shop, "engine.kind=dbos")
+    caller = local_caller("tester")
+    with session:
+        async with open_tools(session, caller=caller) as one, open_tools(session, caller=caller) as two:
+            calls = [
+                tools.registry.call("shop.order", {"item": item}, tools.context)
+                for tools, item in ((one, "lamp"), (two, "chair"), (one, "desk"))
+            ]
+            outcomes = await asyncio.gather(*calls)
+        async with open_tools(session, caller=caller) as three:
+            outcomes.append(await three.registry.call("shop.order", {"item": "bed"}, three.context))
+    return [outcome.result if isinstance(outcome, Done) else outcome for outcome in outcomes]
+
+
+@pytest.mark.slow
+def test_registries_of_one_process_share_the_engine(shop: BlueprintProject) -> None:
+    results = asyncio.run(drive_in_two_registries(shop))
+
+    assert results == [{"sent": "lamp-1"}, {"sent": "chair-1"}, {"sent": "desk-1"}, {"sent": "bed-1"}]
+    assert (shop.folder / ".agent" / "engine.db").exists()
 
 
 @pytest.mark.parametrize(("tool", "words"), [("process", "scopes that are not locked"), ("nothing", "toolScopes")])

@@ -19,12 +19,14 @@ from agent_resolver.schema import (
     PENDING,
     RUNS,
     TABLES,
+    WAITS,
     AuditKind,
     LeaseRow,
     LedgerEntry,
     PendingAction,
     Record,
     Seal,
+    WaitRow,
 )
 from agent_resolver.storage import LeaseLost, MemoryStore, Snapshot, SqliteStore, Store, Transaction, trail_faults
 from tests.storage.conformance import (
@@ -158,6 +160,17 @@ def test_a_row_that_is_put_again_is_the_newer_one_in_its_old_place(store: Store)
     assert write(store, put) == [changed, action("b")]
 
 
+def test_a_row_that_is_nothing_but_its_key_may_be_put_again(store: Store) -> None:
+    row = WaitRow(due=0, run="run-1")
+
+    def put(transaction: Transaction) -> list[WaitRow]:
+        assert transaction.put(WAITS, row)
+        assert transaction.put(WAITS, row)
+        return transaction.find(WAITS)
+
+    assert write(store, put) == [row]
+
+
 def test_only_a_new_row_is_put_where_that_is_asked_for(store: Store) -> None:
     def put(transaction: Transaction) -> tuple[bool, bool]:
         first = transaction.put(PENDING, action("a"), only_new=True)
@@ -202,6 +215,9 @@ def test_rows_are_found_by_an_index_in_the_order_of_their_first_puts(store: Stor
     assert ids(read(store, lambda snapshot: snapshot.find(PENDING))) == ["c", "a", "b", "d"]
     assert ids(read(store, lambda snapshot: snapshot.find(PENDING, {"id": "a"}))) == ["a"]
     assert ids(read(store, lambda snapshot: snapshot.find(PENDING, {"binding": "x"}, limit=2))) == ["c", "b"]
+    last_first = read(store, lambda snapshot: snapshot.find(PENDING, {"binding": "x"}, limit=1, is_reversed=True))
+    every = read(store, lambda snapshot: snapshot.find(PENDING, {"binding": "x"}))
+    assert ids(last_first) == ids(every)[-1:]
     assert ids(read(store, lambda snapshot: snapshot.find(PENDING, {"binding": "x"}, after=("c",), limit=2))) == [
         "b",
         "d",

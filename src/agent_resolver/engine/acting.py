@@ -1,5 +1,7 @@
 """Decides who makes the calls of a run: its starter, or a worker that acts for them."""
 
+from msgspec import structs
+
 from agent_resolver.core.authorization import acting_for, is_expired
 from agent_resolver.engine.errors import CannotAct
 from agent_resolver.registry.port import Clock
@@ -52,7 +54,16 @@ class Acting:
             return None
 
 
+def named_caller(starter: Caller, worker: Caller | None) -> Caller:
+    """The caller that records and spans name: the starter, and the worker that acts for them."""
+    return starter if worker is None else acting_for(starter, worker)
+
+
 def names_of(starter: Caller, worker: Caller | None) -> dict[str, str]:
     """The fields by which an audit record names the starter, and the worker that acts for them."""
-    acting = starter if worker is None else acting_for(starter, worker)
-    return acting.as_recorded()
+    return named_caller(starter, worker).as_recorded()
+
+
+def booked_on(caller: Caller, cost_center: str) -> Caller:
+    """The caller, with this cost centre unless they have one of their own."""
+    return structs.replace(caller, cost_center=caller.cost_center or cost_center)

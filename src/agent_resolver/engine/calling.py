@@ -7,7 +7,7 @@ from msgspec import structs
 
 from agent_resolver.core.blueprint.wave import StepCall
 from agent_resolver.core.moment import milliseconds_of
-from agent_resolver.engine.acting import Acting
+from agent_resolver.engine.acting import Acting, booked_on
 from agent_resolver.engine.entry import StepRefused
 from agent_resolver.engine.fold import call_key, context_key
 from agent_resolver.engine.journal import BlueprintJournal
@@ -143,5 +143,5 @@ def _call_context(taken: Taken, call: StepCall, context: CallContext, caller: Ca
         approval_reason=call.approval_reason,
         is_compensation=call.is_compensation,
         timeout_seconds=call.timeout_seconds,
-        caller=caller,
+        caller=booked_on(caller, taken.history.blueprint.blueprint_metadata.cost_center),
     )

@@ -1,7 +1,6 @@
 """Makes the course of a run again, from its journal and from what the ledger knows of its calls."""
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -22,6 +21,7 @@ from agent_resolver.engine.errors import DamagedRun
 from agent_resolver.engine.journal import History
 from agent_resolver.engine.outcome import step_failed
 from agent_resolver.registry.call import ledger_key
+from agent_resolver.registry.ledger import open_outcome
 from agent_resolver.registry.port import Seal
 from agent_resolver.schema.blueprint import Blueprint
 from agent_resolver.schema.outcome import Failed
@@ -162,18 +162,13 @@ def kept_outcome(snapshot: Snapshot, run: str, key: str, seal: Seal) -> StepOutc
     kept = snapshot.get(LEDGER, key)
     if kept is None or kept.state not in {"done", "failed"}:
         return None
-    content = _unsealed(kept.result, run, key, seal)
-    if kept.state == "done":
-        return StepDone(content)
-    failed = msgspec.convert(content, Failed)
-    return step_failed(failed.code, failed.message)
-
-
-def _unsealed(sealed: bytes | None, run: str, key: str, seal: Seal) -> Any:  # noqa: ANN401 - a JSON value
     try:
-        return msgspec.json.decode(seal.open(sealed or b"", key))
-    except (ValueError, msgspec.MsgspecError) as error:
+        if kept.state == "done":
+            return StepDone(msgspec.json.decode(open_outcome(seal, kept.result or b"", key, "done")))
+        failed = msgspec.json.decode(open_outcome(seal, kept.result or b"", key, "failed"), type=Failed)
+    except ValueError as error:
         raise DamagedRun(run, f"the result of one of its calls: {error}") from error
+    return step_failed(failed.code, failed.message)
 
 
 def _outcomes_in(wave: Wave, look_up: LookUp, left_out: Collection[str]) -> dict[str, StepOutcome]:

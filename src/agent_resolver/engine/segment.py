@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, structs
 
 from agent_resolver.core.blueprint.move import Course
 from agent_resolver.core.blueprint.wave import Ended, StepCall, StepOutcome, Wave
-from agent_resolver.engine.acting import Acting, names_of
+from agent_resolver.engine.acting import Acting, booked_on, named_caller, names_of
 from agent_resolver.engine.calling import CancelWish, StepCalls
 from agent_resolver.engine.entry import RunEnded, RunWaiting
 from agent_resolver.engine.errors import CannotAct, DamagedRun
@@ -88,7 +88,7 @@ class Segments:
         taken = self._taken.get(segment)
         if taken is None:
             raise LeaseLost(lease_name(segment.rpartition(":")[0]))
-        span, context = self._begin_span(taken)
+        span, context = await self._begin_span(taken)
         ending = ReasoningEnd(error="INTERRUPTED")
         try:
             ending = await _Segment(self, self._journal, self._calls, taken, context, run_step).run()
@@ -112,12 +112,13 @@ class Segments:
         """The names of starter and worker, for audit records."""
         return names_of(taken.history.started.starter, await self._parts.acting.worker())
 
-    def _begin_span(self, taken: Taken) -> tuple[Any, CallContext]:
-        started = taken.history.started
+    async def _begin_span(self, taken: Taken) -> tuple[Any, CallContext]:
+        started, blueprint = taken.history.started, taken.history.blueprint
+        caller = named_caller(started.starter, await self._parts.acting.worker())
         context = CallContext(
             run=taken.run,
             trace_id=started.trace_id,
-            caller=started.starter,
+            caller=booked_on(caller, blueprint.blueprint_metadata.cost_center),
             connection=started.connection,
             agent=started.agent,
             lock=started.lock,
@@ -127,7 +128,6 @@ class Segments:
         telemetry = self._parts.telemetry
         if telemetry is None:
             return None, context
-        blueprint = taken.history.blueprint
         classification = blueprint.security_logic.data_classification or "INTERNAL"
         span = telemetry.begin_segment(blueprint.id, classification, context)
         return span, structs.replace(context, parent=telemetry.traceparent(span))

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from msgspec import structs
+
 from agent_resolver.core.blueprint.tool_rule import blueprint_rules, calls_of
 from agent_resolver.engine.calling import RUN_PENDING
 from agent_resolver.engine.port import AwaitedThing, RunResult, RunView
@@ -15,6 +17,7 @@ from agent_resolver.schema.blueprint_file import blueprint_digest
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.descriptor import Descriptor, Labels
 from agent_resolver.schema.outcome import FailureCode, Pending
+from agent_resolver.telemetry.current_span import current_traceparent
 
 PATIENCE_SECONDS: Final = 30.0
 """How long a call waits for a run that goes on; then it is pending, and the run goes on all the same."""
@@ -54,7 +57,9 @@ class BlueprintTool:
             WaitsFor: The run waits for something, or goes on for longer than a call can wait.
         """
         run = await self.run_of(arguments, context)
-        await self._runs.start(self._blueprint, arguments, context, run)
+        # The segments of the run belong below the span of this call.
+        below = structs.replace(context, parent=current_traceparent() or context.parent)
+        await self._runs.start(self._blueprint, arguments, below, run)
         found = await self._finish_and_report(run, context)
         if isinstance(found, RunView):
             raise WaitsFor(await self._pending(found, context))
@@ -158,6 +163,7 @@ def describe_blueprint(blueprint: Blueprint, find_tool: FindTool, source: str) -
             domain=domain,
             tags=tuple(dict.fromkeys((domain, *metadata.tags))),
             maintainer=metadata.maintainer,
+            examples=tuple(test.input for test in blueprint.acceptance_tests),
             allow_outbound=any(tool.labels.allow_outbound or tool.labels.kind == "TOOL" for tool in tools),
         ),
         code=blueprint_digest(blueprint),

@@ -43,6 +43,8 @@ class Worker:
         self._driver = driver
         self._capacity = capacity
         self._driven: dict[str, asyncio.Task[None]] = {}
+        self._left: dict[str, float] = {}
+        """Runs that could not be taken up, and when each is tried again, by the clock of the loop."""
         self._changed = asyncio.Event()
         self._next_look = 0.0
         """When runs are looked for whose process is gone, in the time of the loop."""
@@ -100,9 +102,12 @@ class Worker:
         """
         while not self.is_stopping:
             await self._adopt()
-            await self._take_due()
-            if not self._driven:
+            wait = await self._take_due()
+            if not self._driven and wait > 0:
                 break
+            if not self._driven:
+                # What was due could not be taken up; there may be more behind it.
+                continue
             await asyncio.wait(self._driven.values(), return_when=asyncio.FIRST_COMPLETED)
         await self._end()
 
@@ -119,15 +124,19 @@ class Worker:
         room = self._capacity - len(self._driven)
         if room <= 0:
             return LOOK_SECONDS
-        rows = await self._journal.store.read(lambda snapshot: snapshot.find(WAITS, limit=room + 1))
+        self._forget_left()
+        # Rows of runs that are left alone, or driven already, must not hide those behind them.
+        limit = room + 1 + len(self._left) + len(self._driven)
+        rows = await self._journal.store.read(lambda snapshot: snapshot.find(WAITS, limit=limit))
         now = self._journal.now()
-        due = list(dict.fromkeys(row.run for row in rows if row.due <= now))
+        others = [row for row in rows if row.run not in self._left and row.run not in self._driven]
+        due = list(dict.fromkeys(row.run for row in others if row.due <= now))
         if due:
             # In no order: workers that begin with the same run would all but one come too late for every run.
             random.shuffle(due)
             await self._start(due[: min(room, _TOGETHER)])
             return 0.0
-        return (rows[0].due - now) / 1000 if rows else LOOK_SECONDS
+        return (others[0].due - now) / 1000 if others else LOOK_SECONDS
 
     async def _adopt(self) -> None:
         """Take up the runs whose process is gone."""
@@ -153,7 +162,8 @@ class Worker:
         held = await self._journal.store.read(read)
         owners = {owner for _, owner, is_free_now in held if owner and not is_free_now}
         gone = {owner for owner in owners if self._journal.store.is_gone(owner)}
-        return [run for run, owner, is_free_now in held if is_free_now or owner in gone][: max(room, 0)]
+        found = [run for run, owner, is_free_now in held if is_free_now or owner in gone]
+        return [run for run in found if run not in self._left][: max(room, 0)]
 
     async def _wait_for_change(self, seconds: float) -> None:
         """Wait until a run becomes due, one that is driven ends, or the time is over."""
@@ -179,12 +189,19 @@ class Worker:
     async def _start_one(self, run: str) -> None:
         try:
             taken = await self._segments.take(run)
-        except (FileError, OSError) as error:
-            self.report(run, f"it cannot be taken up: {error}")
+        except Exception as error:  # noqa: BLE001 - one run must not end the worker of all others
+            words = str(error) if isinstance(error, FileError | OSError) else f"{type(error).__name__}{place_of(error)}"
+            self.report(run, f"it cannot be taken up: {words}")
+            # A state that cannot be written now is not tried again and again.
+            self._left[run] = asyncio.get_running_loop().time() + LOOK_SECONDS
             return
         if taken is not None:
             task = self._driven[run] = asyncio.create_task(self._drive(taken))
             task.add_done_callback(partial(self._forget, taken))
+
+    def _forget_left(self) -> None:
+        now = asyncio.get_running_loop().time()
+        self._left = {run: until for run, until in self._left.items() if until > now}
 
     def _forget(self, taken: Taken, _: asyncio.Task[None]) -> None:
         self._driven.pop(taken.run, None)

@@ -4,12 +4,12 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
 from agent_resolver._extra import install_hint
-from agent_resolver.core.admission import Refused, grants_of
+from agent_resolver.core.admission import AdmissionCode, Refused, grants_of
 from agent_resolver.core.blueprint.call_check import BlueprintLimits
 from agent_resolver.core.blueprint.check import check_blueprint, located_findings
 from agent_resolver.core.blueprint.template import Place
@@ -32,6 +32,11 @@ from agent_resolver.schema.limit import MAX_BLUEPRINT_BYTES
 from agent_resolver.schema.outcome import FailureCode
 from agent_resolver.storage.file import read_bounded
 
+_BEYOND_AGENT: Final = frozenset({IssueCode.BEYOND_LIMITS, IssueCode.FORBIDDEN_CAPABILITY})
+"""What an agent may not use, and another one may."""
+_BEYOND_OTHER_AGENT: Final = _BEYOND_AGENT | {IssueCode.UNKNOWN_CAPABILITY}
+"""The same for an agent that has a lock of its own: a tool may come from a server that only other locks have."""
+
 
 class ExaminedBlueprint(Struct, frozen=True, kw_only=True):
     """A file of a blueprint, with all that was found in it."""
@@ -41,19 +46,23 @@ class ExaminedBlueprint(Struct, frozen=True, kw_only=True):
     """None if the file does not hold one."""
     issues: tuple[Issue, ...]
     descriptor: Descriptor | None = None
-    """The tool that it is; None if it has a fault."""
+    """The tool that it is; None if it has a fault that lies in itself."""
 
 
 class CheckedBlueprint(Struct, frozen=True, kw_only=True):
-    """A blueprint without a fault, and the tool that it is."""
+    """A blueprint without a fault of its own, and the tool that it is."""
 
     file: str
     blueprint: Blueprint
     descriptor: Descriptor
+    refused: Refused | None = None
+    """Why the agent at hand may not use it; None if it may."""
 
 
 def load_blueprints(session: Session, own: Sequence[Descriptor]) -> list[CheckedBlueprint]:
     """The blueprints in `[tools] blueprints` of the settings; each comes after those that it calls.
+
+    One that calls what the agent of the session may not use is not at fault: it is refused to this agent.
 
     Args:
         session: The project.
@@ -73,11 +82,27 @@ def load_blueprints(session: Session, own: Sequence[Descriptor]) -> list[Checked
     faults = {each.file: only_errors(each.issues) for each in examined if each.descriptor is None}
     if faults:
         raise InvalidBlueprints(faults)
-    return [
-        CheckedBlueprint(file=each.file, blueprint=each.blueprint, descriptor=each.descriptor)
-        for each in examined
-        if each.blueprint is not None and each.descriptor is not None
-    ]
+    checked: dict[str, CheckedBlueprint] = {}
+    for each in examined:
+        blueprint, descriptor = each.blueprint, each.descriptor
+        if blueprint is None or descriptor is None:
+            continue
+        refused = _refusal_of(each, blueprint, checked)
+        checked[blueprint.id] = CheckedBlueprint(
+            file=each.file, blueprint=blueprint, descriptor=descriptor, refused=refused
+        )
+    return list(checked.values())
+
+
+def _refusal_of(
+    examined: ExaminedBlueprint, blueprint: Blueprint, others: Mapping[str, CheckedBlueprint]
+) -> Refused | None:
+    """Why an agent may not use a blueprint: because of what it calls, or what the blueprints that it calls call."""
+    if beyond := only_errors(examined.issues):
+        place = f"{examined.file}:{beyond[0].line}:{beyond[0].column}"
+        return Refused(AdmissionCode.FORBIDDEN_ACTION, f"{beyond[0].message} ({place})", beyond[0].hint)
+    called = (others[call.tool].refused for call in calls_of(blueprint) if call.tool in others)
+    return next((refused for refused in called if refused is not None), None)
 
 
 def examine_blueprints(session: Session, more: Iterable[str] = ()) -> list[ExaminedBlueprint]:
@@ -118,7 +143,9 @@ def _examine(session: Session, files: Sequence[str], own: Sequence[Descriptor]) 
             tools.setdefault(
                 blueprint.id, describe_blueprint(blueprint, tools.get, f"blueprint {os.path.basename(file)}")
             )
-        is_good = blueprint is not None and not only_errors(issues)
+        # What another agent may use is a tool all the same; this one is refused it.
+        beyond = _BEYOND_AGENT if session.is_of_project else _BEYOND_OTHER_AGENT
+        is_good = blueprint is not None and all(issue.code in beyond for issue in only_errors(issues))
         descriptor = tools[blueprint.id] if blueprint is not None and is_good else None
         in_order = tuple(sorted(issues, key=lambda issue: (issue.line, issue.column)))
         examined.append(ExaminedBlueprint(file=file, blueprint=blueprint, issues=in_order, descriptor=descriptor))
@@ -263,10 +290,13 @@ def _locked_tools(session: Session, called: Collection[str]) -> _LockedTools:
 
 
 def _locked_tool(tool_id: str, source: str, definition: Mapping[str, Any]) -> Descriptor:
+    # A person has seen what a pinned definition says of its effects, such as that the tool only reads.
+    annotations = definition.get("annotations") or {}
     return Descriptor(
         id=tool_id,
         description=str(definition.get("description") or tool_id),
         input_schema=definition.get("inputSchema") or {"type": "object"},
         output_schema=definition.get("outputSchema"),
         source=source,
+        hints={name: value for name, value in annotations.items() if isinstance(value, bool)},
     )

@@ -52,8 +52,8 @@ def read_events(snapshot: Snapshot, journal: BlueprintJournal, run: str) -> list
     if history is None:
         raise UnknownRun(run)
     rows = snapshot.find(JOURNAL, {"run": run})
-    told = [_journal_event(moment_of(row.at), open_entry(row, journal.seal)) for row in rows]
-    events = [*told, *_calls(snapshot, history, journal.seal), *_answers(snapshot, history)]
+    journalled = [_journal_event(moment_of(row.at), open_entry(row, journal.seal)) for row in rows]
+    events = [*journalled, *_calls(snapshot, history, journal.seal), *_answers(snapshot, history)]
     # The sort is stable: what happened in the same millisecond keeps the order of the journal.
     return sorted(events, key=lambda event: event.at)
 

@@ -30,7 +30,7 @@ EXTRA: Final = "engine"
 _PACKAGE: Final = "dbos"
 
 SegmentWatch = Callable[[str, Literal["begun", "ended"]], None]
-"""Is told which run a segment is driven of here, and when."""
+"""Takes the id of a run whose segment begins or ends in this process."""
 
 
 class EngineUse(Struct, frozen=True, kw_only=True):
@@ -111,7 +111,7 @@ def _driver_of(session: Session) -> Driver:
 
 
 class _WatchedDriver:
-    """A driver that tells what it drives."""
+    """A driver that reports which runs it drives."""
 
     def __init__(self, driver: Driver, watch: SegmentWatch) -> None:
         self._driver = driver
@@ -121,13 +121,13 @@ class _WatchedDriver:
 
     async def drive(self, segment: str) -> None:
         """Drive a segment to its end."""
-        await self._told(segment, self._driver.drive(segment))
+        await self._reported(segment, self._driver.drive(segment))
 
     async def take_over(self, segment: str, executor: str) -> None:
         """Drive a segment to its end that another executor, which is gone, may have begun."""
-        await self._told(segment, self._driver.take_over(segment, executor))
+        await self._reported(segment, self._driver.take_over(segment, executor))
 
-    async def _told(self, segment: str, driving: Awaitable[None]) -> None:
+    async def _reported(self, segment: str, driving: Awaitable[None]) -> None:
         run, _, _ = segment.rpartition(":")
         self._watch(run, "begun")
         await driving

@@ -365,6 +365,11 @@ class Session:
         return os.fsencode(value)
 
     @property
+    def is_of_project(self) -> bool:
+        """False for the session of another agent file of the project, which may have a lock of its own."""
+        return self._project is None
+
+    @property
     def has_issuer(self) -> bool:
         """True if an issuer vouches for callers, so that others may not call."""
         return bool(self.config.identity.issuer)

@@ -198,7 +198,10 @@ async def _running_blueprints(  # noqa: PLR0913, PLR0917 - what ties the engine 
     async with open_engine(session, registry.call, use, telemetry) as engine:
         for each in own.blueprints:
             called = [call.tool for call in calls_of(each.blueprint)]
-            if not (has_driver(session) or not use.drives):
+            if each.refused is not None:
+                registry.refuse(each.descriptor.id, each.descriptor.source, each.refused)
+                continue
+            if use.drives and not has_driver(session):
                 _offer(registry, DescribedBlueprint(each.descriptor), forbid, *called)
                 continue
             finish = engine.finish if use.drives else partial(_look_at, engine)

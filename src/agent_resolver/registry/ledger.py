@@ -4,6 +4,7 @@ from msgspec import structs
 
 from agent_resolver.core.approval import is_usable
 from agent_resolver.core.ledger import judge_start
+from agent_resolver.registry.port import Seal
 from agent_resolver.schema.audit import Record
 from agent_resolver.schema.ledger import Begun, Ending, LedgerEntry, Start
 from agent_resolver.schema.state import LEDGER, PENDING
@@ -140,6 +141,30 @@ class Ledger:
         if entry.owner == self._store.owner:
             return entry.key in self._lost
         return self._store.is_gone(entry.owner)
+
+
+def seal_outcome(seal: Seal, content: bytes, key: str, ending: Ending) -> bytes:
+    """What the ledger keeps of the end of a call, sealed for its key and for the way in which it ended."""
+    return seal.close(content, _purpose(key, ending))
+
+
+def open_outcome(seal: Seal, sealed: bytes, key: str, ending: Ending) -> bytes:
+    """What the ledger keeps of a call that ended in this way.
+
+    Raises:
+        ValueError: It was edited: a failure cannot be made into a result by an edit of its row.
+    """
+    try:
+        return seal.open(sealed, _purpose(key, ending))
+    except ValueError:
+        if ending != "failed":
+            raise
+        # Earlier versions sealed a failure like a result; a result does not decode as a failure.
+        return seal.open(sealed, key)
+
+
+def _purpose(key: str, ending: Ending) -> str:
+    return f"{key}/failed" if ending == "failed" else key
 
 
 def _started_entry(start: Start, owner: str) -> LedgerEntry:

@@ -17,7 +17,7 @@ from agent_resolver.registry.call import MAX_ID, Call, ledger_key, place_of
 from agent_resolver.registry.compiled_schema import schema_faults
 from agent_resolver.registry.content import without_surrogates
 from agent_resolver.registry.errors import NeedsAction, ToolFailure, WaitsFor
-from agent_resolver.registry.ledger import Ledger
+from agent_resolver.registry.ledger import Ledger, open_outcome, seal_outcome
 from agent_resolver.registry.memory import FixedClock, MemorySecrets, OpenSeal
 from agent_resolver.registry.pending_actions import PendingActions
 from agent_resolver.registry.port import Clock, Seal, Secrets, Telemetry
@@ -395,14 +395,16 @@ class Pipeline:
 
     def _told_again(self, call: Call, begun: Begun) -> Outcome:
         """The outcome that the call had when it was made."""
+        seal, sealed = self._ports.seal, begun.sealed or b""
         try:
-            content = self._ports.seal.open(begun.sealed or b"", call.key)
+            if begun.state == "failed":
+                failed = msgspec.json.decode(open_outcome(seal, sealed, call.key, "failed"), type=Failed)
+                return structs.replace(failed, trace_id=call.context.trace_id)
+            result = msgspec.json.decode(open_outcome(seal, sealed, call.key, "done"))
         except ValueError as error:
             message = f"{call.tool_id} was done under this key, and its result cannot be read: {error}"
             return call.failed(FailureCode.NOT_CONFIGURED, message, "put back the key of the state: `state.key_env`")
-        if begun.state == "failed":
-            return structs.replace(msgspec.json.decode(content, type=Failed), trace_id=call.context.trace_id)
-        return Done(trace_id=call.context.trace_id, result=msgspec.json.decode(content))
+        return Done(trace_id=call.context.trace_id, result=result)
 
     async def _unknown(self, call: Call, start: Start) -> Outcome | None:
         """What was interrupted is tried again only when a person says so, and then once."""
@@ -498,7 +500,7 @@ class Pipeline:
         record = call.ended(outcome, keeps_content=self._ports.keeps_content) if self.is_recorded else None
         if call.is_started:
             ending = _ledger_ending(call, outcome)
-            sealed = self._sealed(call, outcome) if ending in {"done", "failed"} else None
+            sealed = self._sealed(call, outcome, ending) if ending in {"done", "failed"} else None
             # What the ledger cannot write it counts as interrupted by itself.
             call.is_started = False
             await self._ledger.finish(call.key, ending, self._ports.clock.now(), sealed, record, call.writer)
@@ -522,9 +524,9 @@ class Pipeline:
         with suppress(Exception):
             await self._ledger.finish(call.key, ending, self._ports.clock.now(), None, record)
 
-    def _sealed(self, call: Call, outcome: Outcome) -> bytes:
+    def _sealed(self, call: Call, outcome: Outcome, ending: Ending) -> bytes:
         content = outcome.result if isinstance(outcome, Done) else outcome
-        return self._ports.seal.close(msgspec.json.encode(content), call.key)
+        return seal_outcome(self._ports.seal, msgspec.json.encode(content), call.key, ending)
 
     async def interrupted(self) -> list[LedgerEntry]:
         """Every call that started and whose process is gone."""

@@ -8,6 +8,7 @@ from msgspec import UNSET, Struct, field, structs
 from agent_resolver.core.moment import moment_of
 from agent_resolver.core.wire_name import from_wire_name
 from agent_resolver.registry.call import ledger_key
+from agent_resolver.registry.ledger import open_outcome
 from agent_resolver.registry.port import Seal
 from agent_resolver.runtime.call_key import call_key
 from agent_resolver.runtime.inference import Usage
@@ -215,7 +216,7 @@ class _Walk:
 
     def _code_of_failure(self, sealed: bytes, key: str) -> str:
         try:
-            return str(msgspec.json.decode(self._seal.open(sealed, key), type=Failed).code)
+            return str(msgspec.json.decode(open_outcome(self._seal, sealed, key, "failed"), type=Failed).code)
         except ValueError as error:
             raise DamagedJournal(self._folded.row.id, f"the failure of one of its calls: {error}") from error
 

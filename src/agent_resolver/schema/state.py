@@ -122,7 +122,9 @@ PENDING: Final = Table(name="pending", row=PendingAction, key=("id",), indexes=(
 # interrupted once, when it starts.
 LEDGER: Final = Table(name="ledger", row=LedgerEntry, key=("key",), order="key", scans=(("state",),), owner="owner")
 RATES: Final = Table(name="rate", row=RateUse, key=("subject", "number"), indexes=(("subject",),))
-RUNS: Final = Table(name="run", row=Run, key=("id",), indexes=(("status",),), scans=(("parent",),))
+RUNS: Final = Table(
+    name="run", row=Run, key=("id",), indexes=(("status",),), scans=(("parent",), ("kind",), ("kind", "status"))
+)
 JOURNAL: Final = Table(name="journal", row=JournalRow, key=("run", "number"), order="key", indexes=(("run",),))
 PLANS: Final = Table(name="plan", row=PlanRow, key=("digest",), order="key")
 THREADS: Final = Table(name="thread", row=ThreadRow, key=("caller", "name"), order="key")

@@ -201,19 +201,22 @@ class _MemoryTransaction:
         *,
         after: tuple[object, ...] | None = None,
         limit: int | None = None,
+        is_reversed: bool = False,
     ) -> list[Row]:
         wanted = dict(where or {})
         table.check_columns(frozenset(wanted))
         rows = self._store.tables[table.name]
         fitting = [(key, kept) for key, kept in rows.items() if _has_values(kept.row, wanted)]
         if table.order == "key":
-            in_order = sorted((key, kept.row) for key, kept in fitting if after is None or key > after)
+            keyed = [(key, kept.row) for key, kept in fitting if after is None or key > after]
+            in_order = sorted(keyed, key=lambda item: item[0], reverse=is_reversed)
             return [row for _, row in in_order[:limit]]
         last_before = rows.get(after) if after else None
         first = last_before.place + 1 if last_before else 0
         # A row that was put back by an undo comes last in the dictionary, and has its old place.
-        by_place = sorted((kept.place, kept.row) for _, kept in fitting if kept.place >= first)
-        return [row for _, row in by_place[:limit]]
+        placed = [kept for _, kept in fitting if kept.place >= first]
+        by_place = sorted(placed, key=lambda kept: kept.place, reverse=is_reversed)
+        return [kept.row for kept in by_place[:limit]]
 
     def records(self, run: str | None = None, last: int | None = None) -> Iterator[AuditRecord]:
         chosen = [record for record in self._store.trail if run in {None, record.run}]

@@ -47,6 +47,7 @@ class Snapshot(Protocol):
         *,
         after: tuple[object, ...] | None = None,
         limit: int | None = None,
+        is_reversed: bool = False,
     ) -> list[Row]:
         """The rows with these values, in the order of the table: that of first puts, or that of keys.
 
@@ -55,6 +56,7 @@ class Snapshot(Protocol):
             where: Columns and the values that they must have. The columns must be those of the key or of an index.
             after: The key of the row that the rows come after, for the next page.
             limit: The most rows that are returned.
+            is_reversed: True for the last rows first; `after` is not for that.
 
         Raises:
             ValueError: No index has exactly these columns.

@@ -60,7 +60,7 @@ async def list_runs(store: Store, seconds: float, chosen: RunFilter, limit: int 
     """
 
     def read(snapshot: Snapshot) -> tuple[list[Run], dict[str, LeaseRow | None]]:
-        rows = _rows(snapshot, chosen)
+        rows = _rows(snapshot, chosen, limit)
         held = {row.id: snapshot.get(LEASES, lease_name(row.id)) for row in rows if row.status in _IN_A_PROCESS}
         return rows, held
 
@@ -91,14 +91,14 @@ async def look_at_run(store: Store, seconds: float, run: str) -> ListedRun | Non
     return ListedRun(row=row, status=_shown_status(row, is_free=run in free), action=action)
 
 
-def _rows(snapshot: Snapshot, chosen: RunFilter) -> list[Run]:
-    statuses = chosen.statuses
-    if statuses is None:
-        rows = snapshot.find(RUNS)
-    else:
-        rows = [row for status in statuses for row in snapshot.find(RUNS, {"status": status})]
-    if chosen.kind:
-        rows = [row for row in rows if row.kind == chosen.kind]
+def _rows(snapshot: Snapshot, chosen: RunFilter, limit: int | None) -> list[Run]:
+    # Who wants a few of many runs does not wait until all of them are read. An agent, and whether a process still has
+    # a run, show only in the rows themselves.
+    is_cut = not chosen.agent and chosen.status not in {"running", "interrupted"}
+    most = limit if is_cut else None
+    kind = {} if chosen.kind is None else {"kind": chosen.kind}
+    wanted = [kind] if chosen.statuses is None else [{**kind, "status": status} for status in chosen.statuses]
+    rows = [row for where in wanted for row in snapshot.find(RUNS, where, limit=most, is_reversed=True)]
     if chosen.agent:
         rows = [row for row in rows if chosen.agent in {row.agent, row.agent.rpartition("@")[0]}]
     return sorted(rows, key=lambda row: (row.started_at, row.id), reverse=True)

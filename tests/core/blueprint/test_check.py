@@ -1,5 +1,7 @@
 """The check of blueprints: every fault at once, each with its place, its code and what to do."""
 
+from typing import Any
+
 import pytest
 from msgspec import structs
 
@@ -355,6 +357,16 @@ def test_a_refused_tool_says_why_and_what_would_have_to_change() -> None:
 )
 def test_what_a_step_has_done_can_be_taken_back(steps: str, found: list[str]) -> None:
     assert faults(steps) == found
+
+
+@pytest.mark.parametrize(("kind", "words"), [("TOOL", "`agent index probe`"), ("CAPABILITY", "as idempotent")])
+def test_the_hint_names_the_other_way_out_for_each_kind_of_tool(kind: Any, words: str) -> None:
+    text = blueprint_of("{id: a, capability: pay, input_mapping: {text: x}}\n{id: b, capability: read}")
+    pay = structs.replace(PROJECT["pay"], labels=Labels(kind=kind))
+
+    (found,) = check_blueprint(parsed(text), PROJECT | {"pay": pay})
+
+    assert words in (found.hint or "")
 
 
 @pytest.mark.parametrize(

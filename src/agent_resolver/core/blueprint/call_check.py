@@ -129,7 +129,7 @@ def _compensation_issues(blueprint: Blueprint, tools: Mapping[str, Descriptor]) 
                 at=(*at, "capability"),
                 code=IssueCode.MISSING_COMPENSATION,
                 message=f"If a later step fails, nothing takes back what '{tool.id}' has done",
-                hint="say what does in `compensation`, or mark the capability as idempotent if that is what it is",
+                hint=f"say what does in `compensation`, or {_other_remedy(tool)}",
             )
         undo = tools.get(step.compensation.capability) if step.compensation else None
         if undo and has_lasting_effect(undo):
@@ -140,6 +140,13 @@ def _compensation_issues(blueprint: Blueprint, tools: Mapping[str, Descriptor]) 
                 severity=Severity.WARNING,
                 hint="use a tool whose call can be repeated under one key",
             )
+
+
+def _other_remedy(tool: Descriptor) -> str:
+    """What makes a compensation unnecessary."""
+    if tool.labels.kind == "TOOL":
+        return "pin its definition with `agent index probe` if its server says there that it only reads"
+    return "mark the capability as idempotent if that is what it is"
 
 
 def has_lasting_effect(tool: Descriptor) -> bool:

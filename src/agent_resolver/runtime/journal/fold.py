@@ -8,6 +8,7 @@ from msgspec import UNSET, Struct, structs
 
 from agent_resolver.core.count import counted
 from agent_resolver.registry.call import ledger_key
+from agent_resolver.registry.ledger import open_outcome
 from agent_resolver.registry.port import Seal
 from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.errors import RunRefused
@@ -212,6 +213,6 @@ def kept_result(snapshot: Snapshot, run: str, key: str, seal: Seal) -> Any:  # n
     if kept is None or kept.result is None:
         raise DamagedJournal(run, "the result of one of its calls is gone")
     try:
-        return msgspec.json.decode(seal.open(kept.result, key))
+        return msgspec.json.decode(open_outcome(seal, kept.result, key, "done"))
     except ValueError as error:
         raise DamagedJournal(run, f"the result of one of its calls: {error}") from error

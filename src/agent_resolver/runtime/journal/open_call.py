@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from agent_resolver.core.wire_name import from_wire_name
 from agent_resolver.registry.call import ledger_key
+from agent_resolver.registry.ledger import open_outcome
 from agent_resolver.registry.port import Seal
 from agent_resolver.runtime.call_key import call_key
 from agent_resolver.runtime.journal.entry import plan_purpose, unpack
@@ -59,10 +60,9 @@ def _note_on(kept: LedgerEntry | None, seal: Seal) -> str:
     if kept.result is None or kept.state not in {"done", "failed"}:
         return NOT_KNOWN
     try:
-        content = seal.open(kept.result, kept.key)
         if kept.state == "failed":
-            return text_of(msgspec.json.decode(content, type=Failed))
-        return text_of_result(msgspec.json.decode(content))
+            return text_of(msgspec.json.decode(open_outcome(seal, kept.result, kept.key, "failed"), type=Failed))
+        return text_of_result(msgspec.json.decode(open_outcome(seal, kept.result, kept.key, "done")))
     except ValueError:
         # It was edited: what is certain is that the call was begun.
         return NOT_KNOWN

@@ -67,12 +67,14 @@ def sql_of(table: Table[Row]) -> TableSql[Row]:
     )
 
 
-def find_rows(
+def find_rows(  # noqa: PLR0913 - what `Snapshot.find` takes
     connection: Connection,
     table: Table[Row],
     where: Mapping[str, object],
     after: tuple[object, ...] | None,
     limit: int | None,
+    *,
+    is_reversed: bool = False,
 ) -> list[tuple[Any, ...]]:
     """The values of the rows with these values, in the order of the table."""
     table.check_columns(frozenset(where))
@@ -82,7 +84,8 @@ def find_rows(
         conditions.append(_comes_after(table))
         parameters += after
     condition = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-    order = "position" if table.order == "put" else ", ".join(table.key)
+    columns = ("position",) if table.order == "put" else table.key
+    order = ", ".join(f"{name} DESC" if is_reversed else name for name in columns)
     statement = f"SELECT {', '.join(table.columns)} FROM {table.name} {condition} ORDER BY {order} LIMIT ?"  # noqa: S608
     parameters.append(-1 if limit is None else limit)
     return connection.execute(statement, in_utf8(parameters)).fetchall()

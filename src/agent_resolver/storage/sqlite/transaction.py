@@ -39,10 +39,11 @@ class SqliteSnapshot:
         *,
         after: tuple[object, ...] | None = None,
         limit: int | None = None,
+        is_reversed: bool = False,
     ) -> list[Row]:
-        """The rows with these values, in the order of first puts."""
+        """The rows with these values, in the order of the table."""
         sql = sql_of(table)
-        found = find_rows(self.connection, table, where or {}, after, limit)
+        found = find_rows(self.connection, table, where or {}, after, limit, is_reversed=is_reversed)
         return [self._decode(sql, values) for values in found]
 
     def records(self, run: str | None = None, last: int | None = None) -> Iterator[AuditRecord]:
