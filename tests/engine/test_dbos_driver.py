@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_resolver.engine import DbosDriver, EngineRefused, StepRunner
+from agent_resolver.engine import DbosDriver, DbosSystem, EngineRefused, SegmentState, StepRunner
 from agent_resolver.storage import AesSeal, LeaseLost
 
 SEGMENT = "run:1"
@@ -212,3 +212,35 @@ def test_segments_that_ended_long_ago_are_deleted(tmp_path: Path) -> None:
         tables = ("workflow_status", "workflow_input", "workflow_output", "operation_outputs")
         left = [connection.execute(f"SELECT DISTINCT workflow_uuid FROM {table}").fetchall() for table in tables]  # noqa: S608
     assert left == [[("run-2:1",)]] * 4
+
+
+class BusySystem(DbosSystem):
+    """A system on a busy machine: a segment begins only while the file is looked at, and then ends at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.starts = 0
+
+    async def start(self, segment: str, payload: Any = None) -> bool:
+        self.starts += 1
+        return True if self.starts == 1 else await super().start(segment, payload)
+
+    async def state(self, segment: str) -> SegmentState | None:
+        await super().start(segment)
+        found = await super().state(segment)
+        while found is None or found.status == "running":
+            found = await super().state(segment)
+        return found
+
+
+def test_a_segment_that_ends_while_the_file_is_looked_at_is_not_started_again(tmp_path: Path) -> None:
+    async def scenario() -> tuple[int, list[str]]:
+        recorder, system = Recorder(), BusySystem()
+        driver = DbosDriver(str(tmp_path / "engine.db"), AesSeal(b"k" * 32), "1")
+        driver._system = system
+        await driver.open("one", recorder.run)
+        await driver.drive(SEGMENT)
+        await driver.close()
+        return system.starts, recorder.taken
+
+    assert asyncio.run(scenario()) == (1, [f"{SEGMENT} first", f"{SEGMENT} second"])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent_resolver.engine import MAX_ATTEMPTS, MemoryDriver, StepBody
+from agent_resolver.engine import MAX_ATTEMPTS, EngineBroken, MemoryDriver, StepBody
 from agent_resolver.registry import CallContext
 from agent_resolver.schema import RUNS, Caller, ResolverError
 from agent_resolver.storage import RunFilter, list_runs
@@ -114,6 +114,38 @@ def test_a_run_that_ends_its_worker_every_time_is_set_aside(tmp_path: Path, answ
 
     run(story())
     stage.close()
+
+
+class WithoutFile(MemoryDriver):
+    """A driver whose file cannot be used any more."""
+
+    async def drive(self, segment: str) -> None:
+        raise EngineBroken(f"{segment}.db", "disk full")
+
+
+@pytest.mark.parametrize("is_drained", [False, True])
+def test_a_worker_whose_engine_is_broken_ends_and_blames_no_run(tmp_path: Path, *, is_drained: bool) -> None:
+    stage = Stage(tmp_path, driver=WithoutFile())
+    add_tools(stage)
+
+    async def story() -> None:
+        for number in range(3):
+            await stage.start(blueprint(RESERVE, PAY), f"run-{number}")
+        await stage.engine.open()
+        worker = stage.engine.worker
+        with pytest.raises(EngineBroken, match="disk full"):
+            await (worker.drain() if is_drained else worker.run())
+        rows = await stage.engine.list()
+        assert {row.code for row in rows} == {""}
+
+    run(story())
+    stage.close()
+    # Another worker, whose engine works, goes on with all of them.
+    other = Stage(tmp_path)
+    add_tools(other)
+    run(other.drain())
+    assert len(other.calls()) == 6
+    other.close()
 
 
 def test_a_cancelled_run_whose_worker_is_lost_takes_back_all_the_same(tmp_path: Path) -> None:

@@ -1,5 +1,10 @@
 from agent_resolver.engine.acting import Acting as Acting
 from agent_resolver.engine.builder import BlueprintBuilder as BlueprintBuilder
+from agent_resolver.engine.conformance import (
+    DRIVER_CHECKS as DRIVER_CHECKS,
+    DriverCheck as DriverCheck,
+    MakeDriver as MakeDriver,
+)
 from agent_resolver.engine.dbos_driver import DbosDriver as DbosDriver
 from agent_resolver.engine.dbos_serializer import SealedJson as SealedJson
 from agent_resolver.engine.dbos_system import DbosSystem as DbosSystem, SegmentState as SegmentState
@@ -27,6 +32,7 @@ from agent_resolver.engine.port import (
     StepState as StepState,
     StepView as StepView,
 )
+from agent_resolver.engine.run_conformance import RUN_CHECKS as RUN_CHECKS, RunCheck as RunCheck
 from agent_resolver.engine.runs import (
     MAX_INPUT_BYTES as MAX_INPUT_BYTES,
     MAX_SIGNAL_BYTES as MAX_SIGNAL_BYTES,

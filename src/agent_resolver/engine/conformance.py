@@ -19,8 +19,8 @@ from typing import Any, Final
 from agent_resolver.engine.port import Driver, RunSegment, StepBody, StepRunner
 from agent_resolver.storage.errors import LeaseLost
 
-MakeDriver = Callable[[Path, Callable[[str], bool]], Driver]
-"""Makes a driver that keeps what it keeps in this folder, and is told which executors are gone; it is not open yet."""
+MakeDriver = Callable[[Path], Driver]
+"""Makes a driver that keeps what it keeps in this folder; it is not open yet."""
 DriverCheck = Callable[[MakeDriver, Path], Coroutine[Any, Any, None]]
 
 _SEGMENT: Final = "run-1:1"
@@ -43,7 +43,7 @@ _JSON_VALUES: Final[tuple[Any, ...]] = (
 
 @asynccontextmanager
 async def _opened(make: MakeDriver, folder: Path, run_segment: RunSegment, own: str = "one") -> AsyncIterator[Driver]:
-    driver = make(folder, lambda executor: executor != own)
+    driver = make(folder)
     await driver.open(own, run_segment)
     try:
         # A driver that never ends a segment must fail its check, and not hang its author's tests.

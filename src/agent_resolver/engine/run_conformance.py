@@ -107,7 +107,7 @@ class _Place:
         registry = ToolRegistry(Ports(store=store, seal=seal, clock=self.clock))
         for name in ("act", "slow", "fail", "flaky", "undo"):
             registry.add(_Tool(name, self.calls, self.works.get(name)))
-        driver = self._make(self._folder, store.is_gone)
+        driver = self._make(self._folder)
         journal = BlueprintJournal(store, seal, self.clock, seconds)
         engine = StoredEngine(EngineParts(journal=journal, call=registry.call, driver=driver))
         await engine.open()

@@ -163,6 +163,7 @@ def describe_blueprint(blueprint: Blueprint, find_tool: FindTool, source: str) -
             domain=domain,
             tags=tuple(dict.fromkeys((domain, *metadata.tags))),
             maintainer=metadata.maintainer,
+            examples=tuple(test.input for test in blueprint.acceptance_tests),
             allow_outbound=any(tool.labels.allow_outbound or tool.labels.kind == "TOOL" for tool in tools),
         ),
         code=blueprint_digest(blueprint),

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 from agent_resolver.core.lease import is_free
+from agent_resolver.engine.errors import EngineBroken
 from agent_resolver.engine.journal import BlueprintJournal
 from agent_resolver.engine.port import Driver
 from agent_resolver.engine.segment import Segments
@@ -47,12 +48,18 @@ class Worker:
         self._changed = asyncio.Event()
         self._next_look = 0.0
         """When runs are looked for whose process is gone, in the time of the loop."""
+        self._broken: EngineBroken | None = None
+        """Set once the engine cannot be used."""
         self.is_stopping = False
         """True once no further run is taken up."""
         segments.is_stopping = lambda: self.is_stopping
 
     async def run(self) -> None:
-        """Drive runs until `stop` is called; then finish the calls that run, hand the runs on, and end."""
+        """Drive runs until `stop` is called; then finish the calls that run, hand the runs on, and end.
+
+        Raises:
+            EngineBroken: The engine cannot be used any more. Every run stays for another worker.
+        """
         loop = asyncio.get_running_loop()
         while not self.is_stopping:
             self._changed.clear()
@@ -66,8 +73,7 @@ class Worker:
                 # A state that cannot be used now may be usable later.
                 self.report("", str(error))
                 await asyncio.sleep(LOOK_SECONDS)
-        if self._driven:
-            await asyncio.wait(self._driven.values())
+        await self._end()
 
     def stop(self) -> None:
         """Take up no further run. Those that run are handed on after their present wave."""
@@ -89,18 +95,27 @@ class Worker:
             await asyncio.shield(task)
 
     async def drain(self) -> None:
-        """Drive everything that is due now, and all that becomes due with it, until nothing is or `stop` is called."""
+        """Drive everything that is due now, and all that becomes due with it, until nothing is or `stop` is called.
+
+        Raises:
+            EngineBroken: The engine cannot be used any more. Every run stays for another worker.
+        """
         while not self.is_stopping:
             await self._adopt()
             wait = await self._take_due()
             if not self._driven and wait > 0:
-                return
+                break
             if not self._driven:
                 # What was due could not be taken up; there may be more behind it.
                 continue
             await asyncio.wait(self._driven.values(), return_when=asyncio.FIRST_COMPLETED)
+        await self._end()
+
+    async def _end(self) -> None:
         if self._driven:
             await asyncio.wait(self._driven.values())
+        if self._broken is not None:
+            raise self._broken
 
     # Looking ----------------------------------------------------------------------------------------------------------
 
@@ -201,6 +216,10 @@ class Worker:
                 await self._driver.take_over(taken.id, taken.executor_before)
             else:
                 await self._driver.drive(taken.id)
+        except EngineBroken as error:
+            # No run is at fault: every further one would fail as well, and be set aside after some attempts.
+            self._broken = error
+            self.stop()
         except ResolverError as error:
             # Another process has the run, or the state cannot be written now: it is found as interrupted.
             self.report(taken.run, str(error))

@@ -1,11 +1,15 @@
 """Waiting for wake-ups, for the tasks of one process and any adapter."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from math import inf
 from typing import Final
 
+_QUIET_SHARE: Final = 0.05
+_LONGEST_PAUSE: Final = 10
+"""The longer nothing came, the longer the pause before the next look: a twentieth of that time, up to ten pauses."""
 MOST_WAKES: Final = 10_000
 """How many wake-ups a store keeps; every task that waits has heard of older ones long ago."""
 
@@ -27,11 +31,13 @@ class Waiters:
             woken_since: Returns the keys of a topic that were woken after a position, and the newest position of all
                 wake-ups; without a position no keys. It raises an exception once the store is closed.
             poll_seconds: How often a waiting task looks for wake-ups that `tell` did not announce: those of other
-                processes.
+                processes. Where nothing came for long it looks less often, so that an idle process costs little.
         """
         self._woken_since = woken_since
         self._poll_seconds = poll_seconds
         self._heard: dict[str, int] = {}
+        self._heard_at = time.monotonic()
+        """When something was last heard of."""
         self._waiting: list[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = []
 
     async def woken(self, topic: str, seconds: float) -> frozenset[str]:
@@ -49,14 +55,21 @@ class Waiters:
                 left = deadline - loop.time()
                 if keys or left <= 0:
                     break
-                timer = loop.call_later(min(self._poll_seconds, left), event.set)
+                timer = loop.call_later(min(self._pause(), left), event.set)
                 await event.wait()
                 timer.cancel()
                 event.clear()
         finally:
             self._waiting.remove(waiting)
         self._heard[topic] = max(self._heard[topic], position)
+        if keys:
+            self._heard_at = time.monotonic()
         return keys
+
+    def _pause(self) -> float:
+        """The seconds until the next look."""
+        quiet = time.monotonic() - self._heard_at
+        return min(max(self._poll_seconds, quiet * _QUIET_SHARE), self._poll_seconds * _LONGEST_PAUSE)
 
     def tell(self, topics: set[str]) -> None:
         """Let the tasks that wait for one of these topics look at once."""

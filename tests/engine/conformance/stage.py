@@ -87,7 +87,7 @@ class DyingDriver:
         await self._driver.open(executor, watched)
 
 
-def make_driver(name: str, folder: Path, is_gone: Callable[[str], bool]) -> Driver:
+def make_driver(name: str, folder: Path) -> Driver:
     """The driver of this name, which keeps what it keeps in the folder."""
     if name == "memory":
         return MemoryDriver()
@@ -108,7 +108,7 @@ class Stage:
         for tool in writing_tools(folder, death):
             registry.add(tool)
         self.inbox = Inbox(store, MemorySecrets(), self._clock, seal=seal)
-        driving: Any = DyingDriver(make_driver(driver, folder, self.sqlite.is_gone), death)
+        driving: Any = DyingDriver(make_driver(driver, folder), death)
         journal = BlueprintJournal(store, seal, self._clock, self._clock.seconds)
         self.engine = StoredEngine(EngineParts(journal=journal, call=registry.call, driver=driving))
         described = describe_blueprint(INNER, registry.get, "test")

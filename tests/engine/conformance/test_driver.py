@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.engine.conformance import DRIVER_CHECKS
-from agent_resolver.engine.run_conformance import RUN_CHECKS
+from agent_resolver.engine import DRIVER_CHECKS, RUN_CHECKS
 from tests.engine.conformance.stage import DRIVERS, make_driver
 
 pytestmark = pytest.mark.parametrize("driver", DRIVERS)
