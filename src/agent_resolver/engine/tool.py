@@ -59,7 +59,11 @@ class BlueprintTool:
         run = await self.run_of(arguments, context)
         # The segments of the run belong below the span of this call.
         below = structs.replace(context, parent=current_traceparent() or context.parent)
-        await self._runs.start(self._blueprint, arguments, below, run)
+        is_new = await self._runs.start(self._blueprint, arguments, below, run)
+        # The ledger knows the arguments of calls that have ended; this one may wait since long.
+        if not is_new and not await self._runs.has_input(run, arguments):
+            message = f"The key was used for another call of {self.descriptor.id}"
+            raise ToolFailure(FailureCode.INPUT_VALIDATION_FAILED, message, "give each call a key of its own")
         found = await self._finish_and_report(run, context)
         if isinstance(found, RunView):
             raise WaitsFor(await self._pending(found, context))
