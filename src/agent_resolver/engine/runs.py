@@ -25,7 +25,6 @@ from agent_resolver.registry.compiled_schema import compile_schema, schema_fault
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.blueprint import Blueprint
 from agent_resolver.schema.caller import Caller
-from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.pending import PendingAction
 from agent_resolver.schema.state import FINISHED, PENDING, PLANS, RUNS, WAITS, Run
 from agent_resolver.storage.port import Snapshot, Transaction
@@ -181,11 +180,6 @@ class BlueprintRuns:
         if view is None:
             raise UnknownRun(run)
         return view
-
-    async def has_input(self, run: str, arguments: Mapping[str, Any]) -> bool:
-        """True if a run was begun with this input."""
-        history = await self._journal.store.read(lambda snapshot: self._journal.read(snapshot, run))
-        return history is not None and digest(history.started.input) == digest(arguments)
 
     async def is_delivered(self, run: str) -> bool:
         """True if the end of a run was returned to a caller that gave no key."""
