@@ -104,7 +104,9 @@ class BlueprintTool:
         thing = None if view.row.parent == context.run else await self._question_in(view)
         action = None if thing is None else await self._runs.action(thing.id)
         if action is not None and action.is_open:
-            answer = f"agent inbox {'approve' if action.type == 'APPROVAL' else 'answer'} {action.id}"
+            answer = f"agent inbox approve {action.id}"
+            if action.type != "APPROVAL":
+                answer = f"agent inbox answer {action.id} TEXT"
             return Pending(
                 trace_id=context.trace_id,
                 id=action.id,
