@@ -71,6 +71,7 @@ class BlueprintRuns:
         def write(transaction: Transaction) -> bool:
             if transaction.get(RUNS, run) is not None:
                 return False
+            # A caller may name any run as the one around the call: only a run of a blueprint waits for its parts.
             around = transaction.get(RUNS, context.run)
             part_of = context.run if around is not None and around.kind == "blueprint" else ""
             started = RunStarted(
@@ -86,6 +87,7 @@ class BlueprintRuns:
                 started_at=now,
                 interpreter=INTERPRETER_VERSION,
             )
+            # All runs of one definition share it.
             transaction.put(PLANS, plan, only_new=True)
             row = _first_row(run, blueprint, started, now)
             transaction.put(RUNS, journal.append(transaction, row, started))
@@ -128,6 +130,7 @@ class BlueprintRuns:
 
         def write(transaction: Transaction) -> None:
             history = self._require_going_on(transaction, run, context.caller)
+            # To ask twice is not an error, and changes nothing.
             if history.cancel is None:
                 cancel_in(transaction, self._journal, history, context.caller)
 
@@ -205,6 +208,7 @@ class BlueprintRuns:
         row = snapshot.get(RUNS, run)
         if row is None or row.status in FINISHED:
             return True
+        # A row that is due belongs to a run that a worker is about to take up.
         waits = snapshot.find(WAITS, {"run": run})
         now = self._journal.now()
         return row.status == "waiting" and bool(waits) and all(each.due > now for each in waits)

@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 
 from agent_resolver.core.approval import is_answered_by_worker
 from agent_resolver.core.authorization import is_cleared, is_expired, missing_scopes
+from agent_resolver.core.retry_answer import RETRY_ANSWER, asks_for_retry
 from agent_resolver.registry.call import MAX_ID, Call, ledger_key, place_of
 from agent_resolver.registry.compiled_schema import schema_faults
 from agent_resolver.registry.content import without_surrogates
@@ -28,7 +29,7 @@ from agent_resolver.registry.ledger import Ledger, open_outcome, seal_outcome
 from agent_resolver.registry.memory import FixedClock, MemorySecrets, OpenSeal
 from agent_resolver.registry.pending_actions import PendingActions
 from agent_resolver.registry.port import Clock, Seal, Secrets, Telemetry
-from agent_resolver.registry.question import RETRY, Questions, pending_of
+from agent_resolver.registry.question import Questions, pending_of
 from agent_resolver.registry.rate_limit import RateLimits
 from agent_resolver.registry.secret import Secret, redacted
 from agent_resolver.registry.tool import CallContext
@@ -408,7 +409,7 @@ class Pipeline:
         action = await self._questions.interrupted(call, start.key, call.rules, is_still_unknown)
         if action is None:  # Somebody else made the call a moment ago, with the answer to the last question.
             return None if call.is_started else await self._not_started(call, begun)
-        if action.answer and action.answer.strip().lower() == RETRY:
+        if asks_for_retry(action.answer):
             again = structs.replace(start, uses=action.id, is_new_attempt=True)
             begun = await self._ledger.start(again, call.context.lease, call.writer)
             call.is_started = begun.state == "started"
@@ -418,7 +419,7 @@ class Pipeline:
             message = f"{call.tool_id} was interrupted after it had started; {action.answered_by} says: {action.answer}"
             return call.failed(FailureCode.OUTCOME_UNKNOWN, message, "another call takes another key")
         message = f"{call.tool_id} was interrupted after it had started, and nobody knows whether it was done"
-        remedy = f"look; then `agent inbox answer {action.id} {RETRY}`, or `done`"
+        remedy = f"look; then `agent inbox answer {action.id} {RETRY_ANSWER}`, or `done`"
         unknown = call.failed(FailureCode.OUTCOME_UNKNOWN, message, remedy)
         return structs.replace(unknown, question=action.id)
 

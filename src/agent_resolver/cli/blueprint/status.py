@@ -59,7 +59,7 @@ def status_document(listed: ListedRun, view: RunView, actions: Actions) -> dict[
 def _print_status(listed: ListedRun, view: RunView, actions: Actions) -> None:
     row = listed.row
     out(f"{row.id} {listed.status} {row.agent}")
-    ended = ": ".join(each for each in (row.code, row.reason) if each)
+    ended = f"{row.status}, {row.code}" if row.code else row.status
     facts = (
         ("Started", row.started_at),
         ("Changed", row.changed_at),
