@@ -238,6 +238,33 @@ def test_a_cancelled_run_takes_back_what_it_did(shop: BlueprintProject, run: Run
     assert "has ended" in again.stderr
 
 
+def test_the_status_of_a_cancelled_run_no_longer_asks_for_the_answer(shop: BlueprintProject, run: Run) -> None:
+    run(*RUN, "shop.ask", *LAMP)
+    run_id = only_run(run)["id"]
+    waiting = run("blueprint", "status", run_id)
+    run("blueprint", "cancel", run_id)
+    cancelling = run("blueprint", "status", run_id)
+
+    assert "Ended:" not in waiting.stdout
+    assert "agent inbox answer" in waiting.stderr
+    assert "Cancelled: asked for, not done yet" in cancelling.stdout
+    assert cancelling.stderr == "hint: `agent worker`\n"
+    assert shop.notes == ["reserve lamp"]
+
+
+def test_a_step_that_was_left_out_is_shown_where_it_would_have_run(shop: BlueprintProject, run: Run) -> None:
+    shop.write(
+        "order.yaml",
+        ORDER.replace(
+            "- id: reserve",
+            "- id: never\n      condition: 'false'\n      wait: { kind: time, seconds: 1 }\n    - id: reserve",
+        ),
+    )
+    run(*RUN, "shop.order", *LAMP)
+
+    assert list(states(only_run(run)).items()) == [("never", "skipped"), ("reserve", "done"), ("send", "done")]
+
+
 # Looking --------------------------------------------------------------------------------------------------------------
 
 
