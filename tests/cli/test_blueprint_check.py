@@ -100,6 +100,14 @@ def test_a_name_that_leads_nowhere_is_reported(shop: BlueprintProject, run: Run,
     assert "hint:" in ran.stderr
 
 
+def test_a_name_may_be_that_of_a_file_that_could_not_be_read(shop: BlueprintProject, run: Run) -> None:
+    shop.write("order.yaml", ORDER.replace("- id: send", "- id: SEND"))
+    ran = run("blueprint", "show", "acme.order", "--trust")
+
+    assert ran.code == 1
+    assert "`agent blueprint check` shows the faults of blueprints/order.yaml" in ran.stderr
+
+
 def test_a_folder_without_blueprints_says_so(shop: BlueprintProject, run: Run) -> None:
     (shop.folder / "empty").mkdir()
     ran = run(*CHECK, "--config", "tools.blueprints=['empty']")

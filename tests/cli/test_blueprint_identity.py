@@ -98,7 +98,7 @@ def test_another_caller_can_neither_signal_nor_cancel_a_run(
     cancelled = run("blueprint", "cancel", run_id)
 
     assert (signalled.code, cancelled.code) == (1, 1)
-    assert f"there is no run {run_id}" in signalled.stderr
+    assert f"There is no run {run_id}" in signalled.stderr
     assert only_run(run)["status"] == "waiting"
     assert shop.notes == []
 

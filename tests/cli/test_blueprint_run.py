@@ -238,6 +238,33 @@ def test_a_cancelled_run_takes_back_what_it_did(shop: BlueprintProject, run: Run
     assert "has ended" in again.stderr
 
 
+def test_the_status_of_a_cancelled_run_no_longer_asks_for_the_answer(shop: BlueprintProject, run: Run) -> None:
+    run(*RUN, "shop.ask", *LAMP)
+    run_id = only_run(run)["id"]
+    waiting = run("blueprint", "status", run_id)
+    run("blueprint", "cancel", run_id)
+    cancelling = run("blueprint", "status", run_id)
+
+    assert "Ended:" not in waiting.stdout
+    assert "agent inbox answer" in waiting.stderr
+    assert "Cancelled: asked for, not done yet" in cancelling.stdout
+    assert cancelling.stderr == "hint: `agent worker`\n"
+    assert shop.notes == ["reserve lamp"]
+
+
+def test_a_step_that_was_left_out_is_shown_where_it_would_have_run(shop: BlueprintProject, run: Run) -> None:
+    shop.write(
+        "order.yaml",
+        ORDER.replace(
+            "- id: reserve",
+            "- id: never\n      condition: 'false'\n      wait: { kind: time, seconds: 1 }\n    - id: reserve",
+        ),
+    )
+    run(*RUN, "shop.order", *LAMP)
+
+    assert list(states(only_run(run)).items()) == [("never", "skipped"), ("reserve", "done"), ("send", "done")]
+
+
 # Looking --------------------------------------------------------------------------------------------------------------
 
 
@@ -336,3 +363,13 @@ def test_a_worker_goes_on_with_runs_whose_blueprint_is_gone(shop: BlueprintProje
 
     assert only_run(run)["status"] == "done"
     assert shop.notes == ["reserve lamp", "send lamp-1"]
+
+
+def test_a_refused_call_says_why_also_if_its_run_goes_on(shop: BlueprintProject, run: Run) -> None:
+    run(*RUN, "shop.ask", *LAMP, "--key", "k")
+    ran = run(*RUN, "shop.ask", "--input", '{"item": "chair"}', "--key", "k")
+
+    assert ran.code == 1
+    assert "✗ INPUT_VALIDATION_FAILED: The key was used for another call of shop.ask" in ran.stderr
+    assert "`agent worker` goes on with run" in ran.stderr
+    assert shop.notes == ["reserve lamp"]

@@ -128,3 +128,20 @@ def test_a_cancelled_run_cancels_the_runs_that_are_its_steps(stage: Stage) -> No
 
     run(story())
     assert stage.calls()[-1] == "shop.free compensate/seat"
+
+
+def test_a_key_stands_for_one_input_also_while_its_run_waits(stage: Stage) -> None:
+    offer(stage, blueprint(SEAT, ASK, output="${steps.ask}"), "shop.book")
+
+    async def story() -> None:
+        await stage.engine.open()
+        context = stage.context(key="k-1")
+        first = await stage.registry.call("shop.book", {"n": 7}, context)
+        other = await stage.registry.call("shop.book", {"n": 8}, context)
+        assert isinstance(first, Pending)
+        await stage.inbox.answer(first.id, "7", stage.context())
+        await stage.drain()
+        late = await stage.registry.call("shop.book", {"n": 8}, context)
+        assert [each.code for each in (other, late) if isinstance(each, Failed)] == ["INPUT_VALIDATION_FAILED"] * 2
+
+    run(story())

@@ -68,7 +68,7 @@ dag2: {}
     assert shown(read(text).issues) == [
         "2:3 blueprint_metadata.description: Required",
         '3:3 blueprint_metadata.version: Expected string, received number (quote it: "1.0")',
-        "5:3 dag.step: Unknown key",
+        "5:3 dag.step: Unknown key (`agent schema blueprint` has every key)",
         "7:7 dag.steps.0.id: Must be 1 to 64 small letters, digits and `_`, with a letter first",
         "8:7 dag.steps.0.capabilty: Unknown key (did you mean `capability`?)",
         "9:7 dag.steps.0.timeout_seconds: Must be more than 0 and at most 3600",
@@ -77,7 +77,7 @@ dag2: {}
         "11:26 dag.steps.0.input_mapping.a: Number out of range (quote it to make it a text)",
         "11:39 dag.steps.0.input_mapping.b.1: Number out of range (quote it to make it a text)",
         "12:24 dag.steps.1.wait.kind: Invalid enum value. Expected 'person' | 'signal' | 'time', received 'people'",
-        "13:1 dag2: Unknown key",
+        "13:1 dag2: Unknown key (`agent schema blueprint` has every key)",
     ]
 
 

@@ -45,7 +45,6 @@ from agent_resolver.core.blueprint.check import (
     check_blueprint as check_blueprint,
     located_findings as located_findings,
 )
-from agent_resolver.core.blueprint.compensation import RETRY_ANSWER as RETRY_ANSWER
 from agent_resolver.core.blueprint.dependency import (
     first_cycle as first_cycle,
     needs_in_group as needs_in_group,

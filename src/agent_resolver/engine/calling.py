@@ -22,7 +22,7 @@ from agent_resolver.schema.state import LEDGER, RUNS
 from agent_resolver.storage.port import Snapshot, Transaction
 
 RUN_PENDING: Final = "RUN"
-"""The type of a `Pending` that stands for a run of another blueprint, and not for a person."""
+"""The type of a `Pending` that is about a run of another blueprint, and not about a person."""
 _FIRST_PAUSE_SECONDS: Final = 0.02
 _LONGEST_PAUSE_SECONDS: Final = 2.0
 _NEED_MILLISECONDS: Final = 60_000
@@ -132,7 +132,7 @@ class CancelWish:
 
 
 def _may_be_done(kept: LedgerEntry | None) -> bool:
-    """True if a call started and nobody knows whether it was done: it may not be made again."""
+    """True if a call started and the ledger does not know how it ended: it may not be made again."""
     return kept is not None
 
 

@@ -72,7 +72,7 @@ async def _failure(attempt: Awaitable[Any]) -> Exception:
         await attempt
     except Exception as error:  # noqa: BLE001 - the check says which one it must be
         return error
-    raise AssertionError("the segment failed, and whoever drove it heard of a success")
+    raise AssertionError("the segment failed, and its driver heard of a success")
 
 
 # The checks -----------------------------------------------------------------------------------------------------------
@@ -215,7 +215,8 @@ async def _another_executor_goes_on_with_what_one_left(make: MakeDriver, folder:
     async def run_segment(_segment: str, step: StepRunner) -> None:
         for wave in range(3):
             # The fifth step of one wave is the quickest, and the first of the next one.
-            turns = {f"w{wave}.{n}": (n * 7 if wave % 2 else (4 - n) * 7) for n in range(5)}
+            places = range(5) if wave % 2 else range(4, -1, -1)
+            turns = {f"w{wave}.{number}": place * 7 for number, place in enumerate(places)}
             results = await _wave(step, {name: slowly(name, count) for name, count in turns.items()})
             found.append(results)
         found.append({"last": await step("last", stays)})

@@ -23,7 +23,8 @@ _SWEEP_EVERY: Final = 200
 class DbosDriver:
     """A driver whose segments go on, with the recorded results of their steps, after the end of their process.
 
-    Whoever drives a segment has the lease on its run. So it is taken from any other process that the file names.
+    The process that drives a segment has the lease on its run. So it takes the segment from any other process that
+    the file names.
     """
 
     def __init__(self, path: str, seal: Seal, version: str) -> None:
@@ -122,7 +123,7 @@ class DbosDriver:
             raise EngineRefused(problem, "let a worker of that version end it")
 
     async def _run(self, segment: str, run_segment: RunSegment) -> None:
-        """Run a segment for DBOS, and tell whoever drives it how it ended, once DBOS has recorded the end."""
+        """Run a segment for DBOS, and report its end to the task that drives it, once DBOS has recorded the end."""
         ending = self._endings.setdefault(segment, _Ending())
         ending.has_begun.set()
         failure: Exception | None = None

@@ -76,7 +76,7 @@ def seal_every_format(serializer: SealedJson) -> None:
     """Let DBOS read and write every format of its own through `serializer`, for the rest of this process.
 
     DBOS reads a row in the format that a column of the row names, whatever serializer it was given. One of its own
-    formats is pickle: whoever can write the file would run code here. The other one is JSON without a seal.
+    formats is pickle: a person who can write the file could run code here. The other one is JSON without a seal.
     """
     from dbos import _serialization
 

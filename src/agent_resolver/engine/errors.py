@@ -29,14 +29,14 @@ class UnknownRun(EngineRefused):
     """There is no run of this id that concerns the caller."""
 
     def __init__(self, run: str) -> None:
-        super().__init__(f"there is no run {run} of a blueprint", "`agent blueprint list` shows those there are")
+        super().__init__(f"There is no run {run} of a blueprint", "`agent blueprint list` shows those there are")
 
 
 class DamagedRun(EngineRefused):
     """What is kept of a run cannot be read, or was edited. The run is not driven."""
 
     def __init__(self, run: str, problem: str) -> None:
-        super().__init__(f"what is kept of run {run} cannot be read: {problem}", _DAMAGED)
+        super().__init__(f"What is kept of run {run} cannot be read: {problem}", _DAMAGED)
 
 
 class CannotAct(ResolverError):

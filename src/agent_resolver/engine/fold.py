@@ -91,17 +91,19 @@ def fold(history: History, look_up: LookUp, *, first: str = "", again: Collectio
         if isinstance(move, Ended):
             if not is_wish_left:
                 break
+            # All steps had ended when the wish was seen, but not the run: everything is taken back.
             course, is_wish_left = course_of(history, outcomes, is_cancelled=True), False
             continue
         is_last = first != "" and first_path(move) == first
         found = _outcomes_in(move, look_up, again if is_last else ())
         outcomes |= found
+        # One outcome is a trace: the wave was begun, whatever becomes of the rest of it.
         known += bool(found)
-        is_complete = len(found) == len(paths_of(move))
+        is_complete = len(found) == len(move.paths)
         if is_last or not (is_complete or is_wish_left):
             break
         if not is_complete:
-            # Here the wish to cancel was seen: what had ended by then is taken back, and the rest never starts.
+            # Here the wish to cancel was seen: what had ended is taken back, and the rest never starts.
             waves.append(move)
             course, is_wish_left = course_of(history, outcomes, is_cancelled=True), False
             continue
@@ -118,12 +120,7 @@ def is_cancelled_before(history: History, segment: int | None) -> bool:
 
 def first_path(wave: Wave) -> str:
     """The path that names a wave: no other wave of the run has it."""
-    return paths_of(wave)[0]
-
-
-def paths_of(wave: Wave) -> list[str]:
-    """The paths of a wave, those of calls first."""
-    return [*(call.path for call in wave.calls), *(wait.path for wait in wave.waits)]
+    return wave.paths[0]
 
 
 def outcome_reader(history: History, snapshot: Snapshot, seal: Seal) -> LookUp:
@@ -185,6 +182,7 @@ def prepared_blueprint(digest: str, blueprint: Blueprint) -> PreparedBlueprint:
     """A blueprint that is ready to run: its templates are parsed once for all of its runs."""
     found = _prepared.get(digest)
     if found is None:
+        # Rarely are there so many at once, and to prepare one again is cheap: no need to find the oldest.
         if len(_prepared) >= _MOST_PREPARED:
             _prepared.clear()
         found = _prepared[digest] = prepare(blueprint)

@@ -83,6 +83,7 @@ class History(Struct, kw_only=True):
             case RunEnded():
                 self.ended = entry.result
             case RunStarted():
+                # The first entry has a field of its own.
                 pass
 
 
@@ -113,6 +114,7 @@ class BlueprintJournal:
         Processes without the lease add signals and wishes to cancel, so that only the transaction knows the number.
         """
         at = self.now()
+        # The row counts the entries, so that one which is missing at the end shows as well.
         number = row.entries
         for entry in entries:
             number += 1

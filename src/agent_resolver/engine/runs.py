@@ -59,7 +59,7 @@ class BlueprintRuns:
         """
         journal = self._journal
         if not (run.isprintable() and run.isascii() and 0 < len(run) <= MAX_RUN_ID):
-            raise EngineRefused(f"the id of a run has 1 to {MAX_RUN_ID} printable characters", "leave it out")
+            raise EngineRefused(f"The id of a run has 1 to {MAX_RUN_ID} printable characters", "leave it out")
         _require_input(blueprint, arguments)
         plan = journal.plan_row(blueprint)
         try:
@@ -71,6 +71,7 @@ class BlueprintRuns:
         def write(transaction: Transaction) -> bool:
             if transaction.get(RUNS, run) is not None:
                 return False
+            # A caller may name any run as the one around the call: only a run of a blueprint waits for its parts.
             around = transaction.get(RUNS, context.run)
             part_of = context.run if around is not None and around.kind == "blueprint" else ""
             started = RunStarted(
@@ -86,6 +87,7 @@ class BlueprintRuns:
                 started_at=now,
                 interpreter=INTERPRETER_VERSION,
             )
+            # All runs of one definition share it.
             transaction.put(PLANS, plan, only_new=True)
             row = _first_row(run, blueprint, started, now)
             transaction.put(RUNS, journal.append(transaction, row, started))
@@ -104,9 +106,9 @@ class BlueprintRuns:
         """
         journal = self._journal
         self._require_valid(context.caller)
-        content = _encoded(data, "the data of a signal")
+        content = _encoded(data, "The data of a signal")
         if len(content) > MAX_SIGNAL_BYTES:
-            raise EngineRefused(f"a signal has at most {MAX_SIGNAL_BYTES:,} bytes, and this one has {len(content):,}")
+            raise EngineRefused(f"A signal has at most {MAX_SIGNAL_BYTES:,} bytes, and this one has {len(content):,}")
 
         def write(transaction: Transaction) -> None:
             history = self._require_going_on(transaction, run, context.caller)
@@ -128,6 +130,7 @@ class BlueprintRuns:
 
         def write(transaction: Transaction) -> None:
             history = self._require_going_on(transaction, run, context.caller)
+            # To ask twice is not an error, and changes nothing.
             if history.cancel is None:
                 cancel_in(transaction, self._journal, history, context.caller)
 
@@ -205,6 +208,7 @@ class BlueprintRuns:
         row = snapshot.get(RUNS, run)
         if row is None or row.status in FINISHED:
             return True
+        # A row that is due belongs to a run that a worker is about to take up.
         waits = snapshot.find(WAITS, {"run": run})
         now = self._journal.now()
         return row.status == "waiting" and bool(waits) and all(each.due > now for each in waits)
@@ -218,7 +222,7 @@ class BlueprintRuns:
     def _require_valid(self, caller: Caller) -> None:
         is_known = caller.is_verified or not self._only_verified
         if not is_known or is_expired(caller, self._journal.clock.now()):
-            raise EngineRefused(f"nobody vouches for {caller.id}, and this project has an issuer", "give a valid token")
+            raise EngineRefused(f"{caller.id} has no valid token, and this project has an issuer", "give a valid token")
 
     def _require_going_on(self, snapshot: Snapshot, run: str, caller: Caller) -> History:
         history = self._journal.read(snapshot, run)
@@ -226,7 +230,7 @@ class BlueprintRuns:
         if history is None or not may_see_run(history.started.starter, caller):
             raise UnknownRun(run)
         if history.ended is not None:
-            raise EngineRefused(f"run {run} has ended: {history.ended.status}", f"`agent blueprint status {run}`")
+            raise EngineRefused(f"Run {run} has ended: {history.ended.status}", f"`agent blueprint status {run}`")
         return history
 
 
@@ -259,13 +263,12 @@ def _first_row(run: str, blueprint: Blueprint, started: RunStarted, now: str) ->
 
 
 def _require_input(blueprint: Blueprint, arguments: Mapping[str, Any]) -> None:
-    content = _encoded(arguments, f"the input of {blueprint.id}")
+    content = _encoded(arguments, f"The input of {blueprint.id}")
     if len(content) > MAX_INPUT_BYTES:
-        raise EngineRefused(f"an input has at most {MAX_INPUT_BYTES:,} bytes, and this one has {len(content):,}")
+        raise EngineRefused(f"An input has at most {MAX_INPUT_BYTES:,} bytes, and this one has {len(content):,}")
     faults = schema_faults(compile_schema(input_schema_of(blueprint)), arguments, "input")
     if faults:
-        refused = EngineRefused(f"the input does not follow the schema of {blueprint.id}", "; ".join(faults))
-        raise refused
+        raise EngineRefused(f"The input does not follow the schema of {blueprint.id}", "; ".join(faults))
 
 
 def input_schema_of(blueprint: Blueprint) -> dict[str, Any]:
@@ -280,15 +283,15 @@ def _require_signal(history: History, name: str, data: Any) -> None:  # noqa: AN
     if not fitting:
         names = sorted({wait.signal for wait in waits if wait.kind == "signal"})
         hint = f"it waits for {', '.join(names)}" if names else "it waits for none"
-        raise EngineRefused(f"run {run} never waits for the signal {name[:100]}", hint)
+        raise EngineRefused(f"Run {run} never waits for the signal {name[:100]}", hint)
     if name in history.signals:
-        raise EngineRefused(f"run {run} has the signal {name} already", f"`agent blueprint status {run}`")
+        raise EngineRefused(f"Run {run} has the signal {name} already", f"`agent blueprint status {run}`")
     if len(history.signals) >= MAX_SIGNALS:
-        raise EngineRefused(f"run {run} has {MAX_SIGNALS} signals, and takes no more")
+        raise EngineRefused(f"Run {run} has {MAX_SIGNALS} signals, and takes no more")
     for wait in fitting:
         schema = None if wait.schema is UNSET else compile_schema(wait.schema)
         if faults := schema_faults(schema, data, "data"):
-            raise EngineRefused(f"the data does not follow the schema of the signal {name}", "; ".join(faults))
+            raise EngineRefused(f"The data does not follow the schema of the signal {name}", "; ".join(faults))
 
 
 def _encoded(value: object, what: str) -> bytes:

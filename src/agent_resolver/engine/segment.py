@@ -110,11 +110,12 @@ class Segments:
 
     async def who(self, taken: Taken) -> Who:
         """The names of starter and worker, for audit records."""
-        return names_of(taken.history.started.starter, await self._parts.acting.worker())
+        starter = taken.history.started.starter
+        return names_of(starter, await self._parts.acting.worker(starter))
 
     async def _begin_span(self, taken: Taken) -> tuple[Any, CallContext]:
         started, blueprint = taken.history.started, taken.history.blueprint
-        caller = named_caller(started.starter, await self._parts.acting.worker())
+        caller = named_caller(started.starter, await self._parts.acting.worker(started.starter))
         context = CallContext(
             run=taken.run,
             trace_id=started.trace_id,
@@ -178,13 +179,16 @@ class _Segment:
             if isinstance(move, Ended):
                 if await self._end(move):
                     return ReasoningEnd(outcome=move.status.upper(), error=move.code)
+                # The wish to cancel came before the end was written: the run takes everything back instead.
                 course = self._cancelled_course()
             else:
+                # Of the first wave, some calls have ended before, and others still wait.
                 calls = [call for call in move.calls if again is None or call.path in again]
                 recorded = await self._make_calls(calls)
                 waits = [*still, *(each.waits for each in recorded.values() if each.waits is not UNSET)]
                 outcomes |= await self._outcomes_of(recorded)
                 self._taken.known |= outcomes
+                # A call that found the wish to cancel was not made: no further wave starts either.
                 if any(each.is_cancelled for each in recorded.values()):
                     await self._see_cancel(tuple(waits))
                     course = self._cancelled_course()
@@ -194,6 +198,7 @@ class _Segment:
                 else:
                     course.add(outcomes)
             move, again, outcomes, still = course.next_move(), None, {}, ()
+            # The end of a run is written even while the process stops: handing it on would only cost time.
             if isinstance(move, Wave) and self._segments.is_stopping():
                 await self._wait(Wave(), {}, [])
                 return ReasoningEnd(outcome=_HANDED_ON)
@@ -285,7 +290,7 @@ class _Segment:
             for each in wait_rows(row.id, waits):
                 transaction.put(WAITS, each)
             resolved = resolve(history, {wait.path: wait for wait in wave.waits}, waits, transaction, now)
-            # What is awaited may have come meanwhile, and then it wakes nobody any more.
+            # An answer or a signal that came meanwhile found no row of the queue to make due.
             is_cancelling = history.cancel is not None and history.cancel_seen is None
             if is_cancelling or len(resolved.still) < len(waits) or not waits:
                 make_due(transaction, row.id)

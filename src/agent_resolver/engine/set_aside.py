@@ -4,13 +4,13 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from agent_resolver.core.retry_answer import RETRY_ANSWER
 from agent_resolver.engine.entry import RunWaiting
 from agent_resolver.engine.journal import BlueprintJournal, History
 from agent_resolver.engine.port import AwaitedThing
 from agent_resolver.engine.record import Who, set_aside_record
 from agent_resolver.engine.waiting import open_question, question_id, wait_rows
 from agent_resolver.registry.content import without_surrogates
-from agent_resolver.registry.question import RETRY
 from agent_resolver.schema.audit import AuditKind, Record
 from agent_resolver.schema.state import PENDING, RUNS, WAITS, Run, WaitRow
 from agent_resolver.storage.port import Transaction
@@ -40,7 +40,7 @@ def put_aside(
     row, now = history.row, journal.clock.now()
     # A run can be set aside more than once, each time with a question of its own.
     action = question_id(row.id, f"?{row.entries}")
-    remedy = f"Answer `{RETRY}` to try again, or `give up` to take back what was done"
+    remedy = f"Answer `{RETRY_ANSWER}` to try again, or `give up` to take back what was done"
     question = f"{without_surrogates(problem.message)[:_MAX_MESSAGE]}. {remedy}"
     transaction.put(PENDING, open_question(history, action, question, now, role="approver"), only_new=True)
     transaction.append(asked_record(history, action, who))

@@ -9,10 +9,11 @@ from msgspec import Struct, structs
 from agent_resolver.core.blueprint.move import Course
 from agent_resolver.core.blueprint.path import COMPENSATION_PREFIX
 from agent_resolver.core.blueprint.wave import Ended, Move, StepOutcome, Wave
+from agent_resolver.core.retry_answer import asks_for_retry
 from agent_resolver.engine.acting import names_of
 from agent_resolver.engine.entry import CancelSeen, Entry, RunWaiting, SegmentStarted, StepRefused, WaitEnded
 from agent_resolver.engine.errors import DamagedRun
-from agent_resolver.engine.fold import Folded, first_path, fold, outcome_reader, paths_of
+from agent_resolver.engine.fold import Folded, first_path, fold, outcome_reader
 from agent_resolver.engine.journal import BlueprintJournal, History
 from agent_resolver.engine.outcome import step_failed
 from agent_resolver.engine.port import AwaitedThing
@@ -20,7 +21,6 @@ from agent_resolver.engine.record import Who, resumed_record
 from agent_resolver.engine.runs import cancel_in
 from agent_resolver.engine.set_aside import CRASHED, Problem, put_aside, put_aside_damaged
 from agent_resolver.engine.waiting import resolve, wait_rows
-from agent_resolver.registry.question import RETRY
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.state import FINISHED, PENDING, RUNS, WAITS, Run, RunStatus, WaitRow
@@ -223,7 +223,7 @@ class _Taking:
         waits = {wait.path: wait for wait in wave.waits}
         resolved = resolve(history, waits, things, self._transaction, self._journal.now())
         entries += resolved.ended
-        if resolved.answer is not None and resolved.answer.strip().lower() != RETRY:
+        if resolved.answer is not None and not asks_for_retry(resolved.answer):
             entries += _given_up(wave, folded.outcomes, history.waiting)
         _add_outcomes(folded.outcomes, entries)
         # What a person gave up waits for nothing any more.
@@ -279,7 +279,7 @@ class _Taking:
     def _taken(
         self, started: SegmentStarted, folded: Folded, still: tuple[AwaitedThing, ...], executor_before: str
     ) -> Taken:
-        paths = [] if isinstance(folded.move, Ended) else paths_of(folded.move)
+        paths = () if isinstance(folded.move, Ended) else folded.move.paths
         outcomes = {path: folded.outcomes[path] for path in paths if path in folded.outcomes}
         return Taken(
             history=self._history,
@@ -302,7 +302,7 @@ def _still_waiting(waiting: RunWaiting | None, folded: Folded, again: tuple[str,
     if waiting is None or isinstance(folded.move, Ended):
         return ()
     # A run that was cancelled has left the wave that waited.
-    paths = set(paths_of(folded.move)) - folded.outcomes.keys() - set(again)
+    paths = set(folded.move.paths) - folded.outcomes.keys() - set(again)
     return tuple(each for each in waiting.waits if each.path in paths)
 
 

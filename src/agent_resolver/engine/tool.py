@@ -97,7 +97,7 @@ class BlueprintTool:
             finishing.cancel()
 
     async def run_of(self, arguments: dict[str, Any], context: CallContext) -> str:
-        """The id of the run that a call stands for.
+        """The id of the run that belongs to a call.
 
         With a key it is that of the key. Without one, the same call under the same trace is the same run, until its
         end was returned.
@@ -105,6 +105,7 @@ class BlueprintTool:
         caller, tool = context.caller, self.descriptor.id
         if context.key is not None:
             return digest([caller.id, caller.issuer, tool, context.key])[-32:]
+        # A caller without a key may mean the same call twice: after its end was returned, it is the next one.
         number = 0
         while True:
             identity = [caller.id, caller.issuer, tool, digest(arguments), context.trace_id, number]
@@ -120,7 +121,9 @@ class BlueprintTool:
         thing = None if view.row.parent == context.run else await self._question_in(view)
         action = None if thing is None else await self._runs.action(thing.id)
         if action is not None and action.is_open:
-            answer = f"agent inbox {'approve' if action.type == 'APPROVAL' else 'answer'} {action.id}"
+            answer = f"agent inbox approve {action.id}"
+            if action.type != "APPROVAL":
+                answer = f"agent inbox answer {action.id} TEXT"
             return Pending(
                 trace_id=context.trace_id,
                 id=action.id,

@@ -21,7 +21,7 @@ def view_of(history: History, folded: Folded, snapshot: Snapshot) -> RunView:
         members += [*wave.calls, *wave.waits]
     outcomes = folded.outcomes
     steps = [_step_view(each, outcomes.get(each.path), waiting, history, snapshot) for each in members]
-    steps += _steps_without_paths(history, {parse_path(member.path).step for member in members})
+    steps = _with_other_steps(steps, history)
     output = history.ended.output if history.ended is not None and history.ended.status == "done" else UNSET
     return RunView(row=history.row, steps=tuple(steps), waits=waits, output=output)
 
@@ -50,14 +50,19 @@ def _is_started(history: History, tool: str, path: str, snapshot: Snapshot) -> b
     return kept is not None and kept.state == "started"
 
 
-def _steps_without_paths(history: History, started: set[str]) -> list[StepView]:
-    """The steps of the blueprint that no wave has: those before a step that has started were left out."""
-    ids = [step.id for step in history.blueprint.dag.steps]
+def _with_other_steps(steps: list[StepView], history: History) -> list[StepView]:
+    """Add the steps of the blueprint that no wave has: those before a step that has started were left out."""
+    places = {step.id: place for place, step in enumerate(history.blueprint.dag.steps)}
+    started = [places[parse_path(step.path).step] for step in steps]
     is_done = history.ended is not None and history.ended.status == "done"
-    last = max((place for place, step in enumerate(ids) if step in started), default=-1)
-    found = []
-    for place, step in enumerate(history.blueprint.dag.steps):
-        if step.id not in started:
-            state: StepState = "skipped" if is_done or place < last else "open"
-            found.append(StepView(path=step.id, tool=step.capability or "", state=state))
+    last = max(started, default=-1)
+    found = list(steps)
+    for step in history.blueprint.dag.steps:
+        place = places[step.id]
+        if place in started:
+            continue
+        state: StepState = "skipped" if is_done or place < last else "open"
+        # It is shown where it would have run: before the first step that comes after it.
+        later = (number for number, each in enumerate(found) if places[parse_path(each.path).step] > place)
+        found.insert(next(later, len(found)), StepView(path=step.id, tool=step.capability or "", state=state))
     return found

@@ -6,6 +6,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from agent_resolver.core.blueprint.wave import StepDone, StepOutcome, StepWait
 from agent_resolver.core.moment import milliseconds_of, moment_of
+from agent_resolver.core.retry_answer import RETRY_ANSWER
 from agent_resolver.engine.entry import SignalReceived, WaitEnded
 from agent_resolver.engine.journal import History
 from agent_resolver.engine.outcome import step_failed
@@ -116,8 +117,9 @@ def resolve(
     resolved = Resolved(ended=[], still=[])
     for thing in things:
         if not thing.path:
+            # The question about a run that was set aside. If it was removed, the run is tried again.
             action = snapshot.get(PENDING, thing.id)
-            resolved.answer = action.answer if action is not None else "retry"
+            resolved.answer = action.answer if action is not None else RETRY_ANSWER
             if resolved.answer is None:
                 resolved.still.append(thing)
         elif thing.path in waits:
@@ -126,6 +128,7 @@ def resolve(
                 resolved.still.append(thing)
             else:
                 resolved.ended.append(WaitEnded(path=thing.path, outcome=outcome))
+        # A call that is ready has no outcome here: it is made again under its key, and then has one.
         elif not is_call_ready(thing, snapshot, now):
             resolved.still.append(thing)
     return resolved
@@ -137,6 +140,7 @@ def is_call_ready(thing: AwaitedThing, snapshot: Snapshot, now: int) -> bool:
         return True
     if thing.kind == "run":
         child = snapshot.get(RUNS, thing.id)
+        # If the other run was removed, only the call itself can say what that means.
         return child is None or child.status in FINISHED
     action = snapshot.get(PENDING, thing.id)
     return action is None or not action.is_open
@@ -154,6 +158,7 @@ def _outcome_of(
             return StepDone(signals[thing.id].data)
         case "person":
             action = snapshot.get(PENDING, thing.id)
+            # An answer counts also if the worker comes to it after the deadline.
             if action is not None and action.answer is not None:
                 return StepDone(action.answer)
     if not is_over:

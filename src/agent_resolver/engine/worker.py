@@ -232,4 +232,4 @@ class Worker:
 
 
 def _report_nothing(run: str, problem: str) -> None:
-    """Nobody listens."""
+    """The default: no program listens."""

@@ -133,6 +133,7 @@ def _examine(session: Session, files: Sequence[str], own: Sequence[Descriptor]) 
     tools |= locked.opened
     limits = _limits(session)
     examined: list[ExaminedBlueprint] = []
+    # A blueprint comes after those that it calls: their schemas and scopes must be known by its check.
     for file in TopologicalSorter(order).static_order():
         blueprint = readings[file].blueprint
         issues = list(readings[file].issues)
@@ -274,7 +275,8 @@ def _locked_tools(session: Session, called: Collection[str]) -> _LockedTools:
         return found
     entries = session.lockfile.servers
     grants = grants_of(entries, session.limits.forbid, session.config.tools.admit)
-    kept = kept_definitions(session.index_path) if any(entry.tools for entry in entries) else {}
+    has_pins = any(entry.tools for entry in entries)
+    kept = kept_definitions(session.index_path) if has_pins else {}
     for name, grant in sorted(grants.items()):
         prefix = f"{grant.server}."
         for tool_id in sorted(each for each in called if each.startswith(prefix)):

@@ -13,18 +13,26 @@ from msgspec import Struct, structs
 
 from agent_resolver.core.approval import is_answered_by_worker
 from agent_resolver.core.authorization import is_cleared, is_expired, missing_scopes
+from agent_resolver.core.retry_answer import RETRY_ANSWER, asks_for_retry
 from agent_resolver.registry.call import MAX_ID, Call, ledger_key, place_of
 from agent_resolver.registry.compiled_schema import schema_faults
 from agent_resolver.registry.content import without_surrogates
-from agent_resolver.registry.errors import NeedsAction, ToolFailure, WaitsFor
+from agent_resolver.registry.errors import NeedsAction, ToolFailure
+from agent_resolver.registry.invocation import (
+    LOOK_FIRST,
+    MAYBE_DONE,
+    invoke_tool,
+    is_being_cancelled,
+    progress_without_secrets,
+)
 from agent_resolver.registry.ledger import Ledger, open_outcome, seal_outcome
 from agent_resolver.registry.memory import FixedClock, MemorySecrets, OpenSeal
 from agent_resolver.registry.pending_actions import PendingActions
 from agent_resolver.registry.port import Clock, Seal, Secrets, Telemetry
-from agent_resolver.registry.question import RETRY, Questions, pending_of
+from agent_resolver.registry.question import Questions, pending_of
 from agent_resolver.registry.rate_limit import RateLimits
-from agent_resolver.registry.secret import Secret, is_secret_name, redacted
-from agent_resolver.registry.tool import CallContext, Progress
+from agent_resolver.registry.secret import Secret, redacted
+from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.audit import AuditKind, Record
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.classification import CLASSIFICATION_RANK
@@ -37,24 +45,6 @@ from agent_resolver.storage.memory import MemoryStore
 from agent_resolver.storage.port import Store
 from agent_resolver.storage.trail import append_record
 
-_LOOK_FIRST: Final = "it may have done its work all the same: look before you call it again"
-_MAYBE_DONE: Final = frozenset(
-    {
-        FailureCode.TIMEOUT,
-        FailureCode.RUNNER_ERROR,
-        FailureCode.SERVER_UNAVAILABLE,
-        FailureCode.PROTOCOL_ERROR,
-        FailureCode.OUTPUT_VALIDATION_FAILED,
-    }
-)
-"""Failures after which nobody knows whether the tool did its work."""
-_OF_TOOLS: Final = _MAYBE_DONE | {
-    FailureCode.INPUT_VALIDATION_FAILED,
-    FailureCode.NOT_CONFIGURED,
-    FailureCode.TOOL_ERROR,
-}
-"""What a tool may say of itself; what it says otherwise is a failure of the tool."""
-_OF_SERVERS: Final = _OF_TOOLS.union(map(FailureCode, ("TOOL_CHANGED", "UNAUTHORIZED", "UNKNOWN_TOOL")))
 _MAX_KEY: Final = 200
 Ended = TypeVar("Ended", Done | Failed | Pending, Failed | Pending)
 
@@ -177,13 +167,13 @@ class Pipeline:
             raise
         except (FileError, OSError) as error:
             # What a tool raises has become an outcome before: this comes from the state.
-            remedy = _LOOK_FIRST if call.has_run else "it was not made: see `agent state info`, then make it again"
+            remedy = LOOK_FIRST if call.has_run else "it was not made: see `agent state info`, then make it again"
             failed = call.failed_like(_state_failure(error, remedy))
             await self._abandon(call, failed)
             return failed
         except BaseException as error:
             message = f"{call.tool_id} failed: {type(error).__name__}{place_of(error)}"
-            await self._abandon(call, call.failed(FailureCode.RUNNER_ERROR, message, _LOOK_FIRST))
+            await self._abandon(call, call.failed(FailureCode.RUNNER_ERROR, message, LOOK_FIRST))
             raise
 
     async def _outcome(self, call: Call) -> Outcome:
@@ -337,7 +327,7 @@ class Pipeline:
             found.append(Secret(name, value))
         call.secrets = tuple(found)
         by_name = {secret.name: secret for secret in found}
-        progress = _without_secrets(call.context.progress, call.secrets)
+        progress = progress_without_secrets(call.context.progress, call.secrets)
         call.context = structs.replace(call.context, secrets=by_name, progress=progress)
         return None
 
@@ -419,7 +409,7 @@ class Pipeline:
         action = await self._questions.interrupted(call, start.key, call.rules, is_still_unknown)
         if action is None:  # Somebody else made the call a moment ago, with the answer to the last question.
             return None if call.is_started else await self._not_started(call, begun)
-        if action.answer and action.answer.strip().lower() == RETRY:
+        if asks_for_retry(action.answer):
             again = structs.replace(start, uses=action.id, is_new_attempt=True)
             begun = await self._ledger.start(again, call.context.lease, call.writer)
             call.is_started = begun.state == "started"
@@ -429,7 +419,7 @@ class Pipeline:
             message = f"{call.tool_id} was interrupted after it had started; {action.answered_by} says: {action.answer}"
             return call.failed(FailureCode.OUTCOME_UNKNOWN, message, "another call takes another key")
         message = f"{call.tool_id} was interrupted after it had started, and nobody knows whether it was done"
-        remedy = f"look; then `agent inbox answer {action.id} {RETRY}`, or `done`"
+        remedy = f"look; then `agent inbox answer {action.id} {RETRY_ANSWER}`, or `done`"
         unknown = call.failed(FailureCode.OUTCOME_UNKNOWN, message, remedy)
         return structs.replace(unknown, question=action.id)
 
@@ -439,16 +429,16 @@ class Pipeline:
         deadline = asyncio.timeout(limit)
         try:
             async with deadline:
-                said = await _invoke_tool(call)
+                said = await invoke_tool(call)
         except BaseException as error:
-            if isinstance(error, asyncio.CancelledError | GeneratorExit) and _is_being_cancelled():
+            if isinstance(error, asyncio.CancelledError | GeneratorExit) and is_being_cancelled():
                 raise
             if isinstance(error, TimeoutError) and deadline.expired():
                 message = f"{call.tool_id} did not answer within {limit:g} s"
-                return call.failed(FailureCode.TIMEOUT, message, _LOOK_FIRST)
+                return call.failed(FailureCode.TIMEOUT, message, LOOK_FIRST)
             # Its kind and its place are enough to find it.
             message = f"{call.tool_id} failed: {type(error).__name__}{place_of(error)}"
-            return call.failed(FailureCode.RUNNER_ERROR, message, _LOOK_FIRST)
+            return call.failed(FailureCode.RUNNER_ERROR, message, LOOK_FIRST)
         if not isinstance(said, NeedsAction):
             return said
         if said.kind == "CLARIFICATION":
@@ -475,7 +465,7 @@ class Pipeline:
         if not faults:
             return done
         message = f"The result of {call.tool_id} does not follow its schema"
-        return call.failed(FailureCode.OUTPUT_VALIDATION_FAILED, message, _LOOK_FIRST, faults)
+        return call.failed(FailureCode.OUTPUT_VALIDATION_FAILED, message, LOOK_FIRST, faults)
 
     def redaction(self, call: Call, outcome: Outcome) -> Outcome:
         """What is told, without the secrets that the tool was given."""
@@ -490,7 +480,7 @@ class Pipeline:
         if not faults:
             return structs.replace(outcome, result=result)
         message = f"{call.tool_id} gave a secret where its schema has no room for the mask"
-        failed = call.failed(FailureCode.OUTPUT_VALIDATION_FAILED, message, _LOOK_FIRST, faults)
+        failed = call.failed(FailureCode.OUTPUT_VALIDATION_FAILED, message, LOOK_FIRST, faults)
         return self.redaction(call, failed)
 
     # 12: the record ---------------------------------------------------------------------------------------------------
@@ -555,25 +545,6 @@ def _state_failure(error: FileError | OSError, remedy: str) -> ToolFailure:
     return ToolFailure(FailureCode.STATE_UNAVAILABLE, f"The state cannot be used: {reason}", remedy)
 
 
-async def _invoke_tool(call: Call) -> Outcome | NeedsAction:
-    """What the tool has to say: its result, a failure that it foresaw, or what it needs."""
-    try:
-        return Done(trace_id=call.context.trace_id, result=await call.entry.tool.invoke(call.arguments, call.context))
-    except ToolFailure as failure:
-        failed = call.failed_like(failure)
-        allowed = _OF_SERVERS if call.entry.descriptor.labels.kind == "TOOL" else _OF_TOOLS
-        return failed if failed.code in allowed else structs.replace(failed, code=FailureCode.TOOL_ERROR)
-    except WaitsFor as waits:
-        return structs.replace(waits.pending, trace_id=call.context.trace_id)
-    except NeedsAction as needed:
-        # The name is kept, and a tool may have put the value there.
-        is_told = redacted(needed.needs, call.secrets) == needed.needs
-        if not needed.needs or (is_told and is_secret_name(needed.needs)):
-            return needed
-        message = f"{call.tool_id} needs a secret, and does not say its name"
-        return call.failed(FailureCode.RUNNER_ERROR, message, "give `needs` the name of a secret, never its value")
-
-
 def _is_too_weak(approval: PendingAction, rules: Rules) -> bool:
     """Whether others could approve it than the tool's rules say: they changed since it was asked for.
 
@@ -593,22 +564,4 @@ def _ledger_ending(call: Call, outcome: Outcome) -> Ending:
     if isinstance(outcome, Done):
         return "done"
     is_idempotent = call.entry.descriptor.rules.is_idempotent
-    return "unknown" if outcome.code in _MAYBE_DONE and not is_idempotent else "failed"
-
-
-def _without_secrets(progress: Progress, secrets: tuple[Secret, ...]) -> Progress:
-    """Tells how far a call is, and no secret that it was given."""
-
-    async def tell(done: float, total: float | None = None, message: str | None = None) -> None:
-        await progress(done, total, redacted(message, secrets))
-
-    return tell
-
-
-def _is_being_cancelled() -> bool:
-    """Whether somebody ends the call itself; a tool may also end itself like this."""
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:
-        return True  # Its loop is gone.
-    return task is not None and task.cancelling() > 0
+    return "unknown" if outcome.code in MAYBE_DONE and not is_idempotent else "failed"

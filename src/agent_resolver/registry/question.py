@@ -6,6 +6,7 @@ from typing import Final
 from msgspec import structs
 
 from agent_resolver.core.approval import MAX_OPEN_QUESTIONS, effects_of, expiry, is_answered_by_worker
+from agent_resolver.core.retry_answer import RETRY_ANSWER
 from agent_resolver.core.shorten import shorten
 from agent_resolver.registry.call import Call
 from agent_resolver.registry.content import arguments_for_approver, without_surrogates
@@ -20,8 +21,6 @@ from agent_resolver.schema.descriptor import Rules, definition_digest
 from agent_resolver.schema.outcome import Failed, FailureCode, Pending
 from agent_resolver.schema.pending import PendingAction, PendingType
 
-RETRY: Final = "retry"
-"""The answer that lets an interrupted call be made again."""
 _MAX_REASON: Final = 500
 _MAX_QUESTION: Final = 4_000
 _OPERATOR_ROLE: Final = "approver"
@@ -89,7 +88,7 @@ class Questions:
     async def interrupted(
         self, call: Call, key: str, rules: Rules, is_still_unknown: Callable[[], Awaitable[bool]] | None = None
     ) -> PendingAction | None:
-        """Ask whether what was interrupted under this key was done; None where that is known by now.
+        """Ask whether what was interrupted under this key was done; None where that has become known.
 
         An answer that was used up is asked for again, unless it was used a moment ago, and so is one that was given
         under weaker rules than the tool has now: the process that asked first may not have known the tool.
@@ -103,11 +102,12 @@ class Questions:
             return newest
         if newest and newest.used_at and is_still_unknown and not await is_still_unknown():
             return None
+        choice = f"answer `done`, or `{RETRY_ANSWER}` if it was not"
         action = PendingAction(
             id=_action_id(binding, count),
             type="CLARIFICATION",
             subject=call.tool_id,
-            message=f"{call.tool_id} was interrupted after it had started: answer `done`, or `{RETRY}` if it was not",
+            message=f"{call.tool_id} was interrupted after it had started: {choice}",
             asked_at=self._clock.now(),
             binding=binding,
             requester=call.context.caller.id,

@@ -126,6 +126,7 @@ class Step(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How long one attempt may take; at most what its tool allows."""
 
 
+# Left out, the schema must refuse every argument: an empty schema would take all of them.
 def _no_arguments() -> dict[str, Any]:
     return {"type": "object", "properties": {}, "additionalProperties": False}
 

@@ -85,7 +85,8 @@ def _refuse_unknown_key(issue: Issue) -> Issue:
     """A misspelt key, such as `compensaton`, would leave a run without what its author meant: an error here."""
     if issue.code is not IssueCode.UNKNOWN_KEY:
         return issue
-    return structs.replace(issue, severity=Severity.ERROR, message="Unknown key")
+    hint = issue.hint or "`agent schema blueprint` has every key"
+    return structs.replace(issue, severity=Severity.ERROR, message="Unknown key", hint=hint)
 
 
 def _number_issues(node: Node) -> Iterator[Issue]:

@@ -32,10 +32,19 @@ def open_chosen(options: argparse.Namespace, chosen: Sequence[str]) -> list[Exam
     for name in chosen:
         each = by_file.get(os.path.realpath(name)) if _is_file(name) else by_id.get(name)
         if each is None:
-            hint = suggestion(name, list(by_id)) or "`agent blueprint check` lists them"
-            raise Refusal(f"There is no blueprint {name}", hint, "UNKNOWN_BLUEPRINT")
+            raise _unknown(name, examined)
         found[each.file] = each
     return list(found.values())
+
+
+def _unknown(name: str, examined: Sequence[ExaminedBlueprint]) -> Refusal:
+    known = [each.blueprint.id for each in examined if each.blueprint is not None]
+    unread = [each.file for each in examined if each.blueprint is None]
+    hint = "`agent blueprint check` lists them"
+    if unread:
+        # The file that is meant may be one whose id could not be read.
+        hint = f"`agent blueprint check` shows the faults of {', '.join(unread)}"
+    return Refusal(f"There is no blueprint {name}", suggestion(name, known) or hint, "UNKNOWN_BLUEPRINT")
 
 
 def _is_file(name: str) -> bool:

@@ -23,7 +23,7 @@ from agent_resolver.project.engine import EngineUse, require_driver
 from agent_resolver.project.identity import caller_of
 from agent_resolver.project.tools import OpenTools, open_tools
 from agent_resolver.registry.tool import CallContext
-from agent_resolver.schema.outcome import Done, Outcome, Pending
+from agent_resolver.schema.outcome import Done, Failed, Outcome, Pending
 from agent_resolver.schema.state import FINISHED, RUNS
 from agent_resolver.schema.walker import suggestion
 
@@ -73,6 +73,7 @@ async def _run_to_end(
         _require_blueprint(tools, options.id)
         trace_id = options.trace_id or tools.context.trace_id
         context = structs.replace(tools.context, trace_id=trace_id, key=options.key)
+        # The id of the run is known before the call, so that its steps can be shown while it runs.
         if (tool := tools.blueprints.get(options.id)) is not None:
             watcher.run = await tool.run_of(arguments, context)
         outcome = await _call(tools, arguments, context, watcher, options)
@@ -120,7 +121,9 @@ class _Watcher:
     async def look_at_running(self, tools: OpenTools) -> str:
         """Show what ended since the last look; the steps that run now, in words."""
         view = await self.look(tools)
-        return ", ".join(step.path for step in view.steps if step.state == "running") if view else ""
+        if view is None:
+            return ""
+        return ", ".join(step.path for step in view.steps if step.state == "running")
 
     async def look(self, tools: OpenTools) -> RunView | None:
         """How far the run is; None if it has not begun."""
@@ -140,6 +143,7 @@ class _Watcher:
 
 
 def _report(session: "Session", outcome: Outcome, view: RunView | None, options: argparse.Namespace) -> int:
+    # A detached run is pending by its nature, which is not a failure.
     is_begun = options.detach and isinstance(outcome, Pending) and view is not None
     code = 0 if isinstance(outcome, Done) or is_begun else 1
     if options.json:
@@ -148,6 +152,10 @@ def _report(session: "Session", outcome: Outcome, view: RunView | None, options:
         out_json(outcome.result)
     elif view is None or view.row.status in FINISHED:
         err_outcome(outcome)
+    elif isinstance(outcome, Failed):
+        # The call was refused, such as one that waited for longer than its token lasts; the run is not.
+        err_outcome(outcome)
+        err(f"hint: {WORKER} goes on with run {view.row.id}")
     elif is_begun:
         err(f"✓ Run {view.row.id} has begun")
         err(f"hint: {WORKER} drives it")

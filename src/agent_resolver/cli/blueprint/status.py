@@ -17,6 +17,7 @@ from agent_resolver.cli.runs.chosen_run import find_blueprint_run
 from agent_resolver.cli.runs.listing import run_document
 from agent_resolver.engine.port import RunView, StepView
 from agent_resolver.project.engine import engine_of
+from agent_resolver.schema.state import FINISHED
 from agent_resolver.storage.run_listing import ListedRun, look_at_run
 
 if TYPE_CHECKING:
@@ -58,13 +59,16 @@ def status_document(listed: ListedRun, view: RunView, actions: Actions) -> dict[
 def _print_status(listed: ListedRun, view: RunView, actions: Actions) -> None:
     row = listed.row
     out(f"{row.id} {listed.status} {row.agent}")
+    ended = f"{row.status}, {row.code}" if row.code else row.status
     facts = (
         ("Started", row.started_at),
         ("Changed", row.changed_at),
         ("Caller", row.caller),
         ("Part of", row.parent),
         ("Digest", row.plan),
-        ("Ended", f"{row.code}: {row.reason}" if row.code and row.reason else row.reason or row.code),
+        # The code of a run that goes on only says what kind of wait it is in, and the waits below say more.
+        ("Ended", ended if row.status in FINISHED else ""),
+        ("Cancelled", "asked for, not done yet" if row.status == "cancelling" else ""),
     )
     for label, value in facts:
         if value:

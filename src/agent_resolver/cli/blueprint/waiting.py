@@ -44,7 +44,9 @@ def next_commands(view: RunView, actions: Actions) -> Iterator[str]:
     if view.row.status in FINISHED:
         return
     given: set[str] = set()
-    for waits in view.waits:
+    # A run that is being cancelled no longer needs what it waited for.
+    waiting = () if view.row.status == "cancelling" else view.waits
+    for waits in waiting:
         command = _command_for(waits, view.row.id, actions)
         if command and command not in given:
             given.add(command)

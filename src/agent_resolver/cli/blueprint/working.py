@@ -90,7 +90,7 @@ def _stop_on_signals(worker: "Worker", voice: _Voice) -> None:
             # Not through the loop, which the code of a tool may be holding up.
             signal.signal(each, lambda number, _: os._exit(128 + number))
         worker.stop()
-        # Only now, since whoever reads it may send the second signal at once.
+        # Only now: a program that reads this line may send the second signal at once.
         voice.say("Worker stops once its calls have ended; a second signal ends it at once", "worker.stopping")
 
     with suppress(NotImplementedError):  # Windows has no such signals.

@@ -59,8 +59,12 @@ def check_blueprint(
 
 def _sort_key(issue: Issue) -> tuple[tuple[str, ...], str, str]:
     # Positions in lists have one width, so that the tenth step comes after the second.
-    path = tuple(f"{key:09}" if isinstance(key, int) else key for key in issue.at)
+    path = tuple(map(_sortable, issue.at))
     return path, issue.code, issue.message
+
+
+def _sortable(key: str | int) -> str:
+    return f"{key:09}" if isinstance(key, int) else key
 
 
 def located_findings(reading: BlueprintReading, findings: Iterable[Issue]) -> tuple[Issue, ...]:

@@ -1,7 +1,7 @@
 """Compensation: the steps that are done are taken back one by one, the last first."""
 
 from collections.abc import Generator, Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Struct
 
@@ -11,9 +11,7 @@ from agent_resolver.core.blueprint.prepared_blueprint import PreparedCompensatio
 from agent_resolver.core.blueprint.task import Task, delay_before, invalid_input, is_last, scope_of
 from agent_resolver.core.blueprint.template import evaluate
 from agent_resolver.core.blueprint.wave import StepCall, StepDone, StepFailed, StepOutcome, StepWait, Wave
-
-RETRY_ANSWER: Final = "retry"
-"""The answer that asks for one more attempt. Any other says that a person has taken the step back, or that it stays."""
+from agent_resolver.core.retry_answer import RETRY_ANSWER, asks_for_retry
 
 
 class DoneTask(Struct, frozen=True):
@@ -63,9 +61,11 @@ def _compensate_one(
             continue
         questions += 1
         answer = yield from _asked(_question(done.task.path, path, questions, outcome), outcomes)
-        if not _asks_for_retry(answer):
+        if not isinstance(answer, StepDone):
             # A question that could not be asked leaves the step as it is.
-            return isinstance(answer, StepDone)
+            return False
+        if not asks_for_retry(str(answer.result)):
+            return True
 
 
 def _attempted(
@@ -113,7 +113,3 @@ def _asked(question: StepWait, outcomes: Mapping[str, StepOutcome]) -> Generator
     while question.path not in outcomes:
         yield Wave(waits=(question,))
     return outcomes[question.path]
-
-
-def _asks_for_retry(answer: StepOutcome) -> bool:
-    return isinstance(answer, StepDone) and str(answer.result).strip().lower() == RETRY_ANSWER

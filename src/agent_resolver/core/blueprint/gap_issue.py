@@ -137,7 +137,7 @@ def _is_computed(value: Any) -> bool:  # noqa: ANN401 - a JSON value
 
 
 def _path_of(path: str) -> tuple[str | int, ...]:
-    """The members and positions that the path of a gap names, up to one that stands for several."""
+    """The members and positions that the path of a gap names, up to one that means several."""
     found: list[str | int] = []
     end = len("$")
     while match := _PART.match(path, end):

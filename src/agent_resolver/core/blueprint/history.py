@@ -96,6 +96,7 @@ def _compared(expected: RecordedWave | Ended, found: Move) -> tuple[str, str]:
     if expected.wave != found.paths:
         return _described(expected), _described(found)
     for call in found.calls:
+        # Only the order of steps is compared where no arguments were recorded.
         arguments = expected.arguments.get(call.path, call.arguments)
         if arguments != call.arguments:
             return _with_arguments(call.path, arguments), _with_arguments(call.path, call.arguments)

@@ -201,8 +201,10 @@ class _Extraction:
 
     def _new_name(self, name: str) -> str:
         taken = set(self._names.values())
+        if name not in taken:
+            return name
         numbered = (f"{name}{number}" for number in count(2))
-        return name if name not in taken else next(each for each in numbered if each not in taken)
+        return next(each for each in numbered if each not in taken)
 
 
 def _is_large(schema: Schema) -> bool:

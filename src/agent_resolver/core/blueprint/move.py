@@ -121,6 +121,7 @@ class Course:
             failure = self._open_steps(group, opening, unmet, opened)
             if failure is not None:
                 return failure
+            # In the order of ids: which steps start first may not depend on when each became ready.
             opened = {step: opened[step] for step in sorted(opened)}
             tasks = next_tasks(opened.values(), self._prepared.max_parallel)
             stop = yield from self._run_wave(tasks, opened)
@@ -197,6 +198,7 @@ class Course:
 
     def _wait_for(self, tasks: list[Task], paths: list[str], attempt: int) -> Generator[Wave, None, Stop | None]:
         """Yield a wave until all of it has ended, or until the run is cancelled."""
+        # A wave that has ended needs no arguments: to evaluate them again would only take time.
         if all(path in self._outcomes for path in paths):
             return None
         wave = wave_of(tasks, attempt, self._scope)

@@ -143,6 +143,7 @@ def _prepared_group(group: tuple[Step, ...], tuning: Tuning, reasons: dict[str, 
     if cycle := first_cycle(needs):
         raise ValueError(f"the steps {', '.join(cycle)} wait for each other")
     needed_by: dict[str, list[str]] = {}
+    # The interpreter goes from a step that ends to those that may start, so it needs the other direction.
     for step, needed in needs.items():
         for other in needed:
             needed_by.setdefault(other, []).append(step)

@@ -144,13 +144,13 @@ class SchemaViews:
 # Schemas that are given -----------------------------------------------------------------------------------------------
 
 
-def _given_schema(reference: Reference, scopes: Mapping[str, Any]) -> Any:  # noqa: ANN401 - what stands for a schema
+def _given_schema(reference: Reference, scopes: Mapping[str, Any]) -> Any:  # noqa: ANN401 - may not be a schema
     if reference.root != "steps":
         return scopes.get(reference.root, True)
     return scopes.get("steps", {}).get(reference.name, True)
 
 
-def _embedded(schema: Any, place: str) -> Schema:  # noqa: ANN401 - what stands for a schema
+def _embedded(schema: Any, place: str) -> Schema:  # noqa: ANN401 - may not be a schema
     """The schema as a part of another document; true, which is anything, if it cannot be understood."""
     try:
         size_of(schema, MAX_RESULT_BYTES)

@@ -34,7 +34,11 @@ def printable(text: str) -> str:
     A character that turns the direction of writing, for example, could make a drawing show another order.
     """
     line = shorten(text, _MAX_SHOWN)
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in line)
+    return "".join(map(_visible, line))
+
+
+def _visible(character: str) -> str:
+    return character if character.isprintable() else "\N{REPLACEMENT CHARACTER}"
 
 
 def _words_of(step: Step, blueprint: Blueprint, reason: str | None) -> StepWords:

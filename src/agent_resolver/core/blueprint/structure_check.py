@@ -204,7 +204,7 @@ def cycle_issues(blueprint: Blueprint, parsed: Parsed) -> Iterator[Issue]:
     for group in step_groups(blueprint.dag.steps):
         needs = {step: needed - {step} for step, needed in needs_in_group(group, read).items()}
         while cycle := first_cycle(needs):
-            # It is told from the step that comes first in the file, against the direction in which steps start.
+            # The circle is described from the step that comes first in the file, against the order of starting.
             start = min(range(len(cycle)), key=lambda place: positions[cycle[place]])
             path = [*cycle[start:], *cycle[:start], cycle[start]]
             at: Place = ("dag", "steps", positions[cycle[start]])

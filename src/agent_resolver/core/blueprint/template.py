@@ -139,15 +139,18 @@ class _Reader:
 
     def _list(self, value: list[Any], place: Place) -> Template:
         items = tuple(self.template(item, (*place, position)) for position, item in enumerate(value))
-        is_fixed = all(isinstance(item, FixedValue) for item in items)
-        return FixedValue([_fixed(item) for item in items]) if is_fixed else ListTemplate(items)
+        if all(isinstance(item, FixedValue) for item in items):
+            # Nothing in it is computed, so that a run need not build it again.
+            return FixedValue([_fixed(item) for item in items])
+        return ListTemplate(items)
 
     def _object(self, value: dict[Any, Any], place: Place) -> Template:
         members = tuple(
             (self._name(name, place), self.template(member, (*place, str(name)))) for name, member in value.items()
         )
-        is_fixed = all(isinstance(member, FixedValue) for _, member in members)
-        return FixedValue({name: _fixed(member) for name, member in members}) if is_fixed else ObjectTemplate(members)
+        if all(isinstance(member, FixedValue) for _, member in members):
+            return FixedValue({name: _fixed(member) for name, member in members})
+        return ObjectTemplate(members)
 
     def _name(self, name: object, place: Place) -> str:
         if not isinstance(name, str):

@@ -165,7 +165,11 @@ class _Types:
 
     def _affords(self, used: Iterable[Reference], scopes: dict[str, Any], wide: object = None) -> bool:
         """True while the schemas that were looked at are not too large together."""
-        read = [scopes["steps"].get(each.name) if each.root == "steps" else scopes.get(each.root) for each in used]
+        read = []
+        for each in used:
+            # A step counts alone, and not with all others beside it.
+            found = scopes["steps"].get(each.name) if each.root == "steps" else scopes.get(each.root)
+            read.append(found)
         self._left -= len(msgspec.json.encode([*read, wide]))
         self.is_exhausted = self._left < 0
         return not self.is_exhausted

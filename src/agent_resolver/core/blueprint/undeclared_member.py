@@ -81,7 +81,10 @@ def _rendered(root: str, keys: Iterable[str | int]) -> str:
 
 
 def _names_of(view: View, views: SchemaViews) -> _Names:
-    alternatives = [_together([_declared(schema, views, 0) for schema in each]) for each in view.alternatives]
+    alternatives = []
+    for schemas in view.alternatives:
+        declared = [_declared(schema, views, 0) for schema in schemas]
+        alternatives.append(_together(declared))
     return _either(alternatives)
 
 
@@ -94,7 +97,9 @@ def _declared(schema: Schema, views: SchemaViews, level: int) -> _Names | None:
     parts = views.document.parts(schema)
     found: list[_Names | None] = [_own_names(parts.own)]
     found += [_declared(each, views, level + 1) for each in parts.every]
-    found += [_either([_declared(each, views, level + 1) for each in options]) for _, options in parts.choices]
+    for _, options in parts.choices:
+        declared = [_declared(each, views, level + 1) for each in options]
+        found.append(_either(declared))
     return _together(found)
 
 
