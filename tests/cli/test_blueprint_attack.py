@@ -284,8 +284,12 @@ def test_a_blueprint_has_the_same_bytes_on_every_machine(
     parallel = {"is_parallel": True}
     steps = [{**SEND, **parallel, "id": f"i{number}_{letter}"} for letter in "zibaI".lower() for number in range(3)]
     by_id = {step["id"]: step for step in steps}
-    last = {**SEND, "id": "last", "input_mapping": {"id": "${" + " ?? ".join(f"steps.{name}.id" for name in by_id) + "}"}}
-    metadata = {"id": "shop.wide", "description": "Größe, ıi, 😀", "tags": ["z", "ä", "a"]}
+    last = {
+        **SEND,
+        "id": "last",
+        "input_mapping": {"id": "${" + " ?? ".join(f"steps.{name}.id" for name in by_id) + "}"},
+    }
+    metadata = {"id": "shop.wide", "description": "Größe, İi, 😀", "tags": ["z", "ä", "a"]}
     shop.write("wide.json", document(*by_id.values(), last, metadata=metadata))
     seen = set()
     for variables in MACHINES:

@@ -273,3 +273,24 @@ def test_a_step_cannot_reach_a_tool_that_is_gone_or_forbidden_since_the_run_bega
     assert after.calls() == []
     for stage in (before, after):
         stage.close()
+
+
+def test_a_question_of_a_run_with_restricted_steps_is_not_for_its_own_caller(stage: Stage) -> None:
+    stage.add("shop.wipe", classification="RESTRICTED")
+    wipe = {"id": "wipe", "capability": "shop.wipe"}
+    offer(stage, blueprint(SEAT, ASK, wipe), "shop.book")
+    boss = msgspec.structs.replace(BOSS, is_verified=True)
+
+    async def story() -> None:
+        await stage.engine.open()
+        first = await stage.registry.call("shop.book", {}, stage.context(key="k"))
+        assert isinstance(first, Pending)
+        await approve(stage, first.id, boss)
+        asked = await stage.registry.call("shop.book", {}, stage.context(key="k"))
+        assert isinstance(asked, Pending)
+        assert asked.type == "CLARIFICATION"
+        with pytest.raises(AnswerRefused):
+            await stage.inbox.answer(asked.id, "yes", stage.context())
+        await stage.inbox.answer(asked.id, "yes", stage.context(boss))
+
+    run(story())

@@ -18,7 +18,9 @@ PROMISE = {"type": "object", "properties": {"n": {"type": "integer"}}, "required
 def add_liar(stage: Stage, effect: Effect, **rules: Any) -> None:
     tool = Journaled("shop.lie", stage.effects, effect, **rules)
     labels = msgspec.structs.replace(tool.descriptor.labels, kind="TOOL")
-    tool.descriptor = msgspec.structs.replace(tool.descriptor, output_schema=PROMISE, labels=labels, timeout_seconds=0.5)
+    tool.descriptor = msgspec.structs.replace(
+        tool.descriptor, output_schema=PROMISE, labels=labels, timeout_seconds=0.5
+    )
     stage.registry.add(tool)
     stage.add("shop.send")
     stage.add("shop.undo")
@@ -65,7 +67,7 @@ def test_a_deep_result_ends_neither_the_worker_nor_the_run_in_between(tmp_path: 
 
     async def lie(_: dict[str, Any], __: CallContext) -> Any:
         deep: Any = 1
-        for _ in range(5_000):
+        for _level in range(5_000):
             deep = [deep]
         return {"n": 1, "deep": deep}
 

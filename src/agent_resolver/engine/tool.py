@@ -61,7 +61,8 @@ class BlueprintTool:
         # The segments of the run belong below the span of this call.
         below = structs.replace(context, parent=current_traceparent() or context.parent)
         try:
-            if not await self._runs.start(self._blueprint, arguments, below, run):
+            level = self.descriptor.rules.classification
+            if not await self._runs.start(self._blueprint, arguments, below, run, level):
                 await self._require_same_call(run, arguments)
             found = await self._finish_and_report(run, context)
         except EngineRefused as refused:
