@@ -12,6 +12,7 @@ from agent_resolver.registry import AnswerRefused, CallContext, FailureCode, Too
 from agent_resolver.schema import Caller, Done, Failed, Pending, PendingAction
 from tests.engine.stage import Journaled, Stage, blueprint, run
 from tests.engine.test_tool import ASK, SEAT, offer
+from tests.engine.test_worker import Identity
 
 EVE = Caller(id="eve", scopes=frozenset({"seat", "pay"}), clearance="RESTRICTED", is_verified=True)
 
@@ -294,3 +295,24 @@ def test_a_question_of_a_run_with_restricted_steps_is_not_for_its_own_caller(sta
         await stage.inbox.answer(asked.id, "yes", stage.context(boss))
 
     run(story())
+
+
+@pytest.mark.parametrize("is_expired", [False, True], ids=["token", "expired token"])
+def test_a_worker_answers_no_restricted_question_of_a_run_that_it_drives(tmp_path: Path, *, is_expired: bool) -> None:
+    robot = Caller(
+        id="robot", scopes=None, clearance="RESTRICTED", roles=frozenset({"approver"}), is_verified=True, issuer="i"
+    )
+    starter = Caller(id="ada", scopes=None, clearance="RESTRICTED", is_verified=True, issuer="i")
+    identity = Identity(robot)
+    stage = Stage(tmp_path, identity=identity, only_verified=True)
+    security = {"data_classification": "RESTRICTED"}
+
+    async def story() -> None:
+        expired = msgspec.structs.replace(starter, expires_at="2020-01-01T00:00:00.000Z" if is_expired else None)
+        await stage.start(blueprint(ASK, security_logic=security), caller=expired)
+        await stage.drain()
+        with pytest.raises(AnswerRefused):
+            await stage.inbox.answer(await awaited(stage), "yes", stage.context(robot))
+
+    run(story())
+    stage.close()
