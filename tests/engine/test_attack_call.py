@@ -1,13 +1,14 @@
 """Attacks on runs by callers: keys of other calls, runs of other callers, rights that a step lacks."""
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from agent_resolver.engine import UnknownRun
+from agent_resolver.engine import BlueprintRuns, BlueprintTool, RunView, UnknownRun, describe_blueprint
 from agent_resolver.registry import AnswerRefused, CallContext, FailureCode, ToolFailure
 from agent_resolver.schema import Caller, Done, Failed, Pending, PendingAction
 from tests.engine.stage import Journaled, Stage, blueprint, run
@@ -316,3 +317,37 @@ def test_a_worker_answers_no_restricted_question_of_a_run_that_it_drives(tmp_pat
 
     run(story())
     stage.close()
+
+
+class SlowRuns(BlueprintRuns):
+    """Runs that take long to look at, as those with large inputs do."""
+
+    looks = 0
+
+    async def query(self, run: str) -> RunView | None:
+        self.looks += 1
+        time.sleep(0.3)  # noqa: ASYNC251 - it holds up the loop, as the work of a large look does
+        return await super().query(run)
+
+
+@pytest.mark.slow
+def test_looking_at_a_large_run_takes_little_of_the_time_that_the_run_has(stage: Stage) -> None:
+    async def story() -> None:
+        goes_on = asyncio.Event()
+
+        async def stay(_: dict[str, Any], __: CallContext) -> Any:
+            await goes_on.wait()
+
+        stage.add("shop.stay", stay)
+        plan = blueprint({"id": "stay", "capability": "shop.stay"})
+        runs = SlowRuns(stage.journal)
+        descriptor = describe_blueprint(plan, stage.registry.get, "file")
+        stage.registry.add(BlueprintTool(plan, runs, stage.engine.finish, descriptor))
+        await stage.engine.open()
+        calling = asyncio.create_task(stage.registry.call(plan.id, {}, stage.context(key="k")))
+        await asyncio.wait([calling], timeout=2.5)
+        goes_on.set()
+        assert isinstance(await calling, Done)
+        assert runs.looks == 1
+
+    run(story())
