@@ -302,3 +302,40 @@ def test_a_blueprint_has_the_same_bytes_on_every_machine(
         seen.add((ran.stdout, drawing.read_bytes() if drawing.exists() else b""))
 
     assert len(seen) == 1
+
+
+# The file of the engine -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("content", [b"", b"owned" * 1000], ids=["empty", "garbage"])
+def test_a_broken_file_of_the_engine_is_reported_and_no_run_is_lost(
+    shop: BlueprintProject, run: Run, content: bytes
+) -> None:
+    assert run("blueprint", "run", "shop.order", *LAMP, "--detach").code == 0
+    file = shop.folder / ".agent" / "engine.db"
+    file.write_bytes(content)
+    ran = run("worker", "--until-idle", "--config", "engine.kind=dbos")
+    if content:
+        assert ran.code == 2
+        assert "engine.db" in ran.stderr
+        assert "delete the file" in ran.stderr
+        assert shop.notes == []
+        file.unlink()
+        ran = run("worker", "--until-idle", "--config", "engine.kind=dbos")
+
+    assert ran.code == 0
+    assert shop.notes == ["reserve lamp", "send lamp-1"]
+
+
+def test_a_run_is_not_blamed_for_a_broken_file_of_the_engine(shop: BlueprintProject, run: Run) -> None:
+    (shop.folder / ".agent").mkdir()
+    file = shop.folder / ".agent" / "engine.db"
+    file.write_bytes(b"owned" * 1000)
+    ran = run("blueprint", "run", "shop.order", *LAMP, "--config", "engine.kind=dbos")
+    file.unlink()
+    worked = run("worker", "--until-idle", "--config", "engine.kind=dbos")
+
+    assert ran.code == 2
+    assert "delete the file" in ran.stderr
+    assert worked.code == 0
+    assert shop.notes == ["reserve lamp", "send lamp-1"]

@@ -48,7 +48,7 @@ class Worker:
         self._changed = asyncio.Event()
         self._next_look = 0.0
         """When runs are looked for whose process is gone, in the time of the loop."""
-        self._broken: EngineBroken | None = None
+        self.broken: EngineBroken | None = None
         """Set once the engine cannot be used."""
         self.is_stopping = False
         """True once no further run is taken up."""
@@ -88,7 +88,8 @@ class Worker:
     async def drive(self, run: str) -> None:
         """Take one run up now, however many are driven, and drive it to its next wait; nothing if it is not due."""
         task = self._driven.get(run)
-        if task is None:
+        # With an engine that cannot be used, each attempt would count against the run.
+        if task is None and self.broken is None:
             await self._start([run])
             task = self._driven.get(run)
         if task is not None:
@@ -114,8 +115,8 @@ class Worker:
     async def _end(self) -> None:
         if self._driven:
             await asyncio.wait(self._driven.values())
-        if self._broken is not None:
-            raise self._broken
+        if self.broken is not None:
+            raise self.broken
 
     # Looking ----------------------------------------------------------------------------------------------------------
 
@@ -218,7 +219,7 @@ class Worker:
                 await self._driver.drive(taken.id)
         except EngineBroken as error:
             # No run is at fault: every further one would fail as well, and be set aside after some attempts.
-            self._broken = error
+            self.broken = error
             self.stop()
         except ResolverError as error:
             # Another process has the run, or the state cannot be written now: it is found as interrupted.

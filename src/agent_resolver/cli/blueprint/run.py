@@ -110,6 +110,9 @@ async def _call(
                 # Most of the time belongs to the run itself, also where a look at it takes long.
                 pause = max(_LOOK_SECONDS, _PAUSES_PER_LOOK * (time.monotonic() - began))
             outcome = calling.result()
+            if tools.engine is not None and tools.engine.worker.broken is not None:
+                # The run has begun, and stays; nothing here can drive it.
+                raise tools.engine.worker.broken
             view = await watcher.look(tools)
             is_going_on = view is not None and view.row.status in {"running", "cancelling"}
             if options.detach or not (isinstance(outcome, Pending) and is_going_on):
