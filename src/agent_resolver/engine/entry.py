@@ -7,12 +7,13 @@ ledger does not know.
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from agent_resolver.core.blueprint.wave import StepFailed, StepOutcome
 from agent_resolver.engine.port import AwaitedThing, RunResult
 from agent_resolver.registry.port import Seal
 from agent_resolver.schema.caller import Caller
+from agent_resolver.schema.classification import Classification
 from agent_resolver.schema.state import JournalRow
 
 
@@ -34,6 +35,8 @@ class RunStarted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="run
     started_at: str
     interpreter: str
     """The version of the interpreter's order that the run keeps to."""
+    classification: Classification | UnsetType = UNSET
+    """That of the tool which the blueprint is: its questions may quote the most sensitive result of its steps."""
 
 
 class SegmentStarted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="segment.started"):

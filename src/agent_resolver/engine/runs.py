@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET, structs
+from msgspec import UNSET, UnsetType, structs
 
 from agent_resolver.core.authorization import is_expired, may_see_run
 from agent_resolver.core.blueprint.wave import INTERPRETER_VERSION
@@ -25,6 +25,7 @@ from agent_resolver.registry.compiled_schema import compile_schema, schema_fault
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.blueprint import Blueprint
 from agent_resolver.schema.caller import Caller
+from agent_resolver.schema.classification import Classification
 from agent_resolver.schema.pending import PendingAction
 from agent_resolver.schema.state import FINISHED, PENDING, PLANS, RUNS, WAITS, Run
 from agent_resolver.storage.port import Snapshot, Transaction
@@ -51,8 +52,22 @@ class BlueprintRuns:
         self._journal = journal
         self._only_verified = only_verified
 
-    async def start(self, blueprint: Blueprint, arguments: Mapping[str, Any], context: CallContext, run: str) -> bool:
+    async def start(
+        self,
+        blueprint: Blueprint,
+        arguments: Mapping[str, Any],
+        context: CallContext,
+        run: str,
+        classification: Classification | UnsetType = UNSET,
+    ) -> bool:
         """Begin a run under this id, and let a worker take it up; False if there is one.
+
+        Args:
+            blueprint: What runs.
+            arguments: Its input.
+            context: The caller, and all that belongs to the call.
+            run: The id of the run.
+            classification: That of its data; what the blueprint itself says where it is left out.
 
         Raises:
             EngineRefused: The id, the arguments or the blueprint cannot be used.
@@ -86,6 +101,7 @@ class BlueprintRuns:
                 part_of=part_of,
                 started_at=now,
                 interpreter=INTERPRETER_VERSION,
+                classification=classification,
             )
             # All runs of one definition share it.
             transaction.put(PLANS, plan, only_new=True)
