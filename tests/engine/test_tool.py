@@ -74,6 +74,19 @@ def test_a_call_of_a_run_that_waits_is_pending_and_goes_on_with_the_same_run(sta
     assert len(stage.calls()) == 1
 
 
+def test_a_question_has_the_class_of_the_results_that_it_may_quote(stage: Stage) -> None:
+    ask = {"id": "ask", "wait": {"kind": "person", "question": "Is ${steps.seat.n} right?"}}
+    offer(stage, blueprint(SEAT, ask), "shop.book")
+
+    async def story() -> None:
+        await stage.engine.open()
+        await stage.registry.call("shop.book", {"n": 7}, stage.context())
+        (question,) = await stage.inbox.list(stage.context())
+        assert question.classification == "CONFIDENTIAL"
+
+    run(story())
+
+
 def test_a_run_that_fails_is_a_call_that_fails(stage: Stage) -> None:
     async def fail(_: dict[str, Any], __: CallContext) -> Any:
         raise ToolFailure(FailureCode.TOOL_ERROR, "No seats")

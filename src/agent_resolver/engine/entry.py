@@ -13,6 +13,7 @@ from agent_resolver.core.blueprint.wave import StepFailed, StepOutcome
 from agent_resolver.engine.port import AwaitedThing, RunResult
 from agent_resolver.registry.port import Seal
 from agent_resolver.schema.caller import Caller
+from agent_resolver.schema.classification import Classification
 from agent_resolver.schema.state import JournalRow
 
 
@@ -31,6 +32,8 @@ class RunStarted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="run
     lock: str = ""
     part_of: str = ""
     """The run that it is a step of."""
+    classification: Classification = "INTERNAL"
+    """The highest of its steps. Its questions may quote their results, so only people who are cleared read them."""
     started_at: str
     interpreter: str
     """The version of the interpreter's order that the run keeps to."""

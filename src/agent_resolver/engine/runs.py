@@ -25,6 +25,7 @@ from agent_resolver.registry.compiled_schema import compile_schema, schema_fault
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.blueprint import Blueprint
 from agent_resolver.schema.caller import Caller
+from agent_resolver.schema.classification import Classification
 from agent_resolver.schema.pending import PendingAction
 from agent_resolver.schema.state import FINISHED, PENDING, PLANS, RUNS, WAITS, Run
 from agent_resolver.storage.port import Snapshot, Transaction
@@ -51,8 +52,22 @@ class BlueprintRuns:
         self._journal = journal
         self._only_verified = only_verified
 
-    async def start(self, blueprint: Blueprint, arguments: Mapping[str, Any], context: CallContext, run: str) -> bool:
+    async def start(
+        self,
+        blueprint: Blueprint,
+        arguments: Mapping[str, Any],
+        context: CallContext,
+        run: str,
+        classification: Classification | None = None,
+    ) -> bool:
         """Begin a run under this id, and let a worker take it up; False if there is one.
+
+        Args:
+            blueprint: The blueprint, which the run keeps.
+            arguments: Its input.
+            context: The call that starts it.
+            run: The id.
+            classification: That of the tool which the blueprint is. Left out, that which the blueprint names itself.
 
         Raises:
             EngineRefused: The id, the arguments or the blueprint cannot be used.
@@ -84,6 +99,7 @@ class BlueprintRuns:
                 agent=context.agent,
                 lock=context.lock,
                 part_of=part_of,
+                classification=classification or blueprint.security_logic.data_classification or "INTERNAL",
                 started_at=now,
                 interpreter=INTERPRETER_VERSION,
             )

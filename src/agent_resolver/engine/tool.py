@@ -59,7 +59,7 @@ class BlueprintTool:
         run = await self.run_of(arguments, context)
         # The segments of the run belong below the span of this call.
         below = structs.replace(context, parent=current_traceparent() or context.parent)
-        await self._runs.start(self._blueprint, arguments, below, run)
+        await self._runs.start(self._blueprint, arguments, below, run, self.descriptor.rules.classification)
         found = await self._finish_and_report(run, context)
         if isinstance(found, RunView):
             raise WaitsFor(await self._pending(found, context))
