@@ -74,6 +74,25 @@ def test_a_call_of_a_run_that_waits_is_pending_and_goes_on_with_the_same_run(sta
     assert len(stage.calls()) == 1
 
 
+def test_a_key_whose_run_waits_is_refused_for_another_input(stage: Stage) -> None:
+    offer(stage, blueprint(SEAT, ASK, output="${steps.ask}"), "shop.book")
+
+    async def story() -> None:
+        await stage.engine.open()
+        waits = await stage.registry.call("shop.book", {"n": 7}, stage.context(key="k-1"))
+        refused = await stage.registry.call("shop.book", {"n": 8}, stage.context(key="k-1"))
+        assert isinstance(refused, Failed), refused
+        assert refused.code is FailureCode.KEY_REUSED
+        assert isinstance(waits, Pending)
+        await stage.inbox.answer(waits.id, "that one", stage.context())
+        # The refusal takes nothing from the call that the key belongs to.
+        done = await stage.registry.call("shop.book", {"n": 7}, stage.context(key="k-1"))
+        assert isinstance(done, Done), done
+
+    run(story())
+    assert len(stage.calls()) == 1
+
+
 def test_a_question_has_the_class_of_the_results_that_it_may_quote(stage: Stage) -> None:
     ask = {"id": "ask", "wait": {"kind": "person", "question": "Is ${steps.seat.n} right?"}}
     offer(stage, blueprint(SEAT, ask), "shop.book")

@@ -59,7 +59,10 @@ class BlueprintTool:
         run = await self.run_of(arguments, context)
         # The segments of the run belong below the span of this call.
         below = structs.replace(context, parent=current_traceparent() or context.parent)
-        await self._runs.start(self._blueprint, arguments, below, run, self.descriptor.rules.classification)
+        is_new = await self._runs.start(self._blueprint, arguments, below, run, self.descriptor.rules.classification)
+        if not is_new and not await self._runs.has_input(run, arguments):
+            message = f"The key was used for a run of {self.descriptor.id} with another input"
+            raise ToolFailure(FailureCode.KEY_REUSED, message, f"give each call a key of its own; it is run {run}")
         found = await self._finish_and_report(run, context)
         if isinstance(found, RunView):
             raise WaitsFor(await self._pending(found, context))
