@@ -100,6 +100,7 @@ TOOLS = {
 
 # Arbitrary documents --------------------------------------------------------------------------------------------------
 
+_TOOLS = st.text("abXY01._-", min_size=1, max_size=6)
 _NAMES = st.text("abcxyz01. é😀", min_size=1, max_size=6)
 _IDS = st.from_regex(r"[a-z][a-z0-9_]{0,9}", fullmatch=True)
 _NUMBERS = st.integers(-(2**63) + 1, 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
@@ -154,7 +155,7 @@ def blueprint_documents() -> st.SearchStrategy[Any]:
     return _objects(
         {
             "blueprint_metadata": _objects(
-                {"id": _NAMES, "version": _NAMES, "description": _NAMES},
+                {"id": _TOOLS, "version": _NAMES, "description": _NAMES},
                 maintainer=_NAMES,
                 cost_center=_NAMES,
                 tags=_lists(_NAMES),

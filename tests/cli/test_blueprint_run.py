@@ -363,3 +363,13 @@ def test_a_worker_goes_on_with_runs_whose_blueprint_is_gone(shop: BlueprintProje
 
     assert only_run(run)["status"] == "done"
     assert shop.notes == ["reserve lamp", "send lamp-1"]
+
+
+def test_a_refused_call_says_why_also_if_its_run_goes_on(shop: BlueprintProject, run: Run) -> None:
+    run(*RUN, "shop.ask", *LAMP, "--key", "k")
+    ran = run(*RUN, "shop.ask", "--input", '{"item": "chair"}', "--key", "k")
+
+    assert ran.code == 1
+    assert "✗ INPUT_VALIDATION_FAILED: The key was used for another call of shop.ask" in ran.stderr
+    assert "`agent worker` goes on with run" in ran.stderr
+    assert shop.notes == ["reserve lamp"]

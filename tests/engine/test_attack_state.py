@@ -20,7 +20,7 @@ SEND = {"id": "send", "capability": "shop.send"}
 
 def edit(stage: Stage, statement: str, *values: Any) -> None:
     connection = sqlite3.connect(stage.folder / "state.db", isolation_level=None)
-    assert connection.execute(statement, values).rowcount > 0, statement
+    assert connection.execute(statement, values).rowcount != 0, statement
     connection.close()
 
 

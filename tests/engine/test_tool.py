@@ -74,25 +74,6 @@ def test_a_call_of_a_run_that_waits_is_pending_and_goes_on_with_the_same_run(sta
     assert len(stage.calls()) == 1
 
 
-def test_a_key_whose_run_waits_is_refused_for_another_input(stage: Stage) -> None:
-    offer(stage, blueprint(SEAT, ASK, output="${steps.ask}"), "shop.book")
-
-    async def story() -> None:
-        await stage.engine.open()
-        waits = await stage.registry.call("shop.book", {"n": 7}, stage.context(key="k-1"))
-        refused = await stage.registry.call("shop.book", {"n": 8}, stage.context(key="k-1"))
-        assert isinstance(refused, Failed), refused
-        assert refused.code is FailureCode.KEY_REUSED
-        assert isinstance(waits, Pending)
-        await stage.inbox.answer(waits.id, "that one", stage.context())
-        # The refusal takes nothing from the call that the key belongs to.
-        done = await stage.registry.call("shop.book", {"n": 7}, stage.context(key="k-1"))
-        assert isinstance(done, Done), done
-
-    run(story())
-    assert len(stage.calls()) == 1
-
-
 def test_a_question_has_the_class_of_the_results_that_it_may_quote(stage: Stage) -> None:
     ask = {"id": "ask", "wait": {"kind": "person", "question": "Is ${steps.seat.n} right?"}}
     offer(stage, blueprint(SEAT, ask), "shop.book")
@@ -160,3 +141,24 @@ def test_a_cancelled_run_cancels_the_runs_that_are_its_steps(stage: Stage) -> No
 
     run(story())
     assert stage.calls()[-1] == "shop.free compensate/seat"
+
+
+def test_a_key_stands_for_one_input_also_while_its_run_waits(stage: Stage) -> None:
+    offer(stage, blueprint(SEAT, ASK, output="${steps.ask}"), "shop.book")
+
+    async def story() -> None:
+        await stage.engine.open()
+        context = stage.context(key="k-1")
+        first = await stage.registry.call("shop.book", {"n": 7}, context)
+        other = await stage.registry.call("shop.book", {"n": 8}, context)
+        assert isinstance(first, Pending)
+        await stage.inbox.answer(first.id, "7", stage.context())
+        await stage.drain()
+        late = await stage.registry.call("shop.book", {"n": 8}, context)
+        assert [each.code for each in (other, late) if isinstance(each, Failed)] == ["KEY_REUSED"] * 2
+        # The refusals take nothing from the call that the key belongs to.
+        done = await stage.registry.call("shop.book", {"n": 7}, context)
+        assert isinstance(done, Done), done
+
+    run(story())
+    assert len(stage.calls()) == 1

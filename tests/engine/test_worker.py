@@ -286,6 +286,25 @@ def test_a_worker_acts_for_a_starter_whose_token_has_expired(tmp_path: Path) -> 
     stage.close()
 
 
+def test_a_worker_stands_in_once_the_token_of_a_starter_has_expired(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, stand_in=Identity(ROBOT), only_verified=True)
+    add_tools(stage, required_scopes=("pay",))
+
+    async def story() -> None:
+        await stage.start(blueprint(PAY), "run-1", caller=ADA)
+        await stage.drain()
+        await stage.start(blueprint(PAY), "run-2", caller=ADA)
+        stage.clock.forward(60)
+        await stage.drain()
+        records = await stage.store.read(lambda snapshot: list(snapshot.records()))
+        ended = [record.body for record in records if record.kind == "run.ended"]
+        assert [(body["caller"], body.get("via")) for body in ended] == [("ada", None), ("ada", "robot")]
+
+    run(story())
+    assert stage.calls() == ["shop.pay pay", "shop.pay pay"]
+    stage.close()
+
+
 @pytest.mark.parametrize("scope", ["read", "write"], ids=["the worker lacks it", "the starter lacks it"])
 def test_a_run_has_no_right_that_starter_or_worker_lacks(tmp_path: Path, scope: str) -> None:
     stage = Stage(tmp_path, identity=Identity(ROBOT), only_verified=True)

@@ -13,16 +13,18 @@ from agent_resolver.schema.errors import ResolverError
 class Acting:
     """The identity of the process that drives runs."""
 
-    def __init__(self, identity: WorkerIdentity | None, clock: Clock) -> None:
+    def __init__(self, identity: WorkerIdentity | None, clock: Clock, stand_in: WorkerIdentity | None = None) -> None:
         """An identity.
 
         Args:
             identity: The worker's own. None for a process that has none: starters act in person, as long as their
                 token is valid.
             clock: The time by which tokens expire.
+            stand_in: The worker that goes on for those who acted in person, once their token has expired.
         """
         self._identity = identity
         self._clock = clock
+        self._stand_in = stand_in
 
     async def caller_for(self, starter: Caller) -> Caller:
         """The caller of the next call: the starter, with no more rights than the worker has.
@@ -30,13 +32,14 @@ class Acting:
         Raises:
             CannotAct: The worker has no valid token, or there is none and the starter's has expired.
         """
-        if self._identity is None:
+        identity = self._identity_for(starter)
+        if identity is None:
             if is_expired(starter, self._clock.now()):
                 message = f"The token of {starter.id} expired at {starter.expires_at}, and this worker has no identity"
                 raise CannotAct(message, "give the worker one: docs/identity.md")
             return starter
         try:
-            worker = await self._identity.caller()
+            worker = await identity.caller()
         except ResolverError as error:
             raise CannotAct(str(error), error.hint) from error
         acting = acting_for(starter, worker)
@@ -44,14 +47,20 @@ class Acting:
             raise CannotAct(f"The token of {worker.id} has expired", "set the clocks")
         return acting
 
-    async def worker(self) -> Caller | None:
-        """The worker's own identity; None where there is none, or no token for it."""
-        if self._identity is None:
+    async def worker(self, starter: Caller | None = None) -> Caller | None:
+        """The worker that acts, for this starter if one is given; None where there is none, or no token for it."""
+        identity = self._identity_for(starter)
+        if identity is None:
             return None
         try:
-            return await self._identity.caller()
+            return await identity.caller()
         except ResolverError:
             return None
+
+    def _identity_for(self, starter: Caller | None) -> WorkerIdentity | None:
+        if self._identity is None and starter is not None and is_expired(starter, self._clock.now()):
+            return self._stand_in
+        return self._identity
 
 
 def named_caller(starter: Caller, worker: Caller | None) -> Caller:

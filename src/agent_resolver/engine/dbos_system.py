@@ -271,6 +271,9 @@ class DbosSystem:
         """
         from dbos import _dbos
 
+        if _dbos._dbos_global_instance is None:  # noqa: SLF001 - it has no public name
+            # It could not be opened, which was reported then.
+            return
         # A set that DBOS keeps up to date: every segment that runs here, and those that are about to begin.
         tasks = _dbos._get_dbos_instance()._workflow_tasks  # noqa: SLF001 - it has no public name
         if tasks and seconds > 0:

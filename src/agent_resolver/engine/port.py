@@ -119,7 +119,7 @@ class StepRunner(Protocol):
 
 
 RunSegment = Callable[[str, StepRunner], Awaitable[None]]
-"""Runs the segment of this id, `<run>:<number>`, from its beginning to the next wait or to the end of the run."""
+"""Runs the segment of this id, `<run>:<number>.<beginning>`, from where it begins to the next wait or the run's end."""
 CallTool = Callable[[str, dict[str, Any], CallContext], Awaitable[Outcome]]
 """The one call: `ToolRegistry.call`."""
 

@@ -110,11 +110,12 @@ class Segments:
 
     async def who(self, taken: Taken) -> Who:
         """The names of starter and worker, for audit records."""
-        return names_of(taken.history.started.starter, await self._parts.acting.worker())
+        starter = taken.history.started.starter
+        return names_of(starter, await self._parts.acting.worker(starter))
 
     async def _begin_span(self, taken: Taken) -> tuple[Any, CallContext]:
         started, blueprint = taken.history.started, taken.history.blueprint
-        caller = named_caller(started.starter, await self._parts.acting.worker())
+        caller = named_caller(started.starter, await self._parts.acting.worker(started.starter))
         context = CallContext(
             run=taken.run,
             trace_id=started.trace_id,

@@ -30,6 +30,8 @@ class EngineParts(Struct, frozen=True, kw_only=True):
     driver: Driver
     identity: WorkerIdentity | None = None
     """The worker's own identity; None where starters act in person."""
+    stand_in: WorkerIdentity | None = None
+    """The worker that goes on for starters who act in person, once their token has expired."""
     telemetry: SegmentTelemetry | None = None
     capacity: int = CAPACITY
     only_verified: bool = False
@@ -43,7 +45,7 @@ class StoredEngine:
         self._is_open = False
         journal = parts.journal
         self.runs = BlueprintRuns(journal, only_verified=parts.only_verified)
-        acting = Acting(parts.identity, journal.clock)
+        acting = Acting(parts.identity, journal.clock, parts.stand_in)
         self._segments = Segments(journal, SegmentParts(call=parts.call, acting=acting, telemetry=parts.telemetry))
         self.worker = Worker(journal, self._segments, parts.driver, capacity=parts.capacity)
 

@@ -22,6 +22,7 @@ from agent_resolver.engine.runs import cancel_in
 from agent_resolver.engine.set_aside import CRASHED, Problem, put_aside, put_aside_damaged
 from agent_resolver.engine.waiting import resolve, wait_rows
 from agent_resolver.schema.caller import Caller
+from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.state import FINISHED, PENDING, RUNS, WAITS, Run, RunStatus, WaitRow
 from agent_resolver.storage.lease import LEASE_SECONDS, claim_in, lease_name, release_in
 from agent_resolver.storage.port import Lease, Transaction
@@ -52,6 +53,8 @@ class Taken(Struct, kw_only=True):
     """The calls of the first wave that are made."""
     still: tuple[AwaitedThing, ...]
     """What calls and waits of the first wave wait for, as before."""
+    beginning: str
+    """Stands for how the run began: no other run has it, also none of the same id."""
     executor_before: str = ""
     """The process that was lost in the middle of this segment."""
     is_suspect: bool = False
@@ -64,8 +67,12 @@ class Taken(Struct, kw_only=True):
 
     @property
     def id(self) -> str:
-        """The name of the segment, for an engine."""
-        return f"{self.run}:{self.segment}"
+        """The name of the segment, for an engine: `<run>:<number>.<beginning>`.
+
+        The file of an engine may be older or newer than the state, and a run of the same id may have begun again. What
+        the file has of another beginning must not be taken for results of this run.
+        """
+        return f"{self.run}:{self.segment}.{self.beginning}"
 
 
 class _Beginning(Struct, kw_only=True):
@@ -285,6 +292,7 @@ class _Taking:
             outcomes=outcomes,
             again=frozenset(started.again),
             still=still,
+            beginning=digest(self._history.started)[-8:],
             executor_before=executor_before,
         )
 

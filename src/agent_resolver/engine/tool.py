@@ -8,6 +8,7 @@ from msgspec import structs
 
 from agent_resolver.core.blueprint.tool_rule import blueprint_rules, calls_of
 from agent_resolver.engine.calling import RUN_PENDING
+from agent_resolver.engine.errors import DamagedRun, EngineRefused
 from agent_resolver.engine.port import AwaitedThing, RunResult, RunView
 from agent_resolver.engine.runs import BlueprintRuns, input_schema_of
 from agent_resolver.registry.errors import ToolFailure, WaitsFor
@@ -59,11 +60,14 @@ class BlueprintTool:
         run = await self.run_of(arguments, context)
         # The segments of the run belong below the span of this call.
         below = structs.replace(context, parent=current_traceparent() or context.parent)
-        is_new = await self._runs.start(self._blueprint, arguments, below, run, self.descriptor.rules.classification)
-        if not is_new and not await self._runs.has_input(run, arguments):
-            message = f"The key was used for a run of {self.descriptor.id} with another input"
-            raise ToolFailure(FailureCode.KEY_REUSED, message, f"give each call a key of its own; it is run {run}")
-        found = await self._finish_and_report(run, context)
+        try:
+            level = self.descriptor.rules.classification
+            if not await self._runs.start(self._blueprint, arguments, below, run, level):
+                await self._require_same_call(run, arguments)
+            found = await self._finish_and_report(run, context)
+        except EngineRefused as refused:
+            code = FailureCode.TOOL_ERROR if isinstance(refused, DamagedRun) else FailureCode.INPUT_VALIDATION_FAILED
+            raise ToolFailure(code, str(refused), refused.hint) from refused
         if isinstance(found, RunView):
             raise WaitsFor(await self._pending(found, context))
         if context.key is None:
@@ -71,6 +75,16 @@ class BlueprintTool:
         if found.status == "done":
             return found.output
         raise _failure(found)
+
+    async def _require_same_call(self, run: str, arguments: dict[str, Any]) -> None:
+        """Refuse a key under which a run began with other arguments.
+
+        The ledger does not know such a call while it is pending.
+        """
+        history = await self._runs.history(run)
+        if history is not None and history.started.input != arguments:
+            message = f"The key was used for another call of {self.descriptor.id}"
+            raise ToolFailure(FailureCode.KEY_REUSED, message, f"give each call a key of its own: this is run {run}")
 
     async def _finish_and_report(self, run: str, context: CallContext) -> RunResult | RunView:
         """Wait for the run, and report meanwhile how many steps are done and which ones run."""

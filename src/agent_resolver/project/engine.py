@@ -22,6 +22,7 @@ from agent_resolver.engine.segment_telemetry import SegmentTelemetry
 from agent_resolver.engine.stored import EngineParts, StoredEngine
 from agent_resolver.engine.worker import CAPACITY
 from agent_resolver.project.errors import UnusableBlueprints
+from agent_resolver.project.identity import worker_of
 from agent_resolver.project.session import Session
 from agent_resolver.registry.worker_identity import WorkerIdentity
 from agent_resolver.storage.clock import SystemClock
@@ -37,7 +38,7 @@ class EngineUse(Struct, frozen=True, kw_only=True):
     """How the engine of a process is used."""
 
     identity: WorkerIdentity | None = None
-    """The worker that acts for those who started runs; None where they act in person."""
+    """The worker that acts for those who started runs; None where they act in person as long as their token lasts."""
     capacity: int = CAPACITY
     drives: bool = True
     """False if runs that begin here are left to workers."""
@@ -79,12 +80,14 @@ async def open_engine(
 
     Raises:
         UnusableBlueprints: There is no such engine yet.
+        UnusableIdentity: The settings name half of a worker.
     """
     parts = EngineParts(
         journal=blueprint_journal(session),
         call=call,
         driver=_WatchedDriver(_driver_of(session), use.watch) if use.watch else _driver_of(session),
         identity=use.identity,
+        stand_in=worker_of(session) if use.identity is None else None,
         telemetry=telemetry,
         capacity=use.capacity,
         only_verified=session.has_issuer,

@@ -29,13 +29,21 @@ StepId = Annotated[
     ),
 ]
 """A name that an expression can refer to, as in `steps.reserve`."""
+BlueprintId = Annotated[
+    str,
+    Meta(
+        pattern="^[A-Za-z0-9_.-]{1,128}$",
+        extra={"form": "1 to 128 letters, digits, `_`, `-` and dots, as `tickets.refund`"},
+    ),
+]
+"""The id of a tool, as MCP takes it: without letters that only look like those of another id."""
 WaitKind = Literal["person", "signal", "time"]
 
 
 class BlueprintMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The names under which people and agents find a blueprint."""
 
-    id: Text
+    id: BlueprintId
     """The id of the tool that the blueprint is, such as `tickets.refund`."""
     version: Text
     description: Prose

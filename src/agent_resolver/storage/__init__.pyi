@@ -51,4 +51,5 @@ from agent_resolver.storage.sqlite.store import SqliteStore as SqliteStore
 from agent_resolver.storage.sqlite.transaction import SqliteTransaction as SqliteTransaction
 from agent_resolver.storage.sqlite.writer import Writer as Writer
 from agent_resolver.storage.trail import append_record as append_record, trail_faults as trail_faults
+from agent_resolver.storage.wake import Waiters as Waiters
 from agent_resolver.storage.walk import Identity as Identity, files_below as files_below, identity_of as identity_of

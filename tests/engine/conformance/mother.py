@@ -37,7 +37,8 @@ class Task(Struct, frozen=True, kw_only=True):
     number: int = 1
     offset: float = 0.0
     """The seconds by which its clocks are ahead."""
-    seed: int = 0
+    capacity: int = 100
+    """The most runs that it drives at once."""
 
 
 class Mother:

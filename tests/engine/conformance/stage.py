@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from agent_resolver.core import INTERPRETER_VERSION
 from agent_resolver.engine import (
+    CAPACITY,
     BlueprintJournal,
     BlueprintTool,
     DbosDriver,
@@ -97,7 +98,14 @@ def make_driver(name: str, folder: Path) -> Driver:
 class Stage:
     """One process that starts runs, carries them on, and answers for people."""
 
-    def __init__(self, folder: Path, driver: str = "memory", death: Death | None = None, offset: float = 0.0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        driver: str = "memory",
+        death: Death | None = None,
+        offset: float = 0.0,
+        capacity: int = CAPACITY,
+    ) -> None:
         death = death or Death()
         self._clock = AheadClock(offset)
         self.sqlite = SqliteStore(str(folder / "state.db"), key=KEY, now=self._clock.now, seconds=self._clock.seconds)
@@ -110,7 +118,7 @@ class Stage:
         self.inbox = Inbox(store, MemorySecrets(), self._clock, seal=seal)
         driving: Any = DyingDriver(make_driver(driver, folder), death)
         journal = BlueprintJournal(store, seal, self._clock, self._clock.seconds)
-        self.engine = StoredEngine(EngineParts(journal=journal, call=registry.call, driver=driving))
+        self.engine = StoredEngine(EngineParts(journal=journal, call=registry.call, driver=driving, capacity=capacity))
         described = describe_blueprint(INNER, registry.get, "test")
         registry.add(BlueprintTool(INNER, self.engine.runs, self.engine.finish, described))
 
@@ -213,7 +221,7 @@ class Stage:
 def do_task(task: Task) -> None:
     """Do what a forked process is for."""
     death = Death(task.point, task.number, family_of)
-    stage = Stage(Path(task.folder), task.driver, death, task.offset)
+    stage = Stage(Path(task.folder), task.driver, death, task.offset, task.capacity)
 
     async def have_ended() -> bool:
         await stage.act_for_people(task.runs)

@@ -5,10 +5,11 @@ import sys
 from typing import Any, Final
 
 from agent_resolver.cli.errors import Usage
-from agent_resolver.schema.issue import Issue
+from agent_resolver.schema.issue import Issue, only_errors
 from agent_resolver.schema.json_tree import parse_json
 from agent_resolver.schema.source import Unreadable, decode
 from agent_resolver.schema.tree import plain
+from agent_resolver.schema.walker import walk
 from agent_resolver.storage.file import read_bounded
 
 _MAX_BYTES: Final = 4 * 1024 * 1024
@@ -30,9 +31,13 @@ def read_given_json(text: str, option: str) -> Any:  # noqa: ANN401 - a JSON val
     if len(content) > _MAX_BYTES:
         raise Usage(f"`{option}` is longer than {_MAX_BYTES:,} bytes")
     try:
-        return plain(parse_json(decode(content)))
+        tree = parse_json(decode(content))
     except Unreadable as stop:
         raise _not_json(stop.issue, option) from None
+    # Of a key that is there twice, people and programs may read different values.
+    if faults := only_errors(walk(tree, Any)):
+        raise _not_json(faults[0], option)
+    return plain(tree)
 
 
 def read_given_object(text: str, option: str) -> dict[str, Any]:

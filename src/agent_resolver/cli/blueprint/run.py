@@ -23,7 +23,7 @@ from agent_resolver.project.engine import EngineUse, require_driver
 from agent_resolver.project.identity import caller_of
 from agent_resolver.project.tools import OpenTools, open_tools
 from agent_resolver.registry.tool import CallContext
-from agent_resolver.schema.outcome import Done, Outcome, Pending
+from agent_resolver.schema.outcome import Done, Failed, Outcome, Pending
 from agent_resolver.schema.state import FINISHED, RUNS
 from agent_resolver.schema.walker import suggestion
 
@@ -152,6 +152,10 @@ def _report(session: "Session", outcome: Outcome, view: RunView | None, options:
         out_json(outcome.result)
     elif view is None or view.row.status in FINISHED:
         err_outcome(outcome)
+    elif isinstance(outcome, Failed):
+        # The call was refused, such as one that waited for longer than its token lasts; the run is not.
+        err_outcome(outcome)
+        err(f"hint: {WORKER} goes on with run {view.row.id}")
     elif is_begun:
         err(f"✓ Run {view.row.id} has begun")
         err(f"hint: {WORKER} drives it")
