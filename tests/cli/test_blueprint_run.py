@@ -245,6 +245,7 @@ def test_the_status_of_a_cancelled_run_no_longer_asks_for_the_answer(shop: Bluep
     run("blueprint", "cancel", run_id)
     cancelling = run("blueprint", "status", run_id)
 
+    assert "is to end" in run("blueprint", "list").stdout
     assert "Ended:" not in waiting.stdout
     assert "agent inbox answer" in waiting.stderr
     assert "Cancelled: asked for, not done yet" in cancelling.stdout
@@ -370,6 +371,6 @@ def test_a_refused_call_says_why_also_if_its_run_goes_on(shop: BlueprintProject,
     ran = run(*RUN, "shop.ask", "--input", '{"item": "chair"}', "--key", "k")
 
     assert ran.code == 1
-    assert "✗ INPUT_VALIDATION_FAILED: The key was used for another call of shop.ask" in ran.stderr
+    assert "✗ KEY_REUSED: The key was used for another call of shop.ask" in ran.stderr
     assert "`agent worker` goes on with run" in ran.stderr
     assert shop.notes == ["reserve lamp"]

@@ -74,6 +74,19 @@ def test_a_call_of_a_run_that_waits_is_pending_and_goes_on_with_the_same_run(sta
     assert len(stage.calls()) == 1
 
 
+def test_a_question_has_the_class_of_the_results_that_it_may_quote(stage: Stage) -> None:
+    ask = {"id": "ask", "wait": {"kind": "person", "question": "Is ${steps.seat.n} right?"}}
+    offer(stage, blueprint(SEAT, ask), "shop.book")
+
+    async def story() -> None:
+        await stage.engine.open()
+        await stage.registry.call("shop.book", {"n": 7}, stage.context())
+        (question,) = await stage.inbox.list(stage.context())
+        assert question.classification == "CONFIDENTIAL"
+
+    run(story())
+
+
 def test_a_run_that_fails_is_a_call_that_fails(stage: Stage) -> None:
     async def fail(_: dict[str, Any], __: CallContext) -> Any:
         raise ToolFailure(FailureCode.TOOL_ERROR, "No seats")
@@ -142,6 +155,10 @@ def test_a_key_stands_for_one_input_also_while_its_run_waits(stage: Stage) -> No
         await stage.inbox.answer(first.id, "7", stage.context())
         await stage.drain()
         late = await stage.registry.call("shop.book", {"n": 8}, context)
-        assert [each.code for each in (other, late) if isinstance(each, Failed)] == ["INPUT_VALIDATION_FAILED"] * 2
+        assert [each.code for each in (other, late) if isinstance(each, Failed)] == ["KEY_REUSED"] * 2
+        # The refusals take nothing from the call that the key belongs to.
+        done = await stage.registry.call("shop.book", {"n": 7}, context)
+        assert isinstance(done, Done), done
 
     run(story())
+    assert len(stage.calls()) == 1

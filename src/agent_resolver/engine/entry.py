@@ -7,7 +7,7 @@ ledger does not know.
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 
 from agent_resolver.core.blueprint.wave import StepFailed, StepOutcome
 from agent_resolver.engine.port import AwaitedThing, RunResult
@@ -32,11 +32,11 @@ class RunStarted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="run
     lock: str = ""
     part_of: str = ""
     """The run that it is a step of."""
+    classification: Classification = "INTERNAL"
+    """The highest of its steps. Its questions may quote their results, so only people who are cleared read them."""
     started_at: str
     interpreter: str
     """The version of the interpreter's order that the run keeps to."""
-    classification: Classification | UnsetType = UNSET
-    """That of the tool which the blueprint is: its questions may quote the most sensitive result of its steps."""
 
 
 class SegmentStarted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="segment.started"):

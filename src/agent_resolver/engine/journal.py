@@ -29,7 +29,6 @@ from agent_resolver.engine.port import RunResult
 from agent_resolver.registry.port import Clock, Seal
 from agent_resolver.schema.blueprint import Blueprint
 from agent_resolver.schema.blueprint_file import blueprint_digest, encode_blueprint
-from agent_resolver.schema.classification import Classification
 from agent_resolver.schema.state import FINISHED, JOURNAL, PLANS, RUNS, PlanRow, Run
 from agent_resolver.storage.port import Snapshot, Store, Transaction
 
@@ -52,11 +51,6 @@ class History(Struct, kw_only=True):
     cancel: CancelAsked | None = None
     cancel_seen: CancelSeen | None = None
     ended: RunResult | None = None
-
-    @property
-    def classification(self) -> Classification:
-        """That of the data of the run, as far as it was known when the run began."""
-        return self.started.classification or self.blueprint.security_logic.data_classification or "INTERNAL"
 
     @property
     def segment(self) -> SegmentStarted | None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET, UnsetType, structs
+from msgspec import UNSET, structs
 
 from agent_resolver.core.authorization import is_expired, may_see_run
 from agent_resolver.core.blueprint.wave import INTERPRETER_VERSION
@@ -58,54 +58,38 @@ class BlueprintRuns:
         arguments: Mapping[str, Any],
         context: CallContext,
         run: str,
-        classification: Classification | UnsetType = UNSET,
+        classification: Classification | None = None,
     ) -> bool:
         """Begin a run under this id, and let a worker take it up; False if there is one.
 
         Args:
-            blueprint: What runs.
+            blueprint: The blueprint, which the run keeps.
             arguments: Its input.
-            context: The caller, and all that belongs to the call.
-            run: The id of the run.
-            classification: That of its data; what the blueprint itself says where it is left out.
+            context: The call that starts it.
+            run: The id.
+            classification: That of the tool which the blueprint is. Left out, that which the blueprint names itself.
 
         Raises:
             EngineRefused: The id, the arguments or the blueprint cannot be used.
         """
         journal = self._journal
-        if not (run.isprintable() and run.isascii() and 0 < len(run) <= MAX_RUN_ID):
-            raise EngineRefused(f"The id of a run has 1 to {MAX_RUN_ID} printable characters", "leave it out")
+        _require_run_id(run)
         _require_input(blueprint, arguments)
         plan = journal.plan_row(blueprint)
         try:
             prepared_blueprint(plan.digest, blueprint)
         except ValueError as error:
             raise EngineRefused(f"{blueprint.id} cannot be run: {error}", "`agent blueprint check`") from error
-        now = journal.clock.now()
+        level = classification or blueprint.security_logic.data_classification or "INTERNAL"
+        begun = _first_entry(plan.digest, arguments, context, level, journal.clock.now())
 
         def write(transaction: Transaction) -> bool:
             if transaction.get(RUNS, run) is not None:
                 return False
-            # A caller may name any run as the one around the call: only a run of a blueprint waits for its parts.
-            around = transaction.get(RUNS, context.run)
-            part_of = context.run if around is not None and around.kind == "blueprint" else ""
-            started = RunStarted(
-                blueprint=plan.digest,
-                input=dict(arguments),
-                starter=context.caller,
-                trace_id=context.trace_id,
-                parent=context.parent,
-                connection=context.connection,
-                agent=context.agent,
-                lock=context.lock,
-                part_of=part_of,
-                started_at=now,
-                interpreter=INTERPRETER_VERSION,
-                classification=classification,
-            )
+            started = structs.replace(begun, part_of=_blueprint_run(transaction, context.run))
             # All runs of one definition share it.
             transaction.put(PLANS, plan, only_new=True)
-            row = _first_row(run, blueprint, started, now)
+            row = _first_row(run, blueprint, started)
             transaction.put(RUNS, journal.append(transaction, row, started))
             transaction.append(started_record(run, started, blueprint))
             make_due(transaction, run)
@@ -263,19 +247,48 @@ def cancel_in(transaction: Transaction, journal: BlueprintJournal, history: Hist
         make_due(transaction, row.id)
 
 
-def _first_row(run: str, blueprint: Blueprint, started: RunStarted, now: str) -> Run:
+def _blueprint_run(snapshot: Snapshot, run: str) -> str:
+    """The run around a call; empty if it is not that of a blueprint, since only those wait for their parts."""
+    around = snapshot.get(RUNS, run)
+    return run if around is not None and around.kind == "blueprint" else ""
+
+
+def _first_entry(
+    blueprint: str, arguments: Mapping[str, Any], context: CallContext, classification: Classification, now: str
+) -> RunStarted:
+    return RunStarted(
+        blueprint=blueprint,
+        input=dict(arguments),
+        starter=context.caller,
+        trace_id=context.trace_id,
+        parent=context.parent,
+        connection=context.connection,
+        agent=context.agent,
+        lock=context.lock,
+        classification=classification,
+        started_at=now,
+        interpreter=INTERPRETER_VERSION,
+    )
+
+
+def _first_row(run: str, blueprint: Blueprint, started: RunStarted) -> Run:
     return Run(
         id=run,
         kind="blueprint",
         status="waiting",
         trace_id=started.trace_id,
-        started_at=now,
-        changed_at=now,
+        started_at=started.started_at,
+        changed_at=started.started_at,
         agent=f"{blueprint.id}@{blueprint.version}",
         plan=started.blueprint,
         caller=started.starter.id,
         parent=started.part_of,
     )
+
+
+def _require_run_id(run: str) -> None:
+    if not (run.isprintable() and run.isascii() and 0 < len(run) <= MAX_RUN_ID):
+        raise EngineRefused(f"The id of a run has 1 to {MAX_RUN_ID} printable characters", "leave it out")
 
 
 def _require_input(blueprint: Blueprint, arguments: Mapping[str, Any]) -> None:

@@ -129,7 +129,7 @@ class Segments:
         telemetry = self._parts.telemetry
         if telemetry is None:
             return None, context
-        span = telemetry.begin_segment(blueprint.id, taken.history.classification, context)
+        span = telemetry.begin_segment(blueprint.id, started.classification, context)
         return span, structs.replace(context, parent=telemetry.traceparent(span))
 
     async def _put_aside(self, taken: Taken, error: CannotAct) -> None:

@@ -80,14 +80,14 @@ class BlueprintTool:
         raise _failure(found)
 
     async def _require_same_call(self, run: str, arguments: dict[str, Any]) -> None:
-        """Refuse a key under which a run goes on that began with other arguments.
+        """Refuse a key under which a run began with other arguments.
 
         The ledger does not know such a call while it is pending.
         """
         history = await self._runs.history(run)
         if history is not None and history.started.input != arguments:
             message = f"The key was used for another call of {self.descriptor.id}"
-            raise EngineRefused(message, "give each call a key of its own")
+            raise ToolFailure(FailureCode.KEY_REUSED, message, f"give each call a key of its own: this is run {run}")
 
     async def _finish_and_report(self, run: str, context: CallContext) -> RunResult | RunView:
         """Wait for the run, and report meanwhile how many steps are done and which ones run."""

@@ -93,7 +93,7 @@ def open_question(  # noqa: PLR0913 - the facts of one question
         expires_at=expires_at,
         requester=started.starter.id,
         trace_id=started.trace_id,
-        classification=history.classification,
+        classification=started.classification,
         role=role,
         connection=started.connection,
         agent=started.agent,

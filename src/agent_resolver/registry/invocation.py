@@ -28,7 +28,10 @@ _OF_TOOLS: Final = MAYBE_DONE | {
     FailureCode.TOOL_ERROR,
 }
 """Codes that a tool may give for its own failure. Any other code becomes `TOOL_ERROR`."""
+_OF_BLUEPRINTS: Final = _OF_TOOLS | {FailureCode.KEY_REUSED}
+"""The same for blueprints, whose runs outlast what the ledger keeps of a call that waits."""
 _OF_SERVERS: Final = _OF_TOOLS.union(map(FailureCode, ("TOOL_CHANGED", "UNAUTHORIZED", "UNKNOWN_TOOL")))
+_ALLOWED: Final = {"TOOL": _OF_SERVERS, "BLUEPRINT": _OF_BLUEPRINTS}
 
 
 async def invoke_tool(call: Call) -> Outcome | NeedsAction:
@@ -37,7 +40,7 @@ async def invoke_tool(call: Call) -> Outcome | NeedsAction:
         return Done(trace_id=call.context.trace_id, result=await call.entry.tool.invoke(call.arguments, call.context))
     except ToolFailure as failure:
         failed = call.failed_like(failure)
-        allowed = _OF_SERVERS if call.entry.descriptor.labels.kind == "TOOL" else _OF_TOOLS
+        allowed = _ALLOWED.get(call.entry.descriptor.labels.kind, _OF_TOOLS)
         return failed if failed.code in allowed else structs.replace(failed, code=FailureCode.TOOL_ERROR)
     except WaitsFor as waits:
         return structs.replace(waits.pending, trace_id=call.context.trace_id)

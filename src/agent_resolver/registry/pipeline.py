@@ -563,5 +563,8 @@ def _ledger_ending(call: Call, outcome: Outcome) -> Ending:
         return "forgotten"
     if isinstance(outcome, Done):
         return "done"
+    if outcome.code is FailureCode.KEY_REUSED:
+        # The key belongs to another call, which must not get this failure.
+        return "forgotten"
     is_idempotent = call.entry.descriptor.rules.is_idempotent
     return "unknown" if outcome.code in MAYBE_DONE and not is_idempotent else "failed"

@@ -17,10 +17,8 @@ from agent_resolver.cli.option import (
     output_path,
 )
 from agent_resolver.cli.run import add_tool_use
-from agent_resolver.cli.runs import run_id_argument, run_limit_argument
+from agent_resolver.cli.runs import RUN_STATUSES, run_id_argument, run_limit_argument
 
-# As `ShownStatus` has them: its module is imported only when a command needs it.
-_STATUSES: Final = ("running", "waiting", "interrupted", "done", "failed", "cancelled")
 _DEFAULT_LIMIT: Final = 100
 """The number of runs that are listed."""
 
@@ -144,7 +142,7 @@ def _add_run(group: Commands) -> None:
 
 def _add_list(group: Commands) -> None:
     parser = add_command(group, "list", "list runs of blueprints, newest first", _LIST_EXAMPLES)
-    parser.add_argument("--status", choices=_STATUSES, metavar="STATUS", help=f"one of {', '.join(_STATUSES)}")
+    parser.add_argument("--status", choices=RUN_STATUSES, metavar="STATUS", help=f"one of {', '.join(RUN_STATUSES)}")
     parser.add_argument("--blueprint", metavar="ID", default="", help="only the runs of this blueprint")
     parser.add_argument(
         "--versions", action="store_true", help="count the runs under way of each version, in place of listing them"

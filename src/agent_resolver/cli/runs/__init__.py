@@ -21,7 +21,7 @@ from agent_resolver.cli.option import (
 from agent_resolver.cli.run import add_budget, add_model, add_no_input, add_surroundings
 
 # As `ShownStatus` has them: its module is imported only when a command needs it.
-_STATUSES: Final = ("running", "waiting", "interrupted", "done", "failed", "cancelled")
+RUN_STATUSES: Final = ("running", "waiting", "interrupted", "done", "failed", "cancelled")
 _MAX_RUN_ID: Final = 64
 _MAX_DIGITS: Final = 7
 _DEFAULT_LIMIT: Final = 100
@@ -90,7 +90,7 @@ def add_to(commands: Commands) -> None:
 
 def _add_list(group: Commands) -> None:
     parser = add_command(group, "list", "list runs, newest first", _LIST_EXAMPLES)
-    parser.add_argument("--status", choices=_STATUSES, metavar="STATUS", help=f"one of {', '.join(_STATUSES)}")
+    parser.add_argument("--status", choices=RUN_STATUSES, metavar="STATUS", help=f"one of {', '.join(RUN_STATUSES)}")
     parser.add_argument("--agent", metavar="NAME", default="", help="only the runs of this agent")
     parser.add_argument(
         "--limit",

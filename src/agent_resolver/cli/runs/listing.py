@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 import time
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -14,24 +14,38 @@ from agent_resolver.core.count import counted
 from agent_resolver.storage.clock import SystemClock
 from agent_resolver.storage.run_listing import ListedRun, RunFilter, list_runs
 
+if TYPE_CHECKING:
+    from agent_resolver.project.session import Session
+
 _INNER: Final = {"lease", "entries"}
+_AWAITED: Final = {"": "a worker", "SIGNAL": "a signal", "TIME": "a time", "RUN": "another run"}
+"""What a run of a blueprint waits for apart from people, by its code."""
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the runs, newest first."""
     chosen = RunFilter(status=options.status, agent=options.agent)
     with session_of(options) as session:
-        is_project = bool(session.config_path) or session.has_agent
-        if session.has_state or not is_project:
-            from agent_resolver.cli.audit import existing_store
+        found = find_runs(session, chosen, options.limit + 1)
+    more = "`--limit` lists them, `--status` and `--agent` choose"
+    return print_runs(found, options.limit, more, is_json=options.json)
 
-            store = existing_store(session)
-            found = asyncio.run(list_runs(store, time.time(), chosen, options.limit + 1))
-        else:
-            # Where nothing ran yet, there is no state, and looking must not make one.
-            found = []
-    listed, has_more = found[: options.limit], len(found) > options.limit
-    if options.json:
+
+def find_runs(session: "Session", chosen: RunFilter, limit: int | None) -> list[ListedRun]:
+    """The runs that a list is asked for."""
+    is_project = bool(session.config_path) or session.has_agent
+    if is_project and not session.has_state:
+        # Where nothing ran yet, there is no state, and looking must not make one.
+        return []
+    from agent_resolver.cli.audit import existing_store
+
+    return asyncio.run(list_runs(existing_store(session), time.time(), chosen, limit))
+
+
+def print_runs(found: list[ListedRun], limit: int | None, more: str, *, is_json: bool) -> int:
+    """Print a list of runs, cut at the limit; `more` says how to see the others. Returns the exit code."""
+    listed = found[:limit]
+    if is_json:
         out_json([run_document(each) for each in listed])
         return 0
     now = SystemClock().now()
@@ -39,8 +53,8 @@ def run(options: argparse.Namespace) -> int:
         out(safe(run_line(each, now)))
     if not listed:
         err("No runs")
-    if has_more:
-        err(f"hint: there are more than {options.limit}: `--limit` lists them, `--status` and `--agent` choose")
+    if len(found) > len(listed):
+        err(f"hint: there are more than {limit}: {more}")
     return 0
 
 
@@ -70,8 +84,7 @@ def run_line(listed: ListedRun, now: str) -> str:
     row = listed.row
     waits = f", {waiting_text(listed, now)}" if listed.status == "waiting" else ""
     ends = f", {row.code}" if row.code and listed.status in {"done", "failed"} else ""
-    is_ending = row.status == "cancelling" and listed.status == "running"
-    asked = ", is to end" if is_ending else ""
+    asked = ", is to end" if row.status == "cancelling" else ""
     part = f", part of {row.parent}" if listed.is_part else ""
     # A blueprint asks no model itself.
     is_asking = row.kind != "blueprint"
@@ -83,8 +96,9 @@ def waiting_text(listed: ListedRun, now: str) -> str:
     """The action that a run waits for, in words."""
     action = listed.action
     if action is None and listed.row.waits_for is None:
-        # A run of a blueprint waits for a worker, a signal, a time or another run as well.
-        return f"waits for a {listed.row.code.lower() or 'worker'}"
+        code = listed.row.code
+        # Any other code says why the run was set aside.
+        return f"waits for {_AWAITED[code]}" if code in _AWAITED else f"is set aside, {code}"
     if action is None:
         return f"waits for {listed.row.waits_for}"
     state = action.state(now)
