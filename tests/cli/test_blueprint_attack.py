@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -258,3 +260,45 @@ def test_a_secret_of_an_input_is_in_no_file_and_in_no_output(shop: BlueprintProj
     assert not [each.command for each in seen if secret in each.stdout + each.stderr]
     assert files
     assert not [path for path in files if secret.encode() in path.read_bytes()]
+
+
+# The same bytes everywhere --------------------------------------------------------------------------------------------
+
+MACHINES: list[dict[str, str]] = [
+    {"PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8"},
+    {"PYTHONHASHSEED": "1", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "TZ": "Pacific/Kiritimati"},
+    {"PYTHONHASHSEED": "4294967295", "LANG": "tr_TR.UTF-8", "COLUMNS": "20"},
+]
+COMMANDS = [
+    ("blueprint", "show", "shop.wide", "--svg", "wide.svg"),
+    ("blueprint", "show", "shop.wide", "--json"),
+    ("tools", "manifest"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS, ids=["drawing", "waves", "manifest"])
+def test_a_blueprint_has_the_same_bytes_on_every_machine(
+    shop: BlueprintProject, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    parallel = {"is_parallel": True}
+    steps = [{**SEND, **parallel, "id": f"i{number}_{letter}"} for letter in "zibaI".lower() for number in range(3)]
+    by_id = {step["id"]: step for step in steps}
+    last = {
+        **SEND,
+        "id": "last",
+        "input_mapping": {"id": "${" + " ?? ".join(f"steps.{name}.id" for name in by_id) + "}"},
+    }
+    metadata = {"id": "shop.wide", "description": "Größe, İi, 😀", "tags": ["z", "ä", "a"]}
+    shop.write("wide.json", document(*by_id.values(), last, metadata=metadata))
+    seen = set()
+    for variables in MACHINES:
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "XDG_CONFIG_HOME") if name in os.environ}
+        environment = {**kept, "PYTHONPATH": os.pathsep.join([str(shop.folder), *sys.path]), **variables}
+        line = [sys.executable, "-m", "agent_resolver", *command]
+        ran = subprocess.run(line, env=environment, capture_output=True, check=False, cwd=shop.folder)
+        assert ran.returncode == 0, ran.stderr
+        drawing = shop.folder / "wide.svg"
+        seen.add((ran.stdout, drawing.read_bytes() if drawing.exists() else b""))
+
+    assert len(seen) == 1

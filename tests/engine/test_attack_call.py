@@ -1,17 +1,19 @@
 """Attacks on runs by callers: keys of other calls, runs of other callers, rights that a step lacks."""
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from agent_resolver.engine import UnknownRun
+from agent_resolver.engine import BlueprintRuns, BlueprintTool, RunView, UnknownRun, describe_blueprint
 from agent_resolver.registry import AnswerRefused, CallContext, FailureCode, ToolFailure
 from agent_resolver.schema import Caller, Done, Failed, Pending, PendingAction
 from tests.engine.stage import Journaled, Stage, blueprint, run
 from tests.engine.test_tool import ASK, SEAT, offer
+from tests.engine.test_worker import Identity
 
 EVE = Caller(id="eve", scopes=frozenset({"seat", "pay"}), clearance="RESTRICTED", is_verified=True)
 
@@ -273,3 +275,79 @@ def test_a_step_cannot_reach_a_tool_that_is_gone_or_forbidden_since_the_run_bega
     assert after.calls() == []
     for stage in (before, after):
         stage.close()
+
+
+def test_a_question_of_a_run_with_restricted_steps_is_not_for_its_own_caller(stage: Stage) -> None:
+    stage.add("shop.wipe", classification="RESTRICTED")
+    wipe = {"id": "wipe", "capability": "shop.wipe"}
+    offer(stage, blueprint(SEAT, ASK, wipe), "shop.book")
+    boss = msgspec.structs.replace(BOSS, is_verified=True)
+
+    async def story() -> None:
+        await stage.engine.open()
+        first = await stage.registry.call("shop.book", {}, stage.context(key="k"))
+        assert isinstance(first, Pending)
+        await approve(stage, first.id, boss)
+        asked = await stage.registry.call("shop.book", {}, stage.context(key="k"))
+        assert isinstance(asked, Pending)
+        assert asked.type == "CLARIFICATION"
+        with pytest.raises(AnswerRefused):
+            await stage.inbox.answer(asked.id, "yes", stage.context())
+        await stage.inbox.answer(asked.id, "yes", stage.context(boss))
+
+    run(story())
+
+
+@pytest.mark.parametrize("is_expired", [False, True], ids=["token", "expired token"])
+def test_a_worker_answers_no_restricted_question_of_a_run_that_it_drives(tmp_path: Path, *, is_expired: bool) -> None:
+    robot = Caller(
+        id="robot", scopes=None, clearance="RESTRICTED", roles=frozenset({"approver"}), is_verified=True, issuer="i"
+    )
+    starter = Caller(id="ada", scopes=None, clearance="RESTRICTED", is_verified=True, issuer="i")
+    identity = Identity(robot)
+    stage = Stage(tmp_path, identity=identity, only_verified=True)
+    security = {"data_classification": "RESTRICTED"}
+
+    async def story() -> None:
+        expired = msgspec.structs.replace(starter, expires_at="2020-01-01T00:00:00.000Z" if is_expired else None)
+        await stage.start(blueprint(ASK, security_logic=security), caller=expired)
+        await stage.drain()
+        with pytest.raises(AnswerRefused):
+            await stage.inbox.answer(await awaited(stage), "yes", stage.context(robot))
+
+    run(story())
+    stage.close()
+
+
+class SlowRuns(BlueprintRuns):
+    """Runs that take long to look at, as those with large inputs do."""
+
+    looks = 0
+
+    async def query(self, run: str) -> RunView | None:
+        self.looks += 1
+        time.sleep(0.3)  # noqa: ASYNC251 - it holds up the loop, as the work of a large look does
+        return await super().query(run)
+
+
+@pytest.mark.slow
+def test_looking_at_a_large_run_takes_little_of_the_time_that_the_run_has(stage: Stage) -> None:
+    async def story() -> None:
+        goes_on = asyncio.Event()
+
+        async def stay(_: dict[str, Any], __: CallContext) -> Any:
+            await goes_on.wait()
+
+        stage.add("shop.stay", stay)
+        plan = blueprint({"id": "stay", "capability": "shop.stay"})
+        runs = SlowRuns(stage.journal)
+        descriptor = describe_blueprint(plan, stage.registry.get, "file")
+        stage.registry.add(BlueprintTool(plan, runs, stage.engine.finish, descriptor))
+        await stage.engine.open()
+        calling = asyncio.create_task(stage.registry.call(plan.id, {}, stage.context(key="k")))
+        await asyncio.wait([calling], timeout=2.5)
+        goes_on.set()
+        assert isinstance(await calling, Done)
+        assert runs.looks == 1
+
+    run(story())

@@ -10,8 +10,9 @@ import pytest
 
 from agent_resolver.engine import DamagedRun, RunResult
 from agent_resolver.registry import CallContext, FailureCode, ToolFailure
-from agent_resolver.schema import RUNS, ResolverError
+from agent_resolver.schema import RUNS, Caller, ResolverError
 from tests.engine.stage import Stage, blueprint, run
+from tests.engine.test_tool import offer
 
 WAIT = {"id": "wait", "wait": {"kind": "signal", "signal": "paid"}}
 PAY = {"id": "pay", "capability": "shop.pay"}
@@ -150,6 +151,41 @@ def test_runs_that_cannot_be_taken_up_do_not_hide_those_that_can(tmp_path: Path)
         assert isinstance(await stage.engine.result("run-10", 10), RunResult)
         stage.engine.worker.stop()
         await working
+
+    run(story())
+    stage.close()
+
+
+def test_a_row_cannot_make_a_run_a_part_of_another_that_is_cancelled(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    eve = Caller(id="eve")
+
+    async def story() -> None:
+        await stage.start(blueprint(WAIT), "run-1")
+        await stage.start(blueprint(WAIT), "run-2", caller=eve)
+        await stage.drain()
+        edit(stage, "UPDATE run SET parent = 'run-2' WHERE id = 'run-1'")
+        await stage.engine.cancel("run-2", stage.context(eve))
+        await stage.drain()
+        assert await status_of(stage, "run-2") == ("cancelled", "")
+        assert await status_of(stage, "run-1") == ("waiting", "SIGNAL")
+
+    run(story())
+    stage.close()
+
+
+def test_a_damaged_part_does_not_keep_the_run_around_it_from_being_cancelled(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    offer(stage, blueprint(WAIT), "shop.inner")
+
+    async def story() -> None:
+        await stage.start(blueprint({"id": "inner", "capability": "shop.inner"}))
+        await stage.drain()
+        [thing] = (await stage.waiting()).waits
+        edit(stage, "UPDATE journal SET body = zeroblob(80) WHERE run = ? AND number = 2", thing.id)
+        await stage.engine.cancel("run-1", stage.context())
+        await stage.drain()
+        assert (await status_of(stage, "run-1"))[0] == "cancelled"
 
     run(story())
     stage.close()

@@ -14,6 +14,7 @@ from tests.integration.test_identity import AUDIENCE, SECRET, Issuer, running
 from tests.process import eventually
 
 MINUTE = 60.0
+PATIENCE_SECONDS = 30.0
 READ_BY_ADMIN = '"desk.read", classification="PUBLIC", scopes=["admin"]'
 MODULE = "desk_of_test"
 TOOLS = '''\
@@ -46,11 +47,19 @@ def close(ticket: Ticket) -> Ticket:
     return ticket
 
 
-@capability("desk.hold", classification="PUBLIC", scopes=["use"], idempotent=True, examples=[{"number": 7}])
+@capability(
+    "desk.hold",
+    classification="PUBLIC",
+    scopes=["use"],
+    idempotent=True,
+    timeout_seconds=300,
+    examples=[{"number": 7}],
+)
 async def hold(ticket: Ticket) -> Ticket:
     """Hold a ticket until there is a file `go`."""
     here = Path(__file__).parent
-    (here / "held").touch()
+    with (here / "held").open("a") as file:
+        file.write("*")
     while not (here / "go").exists():
         await asyncio.sleep(0.05)
     return ticket
@@ -184,12 +193,18 @@ def test_a_worker_goes_on_when_the_token_of_the_starter_has_expired(desk: Desk, 
     folder, token = desk.project.folder, desk.token("u-17")
     end_of_token = time.time() + MINUTE
     settle, long = (desk.start(each, token)["run"] for each in ("desk.settle", "desk.long"))
+    with desk.acting_as(token):
+        # Its starter acts in person, as long as the token lasts.
+        in_person = desk.project.start("blueprint", "run", "desk.long", "--key", "own", "--trust", "--json")
     with desk.working("use", "admin"):
-        assert eventually((folder / "held").exists)
-        assert eventually(lambda: time.time() > end_of_token + 1, MINUTE + 10)
+        assert eventually(lambda: (folder / "held").exists() and len((folder / "held").read_text()) == len("**"))
+        # Long enough for the command to ask again, which it does after 30 seconds.
+        assert eventually(lambda: time.time() > end_of_token + PATIENCE_SECONDS + 5, 2 * MINUTE)
         refused = desk.start("desk.finish", token)
         (folder / "go").touch()
-        assert eventually(lambda: desk.ends(long))
+        said, _ = in_person.communicate(timeout=MINUTE)
+        own = json.loads(said)["run"]
+        assert eventually(lambda: desk.ends(long) and desk.ends(own))
         [question] = desk.questions()
         desk.answer(desk.token("u-18"), "answer", question["id"], "yes")
         assert eventually(lambda: [each["type"] for each in desk.questions()] == ["APPROVAL"])
@@ -198,6 +213,9 @@ def test_a_worker_goes_on_when_the_token_of_the_starter_has_expired(desk: Desk, 
         approved = [desk.answer(each, "approve", approval["id"]) for each in tokens]
         assert eventually(lambda: desk.ends(settle))
 
+    # The command waits no longer than its token lasts; the run that it began goes on.
+    assert json.loads(said)["outcome"]["code"] == "UNAUTHORIZED"
+    assert calls(desk.records(own))[-1] == ("desk.read", "call.done", "")
     assert "expired" in refused["error"]["message"]
     assert [each.get("error", {}).get("code") for each in approved] == ["OWN_CALL", "OWN_CALL", None]
     assert (approval["requester"], approval["via"]) == ("u-17", "ours")

@@ -281,6 +281,8 @@ class _Segment:
                 waits.append(thing)
                 if thing.kind == "person":
                     question = question_of(history, wait, thing, journal.clock.now())
+                    # The worker that makes the calls may not answer where an approver has to.
+                    question = structs.replace(question, via=who.get("via", ""))
                     if transaction.put(PENDING, question, only_new=True):
                         transaction.append(asked_record(history, thing.id, who))
             row = journal.append(transaction, history.row, RunWaiting(segment=taken.segment, waits=tuple(waits)))

@@ -42,7 +42,8 @@ def put_aside(
     action = question_id(row.id, f"?{row.entries}")
     remedy = f"Answer `{RETRY_ANSWER}` to try again, or `give up` to take back what was done"
     question = f"{without_surrogates(problem.message)[:_MAX_MESSAGE]}. {remedy}"
-    transaction.put(PENDING, open_question(history, action, question, now, role="approver"), only_new=True)
+    asked = structs.replace(open_question(history, action, question, now, role="approver"), via=who.get("via", ""))
+    transaction.put(PENDING, asked, only_new=True)
     transaction.append(asked_record(history, action, who))
     waits = (AwaitedThing(path="", kind="person", id=action), *problem.waits)
     segment = history.segment.segment if history.segment is not None else 0

@@ -1,6 +1,6 @@
 """Takes runs up: under a lease, alone, and each time from what the state knows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -23,7 +23,7 @@ from agent_resolver.engine.set_aside import CRASHED, Problem, put_aside, put_asi
 from agent_resolver.engine.waiting import resolve, wait_rows
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.canonical_digest import digest
-from agent_resolver.schema.state import FINISHED, PENDING, RUNS, WAITS, Run, RunStatus, WaitRow
+from agent_resolver.schema.state import FINISHED, PENDING, RUNS, WAITS, RunStatus, WaitRow
 from agent_resolver.storage.lease import LEASE_SECONDS, claim_in, lease_name, release_in
 from agent_resolver.storage.port import Lease, Transaction
 from agent_resolver.storage.wait_queue import drop_waits
@@ -345,14 +345,22 @@ def see_cancel(transaction: Transaction, journal: BlueprintJournal, history: His
         # An action without a call, such as a missing secret, may be that of other runs as well.
         if action is not None and action.is_open and action.trace_id == history.started.trace_id and not action.needs:
             transaction.put(PENDING, structs.replace(action, expires_at=now, content=None))
-    for part in unfinished_parts(transaction, history.row.id):
-        inner = journal.read(transaction, part.id)
-        if inner is not None and inner.cancel is None and history.cancel is not None:
+    for inner in _unfinished_parts(transaction, journal, history.row.id):
+        if inner.cancel is None and history.cancel is not None:
             cancel_in(transaction, journal, inner, history.cancel.by)
     return CancelSeen(segment=segment)
 
 
-def unfinished_parts(transaction: Transaction, run: str) -> list[Run]:
+def _unfinished_parts(transaction: Transaction, journal: BlueprintJournal, run: str) -> Iterator[History]:
     """The runs that are steps of a run, and have not ended."""
-    parts = transaction.find(RUNS, {"parent": run})
-    return [part for part in parts if part.kind == "blueprint" and part.status not in FINISHED]
+    for row in transaction.find(RUNS, {"parent": run}):
+        if row.kind != "blueprint" or row.status in FINISHED:
+            continue
+        try:
+            part = journal.read(transaction, row.id)
+        except DamagedRun:
+            # It is set aside when it is taken up; that is not the fault of the run around it.
+            continue
+        # The row is not sealed: only the journal can make a run a part of another.
+        if part is not None and part.started.part_of == run:
+            yield part

@@ -1,6 +1,7 @@
 """A blueprint as a tool: in the manifest, over MCP, and as a step of other blueprints."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -24,6 +25,8 @@ PATIENCE_SECONDS: Final = 30.0
 """How long a call waits for a run that goes on; then it is pending, and the run goes on all the same."""
 _REPORT_SECONDS: Final = 0.5
 """Seconds between two reports of how far a run is."""
+_PAUSES_PER_LOOK: Final = 10
+"""How many times as long as a look at a run the pause after it is at least."""
 _TIMEOUT_SECONDS: Final = 3600.0
 _MOST_PARTS: Final = 20
 """How deep a question is looked for in runs that wait for other runs."""
@@ -90,9 +93,13 @@ class BlueprintTool:
         """Wait for the run, and report meanwhile how many steps are done and which ones run."""
         finishing = asyncio.ensure_future(self._finish(run, _patience(context)))
         try:
-            while not (await asyncio.wait([finishing], timeout=_REPORT_SECONDS))[0]:
+            pause = _REPORT_SECONDS
+            while not (await asyncio.wait([finishing], timeout=pause))[0]:
+                began = time.monotonic()
                 if (view := await self._runs.query(run)) is not None:
                     await context.progress(*_progress_of(view))
+                # A look at a run with large inputs takes long: most of the time belongs to the run itself.
+                pause = max(_REPORT_SECONDS, _PAUSES_PER_LOOK * (time.monotonic() - began))
             return await finishing
         finally:
             finishing.cancel()

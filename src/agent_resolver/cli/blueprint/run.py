@@ -5,6 +5,7 @@ import asyncio
 import re
 import shlex
 import signal
+import time
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +35,8 @@ _INTERRUPTED: Final = 128 + signal.SIGINT
 _TERMINATED: Final = 128 + signal.SIGTERM
 _LOOK_SECONDS: Final = 0.3
 """Seconds between two looks at how far the run is."""
+_PAUSES_PER_LOOK: Final = 10
+"""How many times as long as a look the pause after it is at least."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -99,9 +102,13 @@ async def _call(
     with status_line(f"Running {options.id}", is_shown=watcher.is_shown) as status:
         while True:
             calling = asyncio.ensure_future(tools.registry.call(options.id, arguments, context))
-            while not (await asyncio.wait([calling], timeout=_LOOK_SECONDS))[0]:
+            pause = _LOOK_SECONDS
+            while not (await asyncio.wait([calling], timeout=pause))[0]:
+                began = time.monotonic()
                 if running := await watcher.look_at_running(tools):
                     status.text = f"Running {options.id}: {running}"
+                # Most of the time belongs to the run itself, also where a look at it takes long.
+                pause = max(_LOOK_SECONDS, _PAUSES_PER_LOOK * (time.monotonic() - began))
             outcome = calling.result()
             view = await watcher.look(tools)
             is_going_on = view is not None and view.row.status in {"running", "cancelling"}
