@@ -341,9 +341,11 @@ def test_commands_of_runs_and_of_blueprints_point_at_each_other(shop: BlueprintP
     run(*RUN, "shop.order", *LAMP)
     run_id = only_run(run)["id"]
     shown, listed = run("runs", "show", run_id), run("runs", "list")
+    resumed = run("runs", "resume", run_id)
 
-    assert shown.code == 1
+    assert (shown.code, resumed.code) == (1, 1)
     assert f"`agent blueprint status {run_id}`" in shown.stderr
+    assert f"`agent blueprint status {run_id}`" in resumed.stderr
     assert listed.stdout.startswith(f"{run_id} done shop.order@1.0.0 ")
     assert "round" not in listed.stdout
     assert run("blueprint", "status", "nothing").code == 1

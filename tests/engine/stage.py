@@ -92,6 +92,18 @@ class Stage:
     def add(self, tool_id: str, effect: Effect | None = None, **rules: Any) -> None:
         self.registry.add(Journaled(tool_id, self.effects, effect, **rules))
 
+    def add_held(self, tool_id: str, **rules: Any) -> tuple[asyncio.Event, asyncio.Event]:
+        """Add a tool whose calls are held; returns what says that one has begun, and what lets it go on."""
+        begun, go_on = asyncio.Event(), asyncio.Event()
+
+        async def hold(arguments: dict[str, Any], _: CallContext) -> Any:
+            begun.set()
+            await go_on.wait()
+            return arguments
+
+        self.add(tool_id, hold, **rules)
+        return begun, go_on
+
     def calls(self) -> list[str]:
         """The effects that there were, each with its tool and its path."""
         return self.effects.read_text().splitlines() if self.effects.exists() else []

@@ -129,14 +129,7 @@ def test_a_run_that_waits_is_cancelled_and_takes_back_what_it_did(stage: Stage) 
 
 @pytest.mark.parametrize("is_last", [False, True], ids=["before another step", "in the last step"])
 def test_a_run_is_cancelled_while_a_step_runs(stage: Stage, *, is_last: bool) -> None:
-    begun, go_on = asyncio.Event(), asyncio.Event()
-
-    async def slow(arguments: dict[str, Any], _: CallContext) -> Any:
-        begun.set()
-        await go_on.wait()
-        return arguments
-
-    stage.add("shop.slow", slow)
+    begun, go_on = stage.add_held("shop.slow")
     steps = [RESERVE, taken_back("slow", "shop.slow", "shop.refund")]
 
     async def story() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from agent_resolver.engine import MAX_ATTEMPTS, EngineBroken, MemoryDriver, StepBody
-from agent_resolver.registry import CallContext
 from agent_resolver.schema import RUNS, Caller, ResolverError
 from agent_resolver.storage import RunFilter, list_runs
 from tests.engine.stage import Stage, blueprint, run
@@ -230,14 +229,7 @@ def test_a_run_that_comes_further_each_time_is_not_set_aside(tmp_path: Path) -> 
 
 def test_a_stopped_worker_finishes_its_calls_and_hands_its_runs_on(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    begun, go_on = asyncio.Event(), asyncio.Event()
-
-    async def slow(arguments: dict[str, Any], _: CallContext) -> Any:
-        begun.set()
-        await go_on.wait()
-        return arguments
-
-    stage.add("shop.slow", slow)
+    begun, go_on = stage.add_held("shop.slow")
     stage.add("shop.pay")
 
     async def story() -> None:
@@ -254,7 +246,7 @@ def test_a_stopped_worker_finishes_its_calls_and_hands_its_runs_on(tmp_path: Pat
 
     run(story())
     other = Stage(tmp_path)
-    other.add("shop.slow", slow)
+    other.add("shop.slow")
     other.add("shop.pay")
 
     async def go() -> None:
@@ -340,14 +332,7 @@ def test_a_run_that_no_identity_can_act_for_is_set_aside(tmp_path: Path, identit
 def test_a_call_that_another_process_makes_is_waited_for(tmp_path: Path) -> None:
     """A process that was presumed dead still runs its call: the run takes that outcome."""
     stage = Stage(tmp_path)
-    begun, go_on = asyncio.Event(), asyncio.Event()
-
-    async def slow(_: dict[str, Any], __: CallContext) -> str:
-        begun.set()
-        await go_on.wait()
-        return "once"
-
-    stage.add("shop.slow", slow, is_idempotent=False)
+    begun, go_on = stage.add_held("shop.slow", is_idempotent=False)
 
     async def story() -> None:
         context = stage.context(key="run-1/slow")
@@ -360,7 +345,7 @@ def test_a_call_that_another_process_makes_is_waited_for(tmp_path: Path) -> None
         await asyncio.sleep(0.05)
         go_on.set()
         await asyncio.gather(first, driving)
-        assert (await stage.ended()).output == "once"
+        assert (await stage.ended()).output == {}
 
     run(story())
     assert len(stage.calls()) == 1

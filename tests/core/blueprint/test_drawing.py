@@ -10,7 +10,7 @@ from agent_resolver.schema import Blueprint, parse_blueprint
 from tests.blueprints import REFUND
 
 WIDE = """\
-blueprint_metadata: {{id: {id}, version: '2', description: '{description}'}}
+blueprint_metadata: {{id: wide, version: {version}, description: '{description}'}}
 dag:
   steps:
     - {{id: start, wait: {{kind: time, seconds: 1.5}}}}
@@ -30,8 +30,8 @@ def blueprint_of(text: str) -> Blueprint:
     return blueprint
 
 
-def wide(id: str = "wide", description: str = "Many at once") -> Blueprint:  # noqa: A002
-    return blueprint_of(WIDE.format(id=id, description=description, group=GROUP))
+def wide(version: str = "2", description: str = "Many at once") -> Blueprint:
+    return blueprint_of(WIDE.format(version=f"'{version}'", description=description, group=GROUP))
 
 
 def test_drawing_of_the_example(snapshot: Callable[[object], None]) -> None:
@@ -63,19 +63,19 @@ def test_a_drawing_of_the_same_blueprint_is_the_same_bytes() -> None:
 
 
 @pytest.mark.parametrize("hostile", ["</text><script>alert(1)</script>", '" onload="alert(1)', "]]>&amp;<!--"])
-def test_a_name_stays_text_in_the_svg(hostile: str) -> None:
-    tree = ET.fromstring(draw_svg(wide(id=f"'{hostile}'", description=hostile)))  # noqa: S314 - our own bytes
+def test_words_of_a_blueprint_stay_text_in_the_svg(hostile: str) -> None:
+    tree = ET.fromstring(draw_svg(wide(version=hostile, description=hostile)))  # noqa: S314 - our own bytes
 
     names = {element.tag.rpartition("}")[2] for element in tree.iter()}
     assert names == {"svg", "title", "desc", "style", "rect", "text", "g", "path"}
-    assert tree[0].text == f"{hostile} 2"
+    assert tree[0].text == f"wide {hostile}"
     assert not [key for element in tree.iter() for key in element.attrib if key.startswith("on")]
 
 
 def test_a_character_that_turns_the_direction_of_text_is_marked() -> None:
-    blueprint = wide(id="'a\u202eb'", description="\u202e")
+    blueprint = wide(version="a\u202eb", description="\u202e")
 
-    assert draw_text(blueprint).startswith("a�b 2\n")
+    assert draw_text(blueprint).startswith("wide a�b\n")
     assert "\u202e" not in draw_svg(blueprint)
 
 

@@ -64,18 +64,20 @@ def run(options: argparse.Namespace) -> int:
     options.agents = AGENT_FILE
     with session_of(options) as session:
         # Without a state there is no run to go on with, and opening it must not make one.
-        existing_store(session)
+        store = existing_store(session)
+        is_one = not (options.ready or options.watch)
+        # Looked for before the catalog: the run of a blueprint is refused also where there are no agents.
+        chosen = store.read_now(lambda snapshot: find_run(snapshot, options.chosen)) if is_one else ""
         catalog = open_catalog_of(session, options)
         view = view_of(options)
-        if options.ready or options.watch:
+        if not is_one:
             from agent_resolver.cli.runs.resume_all import resume_ready
 
             return run_in_loop(_opened(session, catalog, {}, view, options, resume_ready), session, view, options)
-        return _resume_one(session, catalog, view, options)
+        return _resume_one(session, chosen, catalog, view, options)
 
 
-def _resume_one(session: "Session", catalog: "Catalog", view: View, options: argparse.Namespace) -> int:
-    chosen = session.store.read_now(lambda snapshot: find_run(snapshot, options.chosen))
+def _resume_one(session: "Session", chosen: str, catalog: "Catalog", view: View, options: argparse.Namespace) -> int:
     row = session.store.read_now(lambda snapshot: snapshot.get(RUNS, chosen))
     agent = "" if row is None else row.agent
     prompt = "" if options.prompt is None else read_prompt(options.prompt)
