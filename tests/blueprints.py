@@ -31,7 +31,7 @@ dag:
       capability: tickets.find
       input_mapping: {ticket: "${input.ticket}"}
     - id: agree
-      wait: {kind: person, question: "Refund ticket ${input.ticket}?", priority: P2}
+      wait: {kind: person, question: "Refund ticket ${input.ticket}?"}
     - id: refund
       capability: payments.refund
       condition: steps.agree == 'yes'

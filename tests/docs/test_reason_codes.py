@@ -154,7 +154,7 @@ SOURCES = (
 )
 
 FIND = '{ticket: "${input.ticket}"}'
-AGREE = 'wait: {kind: person, question: "Refund ticket ${input.ticket}?", priority: P2}'
+AGREE = 'wait: {kind: person, question: "Refund ticket ${input.ticket}?"}'
 REASON = "reason: {type: string}"
 INPUT = "input: {ticket: 7}"
 CAPABILITY = "capability: tickets.find"

@@ -40,7 +40,7 @@ def refund() -> BlueprintBuilder:
             }
         )
         .call("find", "tickets.find", {"ticket": "${input.ticket}"})
-        .ask("agree", "Refund ticket ${input.ticket}?", priority="P2")
+        .ask("agree", "Refund ticket ${input.ticket}?")
         .call(
             "refund",
             "payments.refund",

@@ -28,7 +28,6 @@ from agent_resolver.schema.classification import Classification
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.errors import InvalidBlueprint
 from agent_resolver.schema.issue import Issue, IssueCode, only_errors
-from agent_resolver.schema.pending import Priority
 
 
 class StepOptions(TypedDict, total=False):
@@ -165,11 +164,10 @@ class BlueprintBuilder:
         question: str,
         *,
         role: str = "approver",
-        priority: Priority = "P4",
         **ending: Unpack[AnswerOptions],
     ) -> Self:
         """Add a step that waits for the answer of a person."""
-        return self.wait(id, Wait(kind="person", question=question, role=role, priority=priority, **ending))
+        return self.wait(id, Wait(kind="person", question=question, role=role, **ending))
 
     def receive(
         self,

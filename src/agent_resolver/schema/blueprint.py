@@ -9,7 +9,6 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from agent_resolver.schema.classification import Classification
-from agent_resolver.schema.pending import Priority
 from agent_resolver.schema.vocabulary import OptionalText, Prose, Text
 
 MAX_STEPS: Final = 200
@@ -81,7 +80,6 @@ class Wait(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A template: what the person is asked."""
     role: Text = "approver"
     """The role of the people who may answer."""
-    priority: Priority = "P4"
     signal: OptionalText = ""
     """The name of the signal."""
     schema: dict[str, Any] | UnsetType = UNSET

@@ -323,8 +323,8 @@ def test_a_wait_can_be_taken_for_each_item() -> None:
     ("wait", "expected"),
     [
         (
-            {"kind": "person", "question": "Pay ${input.n}?", "role": "boss", "priority": "P2", "timeout_seconds": 60},
-            StepWait(path="a", kind="person", question="Pay 3?", role="boss", priority="P2", timeout_seconds=60.0),
+            {"kind": "person", "question": "Pay ${input.n}?", "role": "boss", "timeout_seconds": 60},
+            StepWait(path="a", kind="person", question="Pay 3?", role="boss", timeout_seconds=60.0),
         ),
         (
             {"kind": "person", "question": "${input.n}", "default": None},
@@ -424,7 +424,6 @@ def test_a_compensation_is_tried_again_and_then_a_person_is_asked() -> None:
                 "Answer `retry` for another attempt, or `done` once you have taken it back yourself."
             ),
             role="approver",
-            priority="P2",
         ),
     )
 

@@ -104,9 +104,7 @@ def _question(task: str, path: str, number: int, failed: StepFailed) -> StepWait
         f"Answer `{RETRY_ANSWER}` for another attempt, or `done` once you have taken it back yourself."
     )
     # The run has changed something that it should not leave as it is, so this is urgent.
-    return StepWait(
-        path=attempt_path(f"{path}?", number), kind="person", question=question, role="approver", priority="P2"
-    )
+    return StepWait(path=attempt_path(f"{path}?", number), kind="person", question=question, role="approver")
 
 
 def _asked(question: StepWait, outcomes: Mapping[str, StepOutcome]) -> Generator[Wave, None, StepOutcome]:

@@ -55,7 +55,7 @@ def _wait_issues(wait: Wait, at: Place) -> Iterator[Issue]:
     if lacks:
         yield Issue(at=at, code=IssueCode.INCOMPLETE_WAIT, message=f"A wait for a {wait.kind} needs {lacks}")
     used = {
-        "person": ("question", "role", "priority", "timeout_seconds", "default"),
+        "person": ("question", "role", "timeout_seconds", "default"),
         "signal": ("signal", "schema", "timeout_seconds", "default"),
         "time": ("seconds", "until"),
     }[wait.kind]

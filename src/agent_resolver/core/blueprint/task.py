@@ -99,7 +99,6 @@ def _wait(prepared: PreparedWait, path: str, scope: Mapping[str, Any]) -> StepWa
         kind=wait.kind,
         question=text_of(evaluate(prepared.question, scope)),
         role=wait.role,
-        priority=wait.priority,
         signal=wait.signal,
         seconds=wait.seconds,
         until="" if prepared.until is None else _time_in(prepared.until, scope),

@@ -81,7 +81,6 @@ class StepWait(Struct, frozen=True, kw_only=True):
     kind: WaitKind
     question: str = ""
     role: str = ""
-    priority: str = "P4"
     signal: str = ""
     seconds: float | UnsetType = UNSET
     """How long a time is waited for, from now on."""
