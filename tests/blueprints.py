@@ -129,7 +129,7 @@ _RETRIES = _objects(
     max_delay_seconds=_SECONDS,
 )
 _COMPENSATIONS = _objects({"capability": _NAMES}, input_mapping=_MAPPINGS, retry=_RETRIES)
-_ENDS = {"timeout_seconds": _SECONDS, "default": JSON_VALUES, "role": _NAMES, "priority": st.sampled_from(["P1", "P4"])}
+_ENDS = {"timeout_seconds": _SECONDS, "default": JSON_VALUES, "role": _NAMES}
 _WAITS = st.one_of(
     _objects({"kind": st.just("person"), "question": _NAMES}, **_ENDS),
     _objects({"kind": st.just("signal"), "signal": _NAMES}, schema=_MAPPINGS, **_ENDS),
