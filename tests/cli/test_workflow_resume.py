@@ -246,7 +246,7 @@ def test_steps_are_parts_of_their_workflow(start: Go, folder: Path) -> None:
     start()
 
     found = rows(folder)
-    assert sum(row.entries for row in found.values()) == ENTRIES + len(found)
+    assert sum(row.entries for row in found.values()) == 13 + len(found)
     assert {row.parent for name, row in found.items() if name != "flow"} == {found["flow"].id}
     assert len({row.trace_id for row in found.values()}) == 1
     assert (found["flow"].agent, found["flow"].kind, found["flow"].reason) == ("feature.md", "workflow", "natural_end")
