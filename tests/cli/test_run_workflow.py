@@ -352,7 +352,8 @@ def test_a_workflow_that_another_process_cancels_ends_with_its_step(notes: Path,
 
     assert run("runs", "cancel", runs["workflow"]).code == 0
 
-    assert process.wait(60) == 1
+    # The call that hangs cannot be stopped: it is given up when its time is over, after a minute.
+    assert process.wait(120) == 1
     ended = {row["id"]: row["status"] for row in json.loads(run("runs", "list", "--json").stdout)}
     assert ended == {runs["workflow"]: "cancelled", runs["agent"]: "cancelled"}
 
