@@ -26,7 +26,10 @@ from tests.process import eventually
 from tests.server.conftest import ERAS, Address, command, environment, over_http, over_stdio
 
 SECRETS = {"TICKETS_ADMIN_TOKEN": "canary-admin-7d31", "TICKETS_EXPORT_KEY": "canary-export-19ce"}
-TICKETS = ["tickets__create", "tickets__export", "tickets__purge", "tickets__search"]
+TICKETS = [
+    f"tickets__{name}"
+    for name in ("assign", "close", "create", "export", "handle", "purge", "research", "search", "tidy")
+]
 INBOX = ["inbox_answer", "inbox_approve", "inbox_list", "inbox_reject", "inbox_show"]
 TWINS = ["get_agent", "list_agents", "resolve_agent", "search_agents"]
 TOOLS = sorted([*TICKETS, *INBOX, *TWINS])
