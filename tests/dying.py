@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agent_resolver.schema import LEDGER, JournalRow, LedgerEntry, PendingAction
+from agent_resolver.schema import LEDGER, JournalRow, LedgerEntry, PendingAction, Run
+from agent_resolver.schema.state import ArtifactRow
 from agent_resolver.storage import Lease, SqliteStore, Transaction
 
 KILLED = -signal.SIGKILL
@@ -59,12 +60,46 @@ class Effects:
         return [tuple(line.split(" ")) for line in self._path.read_text().splitlines()]
 
 
+class WatchedConnection:
+    """A connection that was lent; it notes which tables of a library are written."""
+
+    def __init__(self, connection: Any, note: Callable[[str], None]) -> None:
+        self._connection, self._note = connection, note
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def __iter__(self) -> Any:
+        return iter(self._connection)
+
+    def cursor(self) -> Any:
+        return WatchedConnection(self._connection.cursor(), self._note)
+
+    def execute(self, sql: str, parameters: Any = ()) -> Any:
+        self._look_at(sql)
+        return self._connection.execute(sql, parameters)
+
+    def executemany(self, sql: str, parameters: Any) -> Any:
+        self._look_at(sql)
+        return self._connection.executemany(sql, parameters)
+
+    def _look_at(self, sql: str) -> None:
+        """Note a write: `checkpoint` for a checkpoint of LangGraph, `writes` for what a node returned."""
+        if "INTO checkpoints" in sql:
+            self._note("checkpoint")
+        elif "INTO writes" in sql:
+            self._note("writes")
+
+
 class WatchedTransaction:
-    """A transaction that notes which steps of runs and calls it keeps."""
+    """A transaction that notes which steps of runs, calls and tasks it keeps."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
         self.steps: list[tuple[str, str]] = []
+
+    def lend(self) -> Any:
+        return WatchedConnection(self._transaction.lend(), lambda step: self.steps.append((step, "")))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transaction, name)
@@ -77,6 +112,12 @@ class WatchedTransaction:
             self.steps.append((f"call.{row.state}", ""))
         elif isinstance(row, PendingAction):
             self.steps.append(("action.asked" if row.is_open else "action.answered", ""))
+        elif isinstance(row, ArtifactRow):
+            self.steps.append(("artifact", row.task))
+        elif isinstance(row, Run) and row.kind == "task":
+            # A row that comes with a checkpoint is that of a stage; else the task begins, or is taken up again.
+            kind = "stage" if ("checkpoint", "") in self.steps else "task"
+            self.steps.append((f"{kind}.{row.stage}.{row.status}", row.id))
         return is_kept
 
     def drop(self, table: Any, *key: object) -> bool:
@@ -112,4 +153,6 @@ class DyingStore:
         return result
 
     async def release(self, lease: Lease) -> None:
+        self._death.at("release:before")
         await self._store.release(lease)
+        self._death.at("release:after")

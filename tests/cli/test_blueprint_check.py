@@ -53,6 +53,20 @@ def test_every_fault_has_its_file_line_and_column(shop: BlueprintProject, run: R
     assert any(line == 7 for _, line in places)
 
 
+def test_every_blueprint_of_a_folder_is_checked(shop: BlueprintProject, run: Run) -> None:
+    (shop.folder / "more").mkdir()
+    (shop.folder / "more" / "group.yaml").write_text(GROUP.replace("${steps.left.id}", "lamp-3"))
+    (shop.folder / "more" / "wrong.yaml").write_text("blueprint_metadata: 1\n")
+    (shop.folder / "empty").mkdir()
+    ran, with_slash, empty = run(*CHECK, "more"), run(*CHECK, "blueprints/"), run(*CHECK, "empty")
+
+    assert (ran.code, ran.stdout) == (1, "✓ more/group.yaml: shop.group 1.0.0, 4 steps\n")
+    assert "(more/wrong.yaml:1:1)" in ran.stderr
+    assert (with_slash.code, len(with_slash.stdout.splitlines())) == (0, 3)
+    assert (empty.code, empty.stdout) == (1, "")
+    assert "`empty` has no blueprints" in empty.stderr
+
+
 def test_a_file_is_checked_that_the_settings_do_not_name(shop: BlueprintProject, run: Run) -> None:
     other = shop.folder / "other.json"
     document = {"blueprint_metadata": {"id": "shop.two", "version": "1", "description": "Two orders."}}

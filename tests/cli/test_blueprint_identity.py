@@ -77,6 +77,7 @@ def test_a_worker_acts_for_the_starter_and_the_records_name_both(
     monkeypatch.delenv("AGENT_TOKEN")
     worked = run("worker", "--until-idle")
     run_id = only_run(run)["id"]
+    monkeypatch.setenv("AGENT_TOKEN", token_of(issuer, "olga", roles=["auditor"]))
     records = json.loads(run("audit", "show", "--run", run_id, "--json").stdout)
 
     assert (begun.code, worked.code) == (0, 0)

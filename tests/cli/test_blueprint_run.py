@@ -352,11 +352,18 @@ def test_commands_of_runs_and_of_blueprints_point_at_each_other(shop: BlueprintP
     assert shop.notes == ["reserve lamp", "send lamp-1"]
 
 
-def test_an_engine_that_there_is_not_yet_is_refused(shop: BlueprintProject, run: Run) -> None:
+def test_an_engine_that_there_is_not_is_refused_with_the_settings(shop: BlueprintProject, run: Run) -> None:
     ran = run(*RUN, "shop.order", *LAMP, "--config", "engine.kind=temporal")
+    settings = shop.folder / "agent.toml"
+    text = settings.read_text()
+    settings.write_text(text.replace('kind = "memory"', 'kind = "temporal"'))
+    line = text[: text.index('kind = "memory"')].count("\n") + 1
+    checked = run("blueprint", "check")
 
-    assert (ran.code, shop.notes) == (1, [])
-    assert "There is no engine `temporal` yet" in ran.stderr
+    expected = "engine.kind: Invalid enum value. Expected 'dbos' | 'memory', received 'temporal'"
+    assert (ran.code, checked.code, shop.notes) == (1, 1, [])
+    assert expected in ran.stderr
+    assert f"{expected} (agent.toml:{line}:1)" in checked.stderr
 
 
 def test_a_worker_goes_on_with_runs_whose_blueprint_is_gone(shop: BlueprintProject, run: Run) -> None:

@@ -80,10 +80,10 @@ class Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def token_of(issuer: str, subject: str, seconds: float = 300) -> str:
+def token_of(issuer: str, subject: str, seconds: float = 300, role: str = "approver") -> str:
     """A token of a caller who may approve."""
     said: dict[str, Any] = {"iss": issuer, "aud": AUDIENCE, "sub": subject, "exp": time.time() + seconds}
-    return token({**said, "roles": ["approver"], "clearance_level": "INTERNAL"})
+    return token({**said, "roles": [role], "clearance_level": "INTERNAL"})
 
 
 @pytest.fixture
@@ -161,8 +161,11 @@ def test_a_worker_goes_on_and_neither_it_nor_the_starter_approves(
     assert calls(project)[-2:] == [("call.started", "ada", "worker"), ("call.done", "ada", "worker")]
 
 
-def test_the_secret_of_the_worker_is_in_no_file_and_no_output(project: Path, run: Run) -> None:
+def test_the_secret_of_the_worker_is_in_no_file_and_no_output(
+    project: Path, run: Run, issuer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     waiting = run("run", "keeper", "Go", "--json")
+    monkeypatch.setenv("AGENT_TOKEN", token_of(issuer, "olga", role="auditor"))
     shown = [run(*command) for command in (("config", "show"), ("audit", "show"), ("audit", "show", "--json"))]
 
     assert '"via":"worker"' in shown[-1].stdout.replace(" ", "")

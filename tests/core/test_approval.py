@@ -333,6 +333,7 @@ def test_each_refusal_says_why_and_what_to_do() -> None:
         refuse_verdict(asked(type="CLARIFICATION"), "approved", GRACE, NOW),
         refuse_words(ACTION, GRACE, NOW),
         refuse_words(asked(type="SECRET", message="Set ACME_TOKEN"), GRACE, NOW),
+        refuse_words(asked(type="CLARIFICATION", needs="claim/division"), GRACE, NOW),
     ]
 
     assert [(each.code, each.message, each.remedy) for each in found if each] == [
@@ -372,7 +373,25 @@ def test_each_refusal_says_why_and_what_to_do() -> None:
             "3f9a1c20b7de is answered by what it waits for being there; a secret is never typed in here",
             "Set ACME_TOKEN",
         ),
+        (
+            AnswerCode.ANSWERED_BY_READINESS,
+            "3f9a1c20b7de is answered by a token that has the claim `division`; a claim is never typed in here",
+            "have the issuer put `division` into tokens of ada, then resume the task with a new one",
+        ),
     ]
+
+
+@pytest.mark.parametrize("by", [ADA, GRACE, LOCAL, ANONYMOUS])
+def test_a_question_about_a_claim_takes_neither_words_nor_a_verdict_from_anybody(by: Caller) -> None:
+    question = structs.replace(ACTION, type="CLARIFICATION", classification="PUBLIC", needs="claim/cost_center")
+
+    assert code(refuse_words(question, by, NOW)) == "ANSWERED_BY_READINESS"
+    for verdict in ("approved", "rejected"):
+        assert code(refuse_verdict(question, verdict, by, NOW)) == "ANSWERED_BY_READINESS"
+
+
+def test_a_question_that_a_secret_also_answers_still_takes_words() -> None:
+    assert refuse_words(structs.replace(ACTION, type="CLARIFICATION", needs="KEY"), GRACE, NOW) is None
 
 
 # What an approver is told ---------------------------------------------------------------------------------------------

@@ -8,6 +8,8 @@ from agent_resolver.core import (
     acting_for,
     is_cleared,
     is_expired,
+    may_read_all,
+    may_read_record,
     may_see_action,
     may_see_run,
     may_use,
@@ -71,6 +73,34 @@ def test_an_action_is_seen_by_its_caller_its_role_and_the_local_user(caller: Cal
     assert may_see_action(WAITING, caller) is expected
 
 
+OLGA = Caller(id="olga", issuer="https://a", is_verified=True, roles=frozenset({"auditor"}))
+
+
+@pytest.mark.parametrize(
+    ("caller", "expected"),
+    [(OLGA, True), (LOCAL, True), (structs.replace(OLGA, is_verified=False), False), (ADA, False), (ANONYMOUS, False)],
+)
+def test_auditors_and_the_local_user_read_everything(caller: Caller, *, expected: bool) -> None:
+    assert may_read_all(caller) is expected
+    assert may_read_record({"caller": "bob", "issuer": "https://a"}, caller) is expected
+    assert may_read_record({}, caller) is expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"caller": "eve", "issuer": "https://a"}, True),
+        ({"caller": "eve", "issuer": "https://b"}, False),
+        ({"caller": "eve"}, False),
+        ({"caller": "bob", "issuer": "https://a", "via": "eve"}, False),
+    ],
+)
+def test_others_read_the_records_that_name_them_as_the_caller(body: dict[str, object], *, expected: bool) -> None:
+    eve = Caller(id="eve", issuer="https://a", is_verified=True)
+
+    assert may_read_record(body, eve) is expected
+
+
 # Two identities -------------------------------------------------------------------------------------------------------
 
 NAMES = st.frozensets(st.sampled_from(["read", "write", "admin"]))
@@ -83,6 +113,8 @@ CALLERS = st.builds(
     roles=NAMES,
     clearance=st.sampled_from(list(CLASSIFICATION_RANK)),
     cost_center=st.sampled_from(["", "cc-1"]),
+    division=st.sampled_from(["", "retail"]),
+    absent_claims=st.sampled_from([(), ("division", "cost_center")]),
     app_id=st.sampled_from(["", "app"]),
     expires_at=st.none() | st.sampled_from(["2026-03-01T12:00:00.000Z", "2026-03-01T13:00:00.000Z"]),
 )
@@ -106,7 +138,7 @@ def test_a_narrowed_caller_may_use_exactly_what_both_may(starter: Caller, acting
 def test_a_narrowed_caller_keeps_its_name_and_names_who_acts(starter: Caller, acting: Caller) -> None:
     both = narrowed(starter, acting)
 
-    kept = ("id", "issuer", "cost_center", "app_id")
+    kept = ("id", "issuer", "cost_center", "division", "absent_claims", "app_id")
     assert [getattr(both, name) for name in kept] == [getattr(starter, name) for name in kept]
     assert (both.via, both.via_issuer, both.expires_at) == (acting.id, acting.issuer, acting.expires_at)
 

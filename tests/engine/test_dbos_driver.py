@@ -19,9 +19,16 @@ RunSegment = Callable[[str, StepRunner], Awaitable[None]]
 
 @asynccontextmanager
 async def opened(
-    folder: Path, run_segment: RunSegment, executor: str = "one", *, version: str = "1"
+    folder: Path,
+    run_segment: RunSegment,
+    executor: str = "one",
+    *,
+    version: str = "1",
+    system: DbosSystem | None = None,
 ) -> AsyncIterator[DbosDriver]:
     driver = DbosDriver(str(folder / "engine.db"), AesSeal(b"k" * 32), version)
+    if system is not None:
+        driver._system = system
     await driver.open(executor, run_segment)
     try:
         async with asyncio.timeout(20):
@@ -184,7 +191,8 @@ def test_a_step_can_drive_the_segment_of_another_run(tmp_path: Path) -> None:
         async def inner_after() -> str:
             return "after"
 
-        async with opened(tmp_path, run) as driver:
+        # Each step waits for its record, so that the file has all of them.
+        async with opened(tmp_path, run, system=DbosSystem(lag_seconds=0)) as driver:
             await driver.drive(SEGMENT)
 
     asyncio.run(scenario())
@@ -201,7 +209,7 @@ def test_a_step_can_drive_the_segment_of_another_run(tmp_path: Path) -> None:
 
 def test_segments_that_ended_long_ago_are_deleted(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with opened(tmp_path, Recorder().run) as driver:
+        async with opened(tmp_path, Recorder().run, system=DbosSystem(lag_seconds=0)) as driver:
             await asyncio.gather(*(driver.drive(f"run-{number}:1") for number in range(3)))
         change(tmp_path, "UPDATE workflow_status SET completed_at = 0 WHERE workflow_uuid <> 'run-2:1'")
         async with opened(tmp_path, Recorder().run):

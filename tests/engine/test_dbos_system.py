@@ -37,8 +37,8 @@ SECRET = "4000-1234-5678-9010"
 class Opened:
     """A system whose segments call `run`, and which remembers what ended."""
 
-    def __init__(self) -> None:
-        self.system = DbosSystem()
+    def __init__(self, lag_seconds: float = 0.0) -> None:
+        self.system = DbosSystem(lag_seconds=lag_seconds)
         self.ended: dict[str, Any] = {}
         self.happened = asyncio.Event()
 
@@ -54,9 +54,10 @@ Run = Callable[[DbosSystem, str, Any], Awaitable[Any]]
 
 @asynccontextmanager
 async def opened(
-    path: Path, run: Run, executor: str = "a", *, adopts: str = "", **options: Any
+    path: Path, run: Run, executor: str = "a", *, adopts: str = "", lag_seconds: float = 0.0, **options: Any
 ) -> AsyncIterator[Opened]:
-    made = Opened()
+    """A system in which every step waits for its record, unless records may lag behind."""
+    made = Opened(lag_seconds)
 
     async def workflow(segment: str, payload: Any) -> None:
         try:
@@ -710,3 +711,108 @@ asyncio.run(main())
     ]
 
     assert [(process.communicate(timeout=60)[1], process.returncode) for process in started] == [(b"", 0)] * 4
+
+
+# Records that lag behind ----------------------------------------------------------------------------------------------
+
+
+def recorded_steps(path: Path) -> list[tuple[int, str]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute("SELECT function_id, function_name FROM operation_outputs ORDER BY 1").fetchall()
+
+
+def test_steps_are_recorded_while_a_later_one_is_under_way(tmp_path: Path) -> None:
+    path = tmp_path / "engine.db"
+
+    async def run(system: DbosSystem, segment: str, payload: Any) -> Any:
+        async def last() -> list[tuple[int, str]]:
+            while not recorded_steps(path):  # noqa: ASYNC110 - the file says nothing by itself
+                await asyncio.sleep(0.01)
+            return recorded_steps(path)
+
+        await three_steps(system, segment, payload)
+        return await system.step("last", last)
+
+    async def scenario() -> Any:
+        async with opened(path, run, lag_seconds=0.01) as made:
+            await made.system.start("r:0")
+            return await made.wait_for("r:0")
+
+    assert asyncio.run(scenario()) == [[1, "step0"], [2, "step1"], [3, "step2"]]
+
+
+def test_what_a_closed_system_leaves_has_its_records(tmp_path: Path) -> None:
+    path = tmp_path / "engine.db"
+    reached = asyncio.Event()
+
+    async def run(system: DbosSystem, segment: str, payload: Any) -> None:
+        async def hang() -> None:
+            reached.set()
+            await asyncio.Event().wait()
+
+        await asyncio.gather(*(system.step(name, hang if name == "b" else three) for name in ("a", "b", "c")))
+
+    async def three() -> int:
+        return 3
+
+    async def scenario() -> None:
+        async with opened(path, run, lag_seconds=60) as made:
+            await made.system.start("r:0")
+            await reached.wait()
+
+    asyncio.run(scenario())
+    # The numbers are those in which the steps began, whichever ended first.
+    assert recorded_steps(path) == [(1, "a"), (3, "c")]
+
+
+def test_a_segment_that_has_ended_writes_no_more_records(tmp_path: Path) -> None:
+    path = tmp_path / "engine.db"
+
+    async def scenario() -> Any:
+        async with opened(path, three_steps, lag_seconds=60) as made:
+            await made.system.start("r:0")
+            found = await made.wait_for("r:0")
+            assert await state_becomes(made.system, "r:0", "done")
+            return found
+
+    assert len(asyncio.run(scenario())) == 3
+    assert recorded_steps(path) == []
+
+
+def test_a_segment_whose_record_is_refused_takes_no_further_step(tmp_path: Path) -> None:
+    """Another process has taken the segment over; others that share the transaction are not held up by that."""
+    path = tmp_path / "engine.db"
+    barrier, goes_on = asyncio.Barrier(3), asyncio.Event()
+    taken: list[str] = []
+
+    async def run(system: DbosSystem, segment: str, payload: Any) -> Any:
+        async def first() -> str:
+            taken.append(f"{segment} first")
+            return "first"
+
+        async def second() -> str:
+            taken.append(f"{segment} second")
+            return "second"
+
+        await system.step("first", first)
+        await barrier.wait()
+        await goes_on.wait()
+        return await system.step("second", second)
+
+    async def scenario() -> tuple[Any, Any]:
+        async with opened(path, run, lag_seconds=60) as made:
+            await made.system.start("lost:0")
+            await made.system.start("kept:0")
+            await barrier.wait()
+            change(path, ("UPDATE workflow_status SET owner_xid = 'other' WHERE workflow_uuid = 'lost:0'", ()))
+            await made.system._recorder.flush()
+            goes_on.set()
+            found = await made.wait_for("lost:0"), await made.wait_for("kept:0")
+            assert await state_becomes(made.system, "kept:0", "done")
+            return found
+
+    lost, kept_one = asyncio.run(scenario())
+    assert isinstance(lost, LeaseLost)
+    assert kept_one == "second"
+    assert sorted(taken) == ["kept:0 first", "kept:0 second", "lost:0 first"]
+    assert recorded_steps(path) == [(1, "first")]

@@ -8,7 +8,7 @@ import pytest
 
 from agent_resolver.engine import BlueprintTool, describe_blueprint
 from agent_resolver.registry import CallContext, FailureCode, ToolFailure
-from agent_resolver.schema import Blueprint, Done, Failed, Pending
+from agent_resolver.schema import Blueprint, Descriptor, Done, Failed, Labels, Pending
 from tests.engine.stage import Stage, blueprint, run
 
 SEAT = {"id": "seat", "capability": "shop.seat", "input_mapping": {"n": "${input.n}"}}
@@ -38,6 +38,35 @@ def test_a_blueprint_has_the_highest_class_and_all_scopes_of_its_steps(stage: St
     assert descriptor.rules.classification == "CONFIDENTIAL"
     assert descriptor.rules.required_scopes == ("book", "seat")
     assert descriptor.labels.kind == "BLUEPRINT"
+
+
+def labelled(tool_id: str, **labels: Any) -> Descriptor:
+    described = Labels(**{"kind": "CAPABILITY", **labels})
+    return Descriptor(id=tool_id, description="", input_schema={"type": "object"}, source="test", labels=described)
+
+
+TO_A = labelled("t.a", allow_outbound=True, hosts=("b.example", "a.example"))
+TO_C = labelled("t.b", allow_outbound=True, hosts=("c.example",))
+
+
+@pytest.mark.parametrize(
+    ("tools", "reaches_out", "hosts"),
+    [
+        ((labelled("t.a"), labelled("t.b")), False, ()),
+        ((TO_A, labelled("t.b")), True, ("a.example", "b.example")),
+        ((TO_A, TO_C), True, ("a.example", "b.example", "c.example")),
+        ((TO_A, labelled("t.b", allow_outbound=True)), True, ()),
+        ((TO_A, labelled("t.b", kind="TOOL")), True, ()),
+    ],
+)
+def test_a_blueprint_reaches_the_hosts_of_its_steps_if_all_are_known(
+    tools: tuple[Descriptor, ...], hosts: tuple[str, ...], *, reaches_out: bool
+) -> None:
+    plan = blueprint({"id": "a", "capability": "t.a"}, {"id": "b", "capability": "t.b"})
+
+    labels = describe_blueprint(plan, {tool.id: tool for tool in tools}.get, "file").labels
+
+    assert (labels.allow_outbound, labels.hosts) == (reaches_out, hosts)
 
 
 @pytest.mark.parametrize("key", [None, "k-1"])

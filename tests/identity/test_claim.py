@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from agent_resolver.identity import InvalidToken, TokenCode, caller_of
-from agent_resolver.schema import ANONYMOUS, Caller, local_caller
+from agent_resolver.schema import ANONYMOUS, CONTEXT_CLAIMS, Caller, local_caller
 from tests.identity.issued import ISSUER, claims
 
-OPTIONAL = ("scope", "scp", "scopes", "roles", "realm_access", "clearance_level", "azp", "cost_center")
+OPTIONAL = ("scope", "scp", "scopes", "roles", "realm_access", "clearance_level", "azp", "cost_center", "division")
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
@@ -28,6 +28,7 @@ def test_everything_that_a_token_says_is_in_the_caller() -> None:
         roles=["Task.Run"],
         clearance_level="CONFIDENTIAL",
         cost_center="CC-17",
+        division="retail",
         azp="console",
         client_id="ignored",
     )
@@ -42,11 +43,18 @@ def test_everything_that_a_token_says_is_in_the_caller() -> None:
         cost_center="CC-17",
         app_id="console",
         expires_at="2027-01-15T08:05:00.000Z",
+        division="retail",
     )
 
 
 def test_a_token_that_says_nothing_gives_nothing() -> None:
-    assert caller() == Caller(id="u-17", is_verified=True, issuer=ISSUER, expires_at="2027-01-15T08:05:00.000Z")
+    assert caller() == Caller(
+        id="u-17",
+        is_verified=True,
+        issuer=ISSUER,
+        expires_at="2027-01-15T08:05:00.000Z",
+        absent_claims=CONTEXT_CLAIMS,
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,7 +108,12 @@ def test_roles_are_those_of_the_realm_and_of_the_token(said: dict[str, Any], exp
         ("\u0131NTERNAL", "PUBLIC"),
         ("", "PUBLIC"),
         (3, "PUBLIC"),
-        (["RESTRICTED"], "PUBLIC"),
+        (["RESTRICTED"], "RESTRICTED"),
+        (["confidential"], "CONFIDENTIAL"),
+        (["INTERNAL", "RESTRICTED"], "PUBLIC"),
+        ([["RESTRICTED"]], "PUBLIC"),
+        ([], "PUBLIC"),
+        ({"RESTRICTED": True}, "PUBLIC"),
         (None, "PUBLIC"),
     ],
 )
@@ -108,11 +121,41 @@ def test_a_clearance_that_nobody_knows_clears_for_nothing(said: object, expected
     assert caller(clearance_level=said).clearance == expected
 
 
-@pytest.mark.parametrize("value", [7, ["CC-17"], "x" * 256, "a\nb", ""])
+@pytest.mark.parametrize("value", [7, ["CC-17", "CC-18"], [["CC-17"]], [], [7], ["x" * 256], "x" * 256, "a\nb", ""])
 def test_what_is_no_name_is_left_out(value: object) -> None:
     found = caller(cost_center=value, azp=value, client_id="console")
 
     assert (found.cost_center, found.app_id) == ("", "console")
+
+
+STATED: dict[str, Any] = {"division": "retail", "clearance_level": "internal", "cost_center": "CC-17"}
+
+
+def test_an_attribute_of_a_user_may_come_as_a_list_with_one_text() -> None:
+    found = caller(**{name: [value] for name, value in STATED.items()})
+
+    assert (found.division, found.clearance, found.cost_center) == ("retail", "INTERNAL", "CC-17")
+    assert found.absent_claims == ()
+    assert caller(azp=["console"]).app_id == ""
+
+
+@pytest.mark.parametrize("lacking", [set(), *({name} for name in CONTEXT_CLAIMS), {"division", "cost_center"}])
+def test_the_claims_that_a_token_lacks_are_named_in_a_fixed_order(lacking: set[str]) -> None:
+    found = caller(**{name: value for name, value in STATED.items() if name not in lacking})
+
+    assert found.absent_claims == tuple(name for name in CONTEXT_CLAIMS if name in lacking)
+
+
+@pytest.mark.parametrize("value", [7, True, "", "  ", "x" * 256, "a\nb", [], ["a", "b"], [["a"]], {"a": "b"}])
+@pytest.mark.parametrize("name", CONTEXT_CLAIMS)
+def test_a_claim_that_cannot_be_used_counts_as_absent(name: str, value: object) -> None:
+    assert caller(**{**STATED, name: value}).absent_claims == (name,)
+
+
+def test_an_unknown_clearance_counts_as_absent() -> None:
+    found = caller(**{**STATED, "clearance_level": "secret"})
+
+    assert (found.clearance, found.absent_claims) == ("PUBLIC", ("clearance_level",))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from joserfc.jwk import OctKey, OKPKey
 from joserfc.util import urlsafe_b64encode
 
 from agent_resolver.identity import ALGORITHMS, LEEWAY_SECONDS, MAX_TOKEN_BYTES, InvalidToken, Keys, TokenCode, verify
-from agent_resolver.schema import Caller
+from agent_resolver.schema import CONTEXT_CLAIMS, Caller
 from tests.identity.issued import AUDIENCE, ISSUER, NOW, claims, key, public, token, unsigned
 
 VALID = token()
@@ -39,7 +39,13 @@ def code(text: str, keys: Keys | None = None, now: float = NOW) -> TokenCode:
 
 
 def test_a_token_of_the_issuer_for_us_that_is_valid_now_is_believed() -> None:
-    assert verified(VALID) == Caller(id="u-17", is_verified=True, issuer=ISSUER, expires_at="2027-01-15T08:05:00.000Z")
+    assert verified(VALID) == Caller(
+        id="u-17",
+        is_verified=True,
+        issuer=ISSUER,
+        expires_at="2027-01-15T08:05:00.000Z",
+        absent_claims=CONTEXT_CLAIMS,
+    )
 
 
 @pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))

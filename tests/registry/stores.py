@@ -107,6 +107,9 @@ class ProcessStore:
     async def write(self, work: Callable[[Transaction], Value]) -> Value:
         return await self._shared.write(work)
 
+    async def write_leases(self, work: Callable[[Transaction], Value]) -> Value:
+        return await self._shared.write_leases(work)
+
     async def read(self, work: Callable[[Snapshot], Value]) -> Value:
         return await self._shared.read(work)
 

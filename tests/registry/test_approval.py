@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from agent_resolver.registry import AnswerRefused, CallContext, Inbox, PendingActions, ToolFailure
+from agent_resolver.registry.errors import WaitsFor
 from agent_resolver.schema import (
     CLASSIFICATION_RANK,
     Caller,
@@ -141,6 +142,35 @@ def test_asking_again_is_the_same_question(stage: Stage) -> None:
 # One call, once -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("key", [None, "k-1"])
+@pytest.mark.parametrize(("is_idempotent", "code"), [(True, "DONE"), (False, "APPROVAL_REQUIRED")])
+def test_what_is_safe_to_repeat_and_waits_goes_on_under_its_approval(
+    stage: Stage, key: str | None, code: str, *, is_idempotent: bool
+) -> None:
+    """A plan that waits for a run, for example: one person approves it once, and not again for each wait."""
+    waits = Pending(trace_id=TRACE, id="run-1", type="RUN", code="RUN_WAITS", message="It waits", remedy="")
+    waiting = [waits, waits]
+
+    async def work(arguments: dict[str, Any]) -> Any:
+        if waiting:
+            raise WaitsFor(waiting.pop())
+        return arguments
+
+    stage.add(tool(work=work, is_idempotent=is_idempotent))
+    first = asked(stage, key=key)
+    assert stage.decide(first.id, "approved", GRACE) == "approved"
+    assert code_of(stage.call(CLOSE, ADA, key=key)) == "RUN_WAITS"
+    # The approval would have expired meanwhile.
+    stage.clock.forward(24 * 60)
+    if is_idempotent:
+        assert code_of(stage.call(CLOSE, ADA, key=key)) == "RUN_WAITS"
+
+    assert code_of(stage.call(CLOSE, ADA, key=key)) == code
+    # It was approved for one call, which has ended.
+    after = stage.call(CLOSE, ADA, key=key)
+    assert code_of(after) == ("DONE" if is_idempotent and key else "APPROVAL_REQUIRED")
+
+
 def test_once_approved_the_same_call_passes_once(stage: Stage) -> None:
     stage.add(close := tool())
     first = asked(stage, arguments={"ticket": 7})
@@ -262,6 +292,43 @@ def test_an_approved_call_that_fails_has_used_its_approval(stage: Stage) -> None
     assert code_of(stage.call(CLOSE, ADA)) == "TOOL_ERROR"
     assert asked(stage).id != question.id
     assert close.calls == 1
+
+
+@pytest.mark.parametrize("key", [None, "key-1"])
+def test_an_approved_call_that_waits_goes_on_under_its_approval(stage: Stage, key: str | None) -> None:
+    """Such as that of a blueprint whose run waits for a person, a day or longer."""
+    waits = Pending(trace_id=TRACE, id="run-1", type="RUN", code="RUN_WAITS", message="It waits", remedy="")
+    answers: list[BaseException | None] = [WaitsFor(waits), WaitsFor(waits), None]
+
+    async def work(arguments: dict[str, Any]) -> Any:
+        if (problem := answers.pop(0)) is not None:
+            raise problem
+        return arguments
+
+    stage.add(close := tool(work=work, is_idempotent=True))
+    question = asked(stage, key=key)
+    stage.decide(question.id, "approved", GRACE)
+
+    assert code_of(stage.call(CLOSE, ADA, key=key)) == "RUN_WAITS"
+    stage.clock.forward(24 * 60)
+    assert code_of(stage.call(CLOSE, ADA, key=key)) == "RUN_WAITS"
+    # Other arguments are another call, which nobody approved.
+    other = stage.call(CLOSE, ADA, {"other": 1}, key=key)
+    assert code_of(other) == "APPROVAL_REQUIRED"
+    assert code_of(stage.call(CLOSE, ADA, key=key)) == "DONE"
+    assert close.calls == 3
+    # Once it is done, only its own key returns its result; otherwise it is another call.
+    assert code_of(stage.call(CLOSE, ADA, key=key)) == ("APPROVAL_REQUIRED" if key is None else "DONE")
+
+
+def test_an_approved_call_that_waits_and_must_not_be_made_twice_takes_another_approval(stage: Stage) -> None:
+    waits = Pending(trace_id=TRACE, id="run-1", type="RUN", code="RUN_WAITS", message="It waits", remedy="")
+    stage.add(tool(work=raising(WaitsFor(waits))))
+    question = asked(stage)
+    stage.decide(question.id, "approved", GRACE)
+
+    assert code_of(stage.call(CLOSE, ADA)) == "RUN_WAITS"
+    assert asked(stage).id != question.id
 
 
 def test_what_keeps_an_approved_call_from_running_does_not_use_its_approval(stage: Stage) -> None:

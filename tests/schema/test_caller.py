@@ -37,6 +37,15 @@ def test_a_caller_survives_being_written_and_read(scopes: frozenset[str] | None)
     assert msgspec.json.decode(msgspec.json.encode(caller), type=Caller) == caller
 
 
+def test_a_caller_that_was_kept_before_claims_were_noted_is_still_read() -> None:
+    kept = b"""{"id":"ada","is_verified":true,"issuer":"https://one.example.com","scopes":["read"],"roles":[],
+        "clearance":"INTERNAL","cost_center":"cc-1","app_id":"","expires_at":null,"via":"","via_issuer":""}"""
+
+    read = msgspec.json.decode(kept, type=Caller)
+
+    assert (read.cost_center, read.division, read.absent_claims) == ("cc-1", "", ())
+
+
 def test_a_record_names_the_caller_and_whoever_acts_for_them() -> None:
     ada = Caller(id="ada", issuer="https://one.example.com")
     acted_for = structs.replace(ada, via="worker", via_issuer="https://two.example.com")

@@ -169,8 +169,10 @@ def test_a_blueprint_breaks_its_schema_where_the_walker_finds_a_structural_fault
     issues = read_blueprint(json.dumps(document).encode(), is_json=True).issues
     refused = {issue.code for issue in only_errors(issues)}
 
-    # A rule between keys may refuse more than the walker, which looks at each key by itself.
-    assert not refused or not VALIDATORS["blueprint"].is_valid(document) or refused == {IssueCode.OUT_OF_RANGE}
+    # A rule between keys may refuse more than the walker, which looks at each key by itself. A schema says nothing of
+    # control characters in prose, nor of numbers that not every program reads alike.
+    unsaid = {IssueCode.CONTROL_CHARACTER, IssueCode.OUT_OF_RANGE}
+    assert not refused or not VALIDATORS["blueprint"].is_valid(document) or refused <= unsaid
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import pytest
 from msgspec import Struct, structs
 
 from agent_resolver.schema import (
+    ARTIFACTS,
     FINISHED,
     JOURNAL,
     LEASES,
@@ -76,7 +77,7 @@ def test_a_declaration_speaks_of_columns_that_its_rows_have(table: Table[Struct]
 
 
 def test_the_state_has_these_tables() -> None:
-    assert TABLES == (PENDING, LEDGER, RATES, RUNS, JOURNAL, PLANS, THREADS, WAITS, LEASES)
+    assert TABLES == (PENDING, LEDGER, RATES, RUNS, JOURNAL, PLANS, THREADS, WAITS, ARTIFACTS, LEASES)
     assert {table.name for table in TABLES if table.owner} == {"ledger", "lease"}
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,17 @@ from agent_resolver.schema import (
     Seal,
     WaitRow,
 )
-from agent_resolver.storage import LeaseLost, MemoryStore, Snapshot, SqliteStore, Store, Transaction, trail_faults
+from agent_resolver.storage import (
+    Lease,
+    LeaseLost,
+    MemoryStore,
+    Snapshot,
+    SqliteStore,
+    Store,
+    Transaction,
+    claim_in,
+    trail_faults,
+)
 from tests.storage.conformance import (
     ODD,
     Broken,
@@ -541,6 +551,41 @@ def test_a_lease_has_one_holder_and_each_new_one_a_higher_number(store: Store, o
 
     assert second is not None
     assert second.number == first.number + 1
+
+
+def test_work_on_leases_may_read_all_and_changes_nothing_else(store: Store, other: Store) -> None:
+    write(store, lambda transaction: transaction.put(RUNS, run_row("1")))
+
+    def claim(transaction: Transaction) -> tuple[Any, Any]:
+        return transaction.get(RUNS, "1"), claim_in(transaction, store, "run/1", 0.0, 60)
+
+    row, lease = do(store.write_leases(claim))
+
+    assert (row, lease) == (run_row("1"), Lease("run/1", 1))
+    assert read(other, lambda snapshot: [row.number for row in snapshot.find(LEASES)]) == [1]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        lambda transaction: transaction.put(RUNS, run_row("1")),
+        lambda transaction: transaction.drop(RUNS, "none"),
+        lambda transaction: transaction.append(record("1")),
+        lambda transaction: transaction.wake("run", "1"),
+        lambda transaction: transaction.prune_trail(0),
+    ],
+    ids=["put", "drop", "append", "wake", "prune"],
+)
+def test_work_on_leases_that_changes_more_is_undone(store: Store, more: Callable[[Transaction], Any]) -> None:
+    def claim(transaction: Transaction) -> None:
+        claim_in(transaction, store, "run/1", 0.0, 60)
+        more(transaction)
+
+    with pytest.raises(RuntimeError, match="more than leases"):
+        do(store.write_leases(claim))
+
+    kept = read(store, lambda snapshot: (snapshot.find(LEASES), snapshot.find(RUNS), list(snapshot.records())))
+    assert kept == ([], [], [])
 
 
 def test_a_lease_that_has_run_out_can_be_claimed(store: Store, other: Store) -> None:

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
+from typing import Any, cast
 
 import pytest
 
@@ -143,3 +144,75 @@ def test_a_state_that_cannot_be_written_is_tried_once_and_said_to_all() -> None:
 
     asyncio.run(story())
     assert (store.kept(), lost, store.writes) == (["c"], ["a"], 2)
+
+
+@pytest.mark.parametrize("before", [fail, keep("a")], ids=["fails", "stops"])
+def test_a_piece_that_needs_those_before_it_is_not_kept_without_them(before: Work) -> None:
+    store, lost = CountedStore(), []
+
+    async def story() -> None:
+        writer = joint(store)
+        await writer.put_off(before, may_stop=True)
+        await writer.put_off(keep("b"), on_failure=lambda: lost.append("b"), needs_all_before=True)
+        await writer.put_off(keep("c"))
+        assert writer.has_dependent
+        with pytest.raises((LookupError, WriteStopped)):
+            await writer.write(keep("d"))
+        assert not writer.has_dependent
+
+    asyncio.run(story())
+    assert (store.kept()[-1], lost) == ("c", ["b"])
+    assert "b" not in store.kept()
+
+
+@pytest.mark.parametrize("work", [fail, keep("a")], ids=["fails", "is kept"])
+@pytest.mark.parametrize("puts_off", [True, False])
+def test_it_is_said_once_that_a_piece_waits_no_longer(work: Work, puts_off: bool) -> None:  # noqa: FBT001
+    ended: list[str] = []
+
+    async def story() -> None:
+        writer = joint(CountedStore(), puts_off=puts_off)
+        with suppress(LookupError):
+            await writer.put_off(work, on_end=lambda: ended.append("it"))
+        assert ended == ([] if puts_off else ["it"])
+        with suppress(LookupError):
+            await writer.flush()
+
+    asyncio.run(story())
+    assert ended == ["it"]
+
+
+def test_a_writer_says_whether_it_has_lost_what_was_put_off() -> None:
+    store = CountedStore()
+
+    async def story() -> tuple[bool, bool]:
+        writer = joint(store)
+        await writer.put_off(keep("a"))
+        before = writer.has_lost
+        store.is_full = True
+        with pytest.raises(UnreadableFile):
+            await writer.write(keep("b"))
+        store.is_full = False
+        await writer.write(keep("c"))
+        return before, writer.has_lost
+
+    assert asyncio.run(story()) == (False, True)
+    assert store.kept() == ["c"]
+
+
+def test_what_was_put_off_does_not_wait_longer_than_the_patience() -> None:
+    store = CountedStore()
+
+    async def story() -> None:
+        writer = JointWriter(cast("Any", store), puts_off=True, patience_seconds=0.001)
+        for name in ("a", "b"):
+            await writer.put_off(keep(name))
+            while writer._put_off:  # noqa: ASYNC110 - nothing reports it
+                await asyncio.sleep(0.001)
+        store.is_full = True
+        await writer.put_off(keep("c"))
+        while not writer.has_lost:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.001)
+
+    asyncio.run(story())
+    assert store.kept() == ["a", "b"]

@@ -33,11 +33,17 @@ from agent_resolver.core.authorization import (
     acting_for as acting_for,
     is_cleared as is_cleared,
     is_expired as is_expired,
+    may_read_all as may_read_all,
+    may_read_record as may_read_record,
     may_see_action as may_see_action,
     may_see_run as may_see_run,
     may_use as may_use,
     missing_scopes as missing_scopes,
     narrowed as narrowed,
+)
+from agent_resolver.core.blueprint.acceptance import (
+    ValueFaults as ValueFaults,
+    run_acceptance_test as run_acceptance_test,
 )
 from agent_resolver.core.blueprint.call_check import BlueprintLimits as BlueprintLimits
 from agent_resolver.core.blueprint.check import (
@@ -134,13 +140,27 @@ from agent_resolver.core.constraint import (
     positions_of as positions_of,
     requirements_of as requirements_of,
 )
+from agent_resolver.core.context_claim import answers_by_token as answers_by_token, proves_claim as proves_claim
 from agent_resolver.core.count import counted as counted, plural as plural
 from agent_resolver.core.drafted_scope import (
     draft_scopes as draft_scopes,
     scope_subject as scope_subject,
     with_pins as with_pins,
 )
+from agent_resolver.core.egress import (
+    EVERY_HOST as EVERY_HOST,
+    egress_hosts as egress_hosts,
+    hosts_of_servers as hosts_of_servers,
+    is_host as is_host,
+    unlisted_hosts as unlisted_hosts,
+)
 from agent_resolver.core.explanation_writer import explanation_json as explanation_json
+from agent_resolver.core.guardrail import (
+    GuardrailCode as GuardrailCode,
+    GuardrailLimits as GuardrailLimits,
+    needs_person as needs_person,
+    tripped as tripped,
+)
 from agent_resolver.core.index_coverage import (
     FILLABLE as FILLABLE,
     CategoryCoverage as CategoryCoverage,
@@ -191,6 +211,18 @@ from agent_resolver.core.notice import (
     index_notices as index_notices,
     overlay_notices as overlay_notices,
 )
+from agent_resolver.core.ops.audit import (
+    MAX_VIOLATIONS as MAX_VIOLATIONS,
+    OPS_RULES as OPS_RULES,
+    audit_blueprint as audit_blueprint,
+)
+from agent_resolver.core.ops.remedy import (
+    checklist as checklist,
+    is_builder_able as is_builder_able,
+    remedy_requests as remedy_requests,
+)
+from agent_resolver.core.ops.rule import ALLOWED as ALLOWED, LEAVE_OUT as LEAVE_OUT, OpsRule as OpsRule
+from agent_resolver.core.ops.subject import OpsPolicy as OpsPolicy, OpsSubject as OpsSubject
 from agent_resolver.core.overlay import (
     apply_overlay as apply_overlay,
     stated_facts as stated_facts,
@@ -293,6 +325,11 @@ from agent_resolver.core.star_match import (
     parts_match as parts_match,
 )
 from agent_resolver.core.suggested_edit import apply_edits as apply_edits, edited as edited
+from agent_resolver.core.token_estimate import (
+    BYTES_PER_TOKEN as BYTES_PER_TOKEN,
+    estimate_text as estimate_text,
+    size_of_text as size_of_text,
+)
 from agent_resolver.core.tool_definition import (
     MAX_DEFINITION_BYTES as MAX_DEFINITION_BYTES,
     MAX_DEFINITION_LINES as MAX_DEFINITION_LINES,

@@ -145,14 +145,14 @@ def _without_role(action: PendingAction, by: Caller) -> AnswerRefusal:
 def refuse_words(action: PendingAction, by: Caller, now: str, connection: str = "") -> AnswerRefusal | None:
     """Why `by` may not answer in words, or None when they may.
 
-    1. It must be a question that still waits.
+    1. It must be a question that still waits, and not one that a claim in the requester's token answers.
     2. An answer may let a call be made a second time, or change what it does. So a question about a call that takes an
        approval is answered only by those who may approve the call.
     3. Any other question is answered by those who may see it: the caller who asked, or a person with its role.
     """
     if refused := _not_waiting(action, now):
         return refused
-    if action.type != "CLARIFICATION":
+    if action.type != "CLARIFICATION" or action.needed_claim:
         return _wrong_kind(action)
     if action.takes_approver or action.classification == "RESTRICTED":
         return _not_entitled(action, by, connection)
@@ -172,6 +172,12 @@ def _not_waiting(action: PendingAction, now: str) -> AnswerRefusal | None:
 
 
 def _wrong_kind(action: PendingAction) -> AnswerRefusal:
+    if action.needed_claim:
+        # Words would let people state their own clearance, and who pays.
+        claim = action.needed_claim
+        message = f"{action.id} is answered by a token that has the claim `{claim}`; a claim is never typed in here"
+        remedy = f"have the issuer put `{claim}` into tokens of {action.requester}, then resume the task with a new one"
+        return AnswerRefusal(AnswerCode.ANSWERED_BY_READINESS, message, remedy)
     match action.type:
         case "APPROVAL":
             message, remedy = f"{action.id} waits for an approval", f"`agent inbox approve {action.id}`, or `reject`"

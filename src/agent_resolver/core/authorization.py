@@ -1,11 +1,17 @@
 """Decides what a caller may use: tools by scopes and clearance, waiting actions by role."""
 
+from collections.abc import Mapping
+from typing import Final
+
 from msgspec import structs
 
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.classification import CLASSIFICATION_RANK, Classification
 from agent_resolver.schema.descriptor import Rules
 from agent_resolver.schema.pending import PendingAction
+
+AUDITOR: Final = "auditor"
+"""The role that may read every task and every record of the trail."""
 
 
 def missing_scopes(rules: Rules, caller: Caller) -> list[str]:
@@ -34,8 +40,8 @@ def is_expired(caller: Caller, now: str) -> bool:
 def narrowed(starter: Caller, acting: Caller) -> Caller:
     """The caller of a run that goes on under another identity: `starter`, with the rights that both have.
 
-    The id stays, because approvals and the keys of calls are bound to it, and so does where the costs go. `via` names
-    the identity that acts, whose token now decides until when calls are taken.
+    The id stays, because approvals and the keys of calls are bound to it, and so do the division and where the costs
+    go. `via` names the identity that acts, whose token now decides until when calls are taken.
     """
     return structs.replace(
         starter,
@@ -75,6 +81,21 @@ def may_see_run(starter: Caller, caller: Caller) -> bool:
     2. The caller runs their own code on their own machine, and holds every scope.
     """
     return (caller.id, caller.issuer) == (starter.id, starter.issuer) or caller.scopes is None
+
+
+def may_read_all(caller: Caller) -> bool:
+    """True if the caller may read the tasks and records of others.
+
+    1. The caller runs their own code on their own machine, and holds every scope.
+    2. An issuer vouches for the caller, who is an auditor.
+    """
+    return caller.scopes is None or (caller.is_verified and AUDITOR in caller.roles)
+
+
+def may_read_record(body: Mapping[str, object], caller: Caller) -> bool:
+    """True if the caller may read a record of the trail with this body: any, or one about the caller."""
+    is_own = (body.get("caller"), body.get("issuer", "")) == (caller.id, caller.issuer)
+    return may_read_all(caller) or is_own
 
 
 def acting_for(starter: Caller, acting: Caller) -> Caller:

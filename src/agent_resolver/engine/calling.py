@@ -9,6 +9,7 @@ from agent_resolver.core.blueprint.wave import StepCall
 from agent_resolver.core.moment import milliseconds_of
 from agent_resolver.engine.acting import Acting, booked_on
 from agent_resolver.engine.entry import StepRefused
+from agent_resolver.engine.errors import CallLost
 from agent_resolver.engine.fold import call_key, context_key
 from agent_resolver.engine.journal import BlueprintJournal
 from agent_resolver.engine.outcome import Recorded, recorded_done, step_failed, to_json
@@ -43,16 +44,25 @@ class StepCalls:
         """Make one call of a wave.
 
         Raises:
-            LeaseLost: Another process has the run.
+            CallLost: The end of the call before it could not be written.
             CannotAct: No identity can act for the starter.
+            FileError: The same, where it is written by itself.
+            LeaseLost: Another process has the run.
         """
         if call.delay_seconds:
+            # Nothing waits for a pause: the end of the attempt before is written first.
+            await _flush(context)
             await asyncio.sleep(call.delay_seconds)
         key = call_key(taken.history.started.starter.id, call.tool, taken.run, call.path)
         # An engine records this look with the step: beside it, the look could end in another way the next time.
         if not call.is_compensation and await wish.forbids(key):
+            await _flush(context)
             return to_json(Recorded(is_cancelled=True))
         outcome = await self._outcome(taken, call, context)
+        if not isinstance(outcome, Done):
+            # Only the end of a call that was done waits for the next one. A failure is about to be looked up in the
+            # ledger, and an engine may record a wait for good.
+            await _flush(context)
         return to_json(await self._recorded(taken, call, key, outcome))
 
     async def _outcome(self, taken: Taken, call: StepCall, context: CallContext) -> Outcome:
@@ -60,7 +70,9 @@ class StepCalls:
         pause = _FIRST_PAUSE_SECONDS
         while True:
             caller = await self._acting.caller_for(taken.history.started.starter)
+            _require_nothing_lost(taken, context)
             outcome = await self._call(call.tool, call.arguments, _call_context(taken, call, context, caller))
+            _require_nothing_lost(taken, context)
             if not (isinstance(outcome, Failed) and outcome.code in _PAUSED):
                 return outcome
             await asyncio.sleep(pause)
@@ -129,6 +141,18 @@ class CancelWish:
         # The row is not sealed: only the journal can ask for the end of a run.
         history = self._journal.read(snapshot, self._run)
         return history is not None and history.cancel is not None
+
+
+async def _flush(context: CallContext) -> None:
+    """Write what calls of the run have put off."""
+    if context.writer is not None:
+        await context.writer.flush()
+
+
+def _require_nothing_lost(taken: Taken, context: CallContext) -> None:
+    """Refuse to go on past a call whose end is not kept, also if the state can be written again."""
+    if context.writer is not None and context.writer.has_lost:
+        raise CallLost(taken.run)
 
 
 def _may_be_done(kept: LedgerEntry | None) -> bool:

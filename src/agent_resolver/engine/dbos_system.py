@@ -11,6 +11,7 @@ import logging
 import os
 import secrets
 import sqlite3
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from msgspec import Struct
 
 from agent_resolver._extra import needing_extra
 from agent_resolver.core.shorten import shorten
+from agent_resolver.engine.dbos_records import LAG_SECONDS, Recorder, SegmentRecords
 from agent_resolver.engine.dbos_serializer import SealedJson, SealedText, seal_every_format
 from agent_resolver.engine.errors import EditedRecord, EngineBroken, EngineRefused, ReplayMismatch
 from agent_resolver.registry.port import Seal
@@ -54,7 +56,7 @@ _NOT_RUNNING: Final = [*_ENDED, "ENQUEUED", "DELAYED"]
 _MOST_LISTED: Final = 500
 
 _log = logging.getLogger(__name__)
-_current: contextvars.ContextVar[str | None] = contextvars.ContextVar("segment", default=None)
+_current: contextvars.ContextVar["_Running | None"] = contextvars.ContextVar("segment", default=None)
 """The segment that runs, outside of its steps."""
 
 
@@ -67,13 +69,30 @@ class SegmentState(Struct, frozen=True, kw_only=True):
     version: str
 
 
+class _Running(Struct, frozen=True):
+    """A segment that runs here."""
+
+    segment: str
+    records: SegmentRecords | None
+    """Takes the results of its steps, if it began here; None if DBOS may have some of them already."""
+
+
 class DbosSystem:
     """Starts segments, records their steps, and takes over those of executors that are gone.
 
     A process has at most one that is open. All of it is to be called on the event loop in which it was opened.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, lag_seconds: float = LAG_SECONDS) -> None:
+        """Not open yet.
+
+        Args:
+            lag_seconds: How long the record of a step may wait for others; 0 lets each step wait for its record.
+        """
+        self._lag_seconds = lag_seconds
+        self._recorder = Recorder(lag_seconds)
+        self._new: set[str] = set()
+        """The segments that are being started here: as far as they begin, DBOS has nothing of them yet."""
         self._path = ""
         self._executor = ""
         self._version = ""
@@ -135,7 +154,14 @@ class DbosSystem:
             # The other kind of handle watches a segment that was there before.
             return isinstance(handle, WorkflowHandleAsyncTask)
 
-        return await self._outside(start())
+        self._new.add(segment)
+        is_new = False
+        try:
+            is_new = await self._outside(start())
+        finally:
+            if not is_new:
+                self._new.discard(segment)
+        return is_new
 
     async def step(self, name: str, body: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401 - JSON
         """The result of a step of the running segment: the recorded one, or that of `body`, which is then recorded.
@@ -149,11 +175,11 @@ class DbosSystem:
             LeaseLost: Another process has taken the segment over.
             ReplayMismatch: The segment recorded another step here.
         """
-        segment = _current.get()
-        if segment is None or self._serializer is None:
+        running = _current.get()
+        if running is None or self._serializer is None:
             # DBOS would call the body, and record nothing.
             raise EngineRefused("A step can be taken only in a segment, and not inside another step")
-        place = [segment, name]
+        segment, place = running.segment, [running.segment, name]
         serializer = self._serializer
 
         async def do() -> SealedText:
@@ -161,23 +187,57 @@ class DbosSystem:
             try:
                 # Sealed in here, so that a result that cannot be is an error like any other.
                 return serializer.serialize({"of": place, "value": await body()})
-            except Exception as error:
-                raise _NotRecorded(error) from error
             finally:
                 _current.reset(outside)
 
-        recorded = await self._record(segment, name, do)
+        if running.records is None:
+            recorded = await self._replay(segment, name, do)
+        else:
+            recorded = await self._run_new(running.records, name, do)
         # Read back even if it was just made: the first time gives the same types as all others.
         return _value_of(serializer.deserialize(recorded) if isinstance(recorded, SealedText) else recorded, place)
 
-    async def _record(self, segment: str, name: str, do: Callable[[], Any]) -> Any:  # noqa: ANN401 - sealed or JSON
-        from dbos import DBOS, error
+    async def _run_new(self, records: SegmentRecords, name: str, do: Callable[[], Awaitable[SealedText]]) -> SealedText:
+        """Take a step of a segment that began here: there is no record to look for, and none to wait for."""
+        self._require_recorded(records, name)
+        # Steps have the numbers that DBOS would give them: a process that goes on with the segment asks for these.
+        number, began = records.begin_step(), time.time()
+        with _outside_dbos():
+            result = await do()
+        self._require_recorded(records, name)
+        records.add(number, name, began, result)
+        return result
+
+    def _require_recorded(self, records: SegmentRecords, name: str) -> None:
+        """Refuse to go on with a segment of which a record could not be written."""
+        if records.failure is not None:
+            with self._in_words_of(records.segment, name):
+                raise records.failure
+
+    async def _replay(self, segment: str, name: str, do: Callable[[], Awaitable[SealedText]]) -> Any:  # noqa: ANN401 - sealed or JSON
+        """Take a step of a segment that another process may have taken: DBOS looks for its record first."""
+        from dbos import DBOS
+
+        async def attempt() -> SealedText:
+            try:
+                return await do()
+            except Exception as error:
+                raise _NotRecorded(error) from error
+
+        try:
+            with self._in_words_of(segment, name):
+                return await DBOS.run_step_async({"name": name}, attempt)
+        except _NotRecorded as failed:
+            raise failed.error from None
+
+    @contextmanager
+    def _in_words_of(self, segment: str, name: str) -> Iterator[None]:
+        """Turn what DBOS raises about a step into an error of ours."""
+        from dbos import error
 
         try:
             with self._in_our_words():
-                return await DBOS.run_step_async({"name": name}, do)
-        except _NotRecorded as failed:
-            raise failed.error from None
+                yield
         except (error.DBOSUnexpectedStepError, error.DBOSStepNondeterminismError) as problem:
             raise ReplayMismatch(segment, name) from problem
         # DBOS asserts that a segment has a row; the row of one that was taken over may be gone.
@@ -214,8 +274,7 @@ class DbosSystem:
         """
         if not await self._rows(workflow_ids=[segment], app_version=self._version):
             return False
-        with self._in_our_words():
-            return await asyncio.to_thread(self._claim, segment, executor)
+        return await self._outside(asyncio.to_thread(self._claim, segment, executor))
 
     def _claim(self, segment: str, executor: str) -> bool:
         """Do for one segment, and at once, what a thread of DBOS would do for all of an executor.
@@ -286,6 +345,7 @@ class DbosSystem:
             task.cancel()
         if left:
             await asyncio.wait(left, timeout=_CANCEL_SECONDS)
+        await self._recorder.flush()
         await self._destroy()
 
     async def _destroy(self) -> None:
@@ -308,14 +368,28 @@ class DbosSystem:
                 # Not recorded: the segment is left for another process.
                 raise asyncio.CancelledError
             value = _value_of(payload, [segment])
-            _current.set(segment)
+            records = self._records_of(segment)
+            _current.set(_Running(segment, records))
             try:
                 await workflow(segment, value)
+                if records is not None:
+                    records.drop()
             except LeaseLost:
                 # DBOS would wait here for the other process to end the segment.
                 raise asyncio.CancelledError from None
 
         return run_segment
+
+    def _records_of(self, segment: str) -> SegmentRecords | None:
+        """What takes the records of a segment that begins; None where DBOS itself has to look for those it has."""
+        from dbos._context import get_local_dbos_context
+
+        is_new = segment in self._new
+        self._new.discard(segment)
+        context = get_local_dbos_context()
+        if not is_new or self._lag_seconds <= 0 or context is None or context.owner_xid is None:
+            return None
+        return SegmentRecords(self._recorder, segment, context.owner_xid)
 
     async def _rows(self, **conditions: Any) -> list[Any]:  # noqa: ANN401 - DBOS has a type for each
         from dbos import DBOS
@@ -390,6 +464,19 @@ class _ToOurLog(logging.Handler):
         # Said of every segment that was adopted once and is then started again, as a driver does.
         if not message.startswith("Workflow already exists in queue"):
             _log.warning("%s", shorten(message, _MESSAGE_LENGTH))
+
+
+@contextmanager
+def _outside_dbos() -> Iterator[None]:
+    """Hide the segment from DBOS: what a step calls is not a part of the segment."""
+    from dbos._context import _set_local_dbos_context, get_local_dbos_context
+
+    segment = get_local_dbos_context()
+    _set_local_dbos_context(None)
+    try:
+        yield
+    finally:
+        _set_local_dbos_context(segment)
 
 
 def _value_of(envelope: Any, place: list[str]) -> Any:  # noqa: ANN401 - JSON

@@ -4,6 +4,7 @@ ResolverError
 ├── EngineRefused        a run cannot be started, signalled or cancelled like this
 │   ├── UnknownRun       there is no run of this id that concerns the caller
 │   └── DamagedRun       what is kept of a run cannot be read, so that it is not driven
+├── CallLost             the end of a call could not be written, so that its run may not go on here
 ├── CannotAct            no identity with a valid token can act for the starter of a run
 ├── EngineBroken         the file of the engine cannot be used
 ├── EditedRecord         a row of that file is not what this program wrote
@@ -37,6 +38,13 @@ class DamagedRun(EngineRefused):
 
     def __init__(self, run: str, problem: str) -> None:
         super().__init__(f"What is kept of run {run} cannot be read: {problem}", _DAMAGED)
+
+
+class CallLost(ResolverError):
+    """The end of a call could not be written. The call counts as interrupted, and its run is taken up again there."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__(f"The end of a call of run {run} could not be written to the state")
 
 
 class CannotAct(ResolverError):

@@ -4,18 +4,17 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any, Final
 
 from msgspec import UNSET, Struct, structs
 
 from agent_resolver.core.blueprint.move import Course
-from agent_resolver.core.blueprint.wave import Ended, StepCall, StepOutcome, Wave
+from agent_resolver.core.blueprint.wave import Ended, StepCall, StepFailed, StepOutcome, Wave
 from agent_resolver.engine.acting import Acting, booked_on, named_caller, names_of
 from agent_resolver.engine.calling import CancelWish, StepCalls
 from agent_resolver.engine.entry import RunEnded, RunWaiting
 from agent_resolver.engine.errors import CannotAct, DamagedRun
-from agent_resolver.engine.fold import course_of, kept_outcome
+from agent_resolver.engine.fold import call_key, course_of, kept_outcome
 from agent_resolver.engine.journal import BlueprintJournal
 from agent_resolver.engine.outcome import Recorded, from_json
 from agent_resolver.engine.port import AwaitedThing, CallTool, RunResult, StepRunner
@@ -27,6 +26,7 @@ from agent_resolver.engine.waiting import awaited_thing, question_of, resolve, w
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.state import PENDING, RUNS, WAITS, Run
 from agent_resolver.storage.errors import FileError, LeaseLost
+from agent_resolver.storage.joint_writer import JointWriter
 from agent_resolver.storage.lease import lease_name, release_in
 from agent_resolver.storage.lease_keeper import LeaseKeeper
 from agent_resolver.storage.port import Snapshot, Transaction
@@ -35,6 +35,8 @@ from agent_resolver.telemetry.ending import ReasoningEnd
 
 _WAITS: Final = "WAITS"
 _HANDED_ON: Final = "HANDED_ON"
+_PATIENCE_SECONDS: Final = 0.05
+"""How long the end of a call may wait for the next one, which may need a token or a secret first."""
 _SUSPECT_SECONDS: Final = 5.0
 """How long a run that may have ended its workers is watched before another such run is taken up."""
 
@@ -89,16 +91,23 @@ class Segments:
         if taken is None:
             raise LeaseLost(lease_name(segment.rpartition(":")[0]))
         span, context = await self._begin_span(taken)
+        writer = JointWriter(self._journal.store, puts_off=True, patience_seconds=_PATIENCE_SECONDS)
         ending = ReasoningEnd(error="INTERRUPTED")
         try:
-            ending = await _Segment(self, self._journal, self._calls, taken, context, run_step).run()
+            ending = await _Segment(self, self._journal, self._calls, taken, context, run_step, writer).run()
         except CannotAct as error:
-            await self._put_aside(taken, error)
+            await self._put_aside(taken, error, writer)
             ending = ReasoningEnd(error=CANNOT_ACT)
         finally:
-            telemetry = self._parts.telemetry
-            if telemetry is not None:
-                telemetry.end_segment(span, ending)
+            try:
+                # Where the segment broke off, the end of its last call still waits. What cannot be written is counted
+                # as interrupted.
+                with suppress(FileError, OSError, RuntimeError):
+                    await writer.flush()
+            finally:
+                telemetry = self._parts.telemetry
+                if telemetry is not None:
+                    telemetry.end_segment(span, ending)
 
     async def give_back(self, taken: Taken) -> None:
         """Let another process have a run whose segment did not come to its end here."""
@@ -107,6 +116,10 @@ class Segments:
         if self._taken.pop(taken.id, None) is not None:
             with suppress(FileError, OSError, RuntimeError):
                 await self._journal.store.release(taken.lease)
+
+    def note_given_back(self, taken: Taken) -> None:
+        """Note that the end of a segment was written, and with it that the lease was given back."""
+        self._taken.pop(taken.id, None)
 
     async def who(self, taken: Taken) -> Who:
         """The names of starter and worker, for audit records."""
@@ -132,7 +145,7 @@ class Segments:
         span = telemetry.begin_segment(blueprint.id, started.classification, context)
         return span, structs.replace(context, parent=telemetry.traceparent(span))
 
-    async def _put_aside(self, taken: Taken, error: CannotAct) -> None:
+    async def _put_aside(self, taken: Taken, error: CannotAct, writer: JointWriter) -> None:
         message = f"{error}. {error.hint}" if error.hint else str(error)
         who = await self.who(taken)
 
@@ -145,7 +158,8 @@ class Segments:
             put_aside(transaction, self._journal, history, problem, who)
             release_in(transaction, taken.lease)
 
-        await self._journal.store.write(write)
+        await writer.write(write)
+        self.note_given_back(taken)
 
 
 class _Segment:
@@ -159,6 +173,7 @@ class _Segment:
         taken: Taken,
         context: CallContext,
         run_step: StepRunner,
+        writer: JointWriter,
     ) -> None:
         self._segments = segments
         self._journal = journal
@@ -166,6 +181,8 @@ class _Segment:
         self._taken = taken
         self._context = context
         self._run_step = run_step
+        self._writer = writer
+        """Puts off the end of a call until the next one starts, or until the segment ends."""
         self._is_cancelled = taken.history.cancel_seen is not None
 
     async def run(self) -> ReasoningEnd:
@@ -209,10 +226,14 @@ class _Segment:
     async def _make_calls(self, calls: Sequence[StepCall]) -> dict[str, Recorded]:
         """Make the calls of a wave, all together and in the order of their paths."""
         wish = CancelWish(self._journal, self._taken.run)
-        steps = []
-        for call in calls:
-            body = partial(self._calls.make, self._taken, call, self._context, wish)
-            steps.append(self._run_step(call.path, body))
+        context = self._context
+        if len(calls) == 1:
+            # The next wave follows at once: the end of this call and the start of the next share a commit.
+            context = structs.replace(context, writer=self._writer)
+        else:
+            # In a wave of several, the end of a quick call would wait for the slowest.
+            await self._writer.flush()
+        steps = [self._take_step(call, context, wish) for call in calls]
         if len(steps) == 1:
             values = [await steps[0]]
         else:
@@ -221,14 +242,41 @@ class _Segment:
             for each in ended:
                 if isinstance(each, BaseException):
                     raise each
-            values = list(ended)
-        return {call.path: from_json(value) for call, value in zip(calls, values, strict=True)}
+            values = [each for each in ended if not isinstance(each, BaseException)]
+        return {call.path: value for call, value in zip(calls, values, strict=True)}
+
+    async def _take_step(self, call: StepCall, context: CallContext, wish: CancelWish) -> Recorded:
+        """Let the engine take a step, and return what it recorded: now, or before its process was lost."""
+        has_run = False
+
+        async def body() -> Any:  # noqa: ANN401 - JSON
+            nonlocal has_run
+            has_run = True
+            return await self._calls.make(self._taken, call, context, wish)
+
+        recorded = from_json(await self._run_step(call.path, body))
+        if has_run or await self._is_kept(call, recorded):
+            return recorded
+        # The engine was ahead of the state when its process was lost. The state is the truth, and says that the call
+        # started and did not end: the ledger decides whether it is made again.
+        return from_json(await body())
+
+    async def _is_kept(self, call: StepCall, recorded: Recorded) -> bool:
+        """False if the engine has a result that the ledger does not have."""
+        if recorded.waits is not UNSET or recorded.is_cancelled or isinstance(recorded.outcome, StepFailed):
+            # None of these is recorded before the state has it.
+            return True
+        run = self._taken.run
+        key = call_key(self._taken.history.started.starter.id, call.tool, run, call.path)
+        kept = await self._journal.store.read(lambda snapshot: kept_outcome(snapshot, run, key, self._journal.seal))
+        return kept is not None
 
     async def _outcomes_of(self, recorded: dict[str, Recorded]) -> dict[str, StepOutcome]:
         found = {path: each.outcome for path, each in recorded.items() if each.outcome is not UNSET}
         refs = {path: each.ref for path, each in recorded.items() if each.ref}
         if not refs:
             return found
+        await self._writer.flush()
 
         def read(snapshot: Snapshot) -> dict[str, StepOutcome]:
             kept = {
@@ -258,7 +306,7 @@ class _Segment:
             seen = see_cancel(transaction, self._journal, history, taken.segment)
             transaction.put(RUNS, self._journal.append(transaction, history.row, seen))
 
-        await self._journal.store.write(write)
+        await self._writer.write(write)
 
     async def _wait(self, wave: Wave, outcomes: dict[str, StepOutcome], things: list[AwaitedThing]) -> None:
         """End the segment: write down what the run waits for; nothing of it stays in memory.
@@ -299,7 +347,8 @@ class _Segment:
             transaction.append(waiting_record(row.id, who, history.started.trace_id, tuple(waits)))
             transaction.wake("run", row.id)
 
-        await journal.store.write(write)
+        await self._writer.write(write)
+        self._segments.note_given_back(taken)
 
     async def _end(self, ended: Ended) -> bool:
         """Write down how the run ended; False if a caller wanted it to be taken back a moment before."""
@@ -339,7 +388,10 @@ class _Segment:
             transaction.wake("run", row.id)
             return True
 
-        return await journal.store.write(write)
+        has_ended = await self._writer.write(write)
+        if has_ended:
+            self._segments.note_given_back(taken)
+        return has_ended
 
 
 def _waiting_row(row: Run, waits: Sequence[AwaitedThing]) -> Run:

@@ -2,12 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from msgspec import structs
 
 from agent_resolver.core.blueprint.tool_rule import blueprint_rules, calls_of
+from agent_resolver.core.egress import egress_hosts
 from agent_resolver.engine.calling import RUN_PENDING
 from agent_resolver.engine.errors import DamagedRun, EngineRefused
 from agent_resolver.engine.port import AwaitedThing, RunResult, RunView
@@ -192,9 +193,18 @@ def describe_blueprint(blueprint: Blueprint, find_tool: FindTool, source: str) -
             maintainer=metadata.maintainer,
             examples=tuple(test.input for test in blueprint.acceptance_tests),
             allow_outbound=any(tool.labels.allow_outbound or tool.labels.kind == "TOOL" for tool in tools),
+            hosts=_declared_hosts(tools),
         ),
         code=blueprint_digest(blueprint),
     )
+
+
+def _declared_hosts(tools: Sequence[Descriptor]) -> tuple[str, ...]:
+    """The hosts that tools reach together; none if the hosts of one of them are not known."""
+    reached = [egress_hosts(tool, {}) for tool in tools]
+    if None in reached:
+        return ()
+    return tuple(sorted({host for hosts in reached if hosts for host in hosts}))
 
 
 def _progress_of(view: RunView) -> tuple[float, float, str]:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from agent_resolver.identity.errors import InvalidToken, TokenCode
-from agent_resolver.schema.caller import ANONYMOUS, Caller
+from agent_resolver.schema.caller import ANONYMOUS, CONTEXT_CLAIMS, Caller
 from agent_resolver.schema.classification import CLASSIFICATION_RANK, Classification
 
 Claims = Mapping[str, Any]
@@ -22,16 +22,20 @@ def caller_of(claims: Claims) -> Caller:
     Raises:
         InvalidToken: They do not say clearly who that is, or until when.
     """
+    stated = _read_context_claims(claims)
     return Caller(
         id=_read_subject(claims),
         is_verified=True,
         issuer=str(claims.get("iss", "")),
         scopes=frozenset(_read_scopes(claims)),
         roles=frozenset(_read_roles(claims)),
-        clearance=_read_clearance(claims.get("clearance_level")),
-        cost_center=_text_or_empty(claims.get("cost_center")),
+        # A level that no rule knows clears for nothing.
+        clearance=_read_clearance(stated["clearance_level"]) or "PUBLIC",
+        cost_center=stated["cost_center"],
         app_id=_text_or_empty(claims.get("azp")) or _text_or_empty(claims.get("client_id")),
         expires_at=_format_instant(moment(claims, "exp")),
+        division=stated["division"],
+        absent_claims=tuple(name for name in CONTEXT_CLAIMS if not stated[name]),
     )
 
 
@@ -95,9 +99,24 @@ def _text_or_empty(value: object) -> str:
     return str(value) if _is_name(value) else ""
 
 
-def _read_clearance(said: object) -> Classification:
-    level = said.upper() if isinstance(said, str) and said.isascii() else ""
-    return next((known for known in CLASSIFICATION_RANK if known == level), "PUBLIC")
+def _read_context_claims(claims: Claims) -> dict[str, str]:
+    """What the token states of each of `CONTEXT_CLAIMS`; empty where it states nothing that can be used."""
+    stated = {name: _text_or_empty(_only_value(claims.get(name))) for name in CONTEXT_CLAIMS}
+    stated = {name: text if text.strip() else "" for name, text in stated.items()}
+    stated["clearance_level"] = _read_clearance(stated["clearance_level"]) or ""
+    return stated
+
+
+def _only_value(said: object) -> object:
+    """The one value of a claim. Keycloak writes an attribute of a user as a text, or as a list of its values."""
+    if isinstance(said, list) and len(said) == 1:
+        return said[0]
+    return said
+
+
+def _read_clearance(said: str) -> Classification | None:
+    level = said.upper() if said.isascii() else ""
+    return next((known for known in CLASSIFICATION_RANK if known == level), None)
 
 
 def _format_instant(seconds: float) -> str:

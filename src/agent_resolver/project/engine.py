@@ -21,7 +21,6 @@ from agent_resolver.engine.runs import BlueprintRuns
 from agent_resolver.engine.segment_telemetry import SegmentTelemetry
 from agent_resolver.engine.stored import EngineParts, StoredEngine
 from agent_resolver.engine.worker import CAPACITY
-from agent_resolver.project.errors import UnusableBlueprints
 from agent_resolver.project.identity import worker_of
 from agent_resolver.project.session import Session
 from agent_resolver.registry.worker_identity import WorkerIdentity
@@ -108,9 +107,6 @@ def _driver_of(session: Session) -> Driver:
             return MemoryDriver()
         case "dbos":
             return _SharingDriver(session.shared("engine", lambda: _ProcessDriver(session)))
-        case kind:
-            message = f"There is no engine `{kind}` yet"
-            raise UnusableBlueprints(message, 'set `kind = "dbos"` in `[engine]` of agent.toml')
 
 
 class _WatchedDriver:

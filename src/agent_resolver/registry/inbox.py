@@ -5,6 +5,7 @@ from msgspec import structs
 
 from agent_resolver.core.approval import AnswerCode, AnswerRefusal, Verdict, refuse_verdict, refuse_words
 from agent_resolver.core.authorization import is_cleared, is_expired, may_see_action
+from agent_resolver.core.context_claim import answers_by_token
 from agent_resolver.registry.errors import AnswerRefused, ToolFailure
 from agent_resolver.registry.memory import OpenSeal
 from agent_resolver.registry.pending_actions import PendingActions
@@ -13,14 +14,14 @@ from agent_resolver.registry.question import seal_purpose
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.audit import AuditKind, Record
 from agent_resolver.schema.caller import Caller
-from agent_resolver.schema.pending import PendingAction, PendingState
+from agent_resolver.schema.pending import CLAIM_NEED, PendingAction, PendingState
 from agent_resolver.storage.port import Store
 from agent_resolver.storage.trail import append_record
 
 MAX_WORDS = 10_000
 """How long an answer or a reason may be."""
 READY = "ready"
-"""The answer of a secret that is there now."""
+"""The answer of a secret that is there now, and of a claim that a token has now."""
 
 
 class Inbox:
@@ -113,6 +114,29 @@ class Inbox:
             raise await self._refused(action, refusal, context)
         return await self._keep(action, words, None, context)
 
+    async def settle_claims(self, caller: Caller, context: CallContext) -> tuple[str, ...]:
+        """Answer the questions of a caller that wait for a claim which the caller's token has now.
+
+        This is the one way to answer such a question: no words do, no approval, and no token of another person.
+
+        Args:
+            caller: The person whose token was just verified.
+            context: The run that the trail names.
+
+        Returns:
+            The ids of the answered questions, oldest first.
+        """
+        now = self._clock.now()
+        waiting = await self._pending.unanswered_of(caller.id)
+        proven = [action for action in waiting if answers_by_token(action, caller, now)]
+        settled = []
+        for action in proven:
+            answered = structs.replace(action, answer=READY, answered_by=caller.id, answered_at=now)
+            body = {**_action_body_by(caller, action), "claim": action.needed_claim}
+            if await self._pending.answer(answered, Record(context.run, AuditKind.ACTION_SETTLED, body)):
+                settled.append(action.id)
+        return tuple(settled)
+
     async def _taken_up(self, action_id: str, context: CallContext) -> PendingAction:
         """The action, for somebody who may answer at all; nobody else learns whether there is one."""
         caller = context.caller
@@ -147,7 +171,9 @@ class Inbox:
 
     async def _settled(self, action: PendingAction, context: CallContext) -> PendingAction:
         """What waits for a secret is answered by the secret being there, and by nothing else."""
-        if not (action.needs and action.is_open and await self._is_there(action.needs)):
+        # A claim is not a secret: one that happens to be kept under its name proves nothing.
+        is_for_secret = action.needs != "" and not action.needs.startswith(CLAIM_NEED)
+        if not (is_for_secret and action.is_open and await self._is_there(action.needs)):
             return action
         answered = structs.replace(action, answer=READY, answered_by=READY, answered_at=self._clock.now())
         await self._pending.answer(answered, Record(context.run, AuditKind.ACTION_SETTLED, _action_body(action)))

@@ -10,6 +10,7 @@ from agent_resolver.registry.errors import NeedsAction, ToolFailure, WaitsFor
 from agent_resolver.registry.secret import Secret, is_secret_name, redacted
 from agent_resolver.registry.tool import Progress
 from agent_resolver.schema.outcome import Done, FailureCode, Outcome
+from agent_resolver.schema.pending import CLAIM_NEED
 
 LOOK_FIRST: Final = "it may have done its work all the same: look before you call it again"
 MAYBE_DONE: Final = frozenset(
@@ -47,7 +48,8 @@ async def invoke_tool(call: Call) -> Outcome | NeedsAction:
     except NeedsAction as needed:
         # The name is kept, and a tool may have put the value there.
         is_harmless = redacted(needed.needs, call.secrets) == needed.needs
-        if not needed.needs or (is_harmless and is_secret_name(needed.needs)):
+        name = needed.needs.removeprefix(CLAIM_NEED)
+        if not needed.needs or (is_harmless and is_secret_name(name)):
             return needed
         message = f"{call.tool_id} needs a secret, and does not say its name"
         return call.failed(FailureCode.RUNNER_ERROR, message, "give `needs` the name of a secret, never its value")

@@ -1,6 +1,10 @@
 """What waits for a person, in the store."""
 
-from msgspec import structs
+from collections import Counter
+from functools import partial
+from typing import Final
+
+from msgspec import Struct, structs
 
 from agent_resolver.core.approval import MAX_OPEN_QUESTIONS
 from agent_resolver.schema.audit import Record
@@ -10,7 +14,22 @@ from agent_resolver.storage.joint_writer import JointWriter
 from agent_resolver.storage.port import Snapshot, Store, Transaction
 from agent_resolver.storage.wait_queue import end_waits
 
-_PAGE = 500
+_PAGE: Final = 500
+_ROOM: Final = MAX_OPEN_QUESTIONS // 2
+"""The number of open questions of one caller up to which another one may be put off."""
+
+
+class TooManyQuestions(Exception):
+    """A question that was put off cannot be asked: its caller has as many open as one caller may have."""
+
+
+class Asked(Struct, frozen=True):
+    """The questions that were asked under one binding."""
+
+    newest: PendingAction | None
+    count: int
+    has_room: bool = False
+    """True if the next question may be put off: none was asked, and the caller has few others open."""
 
 
 class PendingActions:
@@ -18,6 +37,8 @@ class PendingActions:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._put_off: Counter[str] = Counter()
+        """By caller: the number of questions that were put off here and are not in the store yet."""
 
     async def ask(
         self,
@@ -26,6 +47,7 @@ class PendingActions:
         *,
         is_bounded: bool = True,
         writer: JointWriter | None = None,
+        may_wait: bool = False,
     ) -> PendingAction | None:
         """Keep an action and record it, or return the one with its id that is there already.
 
@@ -34,6 +56,8 @@ class PendingActions:
             record: What the trail keeps of it.
             is_bounded: False for a question that must be asked, however many the caller has open.
             writer: Writes it with what the run that asks has put off.
+            may_wait: True if the run that asks writes next that it waits for this question, so that both can be kept
+                together. That write raises `TooManyQuestions` if the caller has too many open by then.
 
         Returns:
             None if the caller who asks has as many open questions as one caller may have.
@@ -42,22 +66,58 @@ class PendingActions:
         asked = structs.replace(action, answer=None, reason=None, answered_by=None, answered_at=None, used_at=None)
 
         def keep(transaction: Transaction) -> PendingAction | None:
-            if known := transaction.get(PENDING, asked.id):
-                return known
             if is_bounded and _count_open(transaction, asked) >= MAX_OPEN_QUESTIONS:
-                return None
-            transaction.put(PENDING, asked)
+                return transaction.get(PENDING, asked.id)
+            if not transaction.put(PENDING, asked, only_new=True):
+                return transaction.get(PENDING, asked.id)
             if record is not None:
                 transaction.append(record)
             return asked
 
-        return await (writer or self._store).write(keep)
+        if writer is None:
+            return await self._store.write(keep)
+        if not (may_wait and writer.puts_off):
+            return await writer.write(keep)
+
+        def keep_or_refuse(transaction: Transaction) -> None:
+            if keep(transaction) is None:
+                raise TooManyQuestions
+
+        self._put_off[asked.requester] += 1
+        try:
+            # A person must not be asked about an answer of a model that was not kept.
+            on_end = partial(self._forget_put_off, asked.requester)
+            await writer.put_off(keep_or_refuse, on_end=on_end, needs_all_before=True)
+        except TooManyQuestions:
+            return None
+        return asked
+
+    def _forget_put_off(self, requester: str) -> None:
+        self._put_off[requester] -= 1
+        if not self._put_off[requester]:
+            del self._put_off[requester]
 
     async def newest(self, binding: str) -> tuple[PendingAction | None, int]:
         """The last action that was asked under a binding, and how many there were."""
         found = await self._store.read(lambda snapshot: snapshot.find(PENDING, {"binding": binding}))
         newest = found[-1] if found else None
         return newest, len(found)
+
+    async def look(self, binding: str, requester: str) -> Asked:
+        """The last action under a binding, and whether a caller may put another one off, from one state of the store.
+
+        The write that a question waits for counts again. That a caller must have plenty of room here only makes it
+        unlikely that a run has to go back because the questions of other processes came in between.
+        """
+
+        def find(snapshot: Snapshot) -> Asked:
+            found = snapshot.find(PENDING, {"binding": binding})
+            if found:
+                return Asked(found[-1], len(found))
+            unanswered = snapshot.find(PENDING, {"requester": requester, "answer": None}, limit=_ROOM)
+            return Asked(None, 0, has_room=len(unanswered) + self._put_off[requester] < _ROOM)
+
+        return await self._store.read(find)
 
     async def get(self, action_id: str) -> PendingAction | None:
         """The action with this id."""
@@ -81,6 +141,14 @@ class PendingActions:
             return snapshot.find(PENDING, after=after, limit=_PAGE)
 
         return await self._store.read(find)
+
+    async def unanswered_of(self, requester: str) -> list[PendingAction]:
+        """The actions of a requester that nobody has answered, oldest first; some may have expired."""
+
+        def find(snapshot: Snapshot) -> list[PendingAction]:
+            return snapshot.find(PENDING, {"requester": requester, "answer": None})
+
+        return sorted(await self._store.read(find), key=lambda action: (action.asked_at, action.id))
 
     async def answer(self, answered: PendingAction, record: Record) -> bool:
         """Keep the answer of an action and record it; False when it was answered before."""

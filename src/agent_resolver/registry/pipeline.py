@@ -126,6 +126,26 @@ class Pipeline:
         except (FileError, OSError) as error:
             return call.failed_like(_state_failure(error, "see `agent state info`, then ask again"))
 
+    async def authorize(self, call: Call) -> Failed | Pending | None:
+        """Take a call through steps 1 to 6 of `run`, and do not make it; None if nothing keeps it from being made.
+
+        An approval that is given here is not used up: the same call under the same trace uses it.
+        """
+        if call.offer.has_sources and self.caller(call) is None:
+            call.source_problem = await self._restore_sources(call)
+        try:
+            refused = (
+                self.caller(call)
+                or await self.tool(call)
+                or self.check_arguments(call)
+                or self.scopes(call)
+                or self.classification(call)
+                or await self.approval(call)
+            )
+            return None if refused is None else await self.audit(call, refused)
+        except (FileError, OSError) as error:
+            return call.failed_like(_state_failure(error, "see `agent state info`, then ask again"))
+
     async def deny(self, call: Call, reason: str) -> Failed:
         """Record a call that is not made for a reason outside of the pipeline, such as a permission rule."""
         denied = call.failed(FailureCode.FORBIDDEN_ACTION, reason, "`agent plan` shows the rules of the agent")
@@ -269,9 +289,10 @@ class Pipeline:
             call.digest = digest(call.arguments)
         if not needs_approval:
             return None
-        newest, count = await self._questions.newest_approval(call)
+        asked = await self._questions.asked_approvals(call)
+        newest = asked.newest
         if newest is None or _is_too_weak(newest, rules):
-            return await self._questions.approval(call, count)
+            return await self._questions.approval(call, asked)
         match newest.state(self._ports.clock.now()):
             case "approved" if not is_answered_by_worker(newest, call.context.caller):
                 call.approval = newest
@@ -283,10 +304,10 @@ class Pipeline:
             case "open":
                 return pending_of(newest, call)
             case "used" if await self._ledger.knows(call.key_under(newest) or ""):
-                # It was made or interrupted: the ledger knows how it ended, or whether it may go on.
+                # It was made, waits or was interrupted: the ledger knows how it ended, or whether it may go on.
                 call.approval = newest
                 return None
-        return await self._questions.approval(call, count)
+        return await self._questions.approval(call, asked)
 
     async def rate_limit(self, call: Call) -> Failed | Pending | None:
         """Whether the secrets are there and the limit leaves room: what only waits uses nothing up."""
@@ -380,8 +401,8 @@ class Pipeline:
                 return call.failed(FailureCode.KEY_REUSED, message, "give each call a key of its own")
             case _:
                 # Somebody else made the same call with the same approval a moment ago.
-                _, count = await self._questions.newest_approval(call)
-                return await self._questions.approval(call, count)
+                asked = await self._questions.asked_approvals(call)
+                return await self._questions.approval(call, asked)
 
     def _told_again(self, call: Call, begun: Begun) -> Outcome:
         """The outcome that the call had when it was made."""
@@ -441,7 +462,8 @@ class Pipeline:
             return call.failed(FailureCode.RUNNER_ERROR, message, LOOK_FIRST)
         if not isinstance(said, NeedsAction):
             return said
-        if said.kind == "CLARIFICATION":
+        # What has to be there is not a question for words, whatever it is called.
+        if said.kind == "CLARIFICATION" and not said.needs:
             return await self._clarified(call, str(said))
         return await self._questions.need(call, said)
 
@@ -495,7 +517,9 @@ class Pipeline:
             call.is_started = False
             await self._ledger.finish(call.key, ending, self._ports.clock.now(), sealed, record, call.writer)
         elif record and call.writer:
-            await call.writer.put_off(lambda transaction: transaction.append(record))
+            # A call waits for a question that was put off only if the question is kept.
+            is_with_question = isinstance(outcome, Pending) and call.writer.has_dependent
+            await call.writer.put_off(lambda transaction: transaction.append(record), needs_all_before=is_with_question)
         elif record:
             await append_record(self._store, record)
         return outcome
@@ -559,12 +583,15 @@ def _ledger_ending(call: Call, outcome: Outcome) -> Ending:
 
     A failure is kept as well: a program that is replayed takes the branch that it took.
     """
-    if call.context.key is None or isinstance(outcome, Pending):
+    is_idempotent = call.entry.descriptor.rules.is_idempotent
+    if isinstance(outcome, Pending):
+        # Made again, it is the call that was approved: what it waits for must not take a second approval of it.
+        return "waiting" if call.approval is not None and is_idempotent else "forgotten"
+    if call.context.key is None:
         return "forgotten"
     if isinstance(outcome, Done):
         return "done"
     if outcome.code is FailureCode.KEY_REUSED:
         # The key belongs to another call, which must not get this failure.
         return "forgotten"
-    is_idempotent = call.entry.descriptor.rules.is_idempotent
     return "unknown" if outcome.code in MAYBE_DONE and not is_idempotent else "failed"

@@ -11,7 +11,7 @@ from agent_resolver.core.shorten import shorten
 from agent_resolver.registry.call import Call
 from agent_resolver.registry.content import arguments_for_approver, without_surrogates
 from agent_resolver.registry.errors import NeedsAction
-from agent_resolver.registry.pending_actions import PendingActions
+from agent_resolver.registry.pending_actions import Asked, PendingActions
 from agent_resolver.registry.port import Clock, Seal
 from agent_resolver.registry.secret import redacted
 from agent_resolver.schema.audit import AuditKind
@@ -36,16 +36,18 @@ class Questions:
         self._seal = seal
         self._is_recorded = is_recorded
 
-    async def newest_approval(self, call: Call) -> tuple[PendingAction | None, int]:
-        """The last question whether this very call may be made, and how many there were."""
-        return await self._pending.newest(_binding_of_approval(call))
+    async def asked_approvals(self, call: Call) -> Asked:
+        """The questions whether this very call may be made."""
+        return await self._pending.look(_binding_of_approval(call), call.context.caller.id)
 
-    async def approval(self, call: Call, count: int) -> Pending | Failed:
-        """Ask whether this very call may be made."""
+    async def approval(self, call: Call, asked: Asked) -> Pending | Failed:
+        """Ask whether this very call may be made, after those questions that were asked before."""
         rules, now, binding = call.rules, self._clock.now(), _binding_of_approval(call)
         question = f"{_who_asks(call)} to call {call.tool_id} ({rules.classification}){_reason_of(call)}"
-        action = self._about_call("APPROVAL", call, binding, count, question)
-        return await self._waiting(call, structs.replace(action, expires_at=expiry(now, rules.priority)))
+        action = self._about_call("APPROVAL", call, binding, asked.count, question)
+        expiring = structs.replace(action, expires_at=expiry(now, rules.priority))
+        # A run whose call is not approved yet does nothing but wait: the question can be kept with that step.
+        return await self._waiting(call, expiring, may_wait=asked.has_room)
 
     async def need(self, call: Call, needed: NeedsAction) -> Pending | Failed:
         """Ask for what a tool cannot do without."""
@@ -154,17 +156,19 @@ class Questions:
             takes_approver=rules.takes_approval,
         )
 
-    async def _waiting(self, call: Call, action: PendingAction) -> Pending | Failed:
-        asked = await self._ask(call, action)
+    async def _waiting(self, call: Call, action: PendingAction, *, may_wait: bool = False) -> Pending | Failed:
+        asked = await self._ask(call, action, may_wait=may_wait)
         return pending_of(asked, call) if asked else _too_many(call)
 
-    async def _ask(self, call: Call, action: PendingAction, *, is_bounded: bool = True) -> PendingAction | None:
-        if not self._is_recorded:
-            return await self._pending.ask(action, is_bounded=is_bounded, writer=call.writer)
-        facts = {"arguments": action.arguments, "agent": action.agent, "lock": action.lock, "code": action.code}
-        known = {name: value for name, value in facts.items() if value}
-        record = call.record(AuditKind.ACTION_ASKED, action=action.id, type=action.type, **known)
-        return await self._pending.ask(action, record, is_bounded=is_bounded, writer=call.writer)
+    async def _ask(
+        self, call: Call, action: PendingAction, *, is_bounded: bool = True, may_wait: bool = False
+    ) -> PendingAction | None:
+        record = None
+        if self._is_recorded:
+            facts = {"arguments": action.arguments, "agent": action.agent, "lock": action.lock, "code": action.code}
+            known = {name: value for name, value in facts.items() if value}
+            record = call.record(AuditKind.ACTION_ASKED, action=action.id, type=action.type, **known)
+        return await self._pending.ask(action, record, is_bounded=is_bounded, writer=call.writer, may_wait=may_wait)
 
 
 def seal_purpose(action_id: str) -> str:

@@ -258,6 +258,18 @@ class ToolRegistry:
             return await asyncio.wrap_future(elsewhere)
         return await self._pipeline.clarify(Call(tool_id, dict(arguments), context, self._offer), question)
 
+    async def authorize(
+        self, tool_id: str, arguments: Mapping[str, Any], context: CallContext
+    ) -> Failed | Pending | None:
+        """Ask whether a call may be made, without making it; None if it may.
+
+        Where the call takes an approval, it is asked for now. The call uses it later, under the same trace.
+        """
+        if (home := self._calls.other_home()) is not None:
+            elsewhere = asyncio.run_coroutine_threadsafe(self.authorize(tool_id, arguments, context), home)
+            return await asyncio.wrap_future(elsewhere)
+        return await self._pipeline.authorize(Call(tool_id, dict(arguments), context, self._offer))
+
     async def deny(self, tool_id: str, reason: str, context: CallContext) -> Failed:
         """Record that a call is not made, and why: whoever runs an agent may deny more than its tools do."""
         if (home := self._calls.other_home()) is not None:

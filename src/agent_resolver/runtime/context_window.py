@@ -6,12 +6,12 @@ from typing import Final
 import msgspec
 from msgspec import Struct, structs
 
+from agent_resolver.core.token_estimate import BYTES_PER_TOKEN
 from agent_resolver.runtime.inference import ChatRequest, ToolOffer
 from agent_resolver.runtime.message import Message, TextBlock
 from agent_resolver.runtime.spec import ContextPolicy
 
 _PER_MESSAGE: Final = 4
-_BYTES_PER_TOKEN: Final = 4
 _MEDIA_BYTES: Final = 50
 """What an image, a sound or a document counts as, however large it is: providers count them by other rules."""
 
@@ -31,7 +31,7 @@ def estimate_tokens(messages: Iterable[Message]) -> int:
 
 def estimate_tools(tools: Iterable[ToolOffer]) -> int:
     """About how many tokens the definitions of tools take."""
-    return sum(len(msgspec.json.encode(tool)) for tool in tools) // _BYTES_PER_TOKEN
+    return sum(len(msgspec.json.encode(tool)) for tool in tools) // BYTES_PER_TOKEN
 
 
 def fit_request(
@@ -60,7 +60,7 @@ def _estimate_message(message: Message) -> int:
     size = sum(len(call.name) + len(call.arguments.encode()) for call in message.calls)
     for block in message.content:
         size += len(block.text.encode()) if isinstance(block, TextBlock) else _MEDIA_BYTES
-    return _PER_MESSAGE + size // _BYTES_PER_TOKEN
+    return _PER_MESSAGE + size // BYTES_PER_TOKEN
 
 
 def _shorten_result(message: Message, preview: Preview) -> Message:

@@ -205,7 +205,7 @@ class _Walk:
         given = call_key(state, called.open_count, called.asked.id)
         key = ledger_key(self._folded.beginning.caller.id, called.shown.tool, given)
         kept = self._snapshot.get(LEDGER, key)
-        if kept is None:
+        if kept is None or kept.state == "waiting":
             return _outcome_by_answer(called.answer)
         if kept.state == "done":
             return "done", ""

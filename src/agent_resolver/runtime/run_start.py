@@ -288,7 +288,9 @@ class Runs:
                 writer = journal.resumed(taken.folded, taken.lease, state, puts_off=puts_off)
                 # An unchanged budget is not written again: the journal has it.
                 budget = None if request.budget == taken.folded.budget else request.budget
-                await writer.resume(state.values, context.caller, facts, plan_document(agent), budget)
+                # Nor is the plan of an agent that did not change: the run has kept it since its beginning.
+                document = b"" if state.plan == taken.folded.row.plan else plan_document(agent)
+                await writer.resume(state.values, context.caller, facts, document, budget)
                 return writer
             continues, message_count = (before.row.id, before.message_count) if before else ("", 0)
             # The messages are the first change of the journal, so the beginning holds none of them.

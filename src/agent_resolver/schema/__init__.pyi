@@ -55,7 +55,12 @@ from agent_resolver.schema.blueprint_file import (
     parse_blueprint as parse_blueprint,
     read_blueprint as read_blueprint,
 )
-from agent_resolver.schema.caller import ANONYMOUS as ANONYMOUS, Caller as Caller, local_caller as local_caller
+from agent_resolver.schema.caller import (
+    ANONYMOUS as ANONYMOUS,
+    CONTEXT_CLAIMS as CONTEXT_CLAIMS,
+    Caller as Caller,
+    local_caller as local_caller,
+)
 from agent_resolver.schema.canonical_digest import digest as digest
 from agent_resolver.schema.classification import (
     CLASSIFICATION_RANK as CLASSIFICATION_RANK,
@@ -101,6 +106,32 @@ from agent_resolver.schema.foreign_error import describe_exception as describe_e
 from agent_resolver.schema.format_schema import FORMATS as FORMATS, json_schema as json_schema
 from agent_resolver.schema.front_matter import Document as Document, split as split
 from agent_resolver.schema.frozen import freeze as freeze, freeze_fields as freeze_fields
+from agent_resolver.schema.golden_context import (
+    Environment as Environment,
+    GoldenContext as GoldenContext,
+    Incident as Incident,
+)
+from agent_resolver.schema.golden_path import (
+    MAX_ANSWER as MAX_ANSWER,
+    MAX_INTENT as MAX_INTENT,
+    MAX_MESSAGE as MAX_MESSAGE,
+    MAX_SUMMARY as MAX_SUMMARY,
+    Answer as Answer,
+    Artifact as Artifact,
+    ArtifactStatus as ArtifactStatus,
+    ArtifactType as ArtifactType,
+    DecisionRecord as DecisionRecord,
+    GoldenPathState as GoldenPathState,
+    IntentKind as IntentKind,
+    InvalidState as InvalidState,
+    Stage as Stage,
+    TaskAction as TaskAction,
+    TaskState as TaskState,
+    checked as checked,
+    decision as decision,
+    decode_state as decode_state,
+    encode_state as encode_state,
+)
 from agent_resolver.schema.governing_key import (
     ALLOW_LISTS as ALLOW_LISTS,
     DENY_LISTS as DENY_LISTS,
@@ -191,10 +222,24 @@ from agent_resolver.schema.overlay import (
     read_overlay as read_overlay,
 )
 from agent_resolver.schema.pending import (
+    CLAIM_NEED as CLAIM_NEED,
     PendingAction as PendingAction,
     PendingState as PendingState,
     PendingType as PendingType,
     Priority as Priority,
+)
+from agent_resolver.schema.planning import (
+    AuditAdvice as AuditAdvice,
+    CapabilityDraft as CapabilityDraft,
+    Classified as Classified,
+    Drafted as Drafted,
+    Evaluation as Evaluation,
+    PlanQuestion as PlanQuestion,
+    PlanRequest as PlanRequest,
+    RemedyRequest as RemedyRequest,
+    Snippet as Snippet,
+    TestResult as TestResult,
+    Violation as Violation,
 )
 from agent_resolver.schema.source import (
     Lines as Lines,
@@ -204,6 +249,7 @@ from agent_resolver.schema.source import (
     unreadable as unreadable,
 )
 from agent_resolver.schema.state import (
+    ARTIFACTS as ARTIFACTS,
     FINISHED as FINISHED,
     JOURNAL as JOURNAL,
     LEASES as LEASES,
@@ -215,6 +261,7 @@ from agent_resolver.schema.state import (
     TABLES as TABLES,
     THREADS as THREADS,
     WAITS as WAITS,
+    ArtifactRow as ArtifactRow,
     JournalRow as JournalRow,
     LeaseRow as LeaseRow,
     PlanRow as PlanRow,

@@ -38,6 +38,7 @@ class AuditKind(StrEnum):
     SERVER_TOOLS = "server.tools"
     SERVER_UNAVAILABLE = "server.unavailable"
     STATE_PRUNED = "state.pruned"
+    TASK_DECIDED = "task.decided"
     TOOLS_ACCEPTED = "tools.accepted"
     # Older versions wrote one of these for each tool; now one `server.tools` has all of them.
     TOOL_ADMITTED = "tool.admitted"

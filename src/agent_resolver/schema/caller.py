@@ -6,6 +6,9 @@ from msgspec import Struct
 
 from agent_resolver.schema.classification import Classification
 
+CONTEXT_CLAIMS: Final = ("division", "clearance_level", "cost_center")
+"""The claims that a task takes from the token of the person who asks, in the order in which they are asked for."""
+
 
 class Caller(Struct, frozen=True, kw_only=True):
     """Who calls a tool or answers an action, and what they may do."""
@@ -29,6 +32,11 @@ class Caller(Struct, frozen=True, kw_only=True):
     """The id of the worker that acts for the caller, whose own token has expired; empty while the caller acts."""
     via_issuer: str = ""
     """The issuer that vouches for the worker."""
+    division: str = ""
+    """The part of the organization that they belong to."""
+    absent_claims: tuple[str, ...] = ()
+    """Those of `CONTEXT_CLAIMS` that the token lacks or states in a way that cannot be used. It is empty for a caller
+    without a token, and for one that was kept before claims were noted."""
 
     def as_recorded(self) -> dict[str, str]:
         """The fields by which an audit record names the caller, and the worker that acts for them."""

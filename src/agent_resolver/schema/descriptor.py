@@ -65,6 +65,8 @@ class Labels(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
     maintainer: str = ""
     allow_outbound: bool = False
     """True if the tool may reach other machines."""
+    hosts: tuple[str, ...] = ()
+    """The hosts that it reaches, where they are declared. With `allow_outbound` and none of them, it may reach any."""
     cost_factor: float | None = None
     examples: tuple[Any, ...] = ()
     """Arguments that a caller could give."""
@@ -151,6 +153,8 @@ class ToolChangeKind(StrEnum):
         "data may leave for other machines, which was promised not to happen",
     )
     OUTBOUND_LOST = "outbound-lost", "compatible", "data stays on the machine"
+    HOSTS_ADDED = "hosts-added", "breaking", "data may leave for a host that was not declared"
+    HOSTS_REMOVED = "hosts-removed", "compatible", "data leaves for fewer hosts than before"
     APPROVAL_ADDED = "approval-added", "breaking", "calls that went through wait for an approval"
     APPROVAL_REMOVED = "approval-removed", "breaking", "calls go through that had to be approved"
     APPROVER_CHANGED = "approver-changed", "breaking", "those who approved calls may not any more"
@@ -181,6 +185,8 @@ class ChangeRule(Struct, frozen=True):
     """The values from the lowest to the highest rank, where they have ranks."""
     when_absent: float | str = ""
     """The value that a manifest means by leaving the key out."""
+    every_name: str = ""
+    """What a list of names that is left out stands for, where that is every name."""
     where_both: str = ""
     """The flag that both manifests must set; otherwise the attribute is not compared."""
 
@@ -215,6 +221,13 @@ class ManifestTool(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
         tuple[Text, ...], ChangeRule(ToolChangeKind.SCOPES_ADDED, ToolChangeKind.SCOPES_REMOVED)
     ] = ()
     allow_outbound: Annotated[bool, ChangeRule(ToolChangeKind.OUTBOUND_GAINED, ToolChangeKind.OUTBOUND_LOST)] = False
+    hosts: Annotated[
+        tuple[Text, ...],
+        ChangeRule(
+            ToolChangeKind.HOSTS_ADDED, ToolChangeKind.HOSTS_REMOVED, every_name="*", where_both="allow_outbound"
+        ),
+    ] = ()
+    """The hosts that it declares to reach; none means any, where it reaches other machines at all."""
     is_idempotent: Annotated[bool, ChangeRule(ToolChangeKind.IDEMPOTENCY_GAINED, ToolChangeKind.IDEMPOTENCY_LOST)] = (
         False
     )
@@ -272,6 +285,7 @@ class ManifestTool(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
             maintainer=labels.maintainer,
             required_scopes=tuple(sorted(rules.required_scopes)),
             allow_outbound=labels.allow_outbound,
+            hosts=tuple(sorted(labels.hosts)),
             is_idempotent=rules.is_idempotent,
             is_read_only=hints.get("readOnlyHint", False),
             is_isolated=rules.is_isolated,

@@ -6,8 +6,9 @@ from msgspec import Struct
 
 from agent_resolver.schema.audit import Record
 
-Ending = Literal["done", "failed", "unknown", "forgotten"]
-"""How a call ended. After `unknown` only a person knows; a call that is `forgotten` may start again under its key."""
+Ending = Literal["done", "failed", "unknown", "waiting", "forgotten"]
+"""How a call ended. After `unknown` only a person knows; a call that is `forgotten` may start again under its key. One
+that is `waiting` goes on under the approval that it started with, such as that of a blueprint whose run waits."""
 
 
 class Start(Struct, frozen=True, kw_only=True):
@@ -38,7 +39,7 @@ class LedgerEntry(Struct, frozen=True, kw_only=True):
     tool: str
     arguments: str
     is_idempotent: bool
-    state: Literal["started", "done", "failed", "unknown"]
+    state: Literal["started", "done", "failed", "unknown", "waiting"]
     caller: str
     trace_id: str
     owner: str

@@ -14,7 +14,8 @@ PendingState = Literal["open", "expired", "approved", "rejected", "answered", "u
 Priority = Literal["P1", "P2", "P3", "P4"]
 """How urgent it is; what is urgent expires soon."""
 
-
+CLAIM_NEED: Final = "claim/"
+"""What `PendingAction.needs` begins with where a claim of the requester's token answers it, and not a secret."""
 _MAX_CLOCK_DIFFERENCE: Final = timedelta(minutes=1)
 """How far the clocks of two machines that share a state may differ."""
 
@@ -40,7 +41,8 @@ class PendingAction(Struct, frozen=True, kw_only=True, rename="camel"):
     role: str = ""
     """The role that answers it, for people an issuer vouches for."""
     needs: str = ""
-    """The secret that answers this by being there; its value is never typed in."""
+    """The secret that answers this by being there, or `claim/<name>` for a claim that only a token of the requester can
+    bring. Neither is ever typed in."""
     answer: str | None = None
     reason: str | None = None
     answered_by: str | None = None
@@ -68,6 +70,12 @@ class PendingAction(Struct, frozen=True, kw_only=True, rename="camel"):
     def is_open(self) -> bool:
         """Whether nobody has answered yet."""
         return self.answer is None
+
+    @property
+    def needed_claim(self) -> str:
+        """The claim that the requester's token has to have; empty for what is not a question about a claim."""
+        is_about_claim = self.type == "CLARIFICATION" and self.needs.startswith(CLAIM_NEED)
+        return self.needs.removeprefix(CLAIM_NEED) if is_about_claim else ""
 
     def state(self, now: str) -> PendingState:
         """Where it stands."""

@@ -28,7 +28,7 @@ class Run(Struct, frozen=True, kw_only=True):
     started_at: str
     changed_at: str
     agent: str = ""
-    """Its agent; the name of the file where it is a workflow."""
+    """Its agent; the name of the file where it is a workflow, and the environment where it is a task."""
     plan: str = ""
     """The digest of the plan that it runs by; empty for a workflow, each of whose steps has its own."""
     caller: str = ""
@@ -51,6 +51,8 @@ class Run(Struct, frozen=True, kw_only=True):
     """The questions to a model that may have cost something though no answer came."""
     entries: int = 0
     """The number of entries that its journal has: a journal with fewer has lost some."""
+    stage: str = ""
+    """The stage that a task is in; empty for every other kind of run."""
 
 
 class JournalRow(Struct, frozen=True, kw_only=True):
@@ -81,6 +83,15 @@ class ThreadRow(Struct, frozen=True, kw_only=True):
     agent: str
     run: str
     """The newest run of it."""
+
+
+class ArtifactRow(Struct, frozen=True, kw_only=True):
+    """Something that the state of a task refers to by its digest."""
+
+    task: str
+    digest: str
+    body: bytes
+    """Sealed for its task and its digest."""
 
 
 class LeaseRow(Struct, frozen=True, kw_only=True):
@@ -132,6 +143,18 @@ THREADS: Final = Table(name="thread", row=ThreadRow, key=("caller", "name"), ord
 WAITS: Final = Table(
     name="wait", row=WaitRow, key=("due", "run", "awaited"), order="key", indexes=(("awaited",), ("run",))
 )
+ARTIFACTS: Final = Table(name="artifact", row=ArtifactRow, key=("task", "digest"), order="key", indexes=(("task",),))
 LEASES: Final = Table(name="lease", row=LeaseRow, key=("name",), owner="owner")
 
-TABLES: Final[tuple[Table[Any], ...]] = (PENDING, LEDGER, RATES, RUNS, JOURNAL, PLANS, THREADS, WAITS, LEASES)
+TABLES: Final[tuple[Table[Any], ...]] = (
+    PENDING,
+    LEDGER,
+    RATES,
+    RUNS,
+    JOURNAL,
+    PLANS,
+    THREADS,
+    WAITS,
+    ARTIFACTS,
+    LEASES,
+)

@@ -18,6 +18,16 @@ def lease_name(run: str) -> str:
     return f"run/{run}"
 
 
+def require_leases_alone(*, needs_flush: bool) -> None:
+    """Refuse work for `Store.write_leases` that changed more than leases, and so needs a flush.
+
+    Raises:
+        RuntimeError: It did.
+    """
+    if needs_flush:
+        raise RuntimeError("a piece of work for `write_leases` changed more than leases: use `write`")
+
+
 def claim_in(transaction: Transaction, store: Store, name: str, now: float, seconds: float) -> Lease | None:
     """Take a lease, unless another holder has it."""
     row = transaction.get(LEASES, name)

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from agent_resolver.core.audit import anchored, extended, new_seal
 from agent_resolver.schema.audit import AuditRecord, Head, Record, Seal
+from agent_resolver.schema.state import LEASES
 from agent_resolver.schema.table import Row, Table
 from agent_resolver.storage.clock import system_time
-from agent_resolver.storage.lease import claim_in, release_in, renew_in, require_in
+from agent_resolver.storage.lease import claim_in, release_in, renew_in, require_in, require_leases_alone
 from agent_resolver.storage.port import Lease, Result, Snapshot, Transaction
 from agent_resolver.storage.trail import as_kept
 from agent_resolver.storage.wake import MOST_WAKES, Waiters
@@ -75,12 +76,19 @@ class MemoryStore:
         self._require_ready()
         return self._write(work)
 
-    async def _write(self, work: Callable[[Transaction], Result]) -> Result:
+    def write_leases(self, work: Callable[[Transaction], Result]) -> Coroutine[Any, Any, Result]:
+        """Do a piece of work that changes leases alone."""
+        self._require_ready()
+        return self._write(work, only_leases=True)
+
+    async def _write(self, work: Callable[[Transaction], Result], *, only_leases: bool = False) -> Result:
         transaction = _MemoryTransaction(self)
         with self._turn:
             self._working = get_ident()
             try:
                 result = work(transaction)
+                if only_leases:
+                    require_leases_alone(needs_flush=transaction.needs_flush)
                 self._extend_trail(transaction.records_to_add)
             except BaseException:
                 transaction.undo()
@@ -103,16 +111,16 @@ class MemoryStore:
 
     async def claim(self, name: str, seconds: float) -> Lease | None:
         """Take a lease, unless another holder has it."""
-        return await self.write(lambda transaction: claim_in(transaction, self, name, self._seconds(), seconds))
+        return await self.write_leases(lambda transaction: claim_in(transaction, self, name, self._seconds(), seconds))
 
     async def renew(self, lease: Lease, seconds: float) -> bool:
         """Keep a lease for some more time."""
         now = self._seconds()
-        return await self.write(lambda transaction: renew_in(transaction, lease, now, seconds))
+        return await self.write_leases(lambda transaction: renew_in(transaction, lease, now, seconds))
 
     async def release(self, lease: Lease) -> None:
         """Give a lease back."""
-        await self.write(lambda transaction: release_in(transaction, lease))
+        await self.write_leases(lambda transaction: release_in(transaction, lease))
 
     async def woken(self, topic: str, seconds: float) -> frozenset[str]:
         """The keys that were woken since the last call."""
@@ -183,6 +191,8 @@ class _MemoryTransaction:
         self._undo: list[Callable[[], None]] = []
         self.records_to_add: list[Record] = []
         self.to_wake: list[tuple[str, str]] = []
+        self.needs_flush = False
+        """True if it changed more than leases."""
 
     def undo(self) -> None:
         """Take back every step, the last first."""
@@ -227,6 +237,7 @@ class _MemoryTransaction:
 
     def put(self, table: Table[Row], row: Row, *, only_new: bool = False) -> bool:
         rows, key = self._store.tables[table.name], table.key_of(row)
+        self.needs_flush = self.needs_flush or table.name != LEASES.name
         before = rows.get(key)
         if before is not None and only_new:
             return False
@@ -237,6 +248,7 @@ class _MemoryTransaction:
 
     def drop(self, table: Table[Row], *key: object) -> bool:
         rows = self._store.tables[table.name]
+        self.needs_flush = self.needs_flush or table.name != LEASES.name
         before = rows.pop(key, None)
         if before is None:
             return False
@@ -244,13 +256,16 @@ class _MemoryTransaction:
         return True
 
     def append(self, record: Record) -> None:
+        self.needs_flush = True
         self.records_to_add.append(as_kept(record))
 
     def prune_trail(self, through: int) -> int:
+        self.needs_flush = True
         self._undo.append(self._store.unpruned())
         return self._store.prune_trail(through)
 
     def wake(self, topic: str, key: str) -> None:
+        self.needs_flush = True
         self.to_wake.append((topic, key))
 
     def require(self, lease: Lease) -> None:

@@ -152,7 +152,7 @@ class Store(Protocol):
     all of them fail.
 
     **Cost**: a `write` costs one flush to the disk, which pieces that wait at the same time share; a `read` costs no
-    flush and takes no write lock, so that it neither waits for writers nor holds them up.
+    flush and takes no write lock, so that it neither waits for writers nor holds them up. Leases cost no flush either.
     """
 
     @property
@@ -166,6 +166,19 @@ class Store(Protocol):
         Raises:
             RuntimeError: It was called inside of a piece of work, or the store is closed.
             UnreadableFile: The state cannot be written, or was edited so that nothing can follow.
+        """
+        ...
+
+    async def write_leases(self, work: Callable[[Transaction], Result]) -> Result:
+        """Do a piece of work that changes leases alone; when this returns, all processes see it.
+
+        It costs no flush. The end of the process does not undo it, only the end of the machine may; and with the
+        machine, every process ends that the lease could have kept away. What is written later under the lease is
+        flushed, and the lease with it.
+
+        Raises:
+            RuntimeError: As `write`; or the work changed more than leases, and nothing of it is kept.
+            UnreadableFile: As `write`.
         """
         ...
 

@@ -1,6 +1,8 @@
 """Runs of blueprints last, on every engine: through workers that are killed, absent, several, or crash every time."""
 
 import asyncio
+import os
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +11,7 @@ import pytest
 
 from agent_resolver.engine import MAX_ATTEMPTS
 from agent_resolver.schema import FINISHED
+from agent_resolver.storage import LEASE_SECONDS
 from tests.dying import Effects
 from tests.engine.conformance.aftermath import Aftermath, check_ends, check_nothing_is_repeated, look
 from tests.engine.conformance.mother import Mother, Task
@@ -102,6 +105,31 @@ def test_branches_of_unequal_speed_keep_their_own_results(
     after = look(tmp_path)
     check_nothing_is_repeated(left, after)
     check_ends(after, ("uneven-0",))
+
+
+def test_a_worker_that_was_stopped_past_its_lease_makes_no_further_call(
+    mother: Mother, tmp_path: Path, driver: str
+) -> None:
+    """Its process is there all the while, so that only the time takes its lease away."""
+    start(tmp_path, "stopped-0")
+    first = mother.fork(Task(folder=str(tmp_path), driver=driver, does="serve"))
+    assert eventually(lambda: ("safe", "stopped-0/b") in look(tmp_path).tried)
+    os.kill(first, signal.SIGSTOP)
+    left = look(tmp_path)
+    second = mother.fork(Task(folder=str(tmp_path), driver=driver, does="serve", offset=2 * LEASE_SECONDS))
+    assert eventually(lambda: look(tmp_path).runs["stopped-0"].lease > left.runs["stopped-0"].lease)
+    os.kill(first, signal.SIGCONT)
+    assert eventually(lambda: look(tmp_path).runs["stopped-0"].status in FINISHED)
+    mother.kill(first)
+    mother.kill(second)
+
+    after = look(tmp_path)
+    assert after.results["stopped-0"].status == "done"
+    assert set(after.effects.values()) == {1}
+    tries = [line for line in Effects(tmp_path).read() if line[0] == "tried"]
+    # The call that was under way ends where it began; all later ones are the other worker's.
+    assert [int(line[3]) for line in tries] == [first, first, *[second] * (len(tries) - 2)]
+    assert len(tries) == len(after.effects)
 
 
 @pytest.mark.parametrize("is_killed", [False, True])

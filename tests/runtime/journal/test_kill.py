@@ -29,6 +29,7 @@ STEPS = (
     "tool",
     "call.done",
     "call.forgotten",
+    "action.asked",
     "run.waiting",
     "run.resumed",
     "run.ended",

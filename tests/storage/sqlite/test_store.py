@@ -317,3 +317,67 @@ def test_wake_ups_that_everybody_heard_of_are_removed(path: Path, store: SqliteS
     connection = sqlite3.connect(path)
     assert connection.execute("SELECT count(*), max(position) FROM wake").fetchall() == [(10_000, 10_100)]
     connection.close()
+
+
+# Flushes --------------------------------------------------------------------------------------------------------------
+
+
+def test_only_leases_are_written_without_a_flush(store: SqliteStore) -> None:
+    seen: list[tuple[str, int]] = []
+
+    def look(name: str) -> Callable[[Any], None]:
+        def work(transaction: Any) -> None:
+            (level,) = transaction.connection.execute("PRAGMA synchronous").fetchone()
+            seen.append((name, level))
+
+        return work
+
+    async def story() -> None:
+        await store.write_leases(look("leases"))
+        await store.write(look("all"))
+        await store.write_leases(look("leases"))
+        # What comes together is flushed together.
+        await asyncio.gather(store.write(look("all")), store.write_leases(look("leases with all")))
+
+    do(story())
+    full, normal = 2, 1
+    assert seen == [("leases", normal), ("all", full), ("leases", normal), ("all", full), ("leases with all", full)]
+
+
+# Rows that were read --------------------------------------------------------------------------------------------------
+
+
+def test_a_row_that_was_read_is_read_again_once_it_was_changed_or_undone(store: SqliteStore) -> None:
+    old, new = entry("k"), entry("k", state="done")
+    found: list[object] = []
+
+    def read_it(transaction: Transaction) -> None:
+        found.append(transaction.get(LEDGER, "k"))
+
+    def change_it(transaction: Transaction) -> None:
+        read_it(transaction)
+        transaction.put(LEDGER, new)
+        read_it(transaction)
+        transaction.drop(LEDGER, "k")
+        read_it(transaction)
+        transaction.put(LEDGER, new)
+        read_it(transaction)
+        raise LookupError("and all of it is undone")
+
+    async def story() -> None:
+        await store.write(lambda transaction: transaction.put(LEDGER, old))
+        works: list[Any] = [read_it, read_it, change_it, read_it]
+        await asyncio.gather(*(store.write(work) for work in works), return_exceptions=True)
+
+    do(story())
+    assert found == [old, old, old, new, None, new, old]
+
+
+def test_a_row_that_a_library_changed_is_read_again(store: SqliteStore) -> None:
+    def work(transaction: Transaction) -> list[object]:
+        transaction.put(LEDGER, entry("k"))
+        before = transaction.get(LEDGER, "k")
+        transaction.lend().execute("DELETE FROM ledger")
+        return [before, transaction.get(LEDGER, "k")]
+
+    assert do(store.write(work)) == [entry("k"), None]

@@ -31,6 +31,7 @@ _EXAMPLES = """\
 _CHECK_EXAMPLES = """\
   agent blueprint check                       every blueprint that agent.toml names
   agent blueprint check blueprints/handle.yaml
+  agent blueprint check blueprints            every blueprint in that folder
   agent blueprint check tickets.handle --strict
 
 exit codes:
@@ -105,7 +106,10 @@ def add_to(commands: Commands) -> None:
 def _add_check(group: Commands) -> None:
     parser = add_command(group, "check", "find every fault of blueprints, and where it is", _CHECK_EXAMPLES)
     parser.add_argument(
-        "chosen", metavar="FILE|ID", nargs="*", help="files, or ids of blueprints that agent.toml names (default: all)"
+        "chosen",
+        metavar="FILE|FOLDER|ID",
+        nargs="*",
+        help="files, folders of them, or ids of blueprints that agent.toml names (default: all of agent.toml)",
     )
     parser.add_argument("--strict", action="store_true", help="count warnings as faults")
     _add_reading(parser, "check")

@@ -1,18 +1,20 @@
 """The command `agent blueprint check`."""
 
 import argparse
+import os
 from typing import Any
 
 from agent_resolver.cli.blueprint.chosen_blueprint import open_chosen
 from agent_resolver.cli.output import err_faults, err_warnings, issue_document, out, out_json
 from agent_resolver.core.count import counted
 from agent_resolver.project.blueprint import ExaminedBlueprint
+from agent_resolver.project.blueprint_file import files_in_folder
 from agent_resolver.schema.issue import Severity, only_errors
 
 
 def run(options: argparse.Namespace) -> int:
     """Report every fault and warning of blueprints, each with its place."""
-    examined = open_chosen(options, options.chosen)
+    examined = open_chosen(options, [name for chosen in options.chosen for name in _names_in(chosen)])
     is_good = all(_is_good(each, is_strict=options.strict) for each in examined)
     if options.json:
         out_json({"success": is_good, "blueprints": [_document(each) for each in examined]})
@@ -20,6 +22,11 @@ def run(options: argparse.Namespace) -> int:
     for each in examined:
         _report(each)
     return 0 if is_good else 1
+
+
+def _names_in(chosen: str) -> list[str]:
+    """The files of a folder; of anything else, the name itself."""
+    return files_in_folder(chosen) if os.path.isdir(chosen) else [chosen]
 
 
 def _is_good(examined: ExaminedBlueprint, *, is_strict: bool) -> bool:

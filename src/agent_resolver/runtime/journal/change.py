@@ -51,6 +51,16 @@ ReadResult = Callable[[str, str], str]
 """The text that a model was given of a call, by its tool and the key that the run gave it."""
 
 
+class WatchMark(Struct, frozen=True):
+    """What a journal has of a state at one moment."""
+
+    count: int
+    fields: dict[str, Any]
+    open: int
+    values: Mapping[str, Any]
+    results: dict[int, str]
+
+
 class StateWatch:
     """Knows a state as the journal has it, and finds what changed since."""
 
@@ -67,6 +77,15 @@ class StateWatch:
     def watch(self, state: RunState) -> None:
         """Watch another state from here on: what differs from the one before counts as changed."""
         self.state = state
+
+    def mark(self) -> "WatchMark":
+        """What counts as written now, to `go_back` to."""
+        return WatchMark(self._count, self._fields.copy(), self._open, self._values, self.results.copy())
+
+    def go_back(self, mark: "WatchMark") -> None:
+        """Count nothing as written that was taken since the mark: it was not kept."""
+        self._count, self._open, self._values = mark.count, mark.open, mark.values
+        self._fields, self.results = mark.fields, mark.results
 
     def take(self, values: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a `StateChange`
         """The changes since the last time, which then count as written.

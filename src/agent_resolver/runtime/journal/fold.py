@@ -102,10 +102,18 @@ def fold_run(snapshot: Snapshot, run: str, seal: Seal, *, through: int | None = 
         RunRefused: It is a run of a blueprint.
     """
     row = snapshot.get(RUNS, run)
-    if row is None:
-        return None
+    return None if row is None else fold_row(snapshot, row, seal, through=through)
+
+
+def fold_row(snapshot: Snapshot, row: Run, seal: Seal, *, through: int | None = None) -> Folded:
+    """The run of a row that was read from the same snapshot, as `fold_run` returns it.
+
+    Raises:
+        DamagedJournal: Its journal, or that of a run before it in the conversation, cannot be read.
+        RunRefused: It is a run of a blueprint.
+    """
     require_no_blueprint(row, "history")
-    entries = read_entries(snapshot, run, seal)
+    entries = read_entries(snapshot, row.id, seal)
     beginning = _require_whole(row, entries)
     messages = _messages_before(snapshot, beginning.continues, seal)
     return fold_entries(snapshot, row, entries[:through], messages, seal)

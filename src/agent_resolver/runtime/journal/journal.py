@@ -8,6 +8,7 @@ from typing import Any, Final
 from msgspec import UNSET, Struct, structs
 
 from agent_resolver.core.moment import milliseconds_of
+from agent_resolver.registry.pending_actions import TooManyQuestions
 from agent_resolver.registry.port import Clock, Seal
 from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.errors import RunRefused
@@ -23,7 +24,14 @@ from agent_resolver.runtime.journal.entry import (
     pack,
     plan_purpose,
 )
-from agent_resolver.runtime.journal.fold import DamagedJournal, Folded, UnknownRun, fold_run, require_no_blueprint
+from agent_resolver.runtime.journal.fold import (
+    DamagedJournal,
+    Folded,
+    UnknownRun,
+    fold_row,
+    fold_run,
+    require_no_blueprint,
+)
 from agent_resolver.runtime.journal.open_call import notes_on_open_calls
 from agent_resolver.runtime.journal.question_digest import without_known
 from agent_resolver.runtime.journal.record import ended_record, started_record
@@ -162,9 +170,7 @@ class Journal:
             lease = claim_in(transaction, self.store, lease_name(run), seconds, LEASE_SECONDS)
             if lease is None:
                 raise RunRefused(f"run {run} is running in another process", "wait for it, or cancel it")
-            folded = fold_run(transaction, run, self.seal)
-            if folded is None:
-                raise DamagedJournal(run, "it is gone")
+            folded = fold_row(transaction, row, self.seal)
             name = folded.beginning.thread
             thread = transaction.get(THREADS, folded.beginning.caller.id, name) if name else None
             # Only the newest run of a thread may go on: the later ones hold its messages as they were.
@@ -172,7 +178,8 @@ class Journal:
                 raise RunRefused(f"thread {name} went on in run {thread.run}", "resume that one")
             return folded, lease
 
-        return await self.store.write(write)
+        # Until the first step of the run is written under it, the lease only has to keep other processes away.
+        return await self.store.write_leases(write)
 
     async def notes_on_open_calls(self, folded: Folded) -> list[str]:
         """What a model is to read of each call that a run leaves open, as far as the ledger knows of it."""
@@ -250,9 +257,7 @@ class Journal:
             # The process that has the run looks at this status, and ends the run itself.
             transaction.put(RUNS, structs.replace(row, status="cancelling", changed_at=now))
             return "cancelling"
-        folded = fold_run(transaction, row.id, self.seal)
-        if folded is None:
-            raise DamagedJournal(row.id, "it is gone")
+        folded = fold_row(transaction, row, self.seal)
         end = Termination(reason="cancelled", message="The run was cancelled")
         # A copy: the journal finds what changed by comparing it with the folded state.
         state = structs.replace(folded.state, messages=[*folded.state.messages])
@@ -377,9 +382,18 @@ class RunJournal:
         await self._write("step.ended", self.next_entry(values), row)
 
     async def end(self, values: Mapping[str, Any], result: RunResult, caller: Caller) -> None:
-        """Write down how the run ended, or what it waits for; another process can then take it up."""
+        """Write down how the run ended, or what it waits for; another process can then take it up.
+
+        Raises:
+            TooManyQuestions: The run was to wait for a question that was put off, which cannot be asked. Neither is
+                kept, and the run can go on.
+            WriteStopped: The same, because another process asked for the end of the run.
+        """
         end = result.termination
         is_waiting = end.reason == "suspended"
+        # A question that was put off is kept with the entry that the run waits for it, or neither is.
+        is_asking = is_waiting and self.writes.has_dependent
+        number, row_before, mark = self.number, self.row, self._watch.mark()
         entry = structs.replace(self.next_entry(values), termination=end, pending=result.pending or UNSET)
         status: RunStatus = "waiting" if is_waiting else _STATUS.get(end.reason, "done")
         row = structs.replace(
@@ -405,14 +419,20 @@ class RunJournal:
             if self.has_delegates and not is_resumable(end):
                 self._journal.cancel_delegates_in(transaction, self.row.id, seconds)
 
-        await self._write("run.waiting" if is_waiting else "run.ended", entry, row, also)
+        kind: EntryKind = "run.waiting" if is_waiting else "run.ended"
+        try:
+            await self._write(kind, entry, row, also, may_go_alone=not is_asking)
+        except (TooManyQuestions, WriteStopped):
+            self.number, self.row = number, row_before
+            self._watch.go_back(mark)
+            raise
         self.is_held = False
 
     async def release(self) -> None:
         """Let another process take the run up, from its newest entry on."""
         # A call of the run may still be under way, and there is no later write that its end could go with.
         self.writes.stop_putting_off()
-        with suppress(LeaseLost, DamagedJournal, WriteStopped):
+        with suppress(LeaseLost, DamagedJournal, TooManyQuestions, WriteStopped):
             # Where another process has the run, only the ends of calls can still be written.
             await self.writes.flush()
         if self.is_held:
@@ -420,18 +440,35 @@ class RunJournal:
             self.is_held = False
 
     async def _write(
-        self, kind: EntryKind, entry: Entry, row: Run | None, also: Callable[[Transaction], None] | None = None
+        self,
+        kind: EntryKind,
+        entry: Entry,
+        row: Run | None,
+        also: Callable[[Transaction], None] | None = None,
+        *,
+        may_go_alone: bool = True,
     ) -> None:
         """Add an entry, under the lease.
+
+        Args:
+            kind: The step.
+            entry: What is kept of it.
+            row: The row of the run from here on; None where it stays as it is.
+            also: What is written with it.
+            may_go_alone: False for an entry that is only true together with what was put off.
 
         Raises:
             LeaseLost: Another process has the run.
             FileError: The state cannot be written.
+            TooManyQuestions: The entry may not go alone, and the question before it cannot be asked.
+            WriteStopped: It may not go alone, and the run was asked to end.
         """
         work = self._work_on(kind, entry, row, also)
         try:
             self.is_cancelling = await self.writes.write(work)
-        except WriteStopped:
+        except (TooManyQuestions, WriteStopped):
+            if not may_go_alone:
+                raise
             # The run was asked to end, which keeps it from its next effect. An entry is not one.
             self.is_cancelling = await self.writes.write(work)
 

@@ -99,6 +99,8 @@ async def note_end(run: LiveRun, result: RunResult) -> None:
 
     Raises:
         JournalFailed: It cannot be written.
+        TooManyQuestions: The run was to wait for a question that was put off, and that cannot be asked any longer.
+        WriteStopped: It was to wait for such a question, and another process asked for its end.
     """
     journal = run.journal
     if journal is None or run.is_journal_lost:

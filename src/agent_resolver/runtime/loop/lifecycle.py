@@ -3,13 +3,15 @@
 import asyncio
 import inspect
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, Protocol
 
 from msgspec import Struct, structs
 
 from agent_resolver.registry.call import place_of
+from agent_resolver.registry.pending_actions import TooManyQuestions
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.registry.worker_identity import WorkerIdentity
 from agent_resolver.runtime.errors import StateFailure
@@ -170,7 +172,9 @@ class Lifecycle:
             run.context = structs.replace(run.context, parent=telemetry.traceparent(span))
         termination = _TASK_CANCELLED
         try:
-            termination = await self._guarded()
+            termination = await self._guarded(self._begin)
+            while termination.reason == "suspended" and _has_put_off_question(run):
+                termination = await self._wait_for_question(termination)
             return await self._close(termination)
         except asyncio.CancelledError:
             if termination is _TASK_CANCELLED:
@@ -184,19 +188,46 @@ class Lifecycle:
             if telemetry is not None:
                 telemetry.end_reasoning(span, _span_end(run, termination))
 
-    async def _guarded(self) -> Termination:
+    async def _begin(self) -> Termination:
+        """Start all that belongs to the run, and run its rounds."""
+        await self._announce()
+        await self._activate()
+        self._has_started = True
+        start = await run_phase(self.run, "run_start")
+        return ended(start.end) or await run_rounds(self.run)
+
+    async def _wait_for_question(self, waiting: Termination) -> Termination:
+        """Write down that the run waits for a person, together with the question, which was put off until here.
+
+        Nothing watches a run that puts its question off, and none of its plugins has a part in its end: so this can
+        come before the plugins end their parts, while the run can still go on.
+        """
+        run = self.run
+        if end := cancelled(run):
+            return end
+        try:
+            await note_end(run, result_of(run.save(), waiting, run.pending))
+        except TooManyQuestions:
+            # Other processes have asked for the same caller meanwhile. The call is made again, and is told so.
+            run.pending = None
+            return await self._guarded(partial(run_rounds, run))
+        except JournalFailed as failure:
+            return Termination(reason="error", code=failure.code, message=str(failure))
+        except WriteStopped as error:
+            return self._stopped_by(error)
+        self._is_end_recorded = True
+        return waiting
+
+    async def _guarded(self, work: Callable[[], Awaitable[Termination]]) -> Termination:
         """How the run ends: whatever happens in it becomes a termination."""
         run = self.run
+        self._scope = asyncio.timeout(None)
         try:
             async with self._scope:
                 if run.budget.max_seconds is not None:
                     left = max(0.0, run.budget.max_seconds - run.seconds)
                     self._scope.reschedule(asyncio.get_running_loop().time() + left)
-                await self._announce()
-                await self._activate()
-                self._has_started = True
-                start = await run_phase(run, "run_start")
-                return ended(start.end) or await run_rounds(run)
+                return await work()
         except asyncio.CancelledError as error:
             if is_being_cancelled():
                 raise
@@ -335,6 +366,11 @@ class Lifecycle:
         except JournalFailed as error:
             # The run has ended, and its caller must know how.
             await self._note("", "journal", error)
+
+
+def _has_put_off_question(run: LiveRun) -> bool:
+    """True if the question that the run waits for is not in the store yet."""
+    return run.journal is not None and run.journal.writes.has_dependent
 
 
 def _span_end(run: LiveRun, termination: Termination) -> ReasoningEnd:

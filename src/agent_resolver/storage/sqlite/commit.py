@@ -41,13 +41,18 @@ class Committer:
         self._trail_end: TrailEnd | None = None
         """The end of the trail after the last commit here that added to it."""
 
-    def commit_alone(self, work: Work[Result], *, may_wait: bool = True) -> Result:
+    def commit_alone(self, work: Work[Result], *, may_wait: bool = True, flushes: bool = True) -> Result:
         """Do one piece of work, and commit it.
+
+        Args:
+            work: The piece of work.
+            may_wait: True if it may wait for another process that writes at this moment.
+            flushes: False for work that changes leases alone: it need not outlast the machine.
 
         Raises:
             Busy: Another process writes at this moment, and this one may not wait for it.
         """
-        with self._database.whole(may_wait=may_wait) as connection:
+        with self._database.whole(may_wait=may_wait, flushes=flushes) as connection:
             transaction = SqliteTransaction(connection, self._database.path, self._key)
             result = self._do(work, transaction)
             end = self._extend_trail(transaction)
@@ -93,6 +98,7 @@ class Committer:
             if not self._database.is_in_transaction:
                 raise
             del transaction.to_append[before:]
+            transaction.forget_read()
             return Problem(error)
 
     def _do(self, work: Work[Result], transaction: SqliteTransaction) -> Result:

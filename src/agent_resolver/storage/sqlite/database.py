@@ -201,6 +201,39 @@ MIGRATIONS: Final = (
     CREATE INDEX wait_by_awaited ON wait (awaited);
     CREATE INDEX wait_by_run ON wait (run);
     """,
+    # The tables `checkpoints` and `writes` are those of LangGraph's saver, which uses them on a lent connection. A
+    # saver that made them itself would commit our transaction.
+    """
+    ALTER TABLE run ADD COLUMN stage TEXT NOT NULL DEFAULT '';
+    CREATE TABLE artifact (
+        task TEXT NOT NULL,
+        digest TEXT NOT NULL,
+        body BLOB NOT NULL,
+        PRIMARY KEY (task, digest)
+    ) WITHOUT ROWID;
+    CREATE TABLE checkpoints (
+        thread_id TEXT NOT NULL,
+        checkpoint_ns TEXT NOT NULL DEFAULT '',
+        checkpoint_id TEXT NOT NULL,
+        parent_checkpoint_id TEXT,
+        type TEXT,
+        checkpoint BLOB,
+        metadata BLOB,
+        PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id)
+    );
+    CREATE TABLE writes (
+        thread_id TEXT NOT NULL,
+        checkpoint_ns TEXT NOT NULL DEFAULT '',
+        checkpoint_id TEXT NOT NULL,
+        task_id TEXT NOT NULL,
+        task_path TEXT NOT NULL DEFAULT '',
+        idx INTEGER NOT NULL,
+        channel TEXT NOT NULL,
+        type TEXT,
+        value BLOB,
+        PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id, task_id, idx)
+    );
+    """,
 )
 """Each script brings the schema from one version to the next; they are only ever added to."""
 
@@ -249,6 +282,8 @@ class Database:
         """Which file was opened, as the system tells files apart; None until it is open."""
         self._waits = True
         """True while a transaction that begins waits for other processes."""
+        self._flushes = True
+        """True while a commit waits until it is on the disk."""
         self._reading: sqlite3.Connection | None = None
         """The connection for snapshots, opened with the first of them."""
         with self._in_our_words():
@@ -332,23 +367,33 @@ class Database:
             remember_gone(owners_folder(self.path), names)
 
     @contextmanager
-    def whole(self, *, may_wait: bool = True) -> Iterator[sqlite3.Connection]:
+    def whole(self, *, may_wait: bool = True, flushes: bool = True) -> Iterator[sqlite3.Connection]:
         """A transaction: all of it or nothing, with no other writer in between.
 
-        What an interruption left open is undone first.
+        What an interruption left open is undone first. One that does not flush is in the file for all processes, and on
+        the disk with the next one that does.
 
         Raises:
             Busy: Another process writes at this moment, and it may not wait for that.
             UnreadableFile: The file is damaged, the disk is full, or another process does not let go of it.
         """
-        with self._in_our_words():
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            with _kept_or_undone(self._connection, "COMMIT", "ROLLBACK"):
-                self._begin(may_wait=may_wait)
-                yield self._connection
+        connection = self._connection
+        # One block in place of `_in_our_words` and `_kept_or_undone`: each step of a run waits for this.
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            try:
+                self._begin(may_wait=may_wait, flushes=flushes)
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+        except (OSError, sqlite3.Error) as error:
+            raise self._unusable(error) from error
 
-    def _begin(self, *, may_wait: bool) -> None:
+    def _begin(self, *, may_wait: bool, flushes: bool) -> None:
         # SQLite would go on writing into a file that has lost its name, and what it wrote would be gone with it.
         if self._identity is not None and _identity_of(self.path) != self._identity:
             raise sqlite3.OperationalError("it was removed or replaced while it was in use")
@@ -356,6 +401,9 @@ class Database:
             # Only when it changes: one call after the other sets it never, and it takes as long as a small query.
             self._connection.execute(f"PRAGMA busy_timeout = {_WAIT_SECONDS * 1000 if may_wait else 0}")
             self._waits = may_wait
+        if flushes != self._flushes:
+            self._connection.execute(f"PRAGMA synchronous = {'FULL' if flushes else 'NORMAL'}")
+            self._flushes = flushes
         try:
             self._connection.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
@@ -393,13 +441,21 @@ class Database:
         Raises:
             UnreadableFile: The file is damaged.
         """
-        with self._in_our_words():
+        try:
             if self._reading is None:
                 self._reading = self._connect()
                 self._reading.execute("PRAGMA query_only = ON")
-            with _kept_or_undone(self._reading, "COMMIT", "ROLLBACK"):
-                self._reading.execute("BEGIN")
-                yield self._reading
+            connection = self._reading
+            try:
+                connection.execute("BEGIN")
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+        except (OSError, sqlite3.Error) as error:
+            raise self._unusable(error) from error
 
     def back_up(self, target: sqlite3.Connection) -> None:
         """Copy the whole of one state of the file to another database, without what is being written.
@@ -418,7 +474,10 @@ class Database:
         try:
             yield
         except (OSError, sqlite3.Error) as error:
-            raise UnreadableFile(self.path, f"{UNUSABLE}: {error}") from error
+            raise self._unusable(error) from error
+
+    def _unusable(self, error: Exception) -> UnreadableFile:
+        return UnreadableFile(self.path, f"{UNUSABLE}: {error}")
 
     def close(self) -> None:
         """Close the connections."""

@@ -77,18 +77,26 @@ def find_rows(  # noqa: PLR0913 - what `Snapshot.find` takes
     is_reversed: bool = False,
 ) -> list[tuple[Any, ...]]:
     """The values of the rows with these values, in the order of the table."""
+    statement = _find_statement(table, tuple(where), has_after=after is not None, is_reversed=is_reversed)
+    parameters: list[object] = [*where.values(), *(after or ()), -1 if limit is None else limit]
+    return connection.execute(statement, in_utf8(parameters)).fetchall()
+
+
+@cache
+def _find_statement(table: Table[Row], where: tuple[str, ...], *, has_after: bool, is_reversed: bool) -> str:
+    """The statement that finds rows by these columns.
+
+    Raises:
+        ValueError: No index has exactly these columns.
+    """
     table.check_columns(frozenset(where))
     conditions = [f"{name} IS ?" for name in where]
-    parameters: list[object] = [*where.values()]
-    if after is not None:
+    if has_after:
         conditions.append(_comes_after(table))
-        parameters += after
     condition = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     columns = ("position",) if table.order == "put" else table.key
     order = ", ".join(f"{name} DESC" if is_reversed else name for name in columns)
-    statement = f"SELECT {', '.join(table.columns)} FROM {table.name} {condition} ORDER BY {order} LIMIT ?"  # noqa: S608
-    parameters.append(-1 if limit is None else limit)
-    return connection.execute(statement, in_utf8(parameters)).fetchall()
+    return f"SELECT {', '.join(table.columns)} FROM {table.name} {condition} ORDER BY {order} LIMIT ?"  # noqa: S608
 
 
 def _comes_after(table: Table[Row]) -> str:

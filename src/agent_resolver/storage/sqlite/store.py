@@ -12,12 +12,12 @@ from agent_resolver.schema.state import TABLES
 from agent_resolver.schema.table import Table
 from agent_resolver.storage.clock import system_time
 from agent_resolver.storage.errors import UnreadableFile
-from agent_resolver.storage.lease import claim_in, release_in, renew_in
+from agent_resolver.storage.lease import claim_in, release_in, renew_in, require_leases_alone
 from agent_resolver.storage.port import Lease, Result, Snapshot, Transaction
 from agent_resolver.storage.sqlite.commit import Committer
 from agent_resolver.storage.sqlite.database import Database
 from agent_resolver.storage.sqlite.owner import Owner, owners_folder
-from agent_resolver.storage.sqlite.transaction import SqliteSnapshot
+from agent_resolver.storage.sqlite.transaction import SqliteSnapshot, SqliteTransaction
 from agent_resolver.storage.sqlite.writer import QUICK_SECONDS, Writer
 from agent_resolver.storage.utf8 import in_utf8
 from agent_resolver.storage.wake import Waiters
@@ -71,18 +71,36 @@ class SqliteStore:
 
     def write(self, work: Callable[[Transaction], Result]) -> Coroutine[Any, Any, Result]:
         """Do a piece of work; when this returns, it is on the disk."""
+        return self._write(work)
+
+    def write_leases(self, work: Callable[[Transaction], Result]) -> Coroutine[Any, Any, Result]:
+        """Do a piece of work that changes leases alone; when this returns, all processes see it."""
+
+        def only_leases(transaction: SqliteTransaction) -> Result:
+            # It may share its commit with other work, which is flushed.
+            before, transaction.needs_flush = transaction.needs_flush, False
+            result = work(transaction)
+            require_leases_alone(needs_flush=transaction.needs_flush)
+            transaction.needs_flush = before
+            return result
+
+        return self._write(only_leases, flushes=False)
+
+    def _write(
+        self, work: Callable[[SqliteTransaction], Result], *, flushes: bool = True
+    ) -> Coroutine[Any, Any, Result]:
         self._require_own_process()
         if self._working == get_ident():
             raise RuntimeError("a piece of work must not write through the store: use its transaction")
 
-        def do(transaction: Transaction) -> Result:
+        def do(transaction: SqliteTransaction) -> Result:
             self._working = get_ident()
             try:
                 return work(transaction)
             finally:
                 self._working = None
 
-        return self._writer.do(do)
+        return self._writer.do(do, flushes=flushes)
 
     async def read(self, work: Callable[[Snapshot], Result]) -> Result:
         """Look at one state of the file."""
@@ -160,16 +178,16 @@ class SqliteStore:
     async def claim(self, name: str, seconds: float) -> Lease | None:
         """Take a lease, unless another holder has it."""
         self._known_owner()  # Making the name reads the file, which a piece of work must not do.
-        return await self.write(lambda transaction: claim_in(transaction, self, name, self._seconds(), seconds))
+        return await self.write_leases(lambda transaction: claim_in(transaction, self, name, self._seconds(), seconds))
 
     async def renew(self, lease: Lease, seconds: float) -> bool:
         """Keep a lease for some more time."""
         now = self._seconds()
-        return await self.write(lambda transaction: renew_in(transaction, lease, now, seconds))
+        return await self.write_leases(lambda transaction: renew_in(transaction, lease, now, seconds))
 
     async def release(self, lease: Lease) -> None:
         """Give a lease back."""
-        await self.write(lambda transaction: release_in(transaction, lease))
+        await self.write_leases(lambda transaction: release_in(transaction, lease))
 
     # Wake-ups ---------------------------------------------------------------------------------------------------------
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from sqlite3 import SQLITE_DENY, SQLITE_OK, SQLITE_SAVEPOINT, SQLITE_TRANSACTION, Connection, Cursor
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import msgspec
 from msgspec import structs
 
 from agent_resolver.schema.audit import AuditRecord, Record, Seal
+from agent_resolver.schema.state import LEASES
 from agent_resolver.schema.table import Row, Table
 from agent_resolver.storage.errors import UnreadableFile
 from agent_resolver.storage.lease import require_in
@@ -17,6 +18,9 @@ from agent_resolver.storage.sqlite.trail import prune_records, read_records, rea
 from agent_resolver.storage.trail import as_kept
 from agent_resolver.storage.utf8 import in_utf8
 from agent_resolver.storage.wake import MOST_WAKES
+
+_WAKES_PER_REMOVAL: Final = 100
+"""Old wake-ups are removed with one of so many new ones."""
 
 
 class SqliteSnapshot:
@@ -73,31 +77,57 @@ class SqliteTransaction(SqliteSnapshot):
         """True if it may have changed the seal of the trail."""
         self.to_wake: set[str] = set()
         """The topics that were woken."""
+        self.needs_flush = False
+        """True if it changed more than leases."""
+        self._read: dict[tuple[object, ...], Any] = {}
+        """Rows that were read here and not changed since: what is written together often looks at the same ones."""
         self._lent: LentConnection | None = None
+
+    def get(self, table: Table[Row], *key: object) -> Row | None:
+        """The row with this key; no other transaction can change it before this one ends."""
+        name = (table.name, *key)
+        row: Row | None = self._read.get(name)
+        if row is None or self._lent is not None:
+            # A library that has the connection may change any row.
+            row = super().get(table, *key)
+            self._read[name] = row
+        return row
+
+    def forget_read(self) -> None:
+        """Read every row again: some of what was read may have been undone."""
+        self._read.clear()
 
     def put(self, table: Table[Row], row: Row, *, only_new: bool = False) -> bool:
         """Keep a row."""
         sql = sql_of(table)
+        self.needs_flush = self.needs_flush or table is not LEASES
+        self._read.pop((table.name, *table.key_of(row)), None)
         statement = sql.insert if only_new else sql.replace
         return self.connection.execute(statement, in_utf8(structs.astuple(row))).rowcount == 1
 
     def drop(self, table: Table[Row], *key: object) -> bool:
         """Remove a row."""
+        self._read.pop((table.name, *key), None)
+        self.needs_flush = self.needs_flush or table is not LEASES
         return self.connection.execute(sql_of(table).drop, in_utf8(key)).rowcount == 1
 
     def append(self, record: Record) -> None:
         """Add a record to the trail, with the commit."""
+        self.needs_flush = True
         self.to_append.append(as_kept(record))
 
     def prune_trail(self, through: int) -> int:
         """Remove records up to a position, and leave an anchor."""
-        self.has_pruned = True
+        self.has_pruned = self.needs_flush = True
         return prune_records(self.connection, self._path, through, self._key)
 
     def wake(self, topic: str, key: str) -> None:
         """Leave a row for those that wait, in any process."""
-        newest = self.connection.execute("INSERT INTO wake (topic, key) VALUES (?, ?)", in_utf8((topic, key))).lastrowid
-        self.connection.execute("DELETE FROM wake WHERE position <= ?", ((newest or 0) - MOST_WAKES,))
+        self.needs_flush = True
+        inserted = self.connection.execute("INSERT INTO wake (topic, key) VALUES (?, ?)", in_utf8((topic, key)))
+        newest = inserted.lastrowid or 0
+        if newest % _WAKES_PER_REMOVAL == 0:
+            self.connection.execute("DELETE FROM wake WHERE position <= ?", (newest - MOST_WAKES,))
         self.to_wake.add(topic)
 
     def require(self, lease: Lease) -> None:
@@ -106,6 +136,7 @@ class SqliteTransaction(SqliteSnapshot):
 
     def lend(self) -> Any:  # noqa: ANN401 - the port
         """The connection, without what would end the transaction."""
+        self.needs_flush = True
         if self._lent is None:
             self._lent = LentConnection(self.connection)
             self.connection.set_authorizer(_deny_transactions)
@@ -116,6 +147,7 @@ class SqliteTransaction(SqliteSnapshot):
         if self._lent is not None:
             self._lent.end()
             self._lent = None
+            self.forget_read()
             self.connection.set_authorizer(None)
 
 

@@ -43,8 +43,13 @@ class Writer:
         self._is_closed = False
         self._thread: Thread | None = None
 
-    async def do(self, work: Work[Result]) -> Result:
+    async def do(self, work: Work[Result], *, flushes: bool = True) -> Result:
         """Do a piece of work; of what it wrote, all or nothing is kept. A caller that stops waiting does not stop it.
+
+        Args:
+            work: The piece of work.
+            flushes: False for work that need not be on the disk when this returns. What goes to the thread is flushed
+                all the same, with what comes together with it.
 
         Raises:
             UnreadableFile: It could not be written, or what was written with it could not.
@@ -55,7 +60,7 @@ class Writer:
         is_alone = self._has_had is not loop and not self._left
         if is_alone and self._is_quick and self._turn.acquire(blocking=False):
             with suppress(Busy):
-                result = self._done_here(work, loop)
+                result = self._done_here(work, loop, flushes=flushes)
                 await asyncio.sleep(0)  # A task that does one piece after the other lets other tasks have their turn.
                 return result
         done: asyncio.Future[Result] = loop.create_future()
@@ -79,11 +84,11 @@ class Writer:
         with self._turn:  # An event loop in another thread may do a last piece of work.
             pass
 
-    def _done_here(self, work: Work[Result], loop: asyncio.AbstractEventLoop) -> Result:
+    def _done_here(self, work: Work[Result], loop: asyncio.AbstractEventLoop, *, flushes: bool) -> Result:
         start = perf_counter()
         try:
             self._require_open()
-            return self._committer.commit_alone(work, may_wait=False)
+            return self._committer.commit_alone(work, may_wait=False, flushes=flushes)
         finally:
             self._is_quick = perf_counter() - start <= self._quick_seconds
             self._turn.release()
