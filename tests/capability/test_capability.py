@@ -24,7 +24,7 @@ from agent_resolver.registry import (
     ToolFailure,
     ToolRegistry,
 )
-from agent_resolver.schema import Done, Failed, FailureCode, Pending
+from agent_resolver.schema import Done, Failed, FailureCode, ManifestTool, Pending
 from agent_resolver.storage import MemoryStore
 from tests.capability.declared import CONTEXT, Answer, Question, Words, answer, declare
 
@@ -97,6 +97,7 @@ def test_a_capability_is_a_tool_with_all_that_was_declared() -> None:
         "tags": ("tests", "connector"),
         "maintainer": "the tests",
         "allow_outbound": True,
+        "hosts": (),
         "cost_factor": 0.5,
         "examples": ({"words": "hello"},),
     }
@@ -114,6 +115,21 @@ def test_what_is_not_declared_is_not_promised() -> None:
     assert found.hints == {"destructiveHint": True, "idempotentHint": False, "openWorldHint": False}
     assert found.rules.classification == "INTERNAL"
     assert found.labels.tags == ("tests",)
+
+
+def test_declared_hosts_are_reached_over_the_network() -> None:
+    found = declare(hosts=["API.example.com", "api.example.com", "10.0.0.1"]).descriptor
+
+    assert found.labels.hosts == ("api.example.com", "10.0.0.1")
+    assert found.labels.allow_outbound
+    assert found.hints
+    assert found.hints["openWorldHint"]
+    assert ManifestTool.of(found).hosts == ("10.0.0.1", "api.example.com")
+
+
+@pytest.mark.parametrize("hosts", ["api.example.com", ["https://api.example.com"], ["*.example.com"], ["a:80"], [""]])
+def test_hosts_are_a_list_of_names_or_addresses(hosts: Any) -> None:
+    assert refused(hosts=hosts) == [("hosts", UnsafeCode.BAD_SETTING)]
 
 
 def test_a_capability_is_still_the_function_that_it_was() -> None:

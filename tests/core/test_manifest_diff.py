@@ -73,6 +73,7 @@ def test_a_tool_that_comes_breaks_nobody_and_one_that_goes_does() -> None:
         (edited(required_scopes=()), (ToolChangeKind.SCOPES_REMOVED, "write:tickets", None), False),
         (edited(is_idempotent=True), (ToolChangeKind.IDEMPOTENCY_GAINED, None, None), False),
         (edited(allow_outbound=True), (ToolChangeKind.OUTBOUND_GAINED, None, None), True),
+        (edited(allow_outbound=True, hosts=("a.example",)), (ToolChangeKind.OUTBOUND_GAINED, None, None), True),
         (
             edited(needs_approval=True, approver_role="approver"),
             (ToolChangeKind.APPROVAL_ADDED, None, None),
@@ -114,6 +115,32 @@ def test_a_change_that_is_taken_back_has_another_kind(
 ) -> None:
     assert kinds(CREATE, before) == [(expected, None, None)]
     assert is_breaking(manifest_difference(manifest(before), manifest(CREATE))) is breaks
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected", "breaks"),
+    [
+        (("a",), ("a", "b"), [(ToolChangeKind.HOSTS_ADDED, None, "b")], True),
+        (("a", "b"), ("a",), [(ToolChangeKind.HOSTS_REMOVED, "b", None)], False),
+        (
+            ("a",),
+            ("b",),
+            [(ToolChangeKind.HOSTS_ADDED, None, "b"), (ToolChangeKind.HOSTS_REMOVED, "a", None)],
+            True,
+        ),
+        # Without a list it may be any host, so that a list is less, and no list any more is all of them.
+        ((), ("a",), [(ToolChangeKind.HOSTS_REMOVED, "*", None)], False),
+        (("a",), (), [(ToolChangeKind.HOSTS_ADDED, None, "*")], True),
+        (("a", "b"), ("b", "a"), [], False),
+    ],
+)
+def test_a_host_that_was_not_declared_breaks(
+    before: tuple[str, ...], after: tuple[str, ...], expected: list[tuple[Any, ...]], *, breaks: bool
+) -> None:
+    was, now = (edited(allow_outbound=True, hosts=hosts) for hosts in (before, after))
+
+    assert kinds(now, was) == expected
+    assert is_breaking(manifest_difference(manifest(was), manifest(now))) is breaks
 
 
 def test_another_role_for_approvers_breaks_those_who_had_the_old_one() -> None:
@@ -173,7 +200,8 @@ OTHER: dict[str, Any] = {
     "tags": ("other",),
     "maintainer": "Other",
     "required_scopes": ("other",),
-    "allow_outbound": True,
+    "allow_outbound": False,
+    "hosts": ("other.example",),
     "is_idempotent": True,
     "is_read_only": True,
     "is_isolated": True,
@@ -192,7 +220,7 @@ OTHER: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", ManifestTool.__struct_fields__)
 def test_nothing_that_a_manifest_says_changes_unseen(name: str) -> None:
-    approved = edited(needs_approval=True, approver_role="approver")
+    approved = edited(needs_approval=True, approver_role="approver", allow_outbound=True)
 
     assert kinds(edited(approved, **{name: OTHER[name]}), approved)
 

@@ -10,7 +10,7 @@ ATTRIBUTES = [value for value in vars(name).values() if re.fullmatch(r"(golden|g
 
 
 def test_there_are_names() -> None:
-    assert len(ATTRIBUTES) == len(set(ATTRIBUTES)) == 23
+    assert len(ATTRIBUTES) == len(set(ATTRIBUTES)) == 24
 
 
 @pytest.mark.parametrize("attribute", ATTRIBUTES)
@@ -18,9 +18,17 @@ def test_every_attribute_is_on_the_page(attribute: str) -> None:
     assert f"`{attribute}`" in PAGE
 
 
-@pytest.mark.parametrize("metric", [name.CALLS, name.DURATION])
-def test_a_metric_is_named_for_its_component(metric: str) -> None:
-    assert re.fullmatch(r"golden_executable_[a-z]+", metric)
+@pytest.mark.parametrize(
+    ("component", "metric"),
+    [
+        ("executable", name.CALLS),
+        ("executable", name.DURATION),
+        ("reasoner", name.STAGES),
+        ("reasoner", name.STAGE_DURATION),
+    ],
+)
+def test_a_metric_is_named_for_its_component(component: str, metric: str) -> None:
+    assert re.fullmatch(rf"golden_{component}_[a-z]+", metric)
     assert f"| `{metric}` |" in PAGE
 
 

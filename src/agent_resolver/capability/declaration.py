@@ -1,7 +1,7 @@
 """The declaration of a capability: what `@capability` was given, and what is wrong with it."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any, Final, get_args
 
@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 
 from agent_resolver.capability.naming import unsafe_name
 from agent_resolver.capability.unsafe import Unsafe, UnsafeCode
+from agent_resolver.core.egress import is_host
 from agent_resolver.core.tool_id import tool_id_fault
 from agent_resolver.schema.classification import Classification
 from agent_resolver.schema.descriptor import Descriptor, Labels, Rules
@@ -19,6 +20,14 @@ _MAX_DESCRIPTION: Final = 4000
 _MAX_WORDS: Final = 100
 _WORD: Final = re.compile(r"[!-~]{1,200}")
 _SECRET: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+
+_WordForm = tuple[Callable[[str], object], str]
+"""A test that a word of a list must pass, and a word that does."""
+_ANY_WORD: Final[_WordForm] = (_WORD.fullmatch, "read")
+_WORD_FORMS: Final[Mapping[str, _WordForm]] = {
+    "secrets": (_SECRET.fullmatch, "API_TOKEN"),
+    "hosts": (is_host, "api.example.com"),
+}
 
 
 class Declaration(Struct, frozen=True, kw_only=True):
@@ -119,10 +128,10 @@ def _is_number_above(value: Any, bound: float) -> bool:  # noqa: ANN401 - the au
 
 def _bad_word_lists(declared: Declaration) -> Iterator[tuple[str, str]]:
     for name, words in declared.word_lists.items():
-        form, example = (_SECRET, "API_TOKEN") if name == "secrets" else (_WORD, "read")
+        is_right, example = _WORD_FORMS.get(name, _ANY_WORD)
         if isinstance(words, str):
             yield name, "it is one word: give a list of words"
-        elif len(words) > _MAX_WORDS or not all(form.fullmatch(str(word)) for word in words):
+        elif len(words) > _MAX_WORDS or not all(is_right(str(word)) for word in words):
             yield name, f"it is not a list of up to {_MAX_WORDS} words such as `{example}`"
 
 

@@ -50,6 +50,7 @@ def capability(  # noqa: PLR0913 - each is a word of the declaration
     tags: Sequence[str] = (),
     maintainer: str = "",
     allow_outbound: bool = False,
+    hosts: Sequence[str] = (),
     cost_factor: float | None = None,
     approval: bool | None = None,
     approver_role: str = "approver",
@@ -75,7 +76,8 @@ def capability(  # noqa: PLR0913 - each is a word of the declaration
         subdomain: A finer word than its domain.
         tags: Words to find it by; its domain is always among them.
         maintainer: The person or team that looks after it.
-        allow_outbound: True if it reaches other machines.
+        allow_outbound: True if it reaches other machines; left out, exactly where it declares `hosts`.
+        hosts: The names or addresses of the machines that it reaches, without ports; left out, they are not known.
         cost_factor: How expensive a call is, compared with others.
         approval: True if each call must be approved; left out, exactly where it is RESTRICTED.
         approver_role: The role that an approver must have.
@@ -103,6 +105,7 @@ def capability(  # noqa: PLR0913 - each is a word of the declaration
             "tags": tags,
             "secrets": secrets,
             "secret_fields": secret_fields,
+            "hosts": hosts,
             "approver_role": [approver_role],
         },
         rules=Rules(
@@ -122,7 +125,8 @@ def capability(  # noqa: PLR0913 - each is a word of the declaration
             subdomain=subdomain,
             tags=unique_words((domain_of(capability_id), *tags)),
             maintainer=maintainer,
-            allow_outbound=allow_outbound,
+            allow_outbound=allow_outbound or bool(hosts),
+            hosts=unique_words([str(host).lower() for host in hosts]),
             cost_factor=cost_factor,
             examples=tuple(examples),
         ),

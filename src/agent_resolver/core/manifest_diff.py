@@ -106,8 +106,8 @@ def _applies_to_both(rule: ChangeRule, before: ManifestTool, after: ManifestTool
 def _judge_change(tool: str, rule: ChangeRule, was: Any, now: Any) -> Iterator[ToolChange]:  # noqa: ANN401 - any attribute
     less = rule.less or rule.more
     if isinstance(now, tuple):
-        yield from (_change_of_kind(tool, rule.more, after=name) for name in sorted({*now} - {*was}))
-        yield from (_change_of_kind(tool, less, before=name) for name in sorted({*was} - {*now}))
+        yield from (_change_of_kind(tool, rule.more, after=name) for name in _new_names(rule, was, now))
+        yield from (_change_of_kind(tool, less, before=name) for name in _new_names(rule, now, was))
     elif isinstance(now, bool):
         yield _change_of_kind(tool, rule.more if now else less)
     # One manifest may give the value that the other means by leaving the key out.
@@ -115,6 +115,16 @@ def _judge_change(tool: str, rule: ChangeRule, was: Any, now: Any) -> Iterator[T
         ranks = [rule.ranking.index(value) if rule.ranking else value for value in (was, now)]
         kind = rule.more if ranks[1] > ranks[0] else less
         yield _change_of_kind(tool, kind, _render_value(was), _render_value(now))
+
+
+def _new_names(rule: ChangeRule, was: tuple[str, ...], now: tuple[str, ...]) -> list[str]:
+    """The names that are in the second list and not in the first, sorted."""
+    if rule.every_name and not was:
+        # It listed none, which stands for all: nothing can be new.
+        return []
+    if rule.every_name and not now:
+        return [rule.every_name]
+    return sorted({*now} - {*was})
 
 
 def _render_value(value: float | str) -> str | None:

@@ -9,7 +9,7 @@ from agent_resolver.schema.ledger import LedgerEntry
 from agent_resolver.schema.pending import PendingAction
 from agent_resolver.schema.state import FINISHED, Run
 
-_ENDED = frozenset({"done", "failed"})
+_ENDED = frozenset({"done", "failed", "waiting"})
 _CLOSED = frozenset({"answered", "expired", "rejected", "used"})
 
 

@@ -1,4 +1,4 @@
-"""Spans, metrics and logs of calls: the registry's port `Telemetry` on OpenTelemetry's SDK."""
+"""Spans, metrics and logs of calls, runs and stages: the registry's port `Telemetry` on OpenTelemetry's SDK."""
 
 from time import perf_counter_ns, time_ns
 from typing import TYPE_CHECKING, Final
@@ -31,12 +31,14 @@ from agent_resolver.telemetry.attribute import (
     COMPONENT_TYPE,
     CONVERSATION_ID,
     COST_CENTER,
+    DONE,
     ERROR_TYPE,
     EXECUTABLE,
     EXECUTE_TOOL,
     FUNCTION,
     INITIATOR_ID,
     INVOKE_AGENT,
+    INVOKE_STAGE,
     INVOKE_WORKFLOW,
     IS_COMPENSATION,
     MAX_CHARACTERS,
@@ -46,17 +48,19 @@ from agent_resolver.telemetry.attribute import (
     REASONER,
     REQUEST_MODEL,
     SCOPE,
+    STAGE,
     TOOL_NAME,
     TOOL_TYPE,
     TOOL_TYPES,
     UNKNOWN_TOOL,
     VIA_ID,
+    WAITS,
     WORKFLOW_NAME,
 )
 from agent_resolver.telemetry.ending import AttributeValue, Ending, ReasoningEnd, ending_of
 from agent_resolver.telemetry.log import Entry, Level, Log
 from agent_resolver.telemetry.metric import CallMetrics, Kind
-from agent_resolver.telemetry.reasoning import RunSpan
+from agent_resolver.telemetry.reasoning import RunSpan, StageSpan
 from agent_resolver.telemetry.sampler import Sampler
 from agent_resolver.telemetry.shutdown import Closing, close_all
 from agent_resolver.telemetry.span_context import Origin, new_span_context
@@ -183,12 +187,37 @@ class CallTelemetry:
         """The run waits, was handed on, or has ended."""
         self.end_reasoning(span, ending)
 
+    def begin_stage(self, stage: str, classification: str, context: Origin) -> StageSpan:
+        """A stage of a task begins; `context.run` is the id of the task, and all its stages are in its one trace."""
+        stage = stage[:MAX_CHARACTERS]
+        attributes: dict[str, AttributeValue] = {STAGE: stage, CONVERSATION_ID: context.run[:MAX_CHARACTERS]}
+        parent, own = new_span_context(context, self._signals.sampler)
+        golden = self._reasoning_attributes(INVOKE_STAGE, classification, context)
+        # The context of a task has the project as its application, whichever program the person used to ask.
+        golden[APP_ID] = self._app_id[:MAX_CHARACTERS]
+        name = f"{INVOKE_STAGE} {stage}"
+        return StageSpan(name, {**golden, **attributes}, parent, own, stage, classification, context.caller)
+
+    def end_stage(self, span: StageSpan, ending: ReasoningEnd) -> None:
+        """The stage ends: it is done, waits for a person, or failed."""
+        took, signals = perf_counter_ns() - span.before, self._signals
+        ended = ending.stage_ending
+        if signals.logs:
+            self._log_stage(span, ended, span.start + took)
+        self._end_span(span, structs.replace(ending, outcome=ended.code), took)
+        if signals.metrics:
+            signals.metrics.record_stage(span.stage, ended.code, took / 1e9)
+
     def _begin_reasoning(
         self, operation: str, subject: str, classification: str, context: Origin, attributes: dict[str, AttributeValue]
     ) -> RunSpan:
         parent, own = new_span_context(context, self._signals.sampler)
+        golden = self._reasoning_attributes(operation, classification, context)
+        return RunSpan(f"{operation} {subject[:MAX_CHARACTERS]}", {**golden, **attributes}, parent, own)
+
+    def _reasoning_attributes(self, operation: str, classification: str, context: Origin) -> dict[str, AttributeValue]:
         caller = context.caller
-        golden: dict[str, AttributeValue] = {
+        return {
             APP_ID: self._app(caller),
             COMPONENT_TYPE: REASONER,
             CLASSIFICATION: classification,
@@ -198,11 +227,12 @@ class CallTelemetry:
             OPERATION: operation,
             **_acting_worker(caller),
         }
-        return RunSpan(f"{operation} {subject[:MAX_CHARACTERS]}", {**golden, **attributes}, parent, own)
 
     def end_reasoning(self, span: RunSpan, ending: ReasoningEnd) -> None:
         """A run or a question to a model ends."""
-        took = perf_counter_ns() - span.before
+        self._end_span(span, ending, perf_counter_ns() - span.before)
+
+    def _end_span(self, span: RunSpan, ending: ReasoningEnd, took: int) -> None:
         detach(span.token)
         if not (self._signals.processors and span.context.trace_flags & SAMPLED):
             return
@@ -278,6 +308,25 @@ class CallTelemetry:
             outcome=ending.code,
             classification=span.classification,
         )
+        self._write_entry(entry, caller)
+
+    def _log_stage(self, span: StageSpan, ended: Ending, at: int) -> None:
+        stage = span.stage
+        entry = Entry(
+            nanoseconds=at,
+            level=_LEVELS[ended.state],
+            message=_stage_message(stage, ended),
+            trace_id=span.context.trace_id,
+            span_id=span.context.span_id,
+            app_id=self._app_id[:MAX_CHARACTERS],
+            stage=stage,
+            outcome=ended.code,
+            classification=span.classification,
+        )
+        self._write_entry(entry, span.caller)
+
+    def _write_entry(self, entry: Entry, caller: Caller) -> None:
+        """Write an entry, and the first time that a token names no cost center a warning of that."""
         entries = [entry]
         if caller.is_verified and not caller.cost_center and not self._has_told_of_cost:
             self._has_told_of_cost = True
@@ -288,6 +337,11 @@ class CallTelemetry:
 
     def _app(self, caller: Caller) -> str:
         return (caller.app_id or self._app_id)[:MAX_CHARACTERS]
+
+
+def _stage_message(stage: str, ended: Ending) -> str:
+    is_code_telling = ended.code not in {DONE, WAITS}
+    return f"{stage} {ended.state}: {ended.code}" if is_code_telling else f"{stage} {ended.state}"
 
 
 def _acting_worker(caller: Caller) -> dict[str, str]:

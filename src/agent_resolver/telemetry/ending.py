@@ -19,6 +19,7 @@ from agent_resolver.telemetry.attribute import (
     OUTCOME,
     OUTPUT_TOKENS,
     RESPONSE_MODEL,
+    WAITS,
 )
 
 AttributeValue = str | bool | int | tuple[str, ...]
@@ -49,17 +50,25 @@ def ending_of(outcome: Outcome | None) -> Ending:
 
 
 class ReasoningEnd(Struct, frozen=True, kw_only=True):
-    """How a run or a question to a model ended."""
+    """How a run, a question to a model or a stage of a task ended."""
 
     error: str = ""
     """The code of what went wrong; empty where nothing did."""
     outcome: str = ""
-    """For a run: why it ended."""
+    """For a run or a stage: why it ended, such as `WAITS`; for a stage, empty means that it is done."""
     model: str = ""
     """The model that answered, as its provider reports it."""
     finish: str = ""
     usage: tuple[int, int, int] | None = None
     """Tokens of the input, of the output, and of the input that the provider had kept; None where it said nothing."""
+
+    @property
+    def stage_ending(self) -> Ending:
+        """The same of a stage, as metrics and logs report it."""
+        if self.error:
+            return Ending("failed", self.error[:MAX_CHARACTERS])
+        code = (self.outcome or DONE)[:MAX_CHARACTERS]
+        return Ending("waits" if code == WAITS else "done", code)
 
     def attributes(self) -> dict[str, AttributeValue]:
         """All that is known of the ending."""

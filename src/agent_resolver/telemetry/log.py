@@ -1,4 +1,4 @@
-"""One log record for each call: as a line of JSON, or for a collector."""
+"""One log record for each call and each stage of a task: as a line of JSON, or for a collector."""
 
 import sys
 from contextlib import suppress
@@ -13,7 +13,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from agent_resolver._version import __version__
-from agent_resolver.telemetry.attribute import APP_ID, CLASSIFICATION, OUTCOME, SCOPE, TOOL_NAME
+from agent_resolver.telemetry.attribute import APP_ID, CLASSIFICATION, OUTCOME, SCOPE, STAGE, TOOL_NAME
 
 Level = Literal["INFO", "WARN", "ERROR"]
 
@@ -21,7 +21,7 @@ _SEVERITY: Final = {"INFO": SeverityNumber.INFO, "WARN": SeverityNumber.WARN, "E
 
 
 class Entry(Struct, frozen=True, kw_only=True):
-    """What is logged of a call."""
+    """What is logged of a call, or of a stage."""
 
     nanoseconds: int
     """When, since 1970."""
@@ -30,13 +30,21 @@ class Entry(Struct, frozen=True, kw_only=True):
     trace_id: int
     span_id: int
     app_id: str
-    tool: str
     outcome: str
     classification: str
+    tool: str = ""
+    """The tool that was called; empty for a stage."""
+    stage: str = ""
+    """The stage of a task; empty for a call."""
+
+    @property
+    def subject(self) -> tuple[str, str]:
+        """The attribute that says what the entry is about, and its value."""
+        return (STAGE, self.stage) if self.stage else (TOOL_NAME, self.tool)
 
 
 class Log(Protocol):
-    """Takes entries; the span of the call is the current one while it does."""
+    """Takes entries; the span of the call or the stage is the current one while it does."""
 
     def write(self, entry: Entry) -> None:
         """Take an entry, whatever becomes of it."""
@@ -68,6 +76,7 @@ class OtlpLog:
 
     def write(self, entry: Entry) -> None:
         """Hand it over; the current span says which trace it is of."""
+        subject, name = entry.subject
         record = _OwnRecord(
             timestamp=entry.nanoseconds,
             observed_timestamp=entry.nanoseconds,
@@ -76,7 +85,7 @@ class OtlpLog:
             body=entry.message,
             attributes={
                 APP_ID: entry.app_id,
-                TOOL_NAME: entry.tool,
+                subject: name,
                 OUTCOME: entry.outcome,
                 CLASSIFICATION: entry.classification,
             },
@@ -101,6 +110,7 @@ class _BoundedRecord(ReadWriteLogRecord):
 
 def _entry_document(entry: Entry) -> dict[str, str]:
     instant = datetime.fromtimestamp(entry.nanoseconds / 1e9, UTC)
+    about = {"stage": entry.stage} if entry.stage else {"tool": entry.tool}
     return {
         "timestamp": instant.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "level": entry.level,
@@ -108,6 +118,6 @@ def _entry_document(entry: Entry) -> dict[str, str]:
         "trace_id": f"{entry.trace_id:032x}",
         "span_id": f"{entry.span_id:016x}",
         APP_ID: entry.app_id,
-        "tool": entry.tool,
+        **about,
         "outcome": entry.outcome,
     }

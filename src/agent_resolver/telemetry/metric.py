@@ -1,4 +1,4 @@
-"""How many calls there were, and how long they took."""
+"""How many calls and stages there were, and how long they took."""
 
 from collections import Counter, deque
 from collections.abc import Iterable
@@ -9,7 +9,17 @@ from msgspec import Struct
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 from agent_resolver._version import __version__
-from agent_resolver.telemetry.attribute import CALLS, CLASSIFICATION, DURATION, OUTCOME, SCOPE, TOOL_NAME
+from agent_resolver.telemetry.attribute import (
+    CALLS,
+    CLASSIFICATION,
+    DURATION,
+    OUTCOME,
+    SCOPE,
+    STAGE,
+    STAGE_DURATION,
+    STAGES,
+    TOOL_NAME,
+)
 
 MOST_WAITING: Final = 8_192
 _BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -29,6 +39,7 @@ class CallMetrics:
 
     The SDK takes as long to note one measurement as a call takes without it. So calls only wait in a queue, and are
     counted by the thread that reads the metrics, when it does; one that finds the queue full counts the oldest.
+    Stages of tasks are counted and timed by stage and outcome.
     """
 
     def __init__(self, provider: MeterProvider) -> None:
@@ -40,6 +51,17 @@ class CallMetrics:
         self._duration = meter.create_histogram(
             DURATION, "s", "How long calls of tools took", explicit_bucket_boundaries_advisory=_BUCKETS
         )
+
+        self._stages = meter.create_counter(STAGES, "{stage}", "Stages of tasks")
+        self._stage_duration = meter.create_histogram(
+            STAGE_DURATION, "s", "How long stages of tasks took", explicit_bucket_boundaries_advisory=_BUCKETS
+        )
+
+    def record_stage(self, stage: str, outcome: str, seconds: float) -> None:
+        """Note a stage at once: unlike calls they are few, and each takes far longer than to note it."""
+        attributes = {STAGE: stage, OUTCOME: outcome}
+        self._stages.add(1, attributes)
+        self._stage_duration.record(seconds, attributes)
 
     def record(self, kind: Kind, seconds: float) -> None:
         """Note a call."""

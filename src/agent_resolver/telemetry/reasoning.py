@@ -1,4 +1,4 @@
-"""Spans of runs, and of the questions that they ask models. No span holds a prompt, an answer or an argument."""
+"""Spans of runs, of their questions to models, and of stages. None holds a prompt, an answer or an argument."""
 
 from collections.abc import Mapping
 from time import perf_counter_ns, time_ns
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from opentelemetry.context import Context, attach
 from opentelemetry.trace import NonRecordingSpan, SpanContext, set_span_in_context
 
+from agent_resolver.schema.caller import Caller
 from agent_resolver.telemetry.ending import AttributeValue
 
 if TYPE_CHECKING:
@@ -28,3 +29,24 @@ class RunSpan:
         self.token: Token[Context] = attach(set_span_in_context(NonRecordingSpan(own)))
         self.start = time_ns()
         self.before = perf_counter_ns()
+
+
+class StageSpan(RunSpan):
+    """A stage of a task that began and did not end yet."""
+
+    __slots__ = ("caller", "classification", "stage")
+
+    def __init__(  # noqa: PLR0913, PLR0917 - those of a run, and what metrics and logs say of a stage
+        self,
+        name: str,
+        attributes: Mapping[str, AttributeValue],
+        parent: SpanContext | None,
+        own: SpanContext,
+        stage: str,
+        classification: str,
+        caller: Caller,
+    ) -> None:
+        super().__init__(name, attributes, parent, own)
+        self.stage = stage
+        self.classification = classification
+        self.caller = caller
