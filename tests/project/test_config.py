@@ -22,7 +22,9 @@ from agent_resolver.project import (
     OAuth,
     Policy,
     Prices,
+    ProjectFacts,
     Provider,
+    Reasoner,
     Remote,
     ServerAccess,
     State,
@@ -33,7 +35,7 @@ from agent_resolver.project import (
 from tests.schema.sample import shown
 from tests.strategies import law
 
-ENGINES = "Invalid enum value. Expected 'dbos' | 'memory' | 'temporal'"
+ENGINES = "Invalid enum value. Expected 'dbos' | 'memory'"
 EVERYTHING = """\
 [catalog]
 roots = ["agents", "more"]
@@ -69,7 +71,7 @@ admit = ["acme.read"]
 url = "https://partner.example"
 
 [engine]
-kind = "temporal"
+kind = "memory"
 address = "localhost:7233"
 
 [state]
@@ -88,6 +90,18 @@ prometheus = "http://localhost:9090"
 
 [policy]
 file = "agent.policy.yaml"
+
+[project]
+name = "helpdesk"
+
+[reasoner]
+tools = ["tickets.*"]
+egress = ["*.example.com"]
+max_iterations = 5
+token_limit = 10_000
+blueprints = "plans"
+drafts = "sketches"
+environment = "stg"
 """
 
 
@@ -141,12 +155,22 @@ def test_every_table_has_its_type() -> None:
         },
         tools=Tools(modules=("hello_tools",), blueprints=("blueprints",), admit=("acme.read",)),
         remotes={"partner": Remote(url="https://partner.example")},
-        engine=Engine(kind="temporal", address="localhost:7233"),
+        engine=Engine(kind="memory", address="localhost:7233"),
         state=State(url="sqlite:///state.db", key_env="STATE_KEY"),
         identity=Identity(issuer="https://id.example", audience="agents"),
         knowledge=Knowledge(roots=("docs",)),
         health=Health(prometheus="http://localhost:9090"),
         policy=Policy(file="agent.policy.yaml"),
+        project=ProjectFacts(name="helpdesk"),
+        reasoner=Reasoner(
+            tools=("tickets.*",),
+            egress=("*.example.com",),
+            max_iterations=5,
+            token_limit=10_000,
+            blueprints="plans",
+            drafts="sketches",
+            environment="stg",
+        ),
     )
 
 
@@ -190,6 +214,14 @@ def test_every_value_says_where_it_came_from() -> None:
         "knowledge.roots": "agent.toml:47:1",
         "health.prometheus": "agent.toml:50:1",
         "policy.file": "agent.toml:53:1",
+        "project.name": "agent.toml:56:1",
+        "reasoner.tools": "agent.toml:59:1",
+        "reasoner.egress": "agent.toml:60:1",
+        "reasoner.max_iterations": "agent.toml:61:1",
+        "reasoner.token_limit": "agent.toml:62:1",
+        "reasoner.blueprints": "agent.toml:63:1",
+        "reasoner.drafts": "agent.toml:64:1",
+        "reasoner.environment": "agent.toml:65:1",
     }
 
 
@@ -207,6 +239,8 @@ def test_settings_come_by_key_with_those_that_are_unset() -> None:
             "identity.client_secret_env",
             "identity.issuer",
             "policy.file",
+            "project.name",
+            "reasoner.token_limit",
             "state.key_env",
         ]
     )
@@ -295,7 +329,7 @@ def test_all_faults_of_the_file_arrive_together_in_its_order() -> None:
     assert faults(text) == [
         '2:1 state.url: Expected string, received number (quote it: "5")',
         "3:1 state.key: Unknown key (did you mean `key_env`?)",
-        "5:1 engine.kind: Invalid enum value. Expected 'dbos' | 'memory' | 'temporal', received 'x'",
+        "5:1 engine.kind: Invalid enum value. Expected 'dbos' | 'memory', received 'x'",
         "6:2 remotes.a.url: Required",
         "7:2 toolz: Unknown key (did you mean `tools`?)",
     ]
@@ -330,7 +364,7 @@ def test_a_byte_order_mark_and_the_line_ends_of_windows_are_read_past() -> None:
 
 
 def test_the_environment_overrides_the_file_and_a_flag_overrides_both() -> None:
-    text = "[state]\nurl = 'from-file'\n[engine]\nkind = 'temporal'\naddress = 'a'\n"
+    text = "[state]\nurl = 'from-file'\n[engine]\nkind = 'memory'\naddress = 'a'\n"
     loaded = load(
         text,
         "state.url=from-flag",
@@ -340,7 +374,7 @@ def test_the_environment_overrides_the_file_and_a_flag_overrides_both() -> None:
     )
 
     assert loaded.config.state.url == "from-last-flag"
-    assert loaded.config.engine == Engine(kind="temporal", address="b")
+    assert loaded.config.engine == Engine(kind="memory", address="b")
     assert origins(loaded) == {
         "state.url": "--config state.url",
         "engine.kind": "agent.toml:4:1",
@@ -349,7 +383,14 @@ def test_the_environment_overrides_the_file_and_a_flag_overrides_both() -> None:
 
 
 def test_every_key_of_a_fixed_table_has_a_variable() -> None:
-    special = {"audit.content": "digest", "engine.kind": "temporal", "catalog.page_size": "7"}
+    special = {
+        "audit.content": "digest",
+        "catalog.page_size": "7",
+        "engine.kind": "memory",
+        "reasoner.environment": "prd",
+        "reasoner.max_iterations": "7",
+        "reasoner.token_limit": "7",
+    }
     given_values = {setting.key: special.get(setting.key, "x") for setting in load().settings}
     variables = {f"AGENT_{key.replace('.', '_').upper()}": value for key, value in given_values.items()}
 
@@ -367,6 +408,34 @@ def test_a_page_size_that_is_not_served_is_refused(size: str) -> None:
         load(AGENT_CATALOG_PAGE_SIZE=size)
 
     assert refused.value.source == "AGENT_CATALOG_PAGE_SIZE"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("AGENT_REASONER_MAX_ITERATIONS", "0"),
+        ("AGENT_REASONER_MAX_ITERATIONS", "1001"),
+        ("AGENT_REASONER_MAX_ITERATIONS", "many"),
+        ("AGENT_REASONER_TOKEN_LIMIT", "0"),
+        ("AGENT_REASONER_TOKEN_LIMIT", "-1"),
+        ("AGENT_REASONER_ENVIRONMENT", "production"),
+        ("AGENT_REASONER_ENVIRONMENT", "PRD"),
+    ],
+)
+def test_a_limit_or_an_environment_that_tasks_do_not_know_is_refused(variable: str, value: str) -> None:
+    with pytest.raises(InvalidConfig) as refused:
+        load(**{variable: value})
+
+    assert refused.value.source == variable
+
+
+def test_a_task_has_25_iterations_every_tool_and_no_host_unless_the_settings_say_otherwise() -> None:
+    reasoner = load().config.reasoner
+
+    assert (reasoner.tools, reasoner.egress, reasoner.environment) == (("*",), (), "dev")
+    assert (reasoner.max_iterations, reasoner.token_limit) == (25, UNSET)
+    assert load(AGENT_REASONER_MAX_ITERATIONS="1000").config.reasoner.max_iterations == 1_000
+    assert load(AGENT_REASONER_TOKEN_LIMIT="50000").config.reasoner.token_limit == 50_000
 
 
 def test_a_list_in_a_variable_is_separated_by_commas() -> None:
@@ -408,7 +477,7 @@ def test_a_fault_in_a_variable_names_the_variable(variable: str, value: str, exp
         ("state.url='quoted'", {"state": State(url="quoted")}),
         ("state.url=a=b#c", {"state": State(url="a=b#c")}),
         ("state.url = spaced ", {"state": State(url=" spaced ")}),
-        ("state.url=x\nengine.kind='temporal'", None),
+        ("state.url=x\nengine.kind='memory'", None),
         ("state={url='x'}", {"state": State(url="x")}),
         ("tools.admit=['a', 'b']", {"tools": Tools(admit=("a", "b"))}),
         ("tools.admit=[]", {}),

@@ -427,3 +427,17 @@ def test_trust_may_be_given_for_once(project: Path, tmp_path: Path) -> None:
     opened(trusts=True, environment=home).require_trust("its lock starts commands")
 
     assert TrustedFolders(home).all() == []
+
+
+# Its name -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("project")
+def test_a_project_is_called_as_its_settings_say_else_like_its_agent_else_like_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "desk").mkdir()
+    without_agent = str(tmp_path / "desk" / "agents.md")
+
+    assert opened("project.name=helpdesk").app_id == "helpdesk"
+    assert opened(environment={"AGENT_PROJECT_NAME": "helpdesk"}).app_id == "helpdesk"
+    assert opened().app_id == opened().agent.name
+    assert opened(agents=without_agent).app_id == "desk"

@@ -24,7 +24,7 @@ def blueprint_files(session: Session) -> list[str]:
     found: dict[str, str] = {}
     for named in session.config.tools.blueprints:
         path = os.path.normpath(os.path.join(base, named))
-        for file in _files_in_folder(path) if os.path.isdir(path) else [path]:
+        for file in _files_of(session, path):
             # A file may be named twice, as itself and with its folder.
             found.setdefault(os.path.realpath(file), file)
     if len(found) > MAX_BLUEPRINT_FILES:
@@ -32,13 +32,29 @@ def blueprint_files(session: Session) -> list[str]:
     return list(found.values())
 
 
-def _files_in_folder(folder: str) -> list[str]:
+def _files_of(session: Session, path: str) -> list[str]:
+    """The files behind a path of the settings."""
+    installs = os.path.realpath(os.path.join(session.root, session.config.reasoner.blueprints))
+    is_for_plans = os.path.realpath(path) == installs
+    if is_for_plans and not os.path.lexists(path):
+        # The folder that plans are installed into is made with the first of them.
+        return []
+    return files_in_folder(path, may_be_empty=is_for_plans) if os.path.isdir(path) else [path]
+
+
+def files_in_folder(folder: str, *, may_be_empty: bool = False) -> list[str]:
+    """The blueprints of a folder, in the order of their names; the folders below it are not searched.
+
+    Raises:
+        UnreadableFile: The folder cannot be read.
+        UnusableBlueprints: It has no blueprints, and must have some.
+    """
     try:
         names = sorted(os.listdir(folder))
     except OSError as error:
         raise UnreadableFile(folder, f"cannot be read: {error.strerror}") from error
     # A hidden file is a leftover of an editor or of the file system.
     files = [name for name in names if name.endswith(_SUFFIXES) and not name.startswith(".")]
-    if not files:
+    if not files and not may_be_empty:
         raise UnusableBlueprints(f"`{folder}` has no blueprints", "they are YAML or JSON files")
     return [os.path.join(folder, name) for name in files]

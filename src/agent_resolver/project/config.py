@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from agent_resolver.project.errors import InvalidConfig
+from agent_resolver.schema.golden_context import Environment
 from agent_resolver.schema.issue import Issue, IssueCode, Severity
 from agent_resolver.schema.source import Unreadable, decode
 from agent_resolver.schema.toml_tree import parse_toml, tree_of
@@ -19,6 +20,13 @@ from agent_resolver.schema.walker import walk
 
 Texts = tuple[Text, ...]
 Modality = Literal["text", "image", "audio", "video", "pdf"]
+
+
+class ProjectFacts(Struct, frozen=True, kw_only=True):
+    """The facts that nothing in the project's folder says."""
+
+    name: Text | UnsetType = UNSET
+    """What telemetry and tasks call the project; left out, its agent, else its folder."""
 
 
 class Catalog(Struct, frozen=True, kw_only=True):
@@ -155,7 +163,7 @@ class Remote(Struct, frozen=True, kw_only=True):
 class Engine(Struct, frozen=True, kw_only=True):
     """What runs durable blueprints."""
 
-    kind: Literal["dbos", "memory", "temporal"] = "dbos"
+    kind: Literal["dbos", "memory"] = "dbos"
     """`memory` drives runs without a file of its own; the runs themselves are in the state with each of them."""
     address: Text | UnsetType = UNSET
 
@@ -204,9 +212,29 @@ class Policy(Struct, frozen=True, kw_only=True):
     file: Text | UnsetType = UNSET
 
 
+class Reasoner(Struct, frozen=True, kw_only=True):
+    """What tasks may use, and how far they may go."""
+
+    tools: Texts = ("*",)
+    """Patterns of the ids of tools that a plan may use; `*` stands for any run of characters."""
+    egress: Texts = ()
+    """Hosts that the steps of a plan may reach, with the same `*`; none means that no step reaches another machine."""
+    max_iterations: Annotated[int, Meta(ge=1, le=1_000)] = 25
+    """How often a task may ask its planner."""
+    token_limit: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
+    """How many tokens models may use for one task; left out, there is no limit."""
+    blueprints: Text = "blueprints"
+    """The folder that plans are installed into."""
+    drafts: Text = "drafts"
+    """The folder of scaffolds, for tools that are still to be written."""
+    environment: Environment = "dev"
+    """Where a task acts, unless the command that starts it says otherwise."""
+
+
 class Config(Struct, frozen=True, kw_only=True):
     """Every setting of a project."""
 
+    project: ProjectFacts = ProjectFacts()
     catalog: Catalog = Catalog()
     index: IndexSources = IndexSources()
     models: dict[Text, Model] = {}
@@ -223,6 +251,7 @@ class Config(Struct, frozen=True, kw_only=True):
     knowledge: Knowledge = Knowledge()
     health: Health = Health()
     policy: Policy = Policy()
+    reasoner: Reasoner = Reasoner()
 
 
 class Setting(Struct, frozen=True):
@@ -301,7 +330,12 @@ def _layer_trees(layers: Layers) -> Iterator[tuple[str, Node]]:
 def _of_variable(text: str, kind: Any) -> object:  # noqa: ANN401 - a type
     if kind == Texts:
         return list(map(str.strip, text.split(",")))
-    return int(text) if get_args(kind)[:1] == (int,) and re.fullmatch("[0-9]{1,9}", text) else text
+    return int(text) if _is_integer(kind) and re.fullmatch("[0-9]{1,9}", text) else text
+
+
+def _is_integer(kind: Any) -> bool:  # noqa: ANN401 - a type
+    """True for an integer, one with limits, and one that can be left out."""
+    return kind is int or any(map(_is_integer, get_args(kind)))
 
 
 def _decode_layer(name: str, raw: bytes) -> str:

@@ -381,7 +381,9 @@ class Session:
 
     @property
     def app_id(self) -> str:
-        """What telemetry calls this project: its agent, else its folder."""
+        """What telemetry and tasks call this project: as its settings say, else its agent, else its folder."""
+        if self.config.project.name:
+            return self.config.project.name
         is_named = self.has_agent and self.has_requirements
         return self.agent.name if is_named else os.path.basename(self.root)
 

@@ -21,7 +21,7 @@ from agent_resolver.core.retention import (
 )
 from agent_resolver.project.session import Session
 from agent_resolver.schema.audit import AuditKind, Record
-from agent_resolver.schema.state import JOURNAL, LEASES, LEDGER, PENDING, PLANS, RUNS, THREADS, Run
+from agent_resolver.schema.state import ARTIFACTS, JOURNAL, LEASES, LEDGER, PENDING, PLANS, RUNS, THREADS, Run
 from agent_resolver.schema.table import Row, Table
 from agent_resolver.storage.errors import UnwritableFile
 from agent_resolver.storage.file import replace_with
@@ -226,11 +226,23 @@ def _is_as_known(snapshot: Snapshot, run: str, known: dict[str, Run]) -> bool:
 def _drop_run(transaction: Transaction, run: Run) -> None:
     for row in transaction.find(JOURNAL, {"run": run.id}):
         transaction.drop(JOURNAL, run.id, row.number)
+    if run.kind == "task":
+        _drop_task(transaction, run)
     transaction.drop(LEASES, lease_name(run.id))
     thread = transaction.get(THREADS, run.caller, run.thread) if run.thread else None
     if thread is not None and thread.run == run.id:
         transaction.drop(THREADS, run.caller, run.thread)
     transaction.drop(RUNS, run.id)
+
+
+def _drop_task(transaction: Transaction, run: Run) -> None:
+    """Remove what only tasks have: their artifacts, and the checkpoints that LangGraph's saver wrote."""
+    for row in transaction.find(ARTIFACTS, {"task": run.id}):
+        transaction.drop(ARTIFACTS, run.id, row.digest)
+    connection = transaction.lend()
+    for table in ("checkpoints", "writes"):
+        # The names are our own; the thread of a task is that of `reasoner/tasks.py`.
+        connection.execute(f"DELETE FROM {table} WHERE thread_id = ?", (f"{run.trace_id}/{run.id}",))  # noqa: S608
 
 
 def _unused_plans(snapshot: Snapshot, removed: set[str]) -> list[str]:

@@ -1,0 +1,117 @@
+"""From a request and the tools that were found for it to a draft, or to the questions that are still open."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from agent_resolver.core.shorten import shorten
+from agent_resolver.reasoner.planner.capability_draft import draft_capabilities
+from agent_resolver.reasoner.planner.classifier import REQUEST_KEY, Routing, ToolManifest, route, words_of
+from agent_resolver.reasoner.planner.clause import Clause, StatedDetail, split_request
+from agent_resolver.reasoner.planner.clause_match import Fit, judge
+from agent_resolver.reasoner.planner.draft import THEN, PlanWords, draft_blueprint, faults_of, without_extras
+from agent_resolver.reasoner.planner.plan_input import collect_inputs
+from agent_resolver.reasoner.planner.step_plan import PlannedStep, ToolTask, plan_steps
+from agent_resolver.reasoner.planner.tool_profile import ToolProfile
+from agent_resolver.reasoner.planner.word import split_words, stem
+from agent_resolver.schema.planning import Drafted, PlanQuestion, PlanRequest
+
+_MAX_CHOSEN: Final = 50
+_MAX_DESCRIPTION: Final = 400
+_SLUG_WORDS: Final = 4
+_PHRASE_WORDS: Final = 6
+
+
+def build_plan(request: PlanRequest, manifest: ToolManifest) -> Drafted:
+    """Draft the plan of a request, and the tools that it lacks."""
+    routing = route(request, manifest)
+    if routing.questions and not request.chosen and not request.missing:
+        return Drafted(questions=routing.questions)
+    capabilities = draft_capabilities(request.missing, manifest)
+    tasks = _tasks(request, routing, manifest)
+    if not tasks:
+        return Drafted(capabilities=capabilities)
+    steps = plan_steps(tasks, manifest.profiles)
+    inputs = collect_inputs(steps, request.answers)
+    if inputs.questions:
+        return Drafted(questions=inputs.questions)
+    words = plan_words(request, tasks, steps, manifest)
+    blueprint = draft_blueprint(steps, inputs, words, manifest.tools)
+    if faults_of(blueprint, manifest.tools):
+        blueprint = without_extras(blueprint)
+    if faults := faults_of(blueprint, manifest.tools):
+        text = f"No plan could be made that would run: {shorten(str(faults[0]), 300)}. What should be done instead?"
+        return Drafted(questions=(PlanQuestion(key=REQUEST_KEY, text=text),))
+    return Drafted(blueprint=blueprint, arguments=inputs.arguments, capabilities=capabilities)
+
+
+# Tasks ----------------------------------------------------------------------------------------------------------------
+
+
+def _tasks(request: PlanRequest, routing: Routing, manifest: ToolManifest) -> list[ToolTask]:
+    """The tools with the clauses that ask for them; a tool that is not in the list is left out."""
+    profiles = {profile.id: profile for profile in manifest.profiles}
+    found = [(each.tool.id, each) for each in routing.routed if each.tool]
+    chosen = [name for name in request.chosen if name in profiles][:_MAX_CHOSEN] or [name for name, _ in found]
+    unused = [*found]
+    pairs: list[tuple[ToolProfile, tuple[Clause, ...]]] = []
+    for name in chosen:
+        match = next((pair for pair in unused if pair[0] == name), None)
+        if match:
+            unused.remove(match)
+        clauses = match[1].clauses if match else _clauses_for(profiles[name], request, routing, manifest)
+        pairs.append((profiles[name], clauses))
+    return [_task(profile, clauses, routing, len(chosen)) for profile, clauses in pairs]
+
+
+def _clauses_for(
+    profile: ToolProfile, request: PlanRequest, routing: Routing, manifest: ToolManifest
+) -> tuple[Clause, ...]:
+    """The clauses that ask for a tool which another classifier chose; the whole request if none does."""
+    judged = [(judge(clause, profile), clause) for clause in routing.split.clauses]
+    best = max((fit for fit, _ in judged), default=Fit.NO)
+    if best is not Fit.NO:
+        return (next(clause for fit, clause in judged if fit is best),)
+    return routing.split.clauses or split_request(words_of(request), manifest.is_verb).clauses
+
+
+def _task(profile: ToolProfile, clauses: tuple[Clause, ...], routing: Routing, count: int) -> ToolTask:
+    """A task with what is stated after its clauses, and elsewhere; a lone task has it all."""
+    places = {place for place, clause in enumerate(routing.split.clauses) if clause in clauses}
+    own: tuple[StatedDetail, ...] = tuple(
+        detail for detail in routing.split.details if detail.after in places or count == 1
+    )
+    common = tuple(detail for detail in routing.split.details if detail not in own)
+    return ToolTask(profile=profile, clauses=clauses, details=own, common=common)
+
+
+# Words ----------------------------------------------------------------------------------------------------------------
+
+
+def plan_words(
+    request: PlanRequest, tasks: Sequence[ToolTask], steps: Sequence[PlannedStep], manifest: ToolManifest
+) -> PlanWords:
+    """What a plan is called: the words of the request that its tools have too, and no others."""
+    phrases = {task.profile.id: _phrase(task) for task in tasks}
+    profiles = {profile.id: profile for profile in manifest.profiles}
+    parts = []
+    for step in steps:
+        words = phrases.get(step.tool.id) or _phrase(ToolTask(profile=profiles[step.tool.id]))
+        parts.append(f"{' '.join(words)} (`{step.tool.id}`)")
+    text = THEN.join(parts)
+    slug = "_".join(phrases[tasks[0].profile.id][:_SLUG_WORDS])
+    return PlanWords(
+        slug=slug or "plan",
+        description=shorten(f"{text[:1].upper()}{text[1:]}.", _MAX_DESCRIPTION),
+        cost_center=request.context.cost_center,
+    )
+
+
+def _phrase(task: ToolTask) -> list[str]:
+    """A few words of the clauses of a task that its tool has too; those of its id if there are none."""
+    known = {*task.profile.named, *task.profile.verbs}
+    said = [word for clause in task.clauses for word in split_words(clause.source.mask)]
+    shared = [word for word in said if stem(word) in known and word.isascii()]
+    verbs = [word for word in said if any(stem(word) == clause.verb for clause in task.clauses)]
+    # The verb is one of a known list, and so never a name.
+    words = dict.fromkeys([*verbs[:1], *shared])
+    return [*words][:_PHRASE_WORDS] or [word for word in split_words(task.profile.id) if word.isascii()]

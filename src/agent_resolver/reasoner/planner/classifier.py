@@ -1,0 +1,178 @@
+"""What a request takes: the tools for its clauses, what no tool does, and what only the person can say."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from agent_resolver.core.shorten import shorten
+from agent_resolver.reasoner.planner.clause import MAX_CLAUSES, Clause, SplitRequest, split_articles, split_request
+from agent_resolver.reasoner.planner.clause_match import ClauseMatch, Fit, judge, match_clause
+from agent_resolver.reasoner.planner.relevance import Relevance
+from agent_resolver.reasoner.planner.synonym import is_verb
+from agent_resolver.reasoner.planner.tool_profile import ToolProfile, profile_tool
+from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.schema.golden_path import MAX_INTENT, Answer, IntentKind
+from agent_resolver.schema.planning import Classified, PlanQuestion, PlanRequest
+
+REQUEST_KEY: Final = "request"
+NONE_OF_THEM: Final = "none"
+_MAX_SHOWN: Final = 120
+_MAX_MISSING: Final = 300
+_LEAST_COVERED: Final = 2
+
+
+class Routed(Struct, frozen=True, kw_only=True):
+    """A clause, or several, with the tool that does them; no tool if it is missing."""
+
+    clauses: tuple[Clause, ...]
+    tool: Descriptor | None = None
+
+
+class Routing(Struct, frozen=True, kw_only=True):
+    """Where each clause of a request goes."""
+
+    split: SplitRequest
+    routed: tuple[Routed, ...] = ()
+    questions: tuple[PlanQuestion, ...] = ()
+
+
+class ToolManifest:
+    """The tools of a request, in the order of their ids, with the words that they are found by."""
+
+    def __init__(self, tools: Sequence[Descriptor]) -> None:
+        by_id = {tool.id: tool for tool in reversed(tools)}
+        self.tools = {name: by_id[name] for name in sorted(by_id)}
+        self.profiles = tuple(profile_tool(tool) for tool in self.tools.values())
+        self.relevance = Relevance(self.profiles)
+        self._verbs = frozenset(verb for profile in self.profiles for verb in profile.verbs)
+
+    def is_verb(self, word: str) -> bool:
+        """True if a stem is that of a verb, in English or in the id of a tool."""
+        return is_verb(word) or word in self._verbs
+
+    def knows(self, clause: Clause) -> bool:
+        """True if a clause has a verb, or a word that some tool has."""
+        return bool(clause.verb) or any(map(self.relevance.knows, (*clause.objects, *clause.others)))
+
+
+def newest_answer(answers: Sequence[Answer], key: str) -> str | None:
+    """The newest answer to a question; None if there is none."""
+    found = [answer.words for answer in answers if answer.key == key]
+    return found[-1].strip() if found else None
+
+
+def words_of(request: PlanRequest) -> str:
+    """What is asked for: the intent, or what the person answered when that was not clear."""
+    return (newest_answer(request.answers, REQUEST_KEY) or request.intent)[:MAX_INTENT]
+
+
+def classify(request: PlanRequest) -> Classified:
+    """Find the tools that a request takes, in its order."""
+    routing = route(request, ToolManifest(request.tools))
+    if routing.questions:
+        return Classified(questions=routing.questions)
+    tools = tuple(each.tool.id for each in routing.routed if each.tool)
+    missing = tuple(shorten(_text_of(each), _MAX_MISSING) for each in routing.routed if not each.tool)
+    return Classified(kind=_kind(tools, missing), tools=tools, missing=missing)
+
+
+def _kind(tools: tuple[str, ...], missing: tuple[str, ...]) -> IntentKind:
+    if tools and missing:
+        return "BOTH"
+    return "BLUEPRINT" if tools else "CAPABILITY"
+
+
+def _text_of(routed: Routed) -> str:
+    return ", ".join(clause.text for clause in routed.clauses)
+
+
+# Routing --------------------------------------------------------------------------------------------------------------
+
+
+def route(request: PlanRequest, manifest: ToolManifest) -> Routing:
+    """Find the tool of each clause."""
+    split = split_request(words_of(request), manifest.is_verb)
+    known = any(map(manifest.knows, split.clauses))
+    if question := _unclear(split, is_known=known):
+        return Routing(split=split, questions=(question,))
+    matches = [match for clause in split.clauses for match in _matches(clause, manifest)]
+    if whole := _tool_for_all(matches, manifest):
+        return Routing(split=split, routed=(Routed(clauses=split.clauses, tool=whole),))
+    routed: list[Routed] = []
+    questions: list[PlanQuestion] = []
+    for number, match in enumerate(matches, start=1):
+        found = _decide(number, match, request.answers)
+        if isinstance(found, PlanQuestion):
+            questions.append(found)
+        else:
+            routed.append(found)
+    return Routing(split=split, routed=tuple(routed), questions=tuple(questions))
+
+
+def _unclear(split: SplitRequest, *, is_known: bool) -> PlanQuestion | None:
+    """The question that a request as a whole leaves open."""
+    text = ""
+    if split.condition:
+        shown = shorten(split.condition, _MAX_SHOWN)
+        text = f'A plan that is made without a model has no conditions and no repetition, as in "{shown}". '
+        text += "What should be done, without them?"
+    elif split.is_too_long:
+        text = f"The request asks for more than {MAX_CLAUSES} things. What should be done first?"
+    elif not split.clauses or not is_known:
+        text = 'What should be done? Say it in a sentence, such as: Open a ticket titled "Login fails".'
+    return PlanQuestion(key=REQUEST_KEY, text=text) if text else None
+
+
+def _matches(clause: Clause, manifest: ToolManifest) -> list[ClauseMatch]:
+    """The match of a clause; of its parts, if each of them clearly has a tool of its own."""
+    parts = split_articles(clause, manifest.is_verb)
+    if len(parts) > 1:
+        matches = [match_clause(part, manifest.profiles, manifest.relevance) for part in parts]
+        tools = {match.best[0].id for match in matches if match.is_certain}
+        if len(tools) == len(parts):
+            return matches
+    return [match_clause(clause, manifest.profiles, manifest.relevance)]
+
+
+def _tool_for_all(matches: list[ClauseMatch], manifest: ToolManifest) -> Descriptor | None:
+    """The one tool that does all clauses by itself, and little else; None if there is none, or several.
+
+    It fits better than a tool for each clause only if it does at least as many things as there are clauses.
+    """
+    clauses = [match.clause for match in matches]
+    if len(clauses) < _LEAST_COVERED:
+        return None
+    found = [profile for profile in manifest.profiles if _covers(profile, clauses)]
+    return found[0].tool if len(found) == 1 else None
+
+
+def _covers(profile: ToolProfile, clauses: list[Clause]) -> bool:
+    verbs = len(profile.verbs) + len(profile.later_verbs)
+    does_several = profile.later_verbs and abs(verbs - len(clauses)) <= 1
+    return bool(does_several) and all(judge(clause, profile, is_whole=False) is Fit.CLEAR for clause in clauses)
+
+
+def _decide(number: int, match: ClauseMatch, answers: Sequence[Answer]) -> Routed | PlanQuestion:
+    """The tool of a clause, or the question which one is meant."""
+    clauses = (match.clause,)
+    if match.is_missing:
+        return Routed(clauses=clauses)
+    tools = {each.id: each.profile.tool for each in match.best}
+    if match.is_certain:
+        return Routed(clauses=clauses, tool=match.best[0].profile.tool)
+    in_doubt = match.best[0].fit is Fit.DOUBT
+    choices = (*tools, NONE_OF_THEM) if in_doubt else (*tools,)
+    key = f"choice.{number}"
+    answer = newest_answer(answers, key)
+    if answer is not None and answer in choices:
+        return Routed(clauses=clauses, tool=tools.get(answer))
+    return PlanQuestion(key=key, text=_which(match, tools, answer, in_doubt=in_doubt), choices=choices)
+
+
+def _which(match: ClauseMatch, tools: dict[str, Descriptor], answer: str | None, *, in_doubt: bool) -> str:
+    shown = shorten(match.clause.text, _MAX_SHOWN)
+    names = " or ".join(f"`{name}`" for name in tools)
+    asked = f'Is {names} meant by "{shown}"?' if in_doubt else f'Which tool is meant by "{shown}": {names}?'
+    again = "" if answer is None else f'"{shorten(answer, _MAX_SHOWN)}" is not one of the choices. '
+    return again + asked

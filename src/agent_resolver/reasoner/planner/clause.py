@@ -1,0 +1,361 @@
+"""A request as clauses: each asks for one thing, with a verb and the objects of it.
+
+Clauses end at `;`, at line ends, at sentence ends and at words such as "then". "and" and a comma end one only where a
+verb follows: "for Alice and Bob" stays whole. Text in quotes is never split. A clause that says what not to do is left
+out, and one that sets a condition is marked: a plan without a model has no conditions.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from msgspec import Struct, structs
+
+from agent_resolver.reasoner.planner.masked_text import FILLER, MaskedText, mask_text
+from agent_resolver.reasoner.planner.synonym import AMBIGUOUS, PHRASES, is_verb
+from agent_resolver.reasoner.planner.word import STOP_WORDS, split_words, stem
+
+IsVerb = Callable[[str], bool]
+"""Says if a stem is that of a verb."""
+
+_HARD = re.compile(
+    r"\s*(?:[;\n]+|(?<!\bno)(?<!\bnr)(?<!\be\.g)[.?!]+(?=\s|$)|,?\s*\b(?:and\s+)?(?:then|afterwards?|after\s+that|finally|next)\b,?)\s*",
+    re.IGNORECASE,
+)
+_SOFT = re.compile(
+    r"\s*(?:,\s*(?:(?:and|but|plus)\b)?|\b(?:and|but|plus)\b|&)\s*(?:also\s+|please\s+|to\s+)*", re.IGNORECASE
+)
+_NUMBERING = re.compile(r"^[ \t]*\d{1,2}[.)](?=[ \t])", re.MULTILINE)
+_FILLERS = re.compile(
+    r"(?:[-*()•\u2013\s,:]|(?:please|kindly|can|could|would|will|you|i|we|i'd|we'd|i'll|want|wants|need|needs|like|"
+    r"have|has|got|let's|lets|also|first|firstly|second|secondly|third|next|now|just|and|then|finally|go\s+ahead|help\s+me|"
+    r"to|hi|hello|hey|there|thanks|should|must|ok|okay|so|quickly|immediately|urgently)\b[,!]?\s*)+",
+    re.IGNORECASE,
+)
+_NEGATION = re.compile(
+    r"\b(?:do\s+not|don['\u2019]?t|never|must\s+not|should\s+not|shouldn['\u2019]?t|not|no\s+need)\b", re.IGNORECASE
+)
+_CONDITION = re.compile(
+    r"\b(?:if|unless|whenever|otherwise|in\s+case|else|as\s+long\s+as|depending|every\s+(?:day|week|month|hour|morning|"
+    r"evening|monday|tuesday|wednesday|thursday|friday|saturday|sunday)|daily|weekly|monthly|hourly)\b",
+    re.IGNORECASE,
+)
+_BEFORE = re.compile(r"^before\b\s*(?:you\s+)?", re.IGNORECASE)
+_AFTER = re.compile(r"^(?:after|once)\b\s*(?:you\s+)?(?:have\s+)?", re.IGNORECASE)
+_LATER = re.compile(r"\s+(?:after|once)\s+(?=\w+(?:ing|ed)\b)", re.IGNORECASE)
+_WITHOUT = re.compile(r"\s+without\s+(?:any\s+)?\w+ing\b.*", re.IGNORECASE | re.DOTALL)
+_DETAIL = re.compile(r"^[\w-]{1,40}(?:[ ]+[\w-]{1,40}){0,2}\s*[:=]")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_QUESTION = re.compile(
+    r"^(?:what|which|who|whom|whose|where|when|how|is|are|was|were|does|do|did|has|have)\b",
+    re.IGNORECASE,
+)
+_PRONOUN = re.compile(r"\b(?:it|them|they|this|these|those|him|her|one|ones|each|both)\b", re.IGNORECASE)
+_MANY = re.compile(r"\b(?:all|every|each|them|those|these|both|everyone|everybody)\b", re.IGNORECASE)
+_ARTICLE = re.compile(r"\s+and\s+(?=(?:a|an|the|another)\s)", re.IGNORECASE)
+_OBJECT = re.compile(
+    rf"\s+(?:the|a|an|it|them|him|her|me|us|my|our|their|all|every|each|this|that|these|those|{FILLER})|\s+[A-Z][a-z]",
+    re.IGNORECASE,
+)
+_TOKEN = re.compile(rf"{FILLER}+|#?\d[\w.:-]*|[^\W_]+(?:['\u2019_-][^\W_]+)*|[^\s\w]")
+_PHRASE = re.compile(
+    r"\b(?:" + "|".join(re.escape(each).replace(r"\ ", r"\s+") for each in PHRASES) + r")\b", re.IGNORECASE
+)
+_BOUNDARIES_TEXT: Final = """\
+for to in on at with from by about as into onto over under via per than because since so that which who where
+using regarding concerning after before during until named called titled saying
+"""
+_BOUNDARIES: Final = frozenset(_BOUNDARIES_TEXT.split())
+MAX_CLAUSES: Final = 20
+
+
+class Clause(Struct, frozen=True, kw_only=True):
+    """One thing that a request asks for."""
+
+    source: MaskedText
+    verb: str = ""
+    """The stem of what to do; empty if no word of it is a verb."""
+    objects: tuple[str, ...] = ()
+    """The stems of what it is done to."""
+    heads: tuple[str, ...] = ()
+    """The objects that name the thing itself: `ticket` in "the urgent ticket", both nouns in "status of ticket 7"."""
+    others: tuple[str, ...] = ()
+    """The stems of all other words that say something."""
+    has_pronoun: bool = False
+    is_plural: bool = False
+    """True if it is about several things."""
+    has_number: bool = False
+    is_negated: bool = False
+    """True if it says what not to do."""
+
+    @property
+    def text(self) -> str:
+        """The clause as it was written."""
+        return self.source.text
+
+
+class StatedDetail(Struct, frozen=True, kw_only=True):
+    """A part that only states values, such as `title: Login fails`."""
+
+    source: MaskedText
+    after: int
+    """The position of the clause that it follows; -1 if it comes before all of them."""
+
+
+class SplitRequest(Struct, frozen=True, kw_only=True):
+    """The clauses of a request, in the order in which they are to be done."""
+
+    clauses: tuple[Clause, ...] = ()
+    details: tuple["StatedDetail", ...] = ()
+    condition: str = ""
+    """A part that sets a condition; empty if there is none."""
+    is_too_long: bool = False
+
+
+def split_request(text: str, is_known_verb: IsVerb = is_verb) -> SplitRequest:
+    """Split a request into its clauses.
+
+    Args:
+        text: The request, of bounded length.
+        is_known_verb: Says which stems are verbs; those of the tools count besides the usual ones.
+    """
+    unnumbered = _NUMBERING.sub(lambda found: " " * len(found[0]), text)
+    parts = [*_parts(mask_text(unnumbered), is_known_verb)]
+    clauses: list[Clause] = []
+    details: list[StatedDetail] = []
+    for part in parts:
+        is_asking = _QUESTION.match(part.mask) or _starts_with_verb(part.mask, is_known_verb)
+        if _DETAIL.match(part.mask) and not is_asking:
+            details.append(StatedDetail(source=part, after=len(clauses) - 1))
+        else:
+            clause = _clause(part, is_known_verb, clauses[-1] if clauses else None)
+            # What is not to be done takes no tool.
+            clauses += [] if clause.is_negated else [clause]
+    conditions = [part.text for part in parts if _CONDITION.search(part.mask)]
+    return SplitRequest(
+        clauses=tuple(clauses[:MAX_CLAUSES]),
+        details=tuple(details),
+        condition=conditions[0] if conditions else "",
+        is_too_long=len(clauses) > MAX_CLAUSES,
+    )
+
+
+# Splitting ------------------------------------------------------------------------------------------------------------
+
+
+def _parts(source: MaskedText, is_known_verb: IsVerb) -> Iterator[MaskedText]:
+    """The parts of a request without the words around them, in the order in which they are to be done."""
+    waiting: list[MaskedText] = []
+    for sentence in _cut(source, _HARD):
+        for part in _reordered(_soft_parts(sentence, is_known_verb)):
+            stripped = _without_fillers(part)
+            if not any(letter.isalnum() or letter == FILLER for letter in stripped.mask):
+                continue
+            if before := _BEFORE.match(stripped.mask):
+                # "Before A, B" asks for B first.
+                waiting.append(stripped.part(before.end(), len(stripped.text)))
+                continue
+            yield stripped
+            yield from waiting
+            waiting.clear()
+    yield from waiting
+
+
+def _cut(source: MaskedText, separator: re.Pattern[str]) -> Iterator[MaskedText]:
+    start = 0
+    for found in separator.finditer(source.mask):
+        yield source.part(start, found.start())
+        start = found.end()
+    yield source.part(start, len(source.mask))
+
+
+def _soft_parts(source: MaskedText, is_known_verb: IsVerb) -> list[MaskedText]:
+    """The parts of a sentence between commas and "and", where a verb follows."""
+    found = []
+    start = 0
+    for separator in _SOFT.finditer(source.mask):
+        rest = source.mask[separator.end() :]
+        is_open = source.mask[start : separator.start()].strip() != ""
+        is_order = _BEFORE.match(source.mask[start:]) or _AFTER.match(source.mask[start:])
+        if is_open and (
+            _starts_with_verb(rest, is_known_verb) or is_order or _states_value(rest) or _NEGATION.match(rest)
+        ):
+            found.append(source.part(start, separator.start()))
+            start = separator.end()
+    found.append(source.part(start, len(source.mask)))
+    return found
+
+
+def _reordered(parts: list[MaskedText]) -> Iterator[MaskedText]:
+    """The parts in the order of what is done: "A after doing B" asks for B first."""
+    for part in parts:
+        after = _AFTER.match(part.mask)
+        later = None if after else _LATER.search(part.mask)
+        if after:
+            yield part.part(after.end(), len(part.text))
+        elif later:
+            yield part.part(later.end(), len(part.text))
+            yield part.part(0, later.start())
+        else:
+            yield part
+
+
+def _without_fillers(source: MaskedText) -> MaskedText:
+    found = _FILLERS.match(source.mask)
+    without = _WITHOUT.search(source.mask)
+    return source.part(found.end() if found else 0, without.start() if without else len(source.text))
+
+
+def _starts_with_verb(mask: str, is_known_verb: IsVerb) -> bool:
+    """True if a text begins with a verb, and not with a noun that is also one."""
+    mask = mask[found.end() :] if (found := _FILLERS.match(mask)) else mask
+    if _PHRASE.match(mask):
+        return True
+    word = _TOKEN.match(mask)
+    if word is None or mask[word.end() :].lstrip()[:1] in {":", "="}:
+        return False
+    known = stem(word[0].lower())
+    if not is_known_verb(known):
+        return False
+    return known not in AMBIGUOUS or _OBJECT.match(mask, word.end()) is not None
+
+
+def _states_value(mask: str) -> bool:
+    """True if a text begins with `name: value` or `name=value`."""
+    return re.match(r"[\w-]{1,40}(?:\s[\w-]{1,40})?\s*[:=]\s*\S", mask) is not None
+
+
+def heads_of(text: str) -> tuple[str, ...]:
+    """The stems of what the first sentence of a description is about, without its verb."""
+    sentence = re.split(r"[.;,]", text, maxsplit=1)[0]
+    return _clause(mask_text(sentence), is_verb, None).heads
+
+
+def split_articles(clause: Clause, is_known_verb: IsVerb) -> tuple[Clause, ...]:
+    """The clauses that "create a ticket and an event" stands for, with the verb said once for all of them."""
+    parts = [*_cut(clause.source, _ARTICLE)]
+    if len(parts) == 1 or not clause.verb:
+        return (clause,)
+    found: list[Clause] = []
+    for part in parts:
+        read = _clause(part, is_known_verb, None)
+        is_first = not found
+        found.append(read if is_first else structs.replace(_objects_of(part, read), verb=clause.verb))
+    return tuple(found)
+
+
+def _objects_of(part: MaskedText, read: Clause) -> Clause:
+    """A part without a verb, read as the objects of one."""
+    tokens = _TOKEN.findall(part.mask)
+    objects, heads, others = _nouns(tokens)
+    return structs.replace(read, objects=objects, heads=heads, others=others)
+
+
+# Reading one clause ---------------------------------------------------------------------------------------------------
+
+
+def _clause(source: MaskedText, is_known_verb: IsVerb, earlier: Clause | None) -> Clause:
+    words = _PHRASE.sub(lambda found: PHRASES[" ".join(found[0].lower().split())], source.mask)
+    places = [*_TOKEN.finditer(words)]
+    tokens = [found[0] for found in places]
+    verb, place = _verb(tokens, words, is_known_verb)
+    negation = _NEGATION.match(words) or _NEGATION.search(words[: places[place].start()] if place >= 0 else words)
+    objects, heads, others = _nouns(tokens[place + 1 :] if place >= 0 else tokens)
+    if place > 0:
+        others += tuple(_content(tokens[:place]))
+        # "The ticket should be closed": what comes before a late verb is its object.
+        if not objects:
+            objects, heads, others = (*_nouns(tokens[:place])[:2], others)
+    has_pronoun = _PRONOUN.search(source.mask) is not None
+    if has_pronoun and not objects and earlier:
+        objects, heads = earlier.objects, earlier.heads
+    return Clause(
+        source=source,
+        verb=verb,
+        objects=objects,
+        heads=heads,
+        others=others,
+        has_pronoun=has_pronoun,
+        is_plural=_is_plural(tokens, source.mask, heads),
+        has_number=any(_is_value(token) and not _DATE.match(token.lstrip("#")) for token in tokens),
+        is_negated=negation is not None,
+    )
+
+
+def _verb(tokens: list[str], text: str, is_known_verb: IsVerb) -> tuple[str, int]:
+    """The verb of a clause as a stem and its place; -1 for one that is not written, as in a question."""
+    found = [(stem(token.lower()), place) for place, token in enumerate(tokens)]
+    known = [(word, place) for word, place in found if is_known_verb(word)]
+    leading = next((place for place, token in enumerate(tokens) if token.lower() not in _DETERMINERS), 0)
+    if known and known[0][1] == leading:
+        return known[0]
+    if _QUESTION.match(text):
+        return "show", -1
+    plain = [each for each in known if each[0] not in AMBIGUOUS]
+    return plain[0] if plain else ("", -1)
+
+
+_DETERMINERS_TEXT: Final = """\
+a an the some my our
+"""
+_DETERMINERS: Final = frozenset(_DETERMINERS_TEXT.split())
+
+
+def _nouns(tokens: list[str]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """The objects, those of them that name the thing itself, and the other words."""
+    # The name of a value, as in `source: a`, is not part of the object either.
+    names = {place for place, after in enumerate(tokens[1:]) if after in {":", "="}}
+    ends = (place for place, token in enumerate(tokens) if _ends_object(token, place) or place in names)
+    end = next(ends, len(tokens))
+    phrase, rest = tokens[:end], tokens[end:]
+    segments: list[list[str]] = [[]]
+    for token in phrase:
+        if token.lower() == "of":
+            segments.append([])
+        segments[-1].append(token)
+    contents = [[*_content(segment)] for segment in segments]
+    heads = tuple(content[-1] for content in contents if content)
+    objects = tuple(dict.fromkeys(word for content in contents for word in content))
+    return objects, heads, tuple(dict.fromkeys(_content(rest)))
+
+
+_ASKING: Final = frozenset({"which", "who", "where", "what"})
+_COUNTING: Final = frozenset({"number", "no", "nr", "id", "ids"})
+"""Words between a thing and its identifier, as in "ticket number 7"."""
+
+
+def _is_value(token: str) -> bool:
+    """True for a literal, a number and an identifier such as `INV-7`: none of them names a kind of thing."""
+    return token.startswith(FILLER) or any(letter.isdigit() for letter in token)
+
+
+def _ends_object(token: str, place: int) -> bool:
+    """True for what ends the object of a verb; a value right after the verb, as in `email "…" the list`, does not."""
+    is_mark = not token[0].isalnum() and not token.startswith(("#", FILLER))
+    # The first word of a question does not end the object: "which meetings are there".
+    is_boundary = token.lower() in _BOUNDARIES and (place > 0 or token.lower() not in _ASKING)
+    return is_boundary or ((_is_value(token) or is_mark) and place > 0)
+
+
+def _content(tokens: list[str]) -> Iterator[str]:
+    for token in tokens:
+        if not _is_value(token):
+            words = split_words(token)
+            yield from (stem(word) for word in words if not _is_untelling(word))
+
+
+def _is_untelling(word: str) -> bool:
+    return word in STOP_WORDS or word in _COUNTING or _is_adverb(word)
+
+
+def _is_adverb(word: str) -> bool:
+    return word.endswith("ly") and word not in {"reply", "supply", "family", "apply", "monthly", "assembly", "anomaly"}
+
+
+def _is_plural(tokens: list[str], mask: str, heads: tuple[str, ...]) -> bool:
+    if _MANY.search(mask):
+        return True
+    return any(
+        token.lower().endswith("s") and not token.lower().endswith(("ss", "us", "is")) and stem(token.lower()) in heads
+        for token in tokens
+    )

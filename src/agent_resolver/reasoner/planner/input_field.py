@@ -1,0 +1,139 @@
+"""The inputs of a tool as fields with schemas of their own, and the outputs as members that can be passed on."""
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+from agent_resolver.core.schema_document import Document, transform
+from agent_resolver.reasoner.planner.word import singular, split_words
+
+_MAX_FIELDS: Final = 100
+_MAX_DEPTH: Final = 6
+_MAX_REFERENCES: Final = 300
+_DEFINITIONS: Final = frozenset({"$defs", "definitions", "$id", "$schema", "$anchor", "$comment"})
+_IDENTIFIERS: Final = frozenset({"id", "key", "number", "uuid"})
+
+
+class InputField(Struct, frozen=True, kw_only=True):
+    """One argument of a tool."""
+
+    name: str
+    schema: dict[str, Any]
+    """Its schema, without references to other schemas."""
+    is_required: bool
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words of its name."""
+        return tuple(split_words(self.name))
+
+    @property
+    def is_identifier(self) -> bool:
+        """True if it says which thing is meant: `id`, `ticket_id`, `orderNumber`."""
+        return self.words[-1:] != () and self.words[-1] in _IDENTIFIERS
+
+    @property
+    def noun(self) -> str:
+        """What an identifier is of: `ticket` for `ticket_id`, and nothing for `id`."""
+        return singular(self.words[-2]) if self.is_identifier and len(self.words) > 1 else ""
+
+    @property
+    def description(self) -> str:
+        """The description of the field, on one line."""
+        found = self.schema.get("description") or self.schema.get("title") or ""
+        return " ".join(found.split()) if isinstance(found, str) else ""
+
+    @property
+    def types(self) -> frozenset[str]:
+        """The JSON types that it may have, without null; empty if its schema does not say."""
+        return types_in(self.schema)
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The texts that it may be, for a field that has only a few."""
+        return choices_in(self.schema)
+
+
+def types_in(schema: dict[str, Any]) -> frozenset[str]:
+    """The JSON types that a schema names, without null."""
+    declared = schema.get("type", [])
+    names = {declared} if isinstance(declared, str) else {name for name in declared if isinstance(name, str)}
+    for option in _options(schema):
+        names |= types_in(option)
+    if not names:
+        names = {"string"} if choices_in(schema) else set()
+    return frozenset(names - {"null"})
+
+
+def choices_in(schema: dict[str, Any]) -> tuple[str, ...]:
+    """The texts that a schema lists."""
+    listed = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    found = [value for value in listed if isinstance(value, str)] if isinstance(listed, list) else []
+    for option in _options(schema):
+        found += choices_in(option)
+    return tuple(dict.fromkeys(found))
+
+
+def _options(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    found = [*_list_of(schema.get("anyOf")), *_list_of(schema.get("oneOf"))]
+    return [option for option in found if isinstance(option, dict)]
+
+
+def _list_of(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def fields_of(schema: dict[str, Any]) -> tuple[InputField, ...]:
+    """The fields of an object, required ones first, else in the order of the schema."""
+    root = plain_schema(schema)
+    members = root.get("properties", {})
+    names = root.get("required", [])
+    if not isinstance(members, dict) or not isinstance(names, list):
+        return ()
+    found = [
+        InputField(name=name, schema=member if isinstance(member, dict) else {}, is_required=name in names)
+        for name, member in [*members.items()][:_MAX_FIELDS]
+    ]
+    # An argument that must be given but is not described can still be asked for.
+    found += [InputField(name=name, schema={}, is_required=True) for name in names if name not in members]
+    return tuple(sorted(found, key=lambda field: not field.is_required))
+
+
+def plain_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema with each reference replaced by what it refers to. One that never ends becomes anything at all."""
+    if not _has_reference(schema):
+        return {key: value for key, value in schema.items() if key not in _DEFINITIONS}
+    return dict(_Expansion(schema).expand(schema, 0))
+
+
+def _has_reference(schema: object) -> bool:
+    match schema:
+        case dict():
+            return "$ref" in schema or any(_has_reference(value) for value in schema.values())
+        case list():
+            return any(_has_reference(value) for value in schema)
+    return False
+
+
+class _Expansion:
+    """Replaces references, of which there may be more than can be followed."""
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self._document = Document(schema)
+        self._left = _MAX_REFERENCES
+
+    def expand(self, schema: Any, level: int) -> Any:  # noqa: ANN401 - a schema
+        """The schema without references."""
+        return transform(schema, lambda node: self._replaced(node, level))
+
+    def _replaced(self, node: dict[str, Any], level: int) -> dict[str, Any]:
+        kept = {key: value for key, value in node.items() if key not in _DEFINITIONS}
+        if "$ref" not in kept:
+            return kept
+        self._left -= 1
+        reference = kept.pop("$ref")
+        if self._left < 0 or level > _MAX_DEPTH or not isinstance(reference, str):
+            return {}
+        target = self._document.target(reference)
+        inside = self.expand(target, level + 1) if isinstance(target, dict) else {}
+        return {**inside, **kept}

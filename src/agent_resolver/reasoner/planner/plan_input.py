@@ -1,0 +1,89 @@
+"""The inputs of a blueprint: what the person stated or answered, and what still has to be asked."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from agent_resolver.core.schema_document import Document, bare
+from agent_resolver.core.shorten import shorten
+from agent_resolver.reasoner.planner.classifier import newest_answer
+from agent_resolver.reasoner.planner.input_field import InputField
+from agent_resolver.reasoner.planner.step_plan import PlannedStep, StepInput
+from agent_resolver.reasoner.planner.value_reading import read_value
+from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.schema.golden_path import Answer
+from agent_resolver.schema.planning import PlanQuestion
+
+_MAX_DESCRIPTION: Final = 300
+_MAX_CHOICES: Final = 50
+_TRUTH: Final = ("true", "false")
+
+
+class PlanInputs(Struct, frozen=True, kw_only=True):
+    """The inputs of a plan."""
+
+    schema: dict[str, Any]
+    """The schema of the arguments that the blueprint takes."""
+    arguments: dict[str, Any]
+    names: dict[tuple[str, str], str]
+    """Maps a step and a field of its tool to the input that it comes from."""
+    questions: tuple[PlanQuestion, ...]
+
+
+def collect_inputs(steps: Sequence[PlannedStep], answers: Sequence[Answer]) -> PlanInputs:
+    """Give each input that no earlier step has a name, and a value from the request or from an answer."""
+    own = [(step, each) for step in steps for each in step.inputs if not each.template and each.shares is None]
+    counts = Counter(each.field.name for _, each in own)
+    names = {
+        (step.id, each.field.name): each.field.name if counts[each.field.name] == 1 else f"{step.id}_{each.field.name}"
+        for step, each in own
+    }
+    arguments: dict[str, Any] = {}
+    questions: list[PlanQuestion] = []
+    properties: dict[str, Any] = {}
+    for step, each in own:
+        name = names[step.id, each.field.name]
+        properties[name] = _usable(each.field.schema)
+        found = _value(name, each, step.tool, answers)
+        if isinstance(found, PlanQuestion):
+            questions.append(found)
+        else:
+            arguments[name] = found[0]
+    shared = {(step.id, each.field.name): names[each.shares] for step in steps for each in step.inputs if each.shares}
+    return PlanInputs(
+        schema={"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False},
+        arguments=arguments,
+        names={**names, **shared},
+        questions=tuple(questions),
+    )
+
+
+def _usable(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a field; only its words, if it is of a dialect that a blueprint cannot have."""
+    if Document(bare(schema)).fault is None:
+        return schema
+    return {key: schema[key] for key in ("title", "description", "examples") if key in schema}
+
+
+def _value(name: str, each: StepInput, tool: Descriptor, answers: Sequence[Answer]) -> tuple[Any] | PlanQuestion:
+    """The value of an input in a tuple, since null is a value too; the question for it if there is none that fits."""
+    answer = newest_answer(answers, f"input.{name}")
+    words = each.words if answer is None else (answer,)
+    if not words:
+        return _question(name, each.field, tool)
+    if len(words) > 1:
+        return _question(name, each.field, tool, f"The request states `{name}` twice, with different values. ")
+    read = read_value(words[0], each.field)
+    if not read.is_valid:
+        return _question(name, each.field, tool, f"That is not a `{name}`: {shorten(read.fault, _MAX_DESCRIPTION)}. ")
+    return (read.value,)
+
+
+def _question(name: str, field: InputField, tool: Descriptor, why: str = "") -> PlanQuestion:
+    description = shorten(field.description, _MAX_DESCRIPTION) if field.description else ""
+    text = f"{why}What is the `{name}` for `{tool.id}`?"
+    text += f' It is described as: "{description}"' if description else ""
+    choices = field.choices[:_MAX_CHOICES] or (_TRUTH if field.types == {"boolean"} else ())
+    return PlanQuestion(key=f"input.{name}", text=text, choices=choices)

@@ -1,0 +1,296 @@
+"""The steps of a plan, and where each of their inputs comes from.
+
+An input is stated in the request, comes from an earlier step, or is open, and then it is asked for. Optional inputs are
+left out unless they are stated. A tool that only reads is added where it finds the one thing that an open input
+identifies, from values that the request states.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from msgspec import UNSET, Struct, UnsetType
+
+from agent_resolver.reasoner.planner.clause import Clause, StatedDetail
+from agent_resolver.reasoner.planner.data_flow import (
+    OutputMember,
+    is_recipient,
+    means_same,
+    member_fits,
+    outputs_of,
+    reference,
+)
+from agent_resolver.reasoner.planner.input_field import InputField
+from agent_resolver.reasoner.planner.masked_text import FILLER, MaskedText, mask_text
+from agent_resolver.reasoner.planner.stated_value import Stated, read_named, read_stated
+from agent_resolver.reasoner.planner.tool_profile import ToolProfile, is_read_only, nouns_of
+from agent_resolver.reasoner.planner.word import split_words, stem
+from agent_resolver.schema.blueprint import MAX_UNBATCHED_ITEMS, ForEach
+from agent_resolver.schema.descriptor import Descriptor
+
+_MAX_STEP_ID: Final = 56
+
+
+class ToolTask(Struct, frozen=True, kw_only=True):
+    """A tool, and what the request says about its call."""
+
+    profile: ToolProfile
+    clauses: tuple[Clause, ...] = ()
+    details: tuple[StatedDetail, ...] = ()
+    """Parts that state values right after its clauses."""
+    common: tuple[StatedDetail, ...] = ()
+    """Parts that state values elsewhere."""
+
+
+class StepInput(Struct, frozen=True, kw_only=True):
+    """Where one input of a step comes from."""
+
+    field: InputField
+    words: tuple[str, ...] = ()
+    """What the request states for it."""
+    template: str = ""
+    """Where an earlier step has it; empty if it becomes an input of the blueprint."""
+    shares: tuple[str, str] | None = None
+    """The step and field whose input of the blueprint it shares."""
+
+
+class PlannedStep(Struct, frozen=True, kw_only=True):
+    """One call."""
+
+    id: str
+    tool: Descriptor
+    inputs: tuple[StepInput, ...]
+    for_each: ForEach | UnsetType = UNSET
+    reads: tuple[str, ...] = ()
+    """The steps that it takes values from."""
+
+
+def plan_steps(tasks: Sequence[ToolTask], profiles: Sequence[ToolProfile]) -> tuple[PlannedStep, ...]:
+    """Make a step of each task, in order, with the steps that find what it needs before it."""
+    plan = _StepPlan(profiles, {task.profile.id for task in tasks})
+    for task in tasks:
+        plan.add(task)
+    return tuple(plan.steps)
+
+
+class _StepSource(Struct, frozen=True, kw_only=True):
+    """An output of an earlier step that could be an input."""
+
+    step: PlannedStep
+    member: OutputMember
+    origin: str
+    """The same for two outputs that are the same value, because one step got it from the other."""
+
+
+class _StepPlan:
+    """The steps so far."""
+
+    def __init__(self, profiles: Sequence[ToolProfile], chosen: set[str]) -> None:
+        self._profiles = profiles
+        self._chosen = chosen
+        self.steps: list[PlannedStep] = []
+
+    def add(self, task: ToolTask) -> None:
+        """Add the step of a task."""
+        profile = task.profile
+        stated = _stated(task, profile.fields)
+        inputs: list[StepInput] = []
+        lists: list[_StepSource] = []
+        for field in profile.fields:
+            words = stated.values.get(field.name, ())
+            if words:
+                inputs.append(StepInput(field=field, words=words))
+            elif field.is_required:
+                found, source = self._found(field, task, stated)
+                inputs.append(found)
+                lists += [source] if source else []
+        self._append(profile.tool, inputs, lists)
+
+    def _append(self, tool: Descriptor, inputs: list[StepInput], lists: list[_StepSource]) -> PlannedStep:
+        over = {(each.step.id, each.member.path) for each in lists}
+        for_each: ForEach | UnsetType = UNSET
+        if len(over) == 1:
+            for_each = _for_each(lists[0])
+        elif over:
+            # Two lists have no common items: what to take together only the person can say.
+            inputs = [StepInput(field=each.field) if each.template.startswith("${item") else each for each in inputs]
+        reads = dict.fromkeys(_step_in(each.template) for each in inputs if each.template.startswith("${steps."))
+        if for_each:
+            reads[lists[0].step.id] = None
+        step = PlannedStep(
+            id=self._new_id(tool), tool=tool, inputs=tuple(inputs), for_each=for_each, reads=tuple(reads)
+        )
+        self.steps.append(step)
+        return step
+
+    # Where an input comes from ----------------------------------------------------------------------------------------
+
+    def _found(self, field: InputField, task: ToolTask, stated: Stated) -> tuple[StepInput, _StepSource | None]:
+        """The source of a required input that is not stated, and the list that it is one of each item of."""
+        refers_back = any(clause.has_pronoun for clause in task.clauses)
+        sources = [*self._sources(field, task.profile.tool, refers_back=refers_back)]
+        single = _one([each for each in sources if not each.member.is_item], task)
+        if single:
+            template = reference(f"steps.{single.step.id}", single.member.path)
+            return StepInput(field=field, template=template), None
+        if shared := self._shared(field, task.profile.tool):
+            return StepInput(field=field, shares=shared), None
+        listed = _one([each for each in sources if each.member.is_item], task)
+        if listed and any(clause.is_plural for clause in task.clauses):
+            return StepInput(field=field, template=reference("item", listed.member.inside)), listed
+        feeding = None if listed else self._fed(field, task, stated)
+        return feeding or (StepInput(field=field), None)
+
+    def _sources(self, field: InputField, taker: Descriptor, *, refers_back: bool) -> Iterator[_StepSource]:
+        for step in self.steps:
+            # The result of a step over a list is a list of results, none of which is the one that is meant.
+            if step.for_each:
+                continue
+            for member in outputs_of(step.tool):
+                is_same = means_same(member, step.tool, field, taker) or (refers_back and is_recipient(member, field))
+                if is_same and member_fits(member, step.tool, field):
+                    yield _StepSource(step=step, member=member, origin=self._origin(step, member))
+
+    def _origin(self, step: PlannedStep, member: OutputMember) -> str:
+        """Where the value of an output was first: what a step returns as it got it is the same value."""
+        for each in step.inputs:
+            is_same = each.field.name == member.field.name or (
+                each.field.is_identifier
+                and member.field.is_identifier
+                and (each.field.noun or member.thing) == member.thing
+            )
+            if is_same and each.template and not member.is_item:
+                return each.template
+        return reference(f"steps.{step.id}", (*member.path, *member.inside))
+
+    def _shared(self, field: InputField, taker: Descriptor) -> tuple[str, str] | None:
+        """The input of an earlier step that identifies the same thing."""
+        if not field.is_identifier:
+            return None
+        thing = field.noun or nouns_of(taker)[-1]
+        found = []
+        for step in self.steps:
+            for each in step.inputs:
+                own = each.field.noun or nouns_of(step.tool)[-1]
+                is_same = each.field.is_identifier and own == thing and each.field.schema == field.schema
+                if is_same and not each.template:
+                    found.append(each.shares or (step.id, each.field.name))
+        distinct = [*dict.fromkeys(found)]
+        return distinct[0] if len(distinct) == 1 else None
+
+    def _fed(self, field: InputField, task: ToolTask, stated: Stated) -> tuple[StepInput, _StepSource | None] | None:
+        """An input from a tool that only reads, and that the request states all required inputs of."""
+        if not field.is_identifier or not task.clauses:
+            return None
+        rest = _without(task.clauses[0].source, stated.spans)
+        is_plural = any(clause.is_plural for clause in task.clauses)
+        feeders = [
+            (profile, member)
+            for profile, member in self._feeders(field, task.profile.tool)
+            if member.is_item == is_plural and _is_given(profile, rest)
+        ]
+        if len(feeders) != 1:
+            return None
+        profile, member = feeders[0]
+        given = read_stated(rest, profile.fields, [*map(stem, nouns_of(profile.tool))])
+        inputs = [
+            StepInput(field=each, words=given.values[each.name]) for each in profile.fields if each.name in given.values
+        ]
+        step = self._append(profile.tool, inputs, [])
+        if not member.is_item:
+            return StepInput(field=field, template=reference(f"steps.{step.id}", member.path)), None
+        source = _StepSource(step=step, member=member, origin="")
+        return StepInput(field=field, template=reference("item", member.inside)), source
+
+    def _feeders(self, field: InputField, taker: Descriptor) -> Iterator[tuple[ToolProfile, OutputMember]]:
+        for profile in self._profiles:
+            if profile.id in self._chosen or not is_read_only(profile.tool):
+                continue
+            # A tool that takes the very thing cannot find it.
+            if any(each.is_required and each.name == field.name for each in profile.fields):
+                continue
+            for member in outputs_of(profile.tool):
+                if means_same(member, profile.tool, field, taker) and member_fits(member, profile.tool, field):
+                    yield profile, member
+
+    # Names ------------------------------------------------------------------------------------------------------------
+
+    def _new_id(self, tool: Descriptor) -> str:
+        taken = {step.id for step in self.steps}
+        last = _slug(tool.id.rpartition(".")[2])
+        longer = _slug(f"{last}_{'_'.join(nouns_of(tool))}")
+        numbered = (f"{last}_{number}" for number in range(2, len(taken) + 3))
+        return next(name for name in (last, longer, *numbered) if name not in taken)
+
+
+def _one(sources: list[_StepSource], task: ToolTask) -> _StepSource | None:
+    """The source that is meant: the only one, or with a pronoun the last one."""
+    by_origin: dict[str, _StepSource] = {}
+    for each in sources:
+        by_origin.setdefault(each.origin, each)
+    found = [*by_origin.values()]
+    is_clear = len(found) == 1 or any(clause.has_pronoun for clause in task.clauses)
+    return found[-1] if found and is_clear else None
+
+
+def _for_each(source: _StepSource) -> ForEach:
+    most = source.member.max_items
+    items = reference(f"steps.{source.step.id}", source.member.path)
+    if most > MAX_UNBATCHED_ITEMS:
+        return ForEach(items=items, max_items=most, batch_size=MAX_UNBATCHED_ITEMS)
+    return ForEach(items=items, max_items=most)
+
+
+def _step_in(template: str) -> str:
+    return template.removeprefix("${steps.").partition(".")[0].partition("[")[0].removesuffix("}")
+
+
+def _slug(text: str) -> str:
+    name = "_".join(word for word in split_words(text) if word.isascii())[:_MAX_STEP_ID].strip("_")
+    return name if name[:1].isalpha() else f"step_{name}".strip("_")
+
+
+# What the request states ----------------------------------------------------------------------------------------------
+
+
+def _stated(task: ToolTask, fields: Sequence[InputField]) -> Stated:
+    """What the clauses of a task state, then what follows them, then what is stated for the whole request."""
+    things = [*map(stem, nouns_of(task.profile.tool))]
+    values: dict[str, tuple[str, ...]] = {}
+    spans: tuple[tuple[int, int], ...] = ()
+    for number, clause in enumerate(task.clauses):
+        stated = read_stated(clause.source, _open(fields, values), [*things, *clause.heads[:1]], clause.verb)
+        values.update(stated.values)
+        spans = stated.spans if number == 0 else spans
+    own = [read_stated(detail.source, _open(fields, values), things) for detail in task.details]
+    values.update(_joined(own))
+    common = [read_named(detail.source, _open(fields, values), things) for detail in task.common]
+    values.update(_joined(common))
+    return Stated(values=values, spans=spans)
+
+
+def _joined(stated: Sequence[Stated]) -> dict[str, tuple[str, ...]]:
+    """All that several parts state; a field that two of them state differently keeps both."""
+    found: dict[str, tuple[str, ...]] = {}
+    for each in stated:
+        for name, words in each.values.items():
+            found[name] = tuple(dict.fromkeys((*found.get(name, ()), *words)))
+    return found
+
+
+def _open(fields: Sequence[InputField], values: dict[str, tuple[str, ...]]) -> list[InputField]:
+    return [field for field in fields if field.name not in values]
+
+
+def _without(source: MaskedText, spans: Sequence[tuple[int, int]]) -> MaskedText:
+    """A text without the parts that have been used."""
+    text = source.text
+    for start, end in spans:
+        text = text[:start] + " " * (end - start) + text[end:]
+    return mask_text(text.replace(FILLER, " "))
+
+
+def _is_given(profile: ToolProfile, source: MaskedText) -> bool:
+    """True if a text states all that a tool must be told."""
+    given = read_stated(source, profile.fields, [*map(stem, nouns_of(profile.tool))])
+    required = [field for field in profile.fields if field.is_required]
+    return bool(required) and all(len(given.values.get(field.name, ())) == 1 for field in required)

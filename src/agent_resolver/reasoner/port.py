@@ -1,0 +1,56 @@
+"""What the stages of the reasoner ask for: a planner, documents, and how systems are."""
+
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from agent_resolver.schema.planning import AuditAdvice, Classified, Drafted, PlanRequest, Snippet
+
+
+class Planner(Protocol):
+    """Turns a request into a plan. It proposes: stages and rules decide what becomes of a proposal.
+
+    A planner has no effect, and the same request has the same answer. What it cannot know it asks for: an argument
+    that the request does not state, and which of several readings is meant, are questions and never guesses.
+    """
+
+    async def classify(self, request: PlanRequest) -> Classified:
+        """Find what a request takes: tools that are there, in order, and what no tool does."""
+        ...
+
+    async def build(self, request: PlanRequest) -> Drafted:
+        """Draft the plan, or change a draft that was rejected as its remedies ask."""
+        ...
+
+    async def audit(self, request: PlanRequest) -> AuditAdvice:
+        """Say what is worth knowing about `request.draft` besides the rules of Ops; it cannot excuse a violation."""
+        ...
+
+
+class Retriever(Protocol):
+    """Finds passages of documents."""
+
+    async def find(self, text: str, limit: int) -> tuple[Snippet, ...]:
+        """The passages that fit a text best, the best first; at most `limit` of them."""
+        ...
+
+
+HEALTH_STATES: Final = ("down", "degraded", "unknown", "healthy")
+"""What a system can be, the worst first."""
+
+
+class HealthReport(Struct, frozen=True, kw_only=True):
+    """How a system is, in a word and a sentence."""
+
+    system: str
+    state: str
+    """One of `HEALTH_STATES`."""
+    summary: str = ""
+
+
+class Health(Protocol):
+    """Knows how the systems are that a plan would use."""
+
+    async def report(self, systems: tuple[str, ...]) -> tuple[HealthReport, ...]:
+        """How each of the systems is, in the order asked; one that is not known is `unknown`."""
+        ...
