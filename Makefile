@@ -71,7 +71,7 @@ $(VENV)/.package: $(VENV)/.base pyproject.toml src/agent_resolver/_version.py
 
 # For users ------------------------------------------------------------------------------------------------------------
 
-demo: $(VENV)/.tools $(VENV)/.package ## Show the examples: what a lock refuses and opens, a run that survives its worker (JSON=1: also the files)
+demo: $(VENV)/.tools $(VENV)/.package ## Show the examples: what a lock refuses and opens, a run that survives its worker, a request that becomes a plan (JSON=1: also the files)
 	@$(BIN)/python tools/demo.py $(if $(JSON),--json)
 
 # Checks ---------------------------------------------------------------------------------------------------------------

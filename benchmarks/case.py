@@ -209,6 +209,23 @@ def durable(bench: Bench) -> list[Result]:
     ]
 
 
+def reasoner(bench: Bench) -> list[Result]:
+    """Tasks from a request to the call of an approved plan: each stage, and many tasks that wait."""
+    scratch = ROOT / ".bench"
+    scratch.mkdir(exist_ok=True)
+    line = [str(bench.tools()), "-I", str(ROOT / "benchmarks" / "reasoner.py"), str(bench.rounds(31, 9)), str(scratch)]
+    taken = json.loads(output_of(line))
+    slowest = f"the slowest of 100 took {taken['slowest resume'] * 1e3:.1f} ms"
+    return [
+        *(_alone(f"task, stage {name}", seconds * 1e3, "ms", None) for name, seconds in taken["stages"].items()),
+        _alone("task, graph and checkpoint of a step", taken["besides"] * 1e3, "ms", None),
+        _alone("task, start to first question", taken["start"] * 1e3, "ms", None),
+        _alone("1,000 waiting tasks listed", taken["listing"] * 1e3, "ms", 100.0),
+        _alone("one of 1,000 waiting tasks resumed", taken["resume"] * 1e3, "ms", None, slowest),
+        _alone("import of the graph", taken["import"], "s", None),
+    ]
+
+
 def engine(bench: Bench) -> list[Result]:
     """Blueprints against workflows of the bare engine of the same shape; and many runs that wait."""
     scratch = ROOT / ".bench"
@@ -542,6 +559,7 @@ CASES: Final[Mapping[str, Callable[[Bench], list[Result]]]] = {
     "traced": traced,
     "audited": audited,
     "durable": durable,
+    "reasoner": reasoner,
     "engine": engine,
     "manifest": manifest,
     "plan": plan,

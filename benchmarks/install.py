@@ -56,14 +56,14 @@ def install_ours() -> Installation:
 
 
 def install_tools() -> Path:
-    """The interpreter of an environment under `.bench/` that can call, serve and watch tools as well."""
+    """The interpreter of an environment under `.bench/` that can call, serve and watch tools, and plan with them."""
     venv = CACHE / "tools"
     python = venv / ("Scripts" if os.name == "nt" else "bin") / "python"
     sources = [ROOT / "pyproject.toml", *sorted((ROOT / "src").rglob("*.py"))]
     if not _is_fresh(venv, sources):
         shutil.rmtree(venv, ignore_errors=True)
         _run([sys.executable, "-m", "venv", str(venv)])
-        _run([str(python), "-m", "pip", "install", "--quiet", "--compile", f"{ROOT}[serve,telemetry]"])
+        _run([str(python), "-m", "pip", "install", "--quiet", "--compile", f"{ROOT}[serve,telemetry,reasoner]"])
         _mark_fresh(venv, sources)
     return python
 

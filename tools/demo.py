@@ -3,7 +3,9 @@
 1. `examples/governed-agent`: the lock governs calls to a real MCP server, and an agent that runs; the audit trail
    proves it.
 2. `examples/tickets`: a durable run whose worker is killed in the middle is finished by another one.
-3. `examples/hello-agent`: an agent file and an index become a lock and an explanation, as JSON on request.
+3. `examples/helpdesk`: a request in plain words becomes a plan, which is rejected, revised, approved by a second
+   person, executed and audited.
+4. `examples/hello-agent`: an agent file and an index become a lock and an explanation, as JSON on request.
 """
 
 import argparse
@@ -22,6 +24,10 @@ ROOT = Path(__file__).parents[1]
 PATIENCE_SECONDS = 60
 REQUEST = '{"title": "Print fails", "team": "devices", "thoroughness": 5}'
 """A request whose second step takes some seconds, so that there is a middle to be killed in."""
+PLAIN_REQUEST = 'Open a ticket titled "VPN down", assign it to team "network" and page team "network"'
+REQUESTER = ("python", "../tickets/issuer.py", "requester")
+APPROVER = ("python", "../tickets/issuer.py", "approver")
+"""What runs a command with the token of one person; the issuer listens only while the command runs."""
 WELCOME = '{"name": "welcome"}'
 SCRIPTED_MODEL = {
     "agent.toml": """\
@@ -178,6 +184,44 @@ def wait_for_step(demo: Demo, run: str, path: str) -> None:
     sys.exit(f"the step {path} did not begin within {PATIENCE_SECONDS} seconds")
 
 
+def show_task(demo: Demo) -> None:
+    """How a request becomes a plan that is executed, and who decided what on the way."""
+    example = "helpdesk"
+    demo.prepare(example, "agent", "trust-folder")
+
+    say("A request in plain words becomes a draft, and Ops rejects it: the pager is on a machine that nobody listed")
+    start = ("agent", "task", "start", PLAIN_REQUEST, "--environment", "prd")
+    demo.show(example, *REQUESTER, *start, expected=1)
+    [listed] = demo.read(example, *REQUESTER, "agent", "task", "list", "--json")
+    task, trace = listed["task_id"], listed["trace_id"]
+
+    say("The answer leaves that step out; the revised draft passes, and in production it waits for a second person")
+    demo.show(example, *REQUESTER, "agent", "inbox", "answer", listed["waits_for"]["id"], "leave-out")
+    demo.show(example, *REQUESTER, "agent", "task", "resume", task, expected=1)
+    [approval] = demo.read(example, *APPROVER, "agent", "inbox", "list", "--json")
+    demo.show(example, *REQUESTER, "agent", "inbox", "approve", approval["id"], expected=1)
+    demo.show(example, *APPROVER, "agent", "inbox", "approve", approval["id"])
+
+    say("The plan is installed and executed, once")
+    demo.show(example, *REQUESTER, "agent", "task", "resume", task)
+
+    say("One trace has every decision: the stage, what was chosen and why, and never the words of the request")
+    records = demo.read(example, "agent", "audit", "show", "--trace", trace, "--json")
+    for record in records:
+        if line := decision_line(record["kind"], record["body"]):
+            print(line, flush=True)
+    demo.show(example, "agent", "audit", "verify")
+
+
+def decision_line(kind: str, body: dict[str, Any]) -> str:
+    """What a record of the trail says about a decision or a call; empty for all other records."""
+    if kind == "task.decided":
+        return f"  {body['caller']}: {body['stage']} {' '.join([body['choice'], *body['codes']])}"
+    if kind in {"action.answered", "action.approved", "action.refused", "call.done"}:
+        return f"  {body['caller']}: {kind} {body['tool']}"
+    return ""
+
+
 def show_resolution(demo: Demo, *, has_json: bool) -> None:
     """How a lock comes to be, and why it is what it is."""
     example = "hello-agent"
@@ -203,6 +247,7 @@ def main() -> None:
     demo = Demo(options.folder)
     show_governed_calls(demo)
     show_durable_run(demo)
+    show_task(demo)
     show_resolution(demo, has_json=options.json)
 
 

@@ -348,6 +348,44 @@ With `--print-config` it prints [settings for a client](serve.md#settings-for-cl
 Exits 0 when it ends; 1 if an input is invalid, the lock does not hold, the code differs from the manifest, or the
 address is in use; 2 if there is no such folder, or if `--http` would let in other machines and no `--allow-host` says
 under which name.""",
+    "task start": """\
+Turns a request in plain words [into a plan](reasoner.md) over the tools of the project, and drives it until it is
+executed or waits for a person. What it waits for is printed with the command that answers it. In a project with an
+issuer it needs a [token](identity.md#give-a-token).
+
+Exits 0 if the plan was executed, or the missing tool drafted; 1 if the task waits, failed or was refused; 2 on wrong
+usage or a file that cannot be read; 130 if it was interrupted, and 143 if it was terminated.""",
+    "task list": """\
+A line for each task: its id, its status, the stage that it waits at, the environment, when it began and what it waits
+for. You see [your own](reasoner.md#look-at-tasks), an auditor all.
+
+Exits 0, also if there is none; 2 if there is neither a state file nor a project.""",
+    "task show": """\
+Prints the artifacts of a task, its result, and what it waits for with the command that answers it. `--json` has
+[the keys](reasoner.md#look-at-tasks) for programs.
+
+Exits 0; 1 if there is no such task, or several; 2 if there is no state file.""",
+    "task resume": """\
+Goes on with the answers that were given in the [inbox](inbox.md), or where the process of the task ended. Who resumes
+proves again who they are. A task that still waits for the same thing is left as it is.
+
+Exits like `agent task start`.""",
+    "task run": """\
+Goes on with every task that was answered or interrupted, the oldest first. With `--watch` it stays until it is
+interrupted, and goes on with others as answers come. With `--json` it prints one document per line.
+
+Exits 0 if every task that went on was executed, also if none could; 1 if one waits again or failed; 130 or 143 if it
+was interrupted or terminated.""",
+    "task cancel": """\
+Ends tasks for good. A task that a process works on ends before its next stage begins. What it did is not taken back.
+
+Exits 0, also for a task that was cancelled before; 1 if there is no such task, or it has ended in another way. Those
+that are named after it are not cancelled then.""",
+    "task export": """\
+Writes one JSON document: the task, what its artifacts contain, its questions, and every record of it. It holds the
+words of the request, so the file is made for its owner alone.
+
+Exits 0; 1 if there is no such task; 2 if there is no state file, or the file cannot be written.""",
     "tools list": """\
 [Verifies the lock](governed-tools.md#what-is-verified-first), connects every server in it, loads the
 [capabilities](capabilities.md) of the project, and prints the tools that may be called: those that
@@ -434,6 +472,7 @@ empty or too long.""",
     "audit show": """\
 Prints one line per record: its position, its time, its run (eight digits) and place in the run, its
 [kind](audit.md#what-is-recorded), and what it says. With `--json` the records in full, with their hashes.
+Where an issuer vouches for callers, it takes a token, and [who may read](audit.md#who-may-read-it) what depends on it.
 
 Exits 0, also if there is no record; 1 if no run or trace fits, or several runs do; 2 if there is no state file.""",
     "audit verify": """\

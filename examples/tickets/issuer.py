@@ -1,5 +1,7 @@
 """An issuer for trying things out: `python issuer.py requester|approver COMMAND ...` runs a command with a token.
 
+`python issuer.py requester --without division COMMAND ...` leaves a claim out of the token, to see what asks for it.
+
 It vouches for two callers that anybody here may choose to be, so it is for this example alone. It listens on this
 machine while the command runs, with a key that is made for the command and kept nowhere. Only the environment of the
 command names it: no `agent.toml` believes it.
@@ -21,18 +23,30 @@ from joserfc.jwk import ECKey
 AUDIENCE = "tickets"
 LIFETIME_SECONDS = 300
 CLAIMS: dict[str, dict[str, Any]] = {
-    "requester": {"scope": "tickets:read tickets:write tickets:admin", "clearance_level": "RESTRICTED"},
-    "approver": {"roles": ["approver"], "clearance_level": "RESTRICTED"},
+    "requester": {
+        "scope": "tickets:read tickets:write tickets:admin",
+        "division": "support",
+        "clearance_level": "RESTRICTED",
+        "cost_center": "CC-17",
+    },
+    "approver": {
+        "roles": ["approver"],
+        "division": "operations",
+        "clearance_level": "RESTRICTED",
+        "cost_center": "CC-4",
+    },
 }
+OPTIONAL = ("division", "clearance_level", "cost_center")
 PORT_FILE = Path(__file__).parent / ".agent" / "issuer.port"
 
 
 def main() -> int:
     """Run the command with a token of the caller, while the issuer answers for its key."""
-    if len(sys.argv) < 3 or sys.argv[1] not in CLAIMS:  # noqa: PLR2004 - a caller, and a command
-        sys.stderr.write(f"usage: python issuer.py {'|'.join(CLAIMS)} COMMAND ...\n")
+    parsed = parse_line(sys.argv[1:])
+    if parsed is None:
+        sys.stderr.write(f"usage: python issuer.py {'|'.join(CLAIMS)} [--without {'|'.join(OPTIONAL)}] COMMAND ...\n")
         return 2
-    caller, command = sys.argv[1], sys.argv[2:]
+    caller, without, command = parsed
     key = ECKey.generate_key("P-256", {"kid": "trial", "use": "sig"})
     server = open_server()
     issuer = f"http://127.0.0.1:{server.server_port}"
@@ -45,7 +59,7 @@ def main() -> int:
     variables = {
         "AGENT_IDENTITY_ISSUER": issuer,
         "AGENT_IDENTITY_AUDIENCE": AUDIENCE,
-        "AGENT_TOKEN": token_for(caller, issuer, key),
+        "AGENT_TOKEN": token_for(caller, issuer, key, without),
     }
     try:
         return subprocess.run(command, env={**os.environ, **variables}, check=False).returncode
@@ -54,6 +68,18 @@ def main() -> int:
         return 2
     finally:
         server.shutdown()
+
+
+def parse_line(words: list[str]) -> tuple[str, frozenset[str], list[str]] | None:
+    """The caller, the claims to leave out, and the command; None where the line is not understood."""
+    caller, command = (words[0] if words else ""), words[1:]
+    without = set()
+    while command[:1] == ["--without"]:
+        without.update(command[1:2])
+        command = command[2:]
+    if caller not in CLAIMS or not without <= set(OPTIONAL) or not command:
+        return None
+    return caller, frozenset(without), command
 
 
 def open_server() -> ThreadingHTTPServer:
@@ -87,16 +113,17 @@ def handler_of(documents: dict[str, Any]) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def token_for(caller: str, issuer: str, key: ECKey) -> str:
-    """A signed access token of one of the two callers, for a few minutes."""
+def token_for(caller: str, issuer: str, key: ECKey, without: frozenset[str] = frozenset()) -> str:
+    """A signed access token of one of the two callers, for a few minutes, without the claims that are left out."""
     now = int(time.time())
+    stated = {name: value for name, value in CLAIMS[caller].items() if name not in without}
     claims = {
         "iss": issuer,
         "aud": AUDIENCE,
         "sub": caller,
         "iat": now,
         "exp": now + LIFETIME_SECONDS,
-        **CLAIMS[caller],
+        **stated,
     }
     return jwt.encode({"alg": "ES256", "typ": "at+jwt", "kid": "trial"}, claims, key)
 

@@ -51,7 +51,7 @@ admit = ["acme.read", "acme.é"]
 def configured(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The quick-start project with settings in a file and in the environment."""
     (project / "agent.toml").write_text(SETTINGS, encoding="utf-8")
-    monkeypatch.setenv("AGENT_ENGINE_KIND", "temporal")
+    monkeypatch.setenv("AGENT_ENGINE_KIND", "memory")
     monkeypatch.setenv("AGENT_KNOWLEDGE_ROOTS", "docs,guides")
     return project
 
@@ -93,7 +93,7 @@ def test_config_show_of_a_flag_that_is_refused(project: Path, run: Run, snapshot
 def test_config_show_of_a_variable_that_is_refused(
     project: Path, run: Run, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AGENT_ENGINE_KIND", "temporel")
+    monkeypatch.setenv("AGENT_ENGINE_KIND", "memroy")
     snapshot(run("config", "show"))
 
 

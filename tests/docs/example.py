@@ -22,6 +22,8 @@ from tests.docs.made import MADE
 from tests.docs.page import PAGES, ROOT, Block, Section, kept, sections
 
 _PROJECTS = (Path(__file__).parent / "projects", ROOT / "examples")
+_NEIGHBOURS = {"helpdesk": "tickets"}
+"""The example that stands beside another one, because its pages use a file of it."""
 
 
 class Outcome(Struct, frozen=True):
@@ -51,6 +53,8 @@ class _Workshop:
         self._printed = ""
         self._names: dict[str, Any] = {"__name__": "example"}
         _copy_project(project, self._folder)
+        if neighbour := _NEIGHBOURS.get(project):
+            _copy_project(neighbour, temporary / neighbour)
         _install_jq(self._programs)
 
     def outcome(self, block: Block) -> Outcome:
@@ -124,7 +128,7 @@ class _Workshop:
             stderr=subprocess.STDOUT,
             encoding="utf-8",
             check=False,
-            timeout=60,
+            timeout=120,
         )
 
 

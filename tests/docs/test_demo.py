@@ -25,9 +25,13 @@ def run_demo(folder: Path, *options: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_the_refusal_is_on_the_first_screen_and_the_files_are_not_printed(tmp_path: Path) -> None:
-    lines = run_demo(tmp_path)
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What the demo prints."""
+    return run_demo(tmp_path_factory.mktemp("demo"))
 
+
+def test_the_refusal_is_on_the_first_screen_and_the_files_are_not_printed(lines: list[str]) -> None:
     refusal = next(number for number, line in enumerate(lines) if line.startswith("✗ FORBIDDEN_ACTION"))
     end = next(number for number, line in enumerate(lines) if line == "(exit 1, as it should be)")
     assert refusal < end
@@ -38,9 +42,7 @@ def test_the_refusal_is_on_the_first_screen_and_the_files_are_not_printed(tmp_pa
     assert lines[-1] == "`make demo JSON=1` also prints the lock and the explanation"
 
 
-def test_a_killed_worker_leaves_a_run_that_another_one_finishes(tmp_path: Path) -> None:
-    lines = run_demo(tmp_path)
-
+def test_a_killed_worker_leaves_a_run_that_another_one_finishes(lines: list[str]) -> None:
     killed = lines.index("$ kill -9 %1")
     before, after = lines[:killed], lines[killed:]
     assert "$ agent worker &" in before
@@ -51,6 +53,25 @@ def test_a_killed_worker_leaves_a_run_that_another_one_finishes(tmp_path: Path) 
     assert "  ✓ research tickets.research done" in after[done:]
     # The step before was not taken again: there is one such ticket.
     assert lines.count('      "title": "Print fails",') == 1
+
+
+def test_a_request_is_rejected_revised_approved_executed_and_audited(lines: list[str]) -> None:
+    steps = (
+        " waiting at ops_audit: CLARIFICATION",
+        " answered by requester",
+        " waiting at ops_audit: APPROVAL",
+        "error: OWN_CALL: ",
+        " approved by approver",
+        " done: The plan was executed",
+        "  approver: action.approved plans.",
+        "  requester: execution DONE",
+        " records verify, ",
+    )
+    start = next(number for number, line in enumerate(lines) if " agent task start " in line)
+    rest = iter(lines[start:])
+
+    assert [step for step in steps if not any(step in line for line in rest)] == []
+    assert not (ROOT / "examples" / "helpdesk" / ".agent").exists()
 
 
 def test_the_files_come_last_where_they_are_asked_for(tmp_path: Path) -> None:

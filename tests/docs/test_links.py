@@ -17,7 +17,8 @@ LINKED_PAGES = (*PAGES, ROOT / "CHANGELOG.md")
 PACKAGE = ROOT / "src" / "agent_resolver"
 
 _COMMAND = re.compile(r"(?:^|(?:\$|>|run:|-|&&|\|) )agent (?P<arguments>[^|&;>]+)")
-_MODULE = re.compile(r"(?:schema|core|storage|identity|telemetry|catalog|registry|runtime|project|server|cli)/\w+\.py")
+_ROOMS = "schema|core|storage|identity|telemetry|catalog|registry|engine|runtime|reasoner|project|server|cli"
+_MODULE = re.compile(rf"(?:{_ROOMS})/(?:\w+/)*\w+\.py")
 _SHOWS_COMMANDS = ("console", "sh", "text", "yaml")
 _FOLDERS = ("docs/", "tests/", "tools/", "examples/")
 _METHODS = {"tools/call", "tools/list"}

@@ -6,13 +6,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import agent_resolver
 from agent_resolver.catalog import catalog, client_folder as eager, reader, role, search_text, uri
+from agent_resolver.core import OPS_RULES, GuardrailCode
 from agent_resolver.exchange import CLIENTS
-from agent_resolver.schema import AuditKind, limit
+from agent_resolver.reasoner.task_view import TaskView
+from agent_resolver.schema import AuditKind, Caller, Run, Stage, TaskState, limit
 from tests.docs.page import PAGES, ROOT, blocks, code_spans, sections
 
 DOCS = ROOT / "docs"
@@ -53,6 +56,30 @@ def test_every_kind_of_audit_record_has_its_row() -> None:
     listed = re.findall(r"^\| `([a-z]+\.[a-z]+)` \|", (DOCS / "audit.md").read_text(encoding="utf-8"), re.MULTILINE)
 
     assert sorted(listed) == sorted(AuditKind)
+
+
+def test_every_rule_of_ops_has_its_row() -> None:
+    _, _, section = (DOCS / "reasoner.md").read_text(encoding="utf-8").partition("## Rules of Ops")
+    rows = re.findall(r"^\| `(OPS-[A-Z]+-\d+)` \| ([A-Z]+-\d+) \| (.+?) \| .+ \|$", section, re.MULTILINE)
+
+    assert rows == [(rule.id, rule.standard, rule.title) for rule in OPS_RULES]
+
+
+def test_every_stage_and_every_guardrail_of_a_task_is_named() -> None:
+    spans = {span for _, span in code_spans(DOCS / "reasoner.md")}
+
+    assert {*get_args(Stage), *GuardrailCode} - spans == set()
+
+
+def test_every_key_of_a_task_is_named() -> None:
+    _, _, section = (DOCS / "reasoner.md").read_text(encoding="utf-8").partition("| key | meaning |")
+    names = re.findall(r"^\| (`.+?`) \|", section.partition("\n\n")[0], re.MULTILINE)
+    state = TaskState(task_id="t", environment="dev", initiator=Caller(id="you"), active_task_id="t/done")
+    row = Run(id="t", kind="task", status="done", trace_id="", started_at="", changed_at="")
+
+    assert [name for row in names for name in re.findall("`([a-z_]+)`", row)] == [
+        *TaskView(row=row, status="done", state=state).document()
+    ]
 
 
 def test_every_limit_is_in_the_table() -> None:

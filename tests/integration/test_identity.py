@@ -37,7 +37,9 @@ from agent_resolver.identity import (
     get_over_http,
 )
 from agent_resolver.project import Session, caller_of
-from agent_resolver.schema import Caller
+from agent_resolver.reasoner import missing_claims
+from agent_resolver.registry import AnswerRefused, CallContext, Inbox, MemorySecrets, PendingActions
+from agent_resolver.schema import CONTEXT_CLAIMS, Caller, PendingAction
 from agent_resolver.server import (
     AgentServer,
     Authentication,
@@ -47,6 +49,7 @@ from agent_resolver.server import (
     resource_of,
     serve_http,
 )
+from agent_resolver.storage import MemoryStore, SystemClock
 from tests.integration.conftest import BUILD
 from tests.integration.test_oauth import answers, free_port
 from tests.process import eventually
@@ -70,6 +73,7 @@ USERS = """\
 users:
   u-17: { password: canary-password, roles: [approver] }
   u-18: { password: canary-password, roles: [approver] }
+  u-19: { password: canary-password, roles: [auditor] }
 """
 
 
@@ -100,7 +104,7 @@ class Issuer(Struct, frozen=True):
 
 
 @contextmanager
-def running(folder: Path, name: str | None = None, minutes: int = 5) -> Iterator[Issuer]:
+def running(folder: Path, name: str | None = None, minutes: int = 5, users: str = USERS) -> Iterator[Issuer]:
     """An issuer, which may call itself like another; its tokens live for some minutes."""
     command = BUILD / "idp" / "bin" / "nanoidp"
     assert command.exists(), "run `make integration`, which installs it"
@@ -108,7 +112,7 @@ def running(folder: Path, name: str | None = None, minutes: int = 5) -> Iterator
     address = f"http://127.0.0.1:{port}"
     settings = SETTINGS.format(port=port, issuer=name or address, secret=SECRET, minutes=minutes)
     (folder / "settings.yaml").write_text(settings)
-    (folder / "users.yaml").write_text(USERS)
+    (folder / "users.yaml").write_text(users)
     line = [str(command), "--config", str(folder), "--port", str(port)]
     with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder) as process:
         try:
@@ -168,6 +172,63 @@ def test_a_person_has_roles_and_a_clearance(issuer: Issuer) -> None:
         frozenset({"approver"}),
         "RESTRICTED",
     )
+
+
+STATED: dict[str, Any] = {"division": "retail", "clearance_level": "INTERNAL", "cost_center": "CC-17"}
+
+
+def claiming(issuer: Issuer, claims: Mapping[str, Any]) -> Caller:
+    """The caller of a token into which the issuer put these claims."""
+    return caller(issuer, issuer.of_person(scope="use", extra=json.dumps(claims))["access_token"])
+
+
+@pytest.mark.parametrize("shape", ["text", "list"])
+def test_the_claims_of_a_context_come_as_texts_or_as_lists_with_one_text(issuer: Issuer, shape: str) -> None:
+    """Keycloak maps an attribute of a user to either."""
+    found = claiming(issuer, {name: [value] if shape == "list" else value for name, value in STATED.items()})
+
+    assert (found.division, found.clearance, found.cost_center) == ("retail", "INTERNAL", "CC-17")
+    assert found.absent_claims == missing_claims(found) == ()
+
+
+@pytest.mark.parametrize("claim", CONTEXT_CLAIMS)
+@pytest.mark.parametrize("unusable", [None, "", ["a", "b"], 7])
+def test_a_claim_that_a_token_lacks_or_states_unusably_is_absent(issuer: Issuer, claim: str, unusable: object) -> None:
+    stated = {**STATED, claim: unusable}
+    found = claiming(issuer, {name: value for name, value in stated.items() if value is not None})
+
+    assert found.is_verified
+    assert found.absent_claims == missing_claims(found) == (claim,)
+
+
+def test_a_token_that_states_none_of_the_claims_lacks_all_of_them(issuer: Issuer) -> None:
+    assert caller(issuer, issuer.token()).absent_claims == CONTEXT_CLAIMS
+
+
+def test_only_a_fresh_token_of_the_requester_answers_a_question_about_a_claim(issuer: Issuer) -> None:
+    lacking = claiming(issuer, {name: value for name, value in STATED.items() if name != "division"})
+    whole = json.dumps(STATED)
+    fresh = claiming(issuer, STATED)
+    other = caller(issuer, issuer.of_person(username="u-18", scope="use", extra=whole)["access_token"])
+
+    async def story() -> list[tuple[str, ...]]:
+        store, clock = MemoryStore(), SystemClock()
+        inbox = Inbox(store, MemorySecrets(), clock, only_verified=True)
+        asked = PendingAction(
+            id="a1",
+            type="CLARIFICATION",
+            subject="task-1",
+            message="The token has no claim `division`",
+            asked_at=clock.now(),
+            requester=lacking.id,
+            needs="claim/division",
+        )
+        await PendingActions(store).ask(asked)
+        with pytest.raises(AnswerRefused):
+            await inbox.answer("a1", "retail", CallContext.for_caller(lacking))
+        return [await inbox.settle_claims(each, CallContext.for_caller(each)) for each in (lacking, other, fresh)]
+
+    assert asyncio.run(story()) == [(), (), ("a1",)]
 
 
 def test_other_tokens_of_the_same_issuer_are_not_for_access(issuer: Issuer) -> None:

@@ -14,10 +14,12 @@ from agent_resolver.cli.option import (
     add_group,
     add_json,
     add_project,
+    add_token,
     add_trust,
     session_of,
 )
 from agent_resolver.cli.output import err, out, out_json, safe
+from agent_resolver.core.authorization import may_read_all, may_read_record
 from agent_resolver.core.count import counted, plural
 from agent_resolver.schema.audit import CONTENT, AuditRecord
 from agent_resolver.storage.port import Snapshot
@@ -25,6 +27,7 @@ from agent_resolver.storage.trail import trail_faults
 
 if TYPE_CHECKING:
     from agent_resolver.project.session import Session
+    from agent_resolver.schema.caller import Caller
     from agent_resolver.storage.sqlite.store import SqliteStore
 
 _MAX_DIGITS: Final = 18
@@ -61,6 +64,7 @@ def add_to(commands: Commands) -> None:
     )
     show.add_argument("--trace", metavar="ID", help="only the records of this trace, 32 hexadecimal digits")
     show.add_argument("--last", type=_parse_count, metavar="N", help="only the last N records")
+    add_token(show)
     verify = add_command(group, "verify", "find any record that was changed, removed or reordered", _VERIFY_EXAMPLES)
     verify.add_argument(
         "--root", metavar="HEX", help="a sealed root that was noted down earlier: fail unless the trail had it"
@@ -74,12 +78,12 @@ def add_to(commands: Commands) -> None:
 
 
 def run_show(options: argparse.Namespace) -> int:
-    """Print the records, oldest first."""
+    """Print the records, oldest first: where an issuer vouches for callers, one's own, or all for an auditor."""
     hint = "`agent audit show --json` has the trace of each record"
     trace = None if options.trace is None else _parse_hexadecimal("--trace", options.trace, _TRACE_DIGITS, hint)
     with session_of(options) as session:
-        store = existing_store(session)
-        records = store.read_now(lambda snapshot: _choose_records(snapshot, options.run_id, trace, options.last))
+        store, reader = existing_store(session), _reader_of(session, options)
+        records = store.read_now(lambda snapshot: _choose_records(snapshot, options, trace, reader))
     if options.json:
         out_json(records)
         return 0
@@ -123,10 +127,30 @@ def existing_store(session: "Session") -> "SqliteStore":
     return session.store
 
 
-def _choose_records(trail: Snapshot, run: str | None, trace: str | None, last: int | None) -> list[AuditRecord]:
-    if run is None and trace is None:
+def _reader_of(session: "Session", options: argparse.Namespace) -> "Caller | None":
+    """The person who reads, where that limits what they may read; None for one who may read every record."""
+    if not session.has_issuer:
+        return None
+    import asyncio
+
+    from agent_resolver.project.identity import caller_of
+
+    caller = asyncio.run(caller_of(session, options.token_file, session.environment))
+    return None if may_read_all(caller) else caller
+
+
+def _choose_records(
+    trail: Snapshot, options: argparse.Namespace, trace: str | None, reader: "Caller | None"
+) -> list[AuditRecord]:
+    run, last = options.run_id, options.last
+    if run is None and trace is None and reader is None:
         return list(trail.records(last=last))
-    chosen = list(trail.records()) if run is None else _records_of_run(trail, run)
+    if run is not None and reader is None and (exact := list(trail.records(run))):
+        chosen = exact
+    else:
+        # Records of others are not there, so that no message names a run of theirs.
+        readable = [record for record in trail.records() if reader is None or may_read_record(record.body, reader)]
+        chosen = readable if run is None else _records_of_run(readable, run)
     if trace is not None:
         chosen = [record for record in chosen if record.body.get("trace") == trace]
         if not chosen:
@@ -135,17 +159,16 @@ def _choose_records(trail: Snapshot, run: str | None, trace: str | None, last: i
     return chosen if last is None else chosen[max(0, len(chosen) - last) :]
 
 
-def _records_of_run(trail: Snapshot, run: str) -> list[AuditRecord]:
+def _records_of_run(records: list[AuditRecord], run: str) -> list[AuditRecord]:
     """The records of the one run whose id is, or begins with, what was given."""
-    if exact := list(trail.records(run)):
-        return exact
-    names = sorted({record.run for record in trail.records() if record.run.startswith(run)})
+    known = {record.run for record in records}
+    names = [run] if run in known else sorted(name for name in known if name.startswith(run))
     if not names:
         raise Refusal(f"No run has an id that begins with {run}", "`agent audit show` prints every run")
     if len(names) > 1:
         more = "" if len(names) <= _MOST_NAMES else f" and {len(names) - _MOST_NAMES} more"
         raise Refusal(f"Several runs begin with {run}: {', '.join(names[:_MOST_NAMES])}{more}", "give more of the id")
-    return list(trail.records(names[0]))
+    return [record for record in records if record.run == names[0]]
 
 
 def _parse_hexadecimal(option: str, given: str, count: int, hint: str) -> str:

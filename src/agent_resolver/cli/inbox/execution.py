@@ -132,6 +132,8 @@ def _hint_at_runs(waiting: list[Run], action_id: str) -> None:
     for row in waiting:
         if row.waits_for == action_id and row.kind == "blueprint":
             out(safe(f"  Run {row.id} of {row.agent} goes on where `agent worker` runs"))
+        elif row.waits_for == action_id and row.kind == "task":
+            out(safe(f"  Task {row.id} goes on with `agent task resume {shlex.quote(row.id)}`"))
         elif row.waits_for == action_id and not row.parent:
             out(safe(f"  Run {row.id} goes on with `agent runs resume {shlex.quote(row.id)}`"))
 

@@ -16,12 +16,14 @@ def find_run(snapshot: Snapshot, given: str) -> str:
     """The id of the one run of an agent or a workflow whose id is `given`, or begins with it.
 
     Raises:
-        Refusal: No run has such an id, several have, or it is the run of a blueprint.
+        Refusal: No run has such an id, several have, or it is the run of a blueprint or a task.
     """
     row = _find(snapshot, given, "`agent runs list` shows those there are")
     if row.kind == "blueprint":
         message = f"Run {row.id} is a run of the blueprint {row.agent}"
         raise Refusal(message, f"`agent blueprint status {shlex.quote(row.id)}` shows it", "RUN_OF_A_BLUEPRINT")
+    if row.kind == "task":
+        raise Refusal(f"{row.id} is a task", f"`agent task show {shlex.quote(row.id)}` shows it", "RUN_IS_A_TASK")
     return row.id
 
 

@@ -21,7 +21,7 @@ def run(options: argparse.Namespace) -> int:
     """Write a run as one JSON document."""
     with session_of(options) as session:
         if options.output is not None:
-            _require_target(options.output, session)
+            require_target(options.output, session)
         store, seal = existing_store(session), session.seal
         document = store.read_now(
             lambda snapshot: export_run(snapshot, find_run(snapshot, options.chosen), seal),
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _require_target(path: str, session: "Session") -> None:
+def require_target(path: str, session: "Session") -> None:
     """Refuse to write where a link of the project decides what is changed, or over the state itself.
 
     Raises:

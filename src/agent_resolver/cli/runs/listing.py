@@ -86,8 +86,8 @@ def run_line(listed: ListedRun, now: str) -> str:
     ends = f", {row.code}" if row.code and listed.status in {"done", "failed"} else ""
     asked = ", is to end" if row.status == "cancelling" else ""
     part = f", part of {row.parent}" if listed.is_part else ""
-    # A blueprint asks no model itself.
-    is_asking = row.kind != "blueprint"
+    # A blueprint asks no model itself, and a task may not.
+    is_asking = row.kind not in {"blueprint", "task"}
     used = f" {counted(row.rounds, 'round')}, {cost_text(row.cost, row.uncertain)}" if is_asking else ""
     return f"{row.id} {listed.status} {row.agent} {row.started_at}{used}{waits}{ends}{asked}{part}"
 

@@ -52,8 +52,8 @@ async def ready_runs(resuming: Resuming) -> list[ListedRun]:
     interrupted = await list_runs(store, seconds, RunFilter(status="interrupted"))
     waiting = await list_runs(store, seconds, RunFilter(status="waiting"))
     answered = [each for each in waiting if each.action and await _is_answered(each.action, resuming)]
-    # Workers go on with the runs of blueprints.
-    agents = [each for each in (*interrupted, *answered) if each.row.kind != "blueprint"]
+    # Workers go on with the runs of blueprints, and `agent task run` with tasks.
+    agents = [each for each in (*interrupted, *answered) if each.row.kind not in {"blueprint", "task"}]
     found = [each for each in agents if not each.is_part]
     return sorted(found, key=lambda each: (each.row.started_at, each.row.id))
 
