@@ -8,15 +8,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from msgspec import Struct
 
 from agent_resolver.cli import main
 
 PROJECTS = Path(__file__).parent / "projects"
 
+# No test may fail because the machine was busy: how long an example takes is not looked at.
+settings.register_profile("whole", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("whole")
 # A fifth of the examples of each property, for `make test`; `tests/strategies.py` has the other half.
-settings.register_profile("quick", max_examples=20)
+settings.register_profile("quick", settings.get_profile("whole"), max_examples=20)
 
 
 def pytest_configure() -> None:
