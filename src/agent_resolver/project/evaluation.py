@@ -1,0 +1,127 @@
+"""The evals of a project: the one place that ties eval sets to settings, tools and planners."""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from msgspec import UNSET, Struct
+
+from agent_resolver.core.pattern import matches
+from agent_resolver.project.blueprint import own_descriptors
+from agent_resolver.project.errors import UnusableEvals
+from agent_resolver.project.manifest import read_manifest
+from agent_resolver.project.session import Session
+from agent_resolver.reasoner.evaluation import Watch, evaluate
+from agent_resolver.reasoner.planner.offline import OfflinePlanner
+from agent_resolver.reasoner.port import Planner
+from agent_resolver.registry.manifest import descriptors_of
+from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.schema.errors import InvalidEvalReport, InvalidEvalSet
+from agent_resolver.schema.eval_report import EvalReport, parse_eval_report
+from agent_resolver.schema.eval_set import EvalSet, EvalSetReading, parse_eval_set, require_known_tools
+from agent_resolver.schema.limit import MAX_EVAL_REPORT_BYTES, MAX_EVAL_SET_BYTES
+from agent_resolver.storage.file import read_bounded
+
+
+class NamedPlanner(Struct, frozen=True):
+    """A planner to evaluate, under the name that reports know it by."""
+
+    name: str
+    make: Callable[[], Planner]
+
+
+OFFLINE: Final = NamedPlanner("offline", OfflinePlanner)
+"""The planner that needs no model."""
+
+
+class Evals(Struct, frozen=True, kw_only=True):
+    """An eval set, and the tools that its requests are planned over."""
+
+    path: str
+    set: EvalSet
+    tools: tuple[Descriptor, ...]
+
+
+def load_evals(session: Session, named: str | None = None) -> Evals:
+    """The eval set of a project, or the one in a file.
+
+    Args:
+        session: The project.
+        named: The file; left out, `[reasoner] evals` of the settings.
+
+    Raises:
+        InvalidEvalSet: With every fault of the file.
+        ResolverError: The file or its tools cannot be used.
+    """
+    path = named or _path_in_settings(session)
+    try:
+        reading = parse_eval_set(
+            read_bounded(path, MAX_EVAL_SET_BYTES, session.users), is_json=path.lower().endswith(".json")
+        )
+        return _with_tools(session, path, reading)
+    except InvalidEvalSet as error:
+        error.source = path
+        raise
+
+
+async def run_evals(
+    evals: Evals, planners: Iterable[NamedPlanner] = (OFFLINE,), watch: Watch = lambda _: None
+) -> tuple[EvalReport, ...]:
+    """Evaluate planners one after the other; a report for each, in their order."""
+    return tuple(
+        [await evaluate(each.make(), evals.set, evals.tools, name=each.name, watch=watch) for each in planners]
+    )
+
+
+def read_kept_report(path: str) -> EvalReport:
+    """The report in a file.
+
+    Raises:
+        InvalidEvalReport: The file is not a report of an eval, or was cut off.
+        UnreadableFile: There is none, or it may not be read.
+    """
+    try:
+        return parse_eval_report(read_bounded(path, MAX_EVAL_REPORT_BYTES))
+    except InvalidEvalReport as error:
+        error.source = path
+        raise
+
+
+def _path_in_settings(session: Session) -> str:
+    named = session.config.reasoner.evals
+    if named is UNSET:
+        raise UnusableEvals(
+            "There is no eval set here", "name a file, or set `evals` in `[reasoner]` of agent.toml", exit_code=2
+        )
+    return os.path.normpath(os.path.join(os.path.relpath(session.root), named))
+
+
+def _with_tools(session: Session, path: str, reading: EvalSetReading) -> Evals:
+    found = reading.value
+    if found is None:
+        raise InvalidEvalSet(reading.issues)
+    if found.tools is UNSET:
+        tools: Sequence[Descriptor] = _own_tools(session)
+    else:
+        tools = descriptors_of(read_manifest(_contained(path, found.tools)))
+    require_known_tools(reading, (tool.id for tool in tools))
+    return Evals(path=path, set=found, tools=tuple(tools))
+
+
+def _own_tools(session: Session) -> list[Descriptor]:
+    """The tools of the project's own code that the settings open to plans."""
+    patterns = session.config.reasoner.tools
+    return [tool for tool in own_descriptors(session) if any(matches(each, tool.id) for each in patterns)]
+
+
+def _contained(path: str, named: str) -> str:
+    """The path of a manifest below the folder of its set: a set from elsewhere must not read other files."""
+    folder = os.path.dirname(path) or os.curdir
+    found = os.path.normpath(os.path.join(folder, named))
+    inside = os.path.realpath(folder)
+    if os.path.commonpath([inside, os.path.realpath(found)]) != inside:
+        raise UnusableEvals(
+            f"`{path}` names `{named}` as its tools, which is outside of its folder",
+            "put the manifest into the folder of the set",
+        )
+    return found
