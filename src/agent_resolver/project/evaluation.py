@@ -11,7 +11,7 @@ from agent_resolver.project.blueprint import own_descriptors
 from agent_resolver.project.errors import UnusableEvals
 from agent_resolver.project.manifest import read_manifest
 from agent_resolver.project.session import Session
-from agent_resolver.reasoner.evaluation import Watch, evaluate
+from agent_resolver.reasoner.evaluation import Watch, evaluate_planner
 from agent_resolver.reasoner.planner.offline import OfflinePlanner
 from agent_resolver.reasoner.port import Planner
 from agent_resolver.registry.manifest import descriptors_of
@@ -69,7 +69,7 @@ async def run_evals(
 ) -> tuple[EvalReport, ...]:
     """Evaluate planners one after the other; a report for each, in their order."""
     return tuple(
-        [await evaluate(each.make(), evals.set, evals.tools, name=each.name, watch=watch) for each in planners]
+        [await evaluate_planner(each.make(), evals.set, evals.tools, name=each.name, watch=watch) for each in planners]
     )
 
 

@@ -42,7 +42,7 @@ Watch = Callable[[int], None]
 """Hears how many cases are done."""
 
 
-async def evaluate(
+async def evaluate_planner(
     planner: Planner,
     eval_set: EvalSet,
     tools: Sequence[Descriptor],

@@ -37,6 +37,7 @@ class AnsweredStep(Struct, frozen=True, kw_only=True):
     """A step of a plan, in the words of an eval set."""
 
     tool: OptionalText
+    """Empty for a step that waits."""
     wave: int
     """When the step can start, counted from 1; 0 if the plan has a fault that leaves it open."""
     for_each: bool = False

@@ -14,7 +14,7 @@ from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out, out_json, safe, shown
 from agent_resolver.cli.progress import status_line
 from agent_resolver.core.count import counted
-from agent_resolver.core.evaluation.difference import ChangeKind, EvalDifference, compare_reports
+from agent_resolver.core.evaluation.difference import AnswerChangeKind, EvalDifference, compare_reports
 from agent_resolver.core.evaluation.report import passes_gate
 from agent_resolver.project.evaluation import OFFLINE, Evals, NamedPlanner, load_evals, read_kept_report, run_evals
 from agent_resolver.schema.eval_report import EvalReport, encode_eval_report
@@ -39,7 +39,7 @@ class EvalOutcome(Struct, frozen=True, kw_only=True):
     @property
     def is_passed(self) -> bool:
         """True if every planner reaches the gate and none answers a request worse than the baseline did."""
-        is_worse = self.has_baseline and any(each.of_kind(ChangeKind.WORSE) for each in self.differences)
+        is_worse = self.has_baseline and any(each.of_kind(AnswerChangeKind.WORSE) for each in self.differences)
         return not is_worse and all(passes_gate(report, self.gate) for report in self.reports)
 
 
@@ -138,7 +138,7 @@ def _print_text(outcome: EvalOutcome, written: Sequence[str]) -> None:
         print_difference(difference)
     for path in written:
         out(f"✓ Wrote {safe(shown(path))}")
-    worse = [change for each in outcome.differences for change in each.of_kind(ChangeKind.WORSE)]
+    worse = [change for each in outcome.differences for change in each.of_kind(AnswerChangeKind.WORSE)]
     if outcome.has_baseline and worse:
         named = ", ".join(dict.fromkeys(change.id for change in worse))
         err(f"✗ {counted(len(worse), 'request')} got worse: {safe(named)}")

@@ -5,14 +5,14 @@ from typing import Final
 
 from agent_resolver.cli.output import err, out, safe
 from agent_resolver.core.count import counted
-from agent_resolver.core.evaluation.difference import CaseChange, ChangeKind, EvalDifference, ScorePair
+from agent_resolver.core.evaluation.difference import AnswerChangeKind, CaseChange, EvalDifference, ScorePair
 from agent_resolver.core.evaluation.report import passes_gate
 from agent_resolver.core.shorten import shorten
 from agent_resolver.schema.eval_report import CaseResult, EvalReport, Score, SortScore
 
 _MAX_REQUEST: Final = 100
 _MOST_WRONG: Final = 20
-_SIGNS: Final = {ChangeKind.WORSE: "✗", ChangeKind.BETTER: "✓"}
+_SIGNS: Final = {AnswerChangeKind.WORSE: "✗", AnswerChangeKind.BETTER: "✓"}
 
 
 def print_report(report: EvalReport) -> None:

@@ -4,7 +4,7 @@ A planner on a model can draft anything. So nothing here relies on a draft being
 read is left out of the answer, and the audit says why.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -14,7 +14,6 @@ from agent_resolver.core.blueprint.expression import ExpressionFault
 from agent_resolver.core.blueprint.expression_value import ResultTooLarge
 from agent_resolver.core.blueprint.prepared_blueprint import waves_of
 from agent_resolver.core.blueprint.template import (
-    Reference,
     Template,
     TemplateFault,
     evaluate,
@@ -56,7 +55,7 @@ def answer_of(classified: Classified, drafted: Drafted, faults: tuple[str, ...] 
 
 def answered_steps(blueprint: Blueprint, arguments: Mapping[str, Any]) -> tuple[AnsweredStep, ...]:
     """The steps of a plan that is called with these arguments."""
-    tools = {step.id: step.capability or "" for step in blueprint.dag.steps}
+    tools = {step.id: step.capability or step.id for step in blueprint.dag.steps}
     starts = _starts_of(blueprint)
     return tuple(_answered_step(step, tools, starts.get(step.id, 0), arguments) for step in blueprint.dag.steps)
 
@@ -75,17 +74,17 @@ def _answered_step(step: Step, tools: Mapping[str, str], wave: int, arguments: M
     sources: dict[str, str] = {}
     items = _parsed(step.for_each.items) if step.for_each else None
     for name, value in sorted(step.input_mapping.items()):
-        template = _parsed(value)
+        template = _followed(_parsed(value), items)
         if template is None:
             continue
-        read = frozenset(_followed(template, items))
+        read = references(template)
         of_steps = sorted({tools.get(each.name, each.name) for each in read if each.root == "steps"})
         if of_steps:
             sources[_printable(name)] = _printable(", ".join(of_steps))
         elif all(each.root == "input" for each in read):
             values[_printable(name)] = _value_of(template, arguments)
     return AnsweredStep(
-        tool=_printable(step.capability or ""),
+        tool=_printable(step.capability) if step.capability else "",
         wave=wave,
         for_each=step.for_each is not UNSET,
         undo=_printable(step.compensation.capability) if step.compensation else "",
@@ -101,13 +100,10 @@ def _parsed(value: Any) -> Template | None:  # noqa: ANN401 - a JSON value
         return None
 
 
-def _followed(template: Template, items: Template | None) -> Iterator[Reference]:
-    """Everything that a template reads; an item is followed to the list that it comes from."""
-    for reference in references(template):
-        if reference.root == "item" and items is not None:
-            yield from references(items)
-        else:
-            yield reference
+def _followed(template: Template | None, items: Template | None) -> Template | None:
+    """What an argument is taken from: for one that is taken from an item, the list of all items."""
+    is_of_item = template is not None and any(each.root == "item" for each in references(template))
+    return items if is_of_item else template
 
 
 def _value_of(template: Template, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a JSON value

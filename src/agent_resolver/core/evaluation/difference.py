@@ -9,7 +9,7 @@ from agent_resolver.core.count import counted
 from agent_resolver.schema.eval_report import CaseResult, EvalAnswer, EvalReport, Score
 
 
-class ChangeKind(StrEnum):
+class AnswerChangeKind(StrEnum):
     """The kinds of change of a case, in the order in which they are listed."""
 
     WORSE = "worse"
@@ -25,7 +25,7 @@ class ChangeKind(StrEnum):
 class CaseChange(Struct, frozen=True, kw_only=True):
     """A case that the two reports do not say the same about."""
 
-    kind: ChangeKind
+    kind: AnswerChangeKind
     id: str
     request: str
     before: str = ""
@@ -59,7 +59,7 @@ class EvalDifference(Struct, frozen=True, kw_only=True):
     plan: ScorePair
     changes: tuple[CaseChange, ...]
 
-    def of_kind(self, kind: ChangeKind) -> tuple[CaseChange, ...]:
+    def of_kind(self, kind: AnswerChangeKind) -> tuple[CaseChange, ...]:
         """The changes of one kind, in the order of the set."""
         return tuple(change for change in self.changes if change.kind is kind)
 
@@ -72,7 +72,7 @@ def compare_reports(before: EvalReport, after: EvalReport) -> EvalDifference | N
         return None
     found = [change for result in after.cases for change in _change_of(earlier.get(result.id), result)]
     found += [_removed(result) for result in before.cases if result.id not in later]
-    order = list(ChangeKind)
+    order = list(AnswerChangeKind)
     return EvalDifference(
         before=before.planner,
         after=after.planner,
@@ -96,22 +96,22 @@ def _change_of(before: CaseResult | None, after: CaseResult) -> Iterator[CaseCha
         )
 
 
-def _kind_of(before: CaseResult | None, after: CaseResult) -> ChangeKind | None:
+def _kind_of(before: CaseResult | None, after: CaseResult) -> AnswerChangeKind | None:
     if before is None:
-        return ChangeKind.ADDED
+        return AnswerChangeKind.ADDED
     if before.case != after.case:
-        return ChangeKind.EDITED
+        return AnswerChangeKind.EDITED
     verdicts = [(before.routing, after.routing), (before.plan, after.plan)]
     if any(old and not new for old, new in verdicts):
-        return ChangeKind.WORSE
+        return AnswerChangeKind.WORSE
     if any(new and not old for old, new in verdicts):
-        return ChangeKind.BETTER
-    return None if before.answer == after.answer else ChangeKind.OTHER
+        return AnswerChangeKind.BETTER
+    return None if before.answer == after.answer else AnswerChangeKind.OTHER
 
 
 def _removed(result: CaseResult) -> CaseChange:
     answer = describe_answer(result.answer)
-    return CaseChange(kind=ChangeKind.REMOVED, id=result.id, request=result.request, before=answer)
+    return CaseChange(kind=AnswerChangeKind.REMOVED, id=result.id, request=result.request, before=answer)
 
 
 def describe_answer(answer: EvalAnswer) -> str:
