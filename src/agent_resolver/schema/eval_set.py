@@ -120,7 +120,7 @@ def read_eval_set(raw: bytes, *, is_json: bool) -> EvalSetReading:
     try:
         tree = _parse_tree(raw, is_json=is_json)
     except Unreadable as stop:
-        return EvalSetReading((conflict_issue(raw) or stop.issue,), EMPTY, None)
+        return EvalSetReading((conflict_issue(raw) or _as_advised(stop.issue),), EMPTY, None)
     walked = [_refuse_unknown_key(issue) for issue in walk(tree, EvalSet)]
     # The walker judges numbers where it expects them, and passes over those among arguments of any type.
     judged = {issue.at for issue in walked}
@@ -183,7 +183,7 @@ def _expected_tools(found: EvalSet | None) -> Iterator[tuple[tuple[str | int, ..
 def _parse_tree(raw: bytes, *, is_json: bool) -> Node:
     if len(raw) > MAX_EVAL_SET_BYTES:
         message = f"Larger than the limit of {MAX_EVAL_SET_BYTES:,} bytes"
-        raise unreadable(IssueCode.LIMIT, message, hint="make two sets of it")
+        raise unreadable(IssueCode.LIMIT, message)
     text = decode(raw).removeprefix(BYTE_ORDER_MARK)
     if is_json:
         from agent_resolver.schema.json_tree import parse_json
@@ -192,6 +192,11 @@ def _parse_tree(raw: bytes, *, is_json: bool) -> Node:
     from agent_resolver.schema.yaml_tree import parse_yaml
 
     return parse_yaml(text)
+
+
+def _as_advised(issue: Issue) -> Issue:
+    """An issue that ended the reading. What is too large has too many cases, whatever the parser thinks of aliases."""
+    return structs.replace(issue, hint="make two sets of it") if issue.code is IssueCode.LIMIT else issue
 
 
 def _refuse_unknown_key(issue: Issue) -> Issue:
