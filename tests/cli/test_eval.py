@@ -2,11 +2,17 @@
 
 import json
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent_resolver.cli.app import build_parser
+from agent_resolver.cli.eval.run import run_with
+from agent_resolver.project.evaluation import OFFLINE, NamedPlanner
+from agent_resolver.reasoner import OfflinePlanner
+from agent_resolver.schema.planning import Classified, PlanQuestion, PlanRequest
 from tests.cli.test_report import Page
 from tests.conftest import Ran, Run
 
@@ -345,3 +351,30 @@ def test_without_a_manifest_the_tools_of_the_trusted_project_are_used(
     assert (refused.code, "not trusted" in refused.stderr) == (1, True)
     assert ran.code == 0
     assert (narrowed.code, "There is no tool `pager.page`" in narrowed.stderr) == (1, True)
+
+
+# Several planners -----------------------------------------------------------------------------------------------------
+
+
+class Asking(OfflinePlanner):
+    """Asks for every request in other words."""
+
+    async def classify(self, request: PlanRequest) -> Classified:  # noqa: ARG002 - the port has it
+        return Classified(questions=(PlanQuestion(key="request", text="What?"),), tokens=3)
+
+
+def test_two_planners_are_compared_as_a_difference_of_scores(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asking = NamedPlanner("<asking>", lambda: nullcontext(Asking()))
+    options = build_parser(["eval"]).parse_args(["eval", "run", "--report", "page.html", "--gate", "0"])
+
+    code = run_with(options, lambda _: (OFFLINE, asking))
+
+    printed = capsys.readouterr().out.splitlines()
+    assert code == 0
+    assert "2 requests over 2 tools, planned by <asking>, 6 tokens" in printed
+    assert printed[printed.index("offline → <asking>") :][:3] == [
+        "offline → <asking>",
+        "  routing  1.000 → 0.000 (-1.000)",
+        "  plan     1.000 → 0.000 (-1.000)",
+    ]
+    assert "From offline to <asking>" in Page(Path("page.html").read_text(encoding="utf-8")).said()

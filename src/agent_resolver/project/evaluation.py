@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Final
 
 from msgspec import UNSET, Struct
@@ -27,10 +28,11 @@ class NamedPlanner(Struct, frozen=True):
     """A planner to evaluate, under the name that reports know it by."""
 
     name: str
-    make: Callable[[], Planner]
+    open: Callable[[], AbstractAsyncContextManager[Planner]]
+    """Opens the planner for one eval; a planner on a model closes its connections behind it."""
 
 
-OFFLINE: Final = NamedPlanner("offline", OfflinePlanner)
+OFFLINE: Final = NamedPlanner("offline", lambda: nullcontext(OfflinePlanner()))
 """The planner that needs no model."""
 
 
@@ -68,9 +70,12 @@ async def run_evals(
     evals: Evals, planners: Iterable[NamedPlanner] = (OFFLINE,), watch: Watch = lambda _: None
 ) -> tuple[EvalReport, ...]:
     """Evaluate planners one after the other; a report for each, in their order."""
-    return tuple(
-        [await evaluate_planner(each.make(), evals.set, evals.tools, name=each.name, watch=watch) for each in planners]
-    )
+    reports = []
+    for named in planners:
+        async with named.open() as planner:
+            report = await evaluate_planner(planner, evals.set, evals.tools, name=named.name, watch=watch)
+        reports.append(report)
+    return tuple(reports)
 
 
 def read_kept_report(path: str) -> EvalReport:

@@ -3,8 +3,8 @@
 import argparse
 import asyncio
 import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -19,6 +19,9 @@ from agent_resolver.core.evaluation.report import passes_gate
 from agent_resolver.project.evaluation import OFFLINE, Evals, NamedPlanner, load_evals, read_kept_report, run_evals
 from agent_resolver.schema.eval_report import EvalReport, encode_eval_report
 from agent_resolver.storage.file import read_head, write_atomic
+
+if TYPE_CHECKING:
+    from agent_resolver.project.session import Session
 
 _HEAD_BYTES: Final = 1024
 _KEPT: Final = re.compile(rb'\{\s*"version": "1",\s*"planner": "')
@@ -44,15 +47,19 @@ class EvalOutcome(Struct, frozen=True, kw_only=True):
 
 
 def run(options: argparse.Namespace) -> int:
-    """Plan every request, print and write the scores, and compare them with a baseline."""
-    planners = (OFFLINE,)
+    """Evaluate the planner that needs no model."""
+    return run_with(options, lambda _: (OFFLINE,))
+
+
+def run_with(options: argparse.Namespace, planners_of: Callable[["Session"], Sequence[NamedPlanner]]) -> int:
+    """Plan every request, print and write the scores, and compare them with a baseline or with each other."""
     _refuse_foreign(options.save, _KEPT)
     _refuse_foreign(options.report, _PAGE)
     # Read first: the same file may be given to `--save`.
     baseline = read_kept_report(options.baseline) if options.baseline else None
     with session_of(options) as session:
         evals = load_evals(session, options.set)
-        reports = _planned_with_progress(evals, planners, is_shown=not options.json)
+        reports = _planned_with_progress(evals, planners_of(session), is_shown=not options.json)
     outcome = EvalOutcome(
         path=evals.path,
         gate=options.gate,
