@@ -38,6 +38,7 @@ def render_page(outcome: "EvalOutcome") -> str:
         style_digest=b64encode(sha256(style.encode()).digest()).decode(),
         reports=outcome.reports,
         differences=outcome.differences,
+        has_baseline=outcome.has_baseline,
         gate=outcome.gate,
         is_passed=outcome.is_passed,
         reaches_gate=all(passes_gate(report, outcome.gate) for report in outcome.reports),

@@ -142,7 +142,7 @@ def _print_text(outcome: EvalOutcome, written: Sequence[str]) -> None:
     for report in outcome.reports:
         print_report(report)
     for difference in outcome.differences:
-        print_difference(difference)
+        print_difference(difference, is_from_baseline=outcome.has_baseline)
     for path in written:
         out(f"✓ Wrote {safe(shown(path))}")
     worse = [change for each in outcome.differences for change in each.of_kind(AnswerChangeKind.WORSE)]

@@ -39,9 +39,10 @@ def _print_wrong(results: Sequence[CaseResult]) -> None:
         out(f"  … and {len(results) - _MOST_WRONG:,} more: `--json` and `--report` have all of them")
 
 
-def print_difference(difference: EvalDifference) -> None:
+def print_difference(difference: EvalDifference, *, is_from_baseline: bool) -> None:
     """Print how the scores changed, and every request that changed."""
-    out(f"{safe(difference.before)} → {safe(difference.after)}")
+    origin = "Baseline of " if is_from_baseline else ""
+    out(f"{origin}{safe(difference.before)} → {safe(difference.after)}")
     for name, pair in (("routing", difference.routing), ("plan", difference.plan)):
         out(f"  {name:7}  {render_pair(pair)}")
     for change in difference.changes:
