@@ -204,6 +204,21 @@ def test_a_baseline_that_is_damaged_is_refused(folder: Path, run: Run, content: 
     assert run("eval", "run", "--baseline", "missing.json").code == 2
 
 
+def test_markup_in_a_baseline_is_shown_as_text(folder: Path, run: Run) -> None:
+    run("eval", "run", "--save", "baseline.json")
+    report = json.loads(Path("baseline.json").read_text())
+    removed = {**report["cases"][0], "id": HOSTILE, "request": HOSTILE, "wrong": [f"`{HOSTILE}`"]}
+    changed = {**report, "planner": HOSTILE, "cases": [*report["cases"], removed]}
+    Path("baseline.json").write_text(json.dumps(changed))
+
+    ran = run("eval", "run", "--baseline", "baseline.json", "--report", "page.html")
+
+    page = Page(Path("page.html").read_text(encoding="utf-8"))
+    assert ran.code == 0
+    assert {tag for tag, _ in page.elements} & {"script", "b"} == set()
+    assert f"From the baseline of {HOSTILE} to offline" in page.said()
+
+
 @pytest.mark.parametrize("option", ["--save", "--report"])
 def test_a_file_of_another_program_is_not_overwritten(folder: Path, run: Run, option: str) -> None:
     before = Path("requests.yaml").read_bytes()
@@ -310,6 +325,17 @@ def test_tools_outside_of_the_folder_of_the_set_are_not_read(folder: Path, run: 
 
     assert ran.code == 1
     assert f"names `{named}` as its tools, which is outside of its folder" in ran.stderr
+
+
+@pytest.mark.parametrize("named", ["../requests.yaml", "link.yaml"])
+def test_a_set_of_the_settings_is_in_the_project(folder: Path, run: Run, named: str) -> None:
+    shutil.copy("requests.yaml", "../requests.yaml")
+    Path("link.yaml").symlink_to("../requests.yaml")
+
+    ran = run("eval", "run", "--config", f"reasoner.evals={named}")
+
+    assert ran.code == 1
+    assert f"error: `[reasoner] evals` names `{named}`, which is outside of the project" in ran.stderr
 
 
 def test_a_set_behind_a_link_is_read_and_a_loop_is_not(folder: Path, run: Run) -> None:

@@ -98,7 +98,13 @@ def _path_in_settings(session: Session) -> str:
         raise UnusableEvals(
             "There is no eval set here", "name a file, or set `evals` in `[reasoner]` of agent.toml", exit_code=2
         )
-    return os.path.normpath(os.path.join(os.path.relpath(session.root), named))
+    path = os.path.normpath(os.path.join(os.path.relpath(session.root), named))
+    if not _is_within(session.root, path):
+        raise UnusableEvals(
+            f"`[reasoner] evals` names `{named}`, which is outside of the project",
+            "name a file of the project, or give the file to the command",
+        )
+    return path
 
 
 def _with_tools(session: Session, path: str, reading: EvalSetReading) -> Evals:
@@ -123,10 +129,15 @@ def _contained(path: str, named: str) -> str:
     """The path of a manifest below the folder of its set: a set from elsewhere must not read other files."""
     folder = os.path.dirname(path) or os.curdir
     found = os.path.normpath(os.path.join(folder, named))
-    inside = os.path.realpath(folder)
-    if os.path.commonpath([inside, os.path.realpath(found)]) != inside:
+    if not _is_within(folder, found):
         raise UnusableEvals(
             f"`{path}` names `{named}` as its tools, which is outside of its folder",
             "put the manifest into the folder of the set",
         )
     return found
+
+
+def _is_within(folder: str, path: str) -> bool:
+    """True if a file is in a folder or below, also after every link was followed."""
+    inside = os.path.realpath(folder)
+    return os.path.commonpath([inside, os.path.realpath(path)]) == inside

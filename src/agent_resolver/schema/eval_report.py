@@ -55,7 +55,7 @@ class EvalAnswer(Struct, frozen=True, kw_only=True):
     asks: tuple[Text, ...] = ()
     steps: tuple[AnsweredStep, ...] = ()
     faults: tuple[Prose, ...] = ()
-    """What the rules of Ops find wrong with the plan."""
+    """The rules of Ops that the plan breaks, each with its message."""
 
     @property
     def routing_asks(self) -> tuple[str, ...]:
@@ -82,12 +82,12 @@ class CaseResult(Struct, frozen=True, kw_only=True):
     plan: bool | None
     """True if the plan, or the questions that it needs, are right; None if no plan is expected."""
     wrong: tuple[Prose, ...] = ()
-    """What is wrong, in a sentence each."""
+    """Every fault of the answer, in a sentence."""
     answer: EvalAnswer
 
 
 class EvalReport(Struct, frozen=True, kw_only=True):
-    """How a planner did on a set. The same set, tools and planner give the same report."""
+    """The scores of a planner on a set, and every answer. The same set, tools and planner give the same report."""
 
     version: Literal["1"] = REPORT_VERSION
     planner: Text

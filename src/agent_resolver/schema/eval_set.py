@@ -91,7 +91,7 @@ class EvalCase(Struct, frozen=True, kw_only=True):
     unseen: bool = False
     """True if no planner was changed because of this request: such cases say how it does with other people's words."""
     answers: dict[Text, Prose] = {}
-    """What was answered to the questions of these keys before the request is planned."""
+    """Maps keys of questions to the answers that the planner is given with the request."""
     expect: Expectation
 
 

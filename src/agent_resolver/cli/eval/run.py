@@ -1,4 +1,4 @@
-"""What `agent eval run` does."""
+"""Runs `agent eval run`: plans, compares, writes files and prints."""
 
 import argparse
 import asyncio

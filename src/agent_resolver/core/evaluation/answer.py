@@ -101,7 +101,7 @@ def _parsed(value: Any) -> Template | None:  # noqa: ANN401 - a JSON value
 
 
 def _followed(template: Template | None, items: Template | None) -> Template | None:
-    """What an argument is taken from: for one that is taken from an item, the list of all items."""
+    """The source of an argument: its own template, or the list of all items for one that reads an item."""
     is_of_item = template is not None and any(each.root == "item" for each in references(template))
     return items if is_of_item else template
 

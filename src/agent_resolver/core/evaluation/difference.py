@@ -32,7 +32,7 @@ class CaseChange(Struct, frozen=True, kw_only=True):
     """The earlier answer in a sentence; empty if there is none."""
     after: str = ""
     wrong: tuple[str, ...] = ()
-    """What is wrong with the later answer."""
+    """The faults of the later answer, in a sentence each."""
 
 
 class ScorePair(Struct, frozen=True):
@@ -43,7 +43,7 @@ class ScorePair(Struct, frozen=True):
 
     @property
     def change(self) -> float:
-        """How much the later score is higher."""
+        """The later score less the earlier one."""
         return round(self.after.score - self.before.score, 4)
 
 
@@ -65,7 +65,7 @@ class EvalDifference(Struct, frozen=True, kw_only=True):
 
 
 def compare_reports(before: EvalReport, after: EvalReport) -> EvalDifference | None:
-    """What changed from one report to the other; None if they have no case in common."""
+    """The changes from one report to the other; None if they have no case in common."""
     earlier = {result.id: result for result in before.cases}
     later = {result.id: result for result in after.cases}
     if not earlier.keys() & later.keys():

@@ -33,7 +33,7 @@ def judge_case(case: EvalCase, answer: EvalAnswer) -> CaseResult:
 
 
 def routing_faults(expect: Expectation, answer: EvalAnswer) -> Iterator[str]:
-    """What is wrong with the kind, the tools, what is missing, and the questions that come first."""
+    """The faults of the kind, the tools, what is missing, and the questions that come first."""
     if sorted(expect.routing_asks) != sorted(answer.routing_asks):
         yield f"expected {_questions(expect.routing_asks)}, and it {_asked(answer.routing_asks)}"
     if expect.routing_asks or answer.routing_asks:
@@ -48,7 +48,7 @@ def routing_faults(expect: Expectation, answer: EvalAnswer) -> Iterator[str]:
 
 
 def plan_faults(expect: Expectation, answer: EvalAnswer) -> Iterator[str]:
-    """What is wrong with the plan, or with the questions that it needs; nothing if no plan is expected."""
+    """The faults of the plan, or of the questions that it needs; none if no plan is expected."""
     if not expect.wants_plan:
         return
     if sorted(expect.plan_asks) != sorted(answer.plan_asks):

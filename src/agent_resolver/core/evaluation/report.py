@@ -12,7 +12,7 @@ _DIGITS: Final = 4
 
 
 class Evaluated(Struct, frozen=True, kw_only=True):
-    """What was evaluated."""
+    """The subject of a report: a planner, and the set and tools that it was tried on."""
 
     planner: str
     set: str
