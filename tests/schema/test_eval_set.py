@@ -5,6 +5,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
+from hypothesis import given, strategies as st
 
 from agent_resolver.schema import (
     EvalSet,
@@ -15,8 +16,12 @@ from agent_resolver.schema import (
     read_eval_set,
     require_known_tools,
 )
+from agent_resolver.schema.issue import only_errors
 from agent_resolver.schema.limit import MAX_EVAL_CASES, MAX_EVAL_SET_BYTES
+from agent_resolver.schema.tree import plain
+from agent_resolver.schema.yaml_tree import parse_yaml
 from tests.schema.sample import shown
+from tests.strategies import MANY, disturbed, written
 
 WHOLE = b"""\
 version: "1"
@@ -146,6 +151,7 @@ def test_an_id_that_is_like_another_may_follow_it() -> None:
             {"answers": {"input.a": "x" * 2_001}},
             "cases.0.answers.input.a: Longer than the limit of 2,000 characters",
         ),
+        ({"sort": "unseen"}, "cases.0.sort: `unseen` is a line of every report: choose another word"),
         (
             {"expect": {}},
             "cases.0.expect.kind: Required, unless `asks` has a question other than `input.…`",
@@ -210,6 +216,17 @@ def test_a_file_that_cannot_be_read_has_one_fault(content: bytes, message: str) 
     (issue,) = read_eval_set(content, is_json=False).issues
 
     assert str(issue).startswith(message)
+
+
+@MANY
+@given(document=disturbed(st.just(plain(parse_yaml(WHOLE.decode())))))
+def test_whatever_a_set_holds_it_is_read_or_has_a_fault(document: Any) -> None:
+    """What the walker accepts can be decoded, in JSON and in YAML."""
+    text = written(document).encode()
+
+    for is_json in (True, False):
+        reading = read_eval_set(text, is_json=is_json)
+        assert (reading.value is None) is bool(only_errors(reading.issues))
 
 
 def test_a_number_that_no_program_agrees_on_is_refused() -> None:

@@ -1,7 +1,7 @@
 """An eval set: requests in plain words, and what a planner should make of each."""
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
@@ -32,6 +32,8 @@ SortName = Annotated[
         pattern="^[a-z][a-z0-9-]{0,39}$", extra={"form": "1 to 40 small letters, digits and `-`, with a letter first"}
     ),
 ]
+
+_RESERVED_SORTS: Final = frozenset({"all", "unseen"})
 
 
 class ExpectedStep(Struct, frozen=True, kw_only=True):
@@ -226,6 +228,9 @@ def _set_faults(found: EvalSet) -> Iterator[Issue]:
         if earlier != position:
             message = f"Duplicate id: case {earlier + 1} has it already"
             yield Issue(at=("cases", position, "id"), code=IssueCode.DUPLICATE_KEY, message=message)
+        if case.sort in _RESERVED_SORTS:
+            message = f"`{case.sort}` is a line of every report: choose another word"
+            yield Issue(at=("cases", position, "sort"), code=IssueCode.FORM, message=message)
         for issue in (*_length_faults(case), *_expectation_faults(case.expect)):
             yield issue.within(position).within("cases")
 
