@@ -386,6 +386,13 @@ Writes one JSON document: the task, what its artifacts contain, its questions, a
 words of the request, so the file is made for its owner alone.
 
 Exits 0; 1 if there is no such task; 2 if there is no state file, or the file cannot be written.""",
+    "eval run": """\
+Plans every request of an [eval set](evals.md) with the planner that needs no model, and scores the answers: whether
+the requests were understood, and whether the plans are right. Nothing is executed. With `--baseline` it names every
+request whose answer changed. The same set, tools and planner give the same output.
+
+Exits 0 if both scores reach the gate and no request got worse than in the baseline; 1 if not, and if the set, its tools
+or the baseline are refused; 2 if no set is named, or a file is missing.""",
     "tools list": """\
 [Verifies the lock](governed-tools.md#what-is-verified-first), connects every server in it, loads the
 [capabilities](capabilities.md) of the project, and prints the tools that may be called: those that

@@ -11,7 +11,7 @@ from tests.docs.page import PAGES, Section, sections
 SECTIONS = [section for page in PAGES for section in sections(page)]
 
 _STARTS_SERVERS = re.compile(r"[$>] (.*\bagent (adopt|inbox|init|run|serve|task|tools)\b|python client\.py)")
-_PROJECTS_WITH_TOOLS = {"adopt", "governed-agent", "helpdesk", "notes-agent", "tickets"}
+_PROJECTS_WITH_TOOLS = {"adopt", "evals", "governed-agent", "helpdesk", "notes-agent", "tickets"}
 
 
 def marks_of(section: Section) -> list[pytest.MarkDecorator]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 from msgspec import UNSET, Struct, ValidationError, convert, structs
 
-from agent_resolver.registry import ToolIdConflict, manifest_of
+from agent_resolver.registry import ToolIdConflict, descriptors_of, manifest_of
 from agent_resolver.schema import Descriptor, Labels, ManifestTool, Rules, parse_manifest, to_json
 from tests.strategies import FEW
 
@@ -47,36 +47,35 @@ def test_a_bare_tool_has_the_keys_of_the_seed_alone() -> None:
     )
 
 
+DECLARED = descriptor(
+    "tickets.create",
+    output_schema={"type": "object"},
+    rate_limit_per_minute=30,
+    timeout_seconds=5,
+    hints={"readOnlyHint": True},
+    rules=Rules(
+        required_scopes=("b", "a"),
+        classification="RESTRICTED",
+        needs_approval=True,
+        approver_role="lead",
+        priority="P1",
+        is_idempotent=True,
+        secrets=("TOKEN", "KEY"),
+        is_isolated=True,
+    ),
+    labels={
+        "subdomain": "life",
+        "tags": ("tickets", "connector"),
+        "maintainer": "Support",
+        "allow_outbound": True,
+        "cost_factor": 2.0,
+        "examples": ({"title": "x"},),
+    },
+)
+
+
 def test_everything_that_is_declared_is_told() -> None:
-    (tool,) = manifest_of(
-        [
-            descriptor(
-                "tickets.create",
-                output_schema={"type": "object"},
-                rate_limit_per_minute=30,
-                timeout_seconds=5,
-                hints={"readOnlyHint": True},
-                rules=Rules(
-                    required_scopes=("b", "a"),
-                    classification="RESTRICTED",
-                    needs_approval=True,
-                    approver_role="lead",
-                    priority="P1",
-                    is_idempotent=True,
-                    secrets=("TOKEN", "KEY"),
-                    is_isolated=True,
-                ),
-                labels={
-                    "subdomain": "life",
-                    "tags": ("tickets", "connector"),
-                    "maintainer": "Support",
-                    "allow_outbound": True,
-                    "cost_factor": 2.0,
-                    "examples": ({"title": "x"},),
-                },
-            )
-        ]
-    ).tools
+    (tool,) = manifest_of([DECLARED]).tools
 
     assert (tool.data_classification, tool.output_schema, tool.subdomain) == ("RESTRICTED", {"type": "object"}, "life")
     assert (tool.required_scopes, tool.secrets) == (("a", "b"), ("KEY", "TOKEN"))
@@ -151,6 +150,14 @@ def test_tools_are_sorted_and_those_of_locked_servers_are_left_out() -> None:
         ("tickets.close", "CAPABILITY"),
         ("tickets.create", "CAPABILITY"),
     ]
+
+
+def test_tools_that_are_read_from_a_manifest_have_that_manifest() -> None:
+    bare = manifest_of(TOOLS)
+    whole = manifest_of([DECLARED])
+
+    assert manifest_of(descriptors_of(bare)) == bare
+    assert manifest_of(descriptors_of(whole)) == whole
 
 
 @FEW

@@ -76,6 +76,7 @@ COMMANDS: Final = (
     "blueprint",
     "worker",
     "task",
+    "eval",
     "serve",
     "tools",
     "inbox",

@@ -154,6 +154,20 @@ from agent_resolver.core.egress import (
     is_host as is_host,
     unlisted_hosts as unlisted_hosts,
 )
+from agent_resolver.core.evaluation.answer import answer_of as answer_of
+from agent_resolver.core.evaluation.difference import (
+    AnswerChangeKind as AnswerChangeKind,
+    CaseChange as CaseChange,
+    EvalDifference as EvalDifference,
+    compare_reports as compare_reports,
+    describe_answer as describe_answer,
+)
+from agent_resolver.core.evaluation.judgement import judge_case as judge_case
+from agent_resolver.core.evaluation.report import (
+    Evaluated as Evaluated,
+    passes_gate as passes_gate,
+    report_of as report_of,
+)
 from agent_resolver.core.explanation_writer import explanation_json as explanation_json
 from agent_resolver.core.guardrail import (
     GuardrailCode as GuardrailCode,

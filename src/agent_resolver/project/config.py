@@ -229,6 +229,8 @@ class Reasoner(Struct, frozen=True, kw_only=True):
     """The folder of scaffolds, for tools that are still to be written."""
     environment: Environment = "dev"
     """Where a task acts, unless the command that starts it says otherwise."""
+    evals: Text | UnsetType = UNSET
+    """The eval set that `agent eval run` runs, a file."""
 
 
 class Config(Struct, frozen=True, kw_only=True):

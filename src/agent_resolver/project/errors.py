@@ -9,6 +9,7 @@ ResolverError
 ├── RefusedStep        a step of a workflow cannot be taken
 ├── UntrustedFolder    a folder would decide what runs, and no person said that it may
 ├── UnusableBlueprints a folder that the settings name has no blueprints
+├── UnusableEvals      there is no eval set, or its tools cannot be used
 ├── UnusableModule     a module of the project gives no tools
 ├── UnusableProvider   nothing can answer for the models of a provider
 ├── UnusableState      the state cannot be kept where the settings say
@@ -65,6 +66,15 @@ class UntrustedFolder(ResolverError):
         # Quoted, since a person copies the command, and the author of a repository chose the name.
         commands = " and ".join(f"`agent trust-folder {shlex.quote(folder)}`" for folder in folders)
         self.hint = f"read what would run, then run {commands}; in CI give `--trust`"
+
+
+class UnusableEvals(ResolverError):
+    """There is no eval set to run, or its tools cannot be used."""
+
+    def __init__(self, message: str, hint: str, *, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.exit_code = exit_code
 
 
 class UnusableModule(ResolverError):

@@ -16,6 +16,7 @@ from agent_resolver.reasoner.errors import (
     TaskTaken as TaskTaken,
     UnknownTask as UnknownTask,
 )
+from agent_resolver.reasoner.evaluation import evaluate_planner as evaluate_planner
 from agent_resolver.reasoner.graph import GateAnswer as GateAnswer, recursion_limit as recursion_limit
 from agent_resolver.reasoner.knowledge_budget import (
     MAX_HEALTH_CHARACTERS as MAX_HEALTH_CHARACTERS,

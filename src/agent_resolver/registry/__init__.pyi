@@ -11,7 +11,7 @@ from agent_resolver.registry.errors import (
 from agent_resolver.registry.inbox import MAX_WORDS as MAX_WORDS, Inbox as Inbox
 from agent_resolver.registry.ledger import Ledger as Ledger
 from agent_resolver.registry.linear_regex import compile_linear_regex as compile_linear_regex
-from agent_resolver.registry.manifest import manifest_of as manifest_of
+from agent_resolver.registry.manifest import descriptors_of as descriptors_of, manifest_of as manifest_of
 from agent_resolver.registry.memory import (
     FixedClock as FixedClock,
     MemorySecrets as MemorySecrets,

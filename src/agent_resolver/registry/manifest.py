@@ -1,11 +1,23 @@
 """The manifest of tools that a project's own code offers."""
 
 from collections.abc import Iterable
+from typing import Final
+
+from msgspec import UNSET
 
 from agent_resolver.core.resolution import EPOCH
 from agent_resolver.registry.errors import ToolIdConflict
-from agent_resolver.schema.descriptor import Descriptor, ManifestTool
-from agent_resolver.schema.manifest import Manifest, manifest_digest
+from agent_resolver.schema.descriptor import (
+    PRIORITY_WHEN_ABSENT,
+    TIMEOUT_SECONDS_WHEN_ABSENT,
+    Descriptor,
+    Labels,
+    ManifestTool,
+    Rules,
+)
+from agent_resolver.schema.manifest import MANIFEST_NAME, Manifest, manifest_digest
+
+_NO_RULES: Final = Rules()
 
 
 def manifest_of(descriptors: Iterable[Descriptor], generated_at: str = EPOCH) -> Manifest:
@@ -26,3 +38,49 @@ def manifest_of(descriptors: Iterable[Descriptor], generated_at: str = EPOCH) ->
 def is_own(descriptor: Descriptor) -> bool:
     """True if a tool is made of the project's own code."""
     return descriptor.labels.kind != "TOOL"
+
+
+def descriptors_of(manifest: Manifest) -> tuple[Descriptor, ...]:
+    """The tools of a manifest, for a planner: they can be planned with, and there is no code behind them to call."""
+    return tuple(_descriptor(tool) for tool in manifest.tools)
+
+
+def _descriptor(tool: ManifestTool) -> Descriptor:
+    labels = Labels(
+        kind=tool.type,
+        domain=tool.domain,
+        subdomain=tool.subdomain,
+        tags=tool.tags,
+        maintainer=tool.maintainer,
+        allow_outbound=tool.allow_outbound,
+        hosts=tool.hosts,
+        cost_factor=None if tool.cost_factor is UNSET else tool.cost_factor,
+        examples=tool.examples,
+    )
+    return Descriptor(
+        id=tool.id,
+        description=tool.description,
+        input_schema=tool.json_schema,
+        output_schema=None if tool.output_schema is UNSET else tool.output_schema,
+        source=MANIFEST_NAME,
+        rate_limit_per_minute=None if tool.rate_limit_per_minute is UNSET else tool.rate_limit_per_minute,
+        timeout_seconds=TIMEOUT_SECONDS_WHEN_ABSENT if tool.timeout_seconds is UNSET else tool.timeout_seconds,
+        hints={"readOnlyHint": tool.is_read_only, "idempotentHint": tool.is_idempotent},
+        rules=_rules(tool),
+        labels=labels,
+        code=tool.code,
+    )
+
+
+def _rules(tool: ManifestTool) -> Rules:
+    return Rules(
+        required_scopes=tool.required_scopes,
+        classification=tool.data_classification,
+        needs_approval=tool.needs_approval,
+        approver_role=tool.approver_role or _NO_RULES.approver_role,
+        priority=PRIORITY_WHEN_ABSENT if tool.priority is UNSET else tool.priority,
+        is_idempotent=tool.is_idempotent,
+        secrets=tool.secrets,
+        is_isolated=tool.is_isolated,
+        secret_fields=tool.secret_fields,
+    )

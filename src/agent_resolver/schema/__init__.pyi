@@ -81,6 +81,8 @@ from agent_resolver.schema.errors import (
     InvalidAgentFile as InvalidAgentFile,
     InvalidBlueprint as InvalidBlueprint,
     InvalidDefinitions as InvalidDefinitions,
+    InvalidEvalReport as InvalidEvalReport,
+    InvalidEvalSet as InvalidEvalSet,
     InvalidIndex as InvalidIndex,
     InvalidInput as InvalidInput,
     InvalidLockfile as InvalidLockfile,
@@ -88,6 +90,26 @@ from agent_resolver.schema.errors import (
     InvalidOverlay as InvalidOverlay,
     InvalidWorkflow as InvalidWorkflow,
     ResolverError as ResolverError,
+)
+from agent_resolver.schema.eval_report import (
+    AnsweredStep as AnsweredStep,
+    CaseResult as CaseResult,
+    EvalAnswer as EvalAnswer,
+    EvalReport as EvalReport,
+    Score as Score,
+    SortScore as SortScore,
+    encode_eval_report as encode_eval_report,
+    parse_eval_report as parse_eval_report,
+)
+from agent_resolver.schema.eval_set import (
+    EvalCase as EvalCase,
+    EvalSet as EvalSet,
+    EvalSetReading as EvalSetReading,
+    Expectation as Expectation,
+    ExpectedStep as ExpectedStep,
+    parse_eval_set as parse_eval_set,
+    read_eval_set as read_eval_set,
+    require_known_tools as require_known_tools,
 )
 from agent_resolver.schema.explanation import (
     AppliedConstraints as AppliedConstraints,

@@ -1,8 +1,5 @@
 """Blueprints as files: read with the place of every fault, and written as canonical JSON."""
 
-import math
-from collections.abc import Iterator
-
 import msgspec
 from msgspec import Struct, structs
 
@@ -11,9 +8,10 @@ from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.conflict import conflict_issue
 from agent_resolver.schema.errors import InvalidBlueprint
 from agent_resolver.schema.issue import Issue, IssueCode, Severity, only_errors
-from agent_resolver.schema.limit import MAX_BLUEPRINT_BYTES, MAX_EXACT_INTEGER
+from agent_resolver.schema.limit import MAX_BLUEPRINT_BYTES
+from agent_resolver.schema.portable_number import number_issues
 from agent_resolver.schema.source import BYTE_ORDER_MARK, Unreadable, decode, unreadable
-from agent_resolver.schema.tree import EMPTY, Mapping, Node, Scalar, Sequence, located, plain
+from agent_resolver.schema.tree import EMPTY, Node, plain
 
 
 class BlueprintReading(Struct, frozen=True):
@@ -36,7 +34,7 @@ def read_blueprint(raw: bytes, *, is_json: bool) -> BlueprintReading:
     walked = [_refuse_unknown_key(issue) for issue in walk(tree, Blueprint)]
     # The walker judges numbers where it expects them, and passes over values of any type, such as those of mappings.
     judged = {issue.at for issue in walked}
-    unjudged = [issue for issue in _number_issues(tree) if issue.at not in judged]
+    unjudged = [issue for issue in number_issues(tree) if issue.at not in judged]
     issues = tuple(sorted((*walked, *unjudged), key=lambda issue: (issue.line, issue.column)))
     blueprint = None if only_errors(issues) else msgspec.convert(plain(tree), Blueprint)
     return BlueprintReading(issues, tree, blueprint)
@@ -87,22 +85,3 @@ def _refuse_unknown_key(issue: Issue) -> Issue:
         return issue
     hint = issue.hint or "`agent schema blueprint` has every key"
     return structs.replace(issue, severity=Severity.ERROR, message="Unknown key", hint=hint)
-
-
-def _number_issues(node: Node) -> Iterator[Issue]:
-    """The numbers that not every program that reads JSON would understand as the same number."""
-    match node:
-        case Mapping():
-            for item in node.items:
-                yield from (found.within(item.key) for found in _number_issues(item.value))
-        case Sequence():
-            for position, element in enumerate(node.items):
-                yield from (found.within(position) for found in _number_issues(element))
-        case Scalar() if not _is_portable(node.value):
-            yield located(node, IssueCode.OUT_OF_RANGE, "Number out of range", hint="quote it to make it a text")
-
-
-def _is_portable(value: object) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return not isinstance(value, int) or abs(value) <= MAX_EXACT_INTEGER

@@ -20,8 +20,8 @@ from agent_resolver.schema.pending import Priority
 from agent_resolver.schema.vocabulary import OptionalText, Prose, Text
 
 # A manifest that leaves these out means these values, whichever version of the program reads it.
-_TIMEOUT_SECONDS_WHEN_ABSENT: Final = 60.0
-_PRIORITY_WHEN_ABSENT: Final[Priority] = "P4"
+TIMEOUT_SECONDS_WHEN_ABSENT: Final = 60.0
+PRIORITY_WHEN_ABSENT: Final[Priority] = "P4"
 
 
 # In the process -------------------------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ class ManifestTool(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     timeout_seconds: Annotated[
         float | UnsetType,
         ChangeRule(
-            ToolChangeKind.TIMEOUT_RAISED, ToolChangeKind.TIMEOUT_LOWERED, when_absent=_TIMEOUT_SECONDS_WHEN_ABSENT
+            ToolChangeKind.TIMEOUT_RAISED, ToolChangeKind.TIMEOUT_LOWERED, when_absent=TIMEOUT_SECONDS_WHEN_ABSENT
         ),
     ] = UNSET
     rate_limit_per_minute: Annotated[
@@ -255,7 +255,7 @@ class ManifestTool(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
             ToolChangeKind.PRIORITY_LOWERED,
             # P1 expires soonest.
             ranking=get_args(Priority)[::-1],
-            when_absent=_PRIORITY_WHEN_ABSENT,
+            when_absent=PRIORITY_WHEN_ABSENT,
             where_both="needs_approval",
         ),
     ] = UNSET
@@ -290,11 +290,11 @@ class ManifestTool(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
             is_read_only=hints.get("readOnlyHint", False),
             is_isolated=rules.is_isolated,
             cost_factor=_number_or_absent(labels.cost_factor),
-            timeout_seconds=_number_or_absent(descriptor.timeout_seconds, _TIMEOUT_SECONDS_WHEN_ABSENT),
+            timeout_seconds=_number_or_absent(descriptor.timeout_seconds, TIMEOUT_SECONDS_WHEN_ABSENT),
             rate_limit_per_minute=_number_or_absent(descriptor.rate_limit_per_minute),
             needs_approval=takes_approval,
             approver_role=rules.approver_role if takes_approval else "",
-            priority=rules.priority if takes_approval and rules.priority != _PRIORITY_WHEN_ABSENT else UNSET,
+            priority=rules.priority if takes_approval and rules.priority != PRIORITY_WHEN_ABSENT else UNSET,
             secrets=tuple(sorted(rules.secrets)),
             secret_fields=tuple(sorted(rules.secret_fields)),
             examples=labels.examples,

@@ -6,6 +6,8 @@ ResolverError
     ├── InvalidAgentFile
     ├── InvalidBlueprint
     ├── InvalidDefinitions
+    ├── InvalidEvalReport
+    ├── InvalidEvalSet
     ├── InvalidIndex
     ├── InvalidLockfile
     ├── InvalidManifest
@@ -53,6 +55,14 @@ class InvalidBlueprint(InvalidInput):
 
 class InvalidDefinitions(InvalidInput):
     """The file of kept tool definitions does not follow its format."""
+
+
+class InvalidEvalReport(InvalidInput):
+    """A kept report of an eval does not follow its schema."""
+
+
+class InvalidEvalSet(InvalidInput):
+    """An eval set does not follow its schema, contradicts itself, or expects a tool that is not there."""
 
 
 class InvalidIndex(InvalidInput):

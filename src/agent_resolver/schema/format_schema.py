@@ -6,6 +6,7 @@ import msgspec
 
 from agent_resolver.schema.agent_file import AgentFile
 from agent_resolver.schema.blueprint import MAX_UNBATCHED_ITEMS, Blueprint
+from agent_resolver.schema.eval_set import EvalSet
 from agent_resolver.schema.explanation import Explanation
 from agent_resolver.schema.governing_key import BELOW_PLACES, RESOLVER_PLACES, SECTIONS
 from agent_resolver.schema.index import Index, IndexFile
@@ -18,6 +19,7 @@ _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 FORMATS: Final[dict[str, tuple[Any, str]]] = {
     "agents": (AgentFile, "Front matter of an agent file (agents.md)"),
     "blueprint": (Blueprint, "Blueprint (a durable workflow over tools)"),
+    "eval": (EvalSet, "Eval set (requests, and what a planner should make of them)"),
     "index": (Index | IndexFile, "Server index (mcp.index.json)"),
     "lock": (Lockfile, "Lockfile (agents.lock)"),
     "overlay": (Overlay, "Overlay of a server index (mcp.overlay.yaml)"),
@@ -34,7 +36,7 @@ def json_schema(name: str) -> dict[str, Any]:
         schema["$defs"]["IndexEntry"]["anyOf"] = [{"required": ["endpoint"]}, {"required": ["launch"]}]
     if name == "blueprint":
         _state_blueprint_rules(schema["$defs"])
-    if name in {"blueprint", "overlay"}:
+    if name in {"blueprint", "eval", "overlay"}:
         _refuse_unknown_keys(schema["$defs"])
     if name == "agents":
         _refuse_misplaced_keys(schema["$defs"])

@@ -57,3 +57,10 @@ MAX_WORKFLOW_HEADING = 200
 
 MAX_WORKFLOW_TEXT = 100_000
 """The most characters below one heading: each agent that it mentions is given them."""
+
+MAX_EVAL_SET_BYTES = 4 * 1024 * 1024
+
+MAX_EVAL_CASES = 1_000
+"""The most requests of one eval set: each is planned once for every planner."""
+
+MAX_EVAL_REPORT_BYTES = 64 * 1024 * 1024

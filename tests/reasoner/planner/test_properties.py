@@ -8,12 +8,12 @@ from msgspec import structs
 from agent_resolver.core.blueprint.tool_rule import calls_of
 from agent_resolver.schema import Descriptor
 from agent_resolver.schema.blueprint_file import encode_blueprint, parse_blueprint
-from tests.reasoner.planner.cases import HELD_OUT, TUNED
+from tests.reasoner.evals import EVALS
 from tests.reasoner.planner.manifest import TOOLS, ask
 from tests.reasoner.planner.stage import Planned, faults, plan
 from tests.reasoner.planner.tools import SENTENCES, manifests
 
-INTENTS = st.sampled_from([case.intent for case in (*TUNED, *HELD_OUT)])
+INTENTS = st.sampled_from([case.request for case in EVALS.cases])
 
 
 @given(intent=INTENTS, shuffle=st.randoms(use_true_random=False))

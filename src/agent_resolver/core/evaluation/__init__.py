@@ -1,0 +1,1 @@
+"""Evals: a planner's answers in the words of an eval set, judged, counted and compared."""
