@@ -108,6 +108,7 @@ def missing_words(part: Routed) -> str:
 
 
 def kind_of(tools: tuple[str, ...], missing: tuple[str, ...]) -> IntentKind:
+    """The word for a request that takes these tools and lacks those."""
     if tools and missing:
         return "BOTH"
     return "BLUEPRINT" if tools else "CAPABILITY"
