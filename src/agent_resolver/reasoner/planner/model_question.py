@@ -14,7 +14,9 @@ from agent_resolver.schema.blueprint import Blueprint
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.planning import PlanRequest
 
-MAX_TOOLS_SHOWN: Final = 20
+MAX_TOOLS_SHOWN: Final = 60
+"""How many tools a question may show. Words that no rule knows often share none with the tool that they mean, so that
+fewer would leave out the right one."""
 MAX_QUESTION: Final = 16_000
 """How many characters a question may have. Tools that fit least are left out first."""
 _MAX_DESCRIPTION: Final = 200
@@ -46,12 +48,15 @@ def choice_question(
         "parts": [{"part": part.number, "text": part.text} for part in parts],
         "passages": [shorten(snippet.text, _MAX_PASSAGE) for snippet in request.snippets],
     }
-    shown = [_tool_document(tool) for tool in tools]
-    text = as_data({**document, "tools": shown})
-    while len(text) > MAX_QUESTION and shown:
-        shown = shown[: len(shown) // 2]
-        text = as_data({**document, "tools": shown})
-    return text, tuple(tool["id"] for tool in shown)
+    room = MAX_QUESTION - len(as_data({**document, "tools": []}))
+    shown: list[dict[str, Any]] = []
+    for tool in map(_tool_document, tools):
+        # A little more than it takes, with the comma.
+        room -= len(as_data(tool))
+        if room < 0:
+            break
+        shown.append(tool)
+    return as_data({**document, "tools": shown}), tuple(tool["id"] for tool in shown)
 
 
 def argument_question(request: PlanRequest, inputs: Sequence[OpenInput]) -> str:
