@@ -120,7 +120,6 @@ def test_a_changed_prompt_with_an_old_version_is_a_fault_that_says_what_to_do() 
     assert fault.code is IssueCode.CONTRADICTION
     assert fault.message == "The prompt of builder changed, and its version is still 1.0.0"
     assert fault.hint.startswith("raise `version`")
-    assert changed.digest in fault.hint
 
 
 def test_a_version_without_a_section_is_a_fault() -> None:

@@ -93,7 +93,8 @@ def _section_faults(skill: Skill, section: SkillVersion, *, is_newest: bool, is_
         yield _fault(IssueCode.REQUIRED, f"The section `## {label}` of the changelog has no digest", hint)
     elif section.digest != skill.digest:
         message = f"The prompt of {skill.name} changed, and its version is still {skill.version}"
-        hint = f"raise `version`, and add a section to the changelog with the new digest (now {skill.digest})"
+        # The digest covers the version too, so that there is none to name before the version is raised.
+        hint = "raise `version`, then check it again: the section that the changelog needs is named"
         yield _fault(IssueCode.CONTRADICTION, message, hint, "version")
     if not section.has_words:
         yield _fault(IssueCode.EMPTY, f"The section `## {label}` does not say what changed", "add a line `- …` to it")
