@@ -240,6 +240,8 @@ def test_settings_come_by_key_with_those_that_are_unset() -> None:
             "identity.issuer",
             "policy.file",
             "project.name",
+            "reasoner.model",
+            "reasoner.skills",
             "reasoner.token_limit",
             "state.key_env",
         ]

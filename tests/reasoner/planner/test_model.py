@@ -165,7 +165,7 @@ def test_what_the_rules_are_certain_of_is_never_asked() -> None:
 # What a model adds ----------------------------------------------------------------------------------------------------
 
 
-def test_a_tool_that_only_reads_is_taken_on_the_word_of_a_model() -> None:
+def test_a_question_is_answered_by_a_tool_that_only_reads_on_the_word_of_a_model() -> None:
     planned = plan(ask(LOOK), planner_saying(choosing(ticket="tickets.get")))
 
     assert planned.called == ["tickets.get"]
@@ -181,6 +181,12 @@ def test_a_tool_with_an_effect_is_confirmed_by_the_person() -> None:
 
     assert question.text == f'A model takes "{VPN}" to ask for `tickets.create`. Is that meant?'
     assert question.choices == ("tickets.create", "none")
+
+
+def test_what_is_to_be_done_is_not_done_by_reading() -> None:
+    planned = plan(ask(VPN), planner_saying(choosing(VPN="tickets.search")))
+
+    assert planned.asks == ("choice.reading.1",)
 
 
 def test_the_answer_names_the_tools_so_that_no_model_is_asked_again() -> None:
@@ -223,7 +229,7 @@ def test_a_request_in_unknown_words_is_placed_as_a_whole() -> None:
 
     planned = plan(ask(intent), planner_saying(choosing(geht="tickets.get")))
 
-    assert planned.classified.tools == ("tickets.get",)
+    assert planned.asks == ("choice.reading.1",)
 
 
 def test_conditions_stay_a_question_and_no_model_is_asked() -> None:

@@ -1,9 +1,9 @@
 """The parts of a request that the rules leave open, and what the word of a model makes of them.
 
 The rules come first: a part that they are certain about keeps its tool, and no model is asked about it. For the others
-a model may choose among the tools that it was shown. A choice that only reads is taken. A choice that changes something
-is a question to the person, who confirms it with a word; the answer names the tools, so that nothing has to be asked
-again to know what was confirmed.
+a model may choose among the tools that it was shown. For a part that asks to see something, tools that only read are
+taken. Every other choice is a question to the person, who confirms it with a word; the answer names the tools, so that
+nothing has to be asked again to know what was confirmed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,6 +20,7 @@ from agent_resolver.reasoner.planner.classifier import (
     newest_answer,
 )
 from agent_resolver.reasoner.planner.clause import MAX_CLAUSES
+from agent_resolver.reasoner.planner.synonym import is_reading
 from agent_resolver.reasoner.planner.tool_profile import is_read_only
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.golden_path import Answer
@@ -86,7 +87,7 @@ def apply_choices(
     for part in every:
         choice = (part.tool.id,) if part.tool else confirmed.get(part.number)
         proposal = known.get(part.number, ())
-        if choice is None and proposal and not all(is_read_only(tools[name]) for name in proposal):
+        if choice is None and proposal and not _only_looks(part, proposal, tools):
             questions.append(_confirmation(part, proposal))
         elif choice or (choice is None and proposal):
             chosen += choice or proposal
@@ -99,6 +100,15 @@ def apply_choices(
     if questions:
         return Classified(questions=tuple(questions))
     return Classified(kind=kind_of(tuple(chosen), tuple(missing)), tools=tuple(chosen), missing=tuple(missing))
+
+
+def _only_looks(part: Routed, proposal: Choice, tools: Mapping[str, Descriptor]) -> bool:
+    """True if a part asks to see something, and the tools only read: the worst that a wrong choice does is to show it.
+
+    A part that asks to do something is not done by reading, whatever a model says.
+    """
+    asks_to_see = all(is_reading(clause.verb) for clause in part.clauses)
+    return asks_to_see and all(is_read_only(tools[name]) for name in proposal)
 
 
 def _key_of(part: Routed) -> str:
