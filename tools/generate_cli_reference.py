@@ -386,6 +386,13 @@ Writes one JSON document: the task, what its artifacts contain, its questions, a
 words of the request, so the file is made for its owner alone.
 
 Exits 0; 1 if there is no such task; 2 if there is no state file, or the file cannot be written.""",
+    "task skills": """\
+Checks the [prompts](reasoner.md#prompts-are-code) of a planner with a model: `builder.md` and `ops.md` with all their
+tags, each at a semantic version, and as the section of that version in `CHANGELOG.md` says. Without a folder it checks
+those that the settings name, else those that come with the package. `--json` has the digest of each.
+
+Exits 0 if there is no fault; 1 if there is one, such as a changed prompt with an old version; 2 if a file is
+missing.""",
     "tools list": """\
 [Verifies the lock](governed-tools.md#what-is-verified-first), connects every server in it, loads the
 [capabilities](capabilities.md) of the project, and prints the tools that may be called: those that
