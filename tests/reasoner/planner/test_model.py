@@ -195,6 +195,10 @@ def test_the_answer_names_the_tools_so_that_no_model_is_asked_again() -> None:
     planned = plan(ask(VPN, {"choice.reading.1": "tickets.create, tickets.get"}), ModelPlanner(agent, shipped_skills()))
 
     assert planned.classified.tools == ("tickets.create", "tickets.get")
+    assert (
+        plan(ask(VPN, {"choice.reading.1": "tickets.create then tickets.get"}), planner_saying(sensible)).classified
+        == planned.classified
+    )
     assert [data_of(question)["task"] for question in agent.asked] == ["find-arguments"]
 
 
@@ -516,7 +520,7 @@ def test_no_answer_of_a_model_adds_a_tool_with_an_effect_or_a_value_of_its_own(
     assert used(planned) <= authorised
     assert set(planned.classified.tools) <= {*offline.classified.tools, *READ_TOOLS}
     for question in planned.classified.questions:
-        assert set(", ".join(question.choices).split(", ")) <= {*authorised, "none", ""}
+        assert {name for choice in question.choices for name in choice.split(" then ")} <= {*authorised, "none"}
     for reading in planned.drafted.readings:
         assert reading.words in intent
 

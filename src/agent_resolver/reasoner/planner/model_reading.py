@@ -6,6 +6,7 @@ taken. Every other choice is a question to the person, who confirms it with a wo
 nothing has to be asked again to know what was confirmed.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -30,7 +31,8 @@ Choice = tuple[str, ...]
 """The ids of the tools for a part, in order; empty where the person said that none is meant."""
 _MAX_SHOWN: Final = 120
 _MAX_TOOLS: Final = 50
-_SEPARATOR: Final = ", "
+_THEN: Final = " then "
+_BETWEEN: Final = re.compile(r"\s*,\s*|\s+then\s+")
 
 
 def open_parts(routing: Routing) -> tuple[Routed, ...]:
@@ -57,7 +59,7 @@ def confirmed_choices(
     found: dict[int, Choice] = {}
     for part in parts:
         answer = newest_answer(answers, _key_of(part))
-        named = tuple(name.strip() for name in answer.split(",")) if answer else ()
+        named = tuple(_BETWEEN.split(answer.strip())) if answer else ()
         if answer == NONE_OF_THEM:
             found[part.number] = ()
         elif named and all(name in tools for name in named):
@@ -118,4 +120,4 @@ def _key_of(part: Routed) -> str:
 def _confirmation(part: Routed, proposal: Choice) -> PlanQuestion:
     named = ", then ".join(f"`{name}`" for name in proposal)
     text = f'A model takes "{shorten(part.text, _MAX_SHOWN)}" to ask for {named}. Is that meant?'
-    return PlanQuestion(key=_key_of(part), text=text, choices=(_SEPARATOR.join(proposal), NONE_OF_THEM))
+    return PlanQuestion(key=_key_of(part), text=text, choices=(_THEN.join(proposal), NONE_OF_THEM))
