@@ -78,9 +78,9 @@ def apply_choices(
         proposed: The tools of parts that a model proposes. One with a tool that is not there does not count.
         tools: The tools that a plan may use.
     """
-    known = {number: choice for number, choice in proposed.items() if choice and all(each in tools for each in choice)}
     parts = open_parts(routing)
-    if not any(known.get(part.number) or confirmed.get(part.number) for part in parts):
+    known = {part.number: _usable(part, proposed.get(part.number, ()), tools) for part in parts}
+    if not any(known[part.number] or confirmed.get(part.number) for part in parts):
         return classify_routing(routing)
     every = _whole_request(routing) if routing.unclear else routing.parts
     questions: list[PlanQuestion] = []
@@ -102,6 +102,19 @@ def apply_choices(
     if questions:
         return Classified(questions=tuple(questions))
     return Classified(kind=kind_of(tuple(chosen), tuple(missing)), tools=tuple(chosen), missing=tuple(missing))
+
+
+def _usable(part: Routed, proposal: Choice, tools: Mapping[str, Descriptor]) -> Choice:
+    """A proposal that counts; empty for one that does not.
+
+    Where the rules found several tools, a model can spare the person their question, and cannot ask another one.
+    """
+    if not all(name in tools for name in proposal):
+        return ()
+    is_settled = part.question is None or (
+        set(proposal) <= set(part.question.choices) and _only_looks(part, proposal, tools)
+    )
+    return proposal if is_settled else ()
 
 
 def _only_looks(part: Routed, proposal: Choice, tools: Mapping[str, Descriptor]) -> bool:
