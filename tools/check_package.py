@@ -17,6 +17,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MAX_BASE_INSTALL = 15_000_000
+WHEEL_HOLDS = (
+    "agent_resolver/reasoner/skill/CHANGELOG.md",
+    "agent_resolver/reasoner/skill/builder.md",
+    "agent_resolver/reasoner/skill/ops.md",
+)
 SDIST_HOLDS = (
     "src/",
     "tests/",
@@ -39,7 +44,9 @@ def faults(artifact: Path, example: Path) -> Iterator[str]:
 def wheel_faults(wheel: Path) -> Iterator[str]:
     """A wheel holds the package and nothing else, and the base install stays small."""
     with zipfile.ZipFile(wheel) as archive:
-        folders = {name.partition("/")[0] for name in archive.namelist()}
+        names = set(archive.namelist())
+    yield from (f"{wheel.name} lacks {name}" for name in WHEEL_HOLDS if name not in names)
+    folders = {name.partition("/")[0] for name in names}
     yield from (
         f"{wheel.name} holds {folder}"
         for folder in sorted(folders)

@@ -393,6 +393,13 @@ request whose answer changed. The same set, tools and planner give the same outp
 
 Exits 0 if both scores reach the gate and no request got worse than in the baseline; 1 if not, and if the set, its tools
 or the baseline are refused; 2 if no set is named, or a file is missing.""",
+    "task skills": """\
+Checks the [prompts](reasoner.md#prompts-are-code) of a planner with a model: `builder.md` and `ops.md` with all their
+tags, each at a semantic version, and as the section of that version in `CHANGELOG.md` says. Without a folder it checks
+those that the settings name, else those that come with the package. `--json` has the digest of each.
+
+Exits 0 if there is no fault; 1 if there is one, such as a changed prompt with an old version; 2 if a file is
+missing.""",
     "tools list": """\
 [Verifies the lock](governed-tools.md#what-is-verified-first), connects every server in it, loads the
 [capabilities](capabilities.md) of the project, and prints the tools that may be called: those that

@@ -241,6 +241,8 @@ def test_settings_come_by_key_with_those_that_are_unset() -> None:
             "policy.file",
             "project.name",
             "reasoner.evals",
+            "reasoner.model",
+            "reasoner.skills",
             "reasoner.token_limit",
             "state.key_env",
         ]

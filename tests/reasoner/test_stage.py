@@ -311,6 +311,37 @@ def test_nobody_is_asked_to_type_a_secret(tmp_path: Path) -> None:
     assert not update.state.pending_actions
 
 
+def test_a_model_may_not_take_a_secret_from_the_words_of_a_request(tmp_path: Path) -> None:
+    tool = FakeTool("vault.open", "Open it.", inputs={"password": {"type": "string", "description": "It."}})
+    planner = ScriptedPlanner([], [Drafted(readings=(Answer(key="input.password", words="hunter2"),))])
+
+    update = run(home_in(tmp_path, planner, tool), builder, state_at("builder", tools=(*TOOLS, "vault.open")))
+
+    assert update.records[0].codes == ("SECRET_ARGUMENT",)
+    assert "hunter2" not in update.records[0].summary
+
+
+def test_what_a_model_read_in_the_request_is_kept_with_the_answers(tmp_path: Path) -> None:
+    reading = Answer(key="input.title", words="the VPN")
+    question = PlanQuestion(key="input.team", text="Which team?")
+    codes = ("PLANNER_MODEL", "builder@1.0.0")
+    planner = ScriptedPlanner([], [Drafted(questions=(question,), readings=(reading,), tokens=7, codes=codes)])
+
+    update = run(home_in(tmp_path, planner), builder, state_at("builder", tools=TOOLS))
+
+    assert (update.state.answers, update.state.tokens) == ((reading,), 7)
+    assert update.records[0].codes == ("CLARIFICATION", *codes)
+
+
+def test_a_planner_is_told_how_many_tokens_are_left(tmp_path: Path) -> None:
+    planner = ScriptedPlanner([], [Drafted(questions=(PlanQuestion(key="input.title", text="What?"),))])
+    limited = home_in(tmp_path, planner, limits=GuardrailLimits(token_limit=100))
+
+    run(limited, builder, state_at("builder", tools=TOOLS, tokens=40))
+
+    assert [request.tokens_left for _, request in planner.asked] == [60]
+
+
 @pytest.mark.parametrize("kind", ["SECRET", "OAUTH"])
 def test_a_missing_credential_of_the_plan_stops_it(tmp_path: Path, kind: Any) -> None:
     needed = Needed(kind=kind, subject="tickets.open", name="TICKETS_KEY", message="it needs TICKETS_KEY")

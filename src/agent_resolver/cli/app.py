@@ -31,7 +31,7 @@ from agent_resolver.cli.output import (
     use_utf8,
 )
 from agent_resolver.cli.parser import CommandParser
-from agent_resolver.project.errors import InvalidBlueprints
+from agent_resolver.project.errors import InvalidBlueprints, InvalidSkills
 from agent_resolver.schema.errors import InvalidAgentFile, InvalidIndex, ResolverError
 from agent_resolver.storage.errors import UnreadableFile
 
@@ -204,7 +204,7 @@ def _refused_files(error: ResolverError, options: argparse.Namespace) -> Sequenc
         return [InvalidFile(AGENT_FILE_LABEL, options.agents, error.issues)]
     if isinstance(error, InvalidIndex):
         return [InvalidFile(INDEX_LABEL, getattr(options, "index", None) or INDEX, error.issues)]
-    if isinstance(error, InvalidBlueprints):
+    if isinstance(error, InvalidBlueprints | InvalidSkills):
         return [InvalidFile(path, path, issues) for path, issues in error.faults.items()]
     # A layer of the settings: a file, a variable or a flag, each with issues like a file's.
     return [InvalidFile(error.source, error.source, error.issues)] if error.source else []

@@ -8,19 +8,13 @@ from msgspec import UNSET, structs
 from agent_resolver.core.constraint import limits_of
 from agent_resolver.core.overlay import unused_patterns
 from agent_resolver.core.rule import forbidden_scopes
+from agent_resolver.core.semantic_version import is_semantic_version
 from agent_resolver.schema.agent_file import AgentFile
 from agent_resolver.schema.index import Index, IndexEntry, Server
 from agent_resolver.schema.issue import Issue, IssueCode, Severity
 from agent_resolver.schema.overlay import Overlay
 from agent_resolver.schema.tree import Node, find
 
-# https://semver.org, section "Is there a suggested regular expression", without its capture groups.
-_SEMANTIC_VERSION = re.compile(
-    r"(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)"
-    r"(?:-(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?"
-    r"(?:\+[0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*)?",
-    re.ASCII,
-)
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#]+.*")
 
 
@@ -60,7 +54,7 @@ def _place_issue(issue: Issue, tree: Node) -> Issue:
 
 
 def _agent_hints(agent: AgentFile) -> Iterator[Issue]:
-    if not _SEMANTIC_VERSION.fullmatch(agent.version):
+    if not is_semantic_version(agent.version):
         yield _version_hint(agent.version)
     if limits_of(agent).residency is None:
         yield Issue(
@@ -110,7 +104,7 @@ def _duplicate_scopes(agent: AgentFile) -> Iterator[Issue]:
 
 
 def _entry_notices(entry: IndexEntry) -> Iterator[Issue]:
-    if entry.version and not _SEMANTIC_VERSION.fullmatch(entry.version):
+    if entry.version and not is_semantic_version(entry.version):
         yield _version_hint(entry.version)
     if not entry.launch and not _URL.fullmatch(entry.endpoint or ""):
         yield Issue(

@@ -49,6 +49,7 @@ from agent_resolver.project.engine import (
 from agent_resolver.project.errors import (
     InvalidBlueprints as InvalidBlueprints,
     InvalidConfig as InvalidConfig,
+    InvalidSkills as InvalidSkills,
     LockRefused as LockRefused,
     ManifestDrift as ManifestDrift,
     RefusedManifest as RefusedManifest,
@@ -76,6 +77,7 @@ from agent_resolver.project.plan import (
     ProjectLocks as ProjectLocks,
     runtime_of as runtime_of,
 )
+from agent_resolver.project.planner import close_planner as close_planner, planner_of as planner_of
 from agent_resolver.project.plugin import InstalledPlugins as InstalledPlugins
 from agent_resolver.project.project import (
     Project as Project,

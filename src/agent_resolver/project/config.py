@@ -227,6 +227,10 @@ class Reasoner(Struct, frozen=True, kw_only=True):
     """The folder that plans are installed into."""
     drafts: Text = "drafts"
     """The folder of scaffolds, for tools that are still to be written."""
+    model: Text | UnsetType = UNSET
+    """The model that is asked where the rules of the planner leave something open; left out, none is."""
+    skills: Text | UnsetType = UNSET
+    """The folder of the prompts for that model; left out, those that come with the package."""
     environment: Environment = "dev"
     """Where a task acts, unless the command that starts it says otherwise."""
     evals: Text | UnsetType = UNSET

@@ -3,6 +3,7 @@
 ResolverError
 ├── InvalidBlueprints  blueprints have faults; holds every one of each file
 ├── InvalidConfig      agent.toml, a variable or a flag is refused; holds every issue
+├── InvalidSkills      prompts have faults; holds every one of each file
 ├── LockRefused        the lock does not hold, so nothing is connected
 ├── ManifestDrift      the code offers other tools than the committed manifest says; holds every change
 ├── RefusedManifest    the committed manifest of tools cannot be used
@@ -46,6 +47,15 @@ class InvalidBlueprints(ResolverError):
         super().__init__("; ".join(f"`{path}` is refused" for path in faults))
         self.faults = {path: tuple(issues) for path, issues in faults.items()}
         self.hint = "`agent blueprint check` checks them all"
+
+
+class InvalidSkills(ResolverError):
+    """Prompts of a planner cannot be used; holds the faults of every file that has some."""
+
+    def __init__(self, faults: Mapping[str, Sequence[Issue]]) -> None:
+        super().__init__("; ".join(f"`{path}` is refused" for path in faults))
+        self.faults = {path: tuple(issues) for path, issues in faults.items()}
+        self.hint = "`agent task skills` checks them"
 
 
 class UnusableBlueprints(ResolverError):

@@ -136,14 +136,10 @@ def agents_of(session: Session, catalog: Catalog, models: Mapping[str, str] = _N
     return CatalogAgents(catalog, remotes, models)
 
 
-def runtime_builder(session: Session, catalog: Catalog, agents: CatalogAgents) -> AgentRuntimeBuilder:
-    """All that a runtime of the project is made of.
-
-    Raises:
-        UntrustedFolder: The project has code of its own, and no person trusts it.
-    """
+def model_builder(session: Session) -> AgentRuntimeBuilder:
+    """The models of a project and what answers for them, and nothing else."""
     config = session.config
-    builder = AgentRuntimeBuilder().with_backend("a2a", A2aFactory()).with_known_models()
+    builder = AgentRuntimeBuilder().with_known_models()
     for name, model in config.models.items():
         builder.with_model(_model_spec(name, model))
     for name, pool in config.pools.items():
@@ -152,6 +148,16 @@ def runtime_builder(session: Session, catalog: Catalog, agents: CatalogAgents) -
         builder.with_known_model(name, LOCAL_MODEL)
     for name in sorted({*config.providers, *known_models().providers, LOCAL}):
         builder.with_provider(name, provider_executor(session, name))
+    return builder
+
+
+def runtime_builder(session: Session, catalog: Catalog, agents: CatalogAgents) -> AgentRuntimeBuilder:
+    """All that a runtime of the project is made of.
+
+    Raises:
+        UntrustedFolder: The project has code of its own, and no person trusts it.
+    """
+    builder = model_builder(session).with_backend("a2a", A2aFactory())
     capabilities = load_capabilities(session)
     for capability in capabilities:
         builder.with_tool(capability.descriptor.id, capability)

@@ -20,11 +20,12 @@ from agent_resolver.engine.tool import BlueprintTool, describe_blueprint
 from agent_resolver.project.assembly import assembly_tools
 from agent_resolver.project.blueprint import CheckedBlueprint
 from agent_resolver.project.engine import EngineUse
+from agent_resolver.project.planner import close_planner, planner_of
 from agent_resolver.project.session import Session
 from agent_resolver.project.tools import OpenTools, inbox_of, open_tools
 from agent_resolver.reasoner.artifact import Artifacts
 from agent_resolver.reasoner.memory import MemoryHealth, MemoryRetriever
-from agent_resolver.reasoner.planner.offline import OfflinePlanner
+from agent_resolver.reasoner.port import Planner
 from agent_resolver.reasoner.stage_telemetry import StageTelemetry
 from agent_resolver.reasoner.task_context import Needed, ReasonerPorts, Surface
 from agent_resolver.reasoner.tasks import TaskHome, Tasks
@@ -69,7 +70,11 @@ async def open_tasks(
         # What watches calls watches stages as well; a registry knows only the first half of it.
         telemetry: object = tools.registry.telemetry
         home = _home(session, telemetry if isinstance(telemetry, StageTelemetry) else None)
-        yield OpenTasks(Tasks(home, _ports(session, tools, limits)), tools)
+        planner = planner_of(session, telemetry=tools.registry.telemetry)
+        try:
+            yield OpenTasks(Tasks(home, _ports(session, tools, planner, limits)), tools)
+        finally:
+            await close_planner(planner)
 
 
 def _home(session: Session, telemetry: StageTelemetry | None) -> TaskHome:
@@ -85,13 +90,13 @@ def _home(session: Session, telemetry: StageTelemetry | None) -> TaskHome:
     )
 
 
-def _ports(session: Session, tools: OpenTools, limits: GuardrailLimits | None) -> ReasonerPorts:
+def _ports(session: Session, tools: OpenTools, planner: Planner, limits: GuardrailLimits | None) -> ReasonerPorts:
     artifacts = Artifacts(session.store, session.seal)
     return ReasonerPorts(
         registry=tools.registry,
         artifacts=artifacts,
         secrets=session.secrets,
-        planner=OfflinePlanner(),
+        planner=planner,
         retriever=MemoryRetriever({}),
         health=MemoryHealth({}),
         surface=_surface(session),

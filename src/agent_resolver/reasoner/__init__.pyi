@@ -27,6 +27,12 @@ from agent_resolver.reasoner.knowledge_budget import (
     measured_snippet as measured_snippet,
 )
 from agent_resolver.reasoner.memory import MemoryHealth as MemoryHealth, MemoryRetriever as MemoryRetriever
+from agent_resolver.reasoner.planner.agent_port import (
+    AgentQuestion as AgentQuestion,
+    AgentReply as AgentReply,
+    AskAgent as AskAgent,
+)
+from agent_resolver.reasoner.planner.model import ModelPlanner as ModelPlanner
 from agent_resolver.reasoner.planner.offline import OfflinePlanner as OfflinePlanner
 from agent_resolver.reasoner.planner_conformance import (
     PLANNER_CHECKS as PLANNER_CHECKS,

@@ -22,6 +22,7 @@ async def plan_request(
 ) -> PlanRequest:
     """Everything that a planner may know of a task."""
     artifacts = context.ports.artifacts
+    limit = context.ports.limits.token_limit
     snippets = [await artifacts.load(state.task_id, reference, Snippet) for reference in state.knowledge]
     return PlanRequest(
         intent=state.intent,
@@ -33,6 +34,7 @@ async def plan_request(
         missing=state.missing,
         draft=draft,
         remedies=remedies,
+        tokens_left=None if limit is None else max(0, limit - state.tokens),
     )
 
 
@@ -48,10 +50,25 @@ def stopped_by_guardrail(state: TaskState, context: TaskContext, stage: Stage) -
     return decided(state, halted, stage, "HALTED", codes=(code.value,), summary=f"{used} of {of}")
 
 
-async def ask_all(
-    before: TaskState, state: TaskState, context: TaskContext, stage: Stage, questions: tuple[PlanQuestion, ...]
+async def ask_all(  # noqa: PLR0913 - the state before and after, and what the record needs
+    before: TaskState,
+    state: TaskState,
+    context: TaskContext,
+    stage: Stage,
+    questions: tuple[PlanQuestion, ...],
+    *,
+    codes: tuple[str, ...] = (),
 ) -> Update:
-    """Ask the questions of a planner. The stage runs again once all of them are answered."""
+    """Ask the questions of a planner. The stage runs again once all of them are answered.
+
+    Args:
+        before: The task before the stage.
+        state: The task with what the stage has counted so far.
+        context: The context of the task.
+        stage: The stage that asks.
+        questions: The questions; those beyond the bound are asked the next time.
+        codes: What else the record of it says.
+    """
     actions: list[TaskAction] = []
     for question in questions[:_MOST_QUESTIONS]:
         asked = await context.ask(state, question)
@@ -63,6 +80,5 @@ async def ask_all(
     summary = ", ".join(question.key for question in questions)
     # With every answer there already, the stage simply runs again.
     choice = "WAITS" if actions else "ANSWERED"
-    return decided(
-        before, with_actions(state, tuple(actions)), stage, choice, codes=("CLARIFICATION",), summary=summary
-    )
+    waiting = with_actions(state, tuple(actions))
+    return decided(before, waiting, stage, choice, codes=("CLARIFICATION", *codes), summary=summary)

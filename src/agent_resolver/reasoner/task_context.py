@@ -144,8 +144,7 @@ class TaskContext(Struct, frozen=True, kw_only=True):
             StageFailed: No question can be asked.
         """
         asked = sum(answer.key == question.key for answer in state.answers)
-        choices = f". Answer one of: {', '.join(question.choices)}" if question.choices else ""
-        text = f"{question.text.rstrip('.')}{choices}"[:MAX_MESSAGE] if choices else question.text[:MAX_MESSAGE]
+        text = _with_choices(question)[:MAX_MESSAGE]
         # A question that is asked again is another question: it must not find the answer that was no use.
         arguments = {"task": state.task_id, "key": question.key[:200], "asked": asked}
         answer = await self.registry(state).clarify(ASK, arguments, text, self.call_context(state))
@@ -177,6 +176,14 @@ class TaskContext(Struct, frozen=True, kw_only=True):
             if action is not None:
                 found[needed.name] = action
         return tuple(found.values())
+
+
+def _with_choices(question: PlanQuestion) -> str:
+    """The text of a question, and after it the answers that are taken."""
+    if not question.choices:
+        return question.text
+    end = " " if question.text.endswith("?") else ". "
+    return f"{question.text.rstrip('.')}{end}Answer one of: {', '.join(question.choices)}"
 
 
 def action_of(pending: Pending) -> TaskAction:

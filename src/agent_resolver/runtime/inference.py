@@ -28,6 +28,8 @@ class InferenceOverride(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     temperature: float | None = None
     max_output_tokens: int | None = None
     reasoning_effort: Effort | Budget | None = None
+    response_schema: dict[str, Any] | None = None
+    """The JSON Schema that the text of an answer must follow; None for free text."""
 
 
 class ChatRequest(Struct, frozen=True, kw_only=True, gc=False):

@@ -64,6 +64,8 @@ class PlanRequest(Struct, frozen=True, kw_only=True):
     draft: Blueprint | None = None
     """The draft that was rejected, for the Builder to change."""
     remedies: tuple[RemedyRequest, ...] = ()
+    tokens_left: int | None = None
+    """How many tokens models may still use for the task; None if there is no limit."""
 
 
 class Classified(Struct, frozen=True, kw_only=True):
@@ -77,6 +79,8 @@ class Classified(Struct, frozen=True, kw_only=True):
     """What it asks for and no tool does, in words."""
     questions: tuple[PlanQuestion, ...] = ()
     tokens: int = 0
+    codes: tuple[str, ...] = ()
+    """How a model had a part in it, for the decision record, such as `PLANNER_FALLBACK`."""
 
 
 class CapabilityDraft(Struct, frozen=True, kw_only=True):
@@ -99,7 +103,12 @@ class Drafted(Struct, frozen=True, kw_only=True):
     questions: tuple[PlanQuestion, ...] = ()
     applied: tuple[str, ...] = ()
     """The ids of the remedies that this draft applies."""
+    readings: tuple[Answer, ...] = ()
+    """Arguments that a model found in the words of the request, as answers to the questions for them. The task keeps
+    them, so that a draft that is changed later has the same arguments."""
     tokens: int = 0
+    codes: tuple[str, ...] = ()
+    """As in `Classified`."""
 
 
 class AuditAdvice(Struct, frozen=True, kw_only=True):
@@ -108,6 +117,8 @@ class AuditAdvice(Struct, frozen=True, kw_only=True):
     concerns: tuple[str, ...] = ()
     """Each in one sentence, for the person who approves."""
     tokens: int = 0
+    codes: tuple[str, ...] = ()
+    """As in `Classified`."""
 
 
 # Ops ------------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import asyncio
 from msgspec import Struct, structs
 
 from agent_resolver.core import check_blueprint
-from agent_resolver.reasoner import OfflinePlanner
+from agent_resolver.reasoner import OfflinePlanner, Planner
 from agent_resolver.schema import Blueprint, Descriptor, Issue, IssueCode
 from agent_resolver.schema.issue import only_errors
 from agent_resolver.schema.planning import Classified, Drafted, PlanRequest
@@ -33,14 +33,17 @@ class Planned(Struct, frozen=True):
         return [step.capability or "" for step in self.blueprint.dag.steps]
 
 
-def plan(request: PlanRequest) -> Planned:
-    """Ask the classifier, and then the Builder unless there are questions."""
-    planner = OfflinePlanner()
-    classified = asyncio.run(planner.classify(request))
+def plan(request: PlanRequest, planner: Planner | None = None) -> Planned:
+    """Ask the classifier, and then the Builder unless there are questions; without a planner, ask the offline one."""
+    return asyncio.run(_plan(request, planner or OfflinePlanner()))
+
+
+async def _plan(request: PlanRequest, planner: Planner) -> Planned:
+    classified = await planner.classify(request)
     if classified.questions:
         return Planned(classified, Drafted())
     asked = structs.replace(request, chosen=classified.tools, missing=classified.missing)
-    return Planned(classified, asyncio.run(planner.build(asked)))
+    return Planned(classified, await planner.build(asked))
 
 
 def build(request: PlanRequest) -> Drafted:

@@ -68,6 +68,15 @@ _EXPORT_EXAMPLES = """\
   agent task export 4f1c0a9e -o task.json
   agent task export 4f1c0a9e > task.json
 """
+_SKILLS_EXAMPLES = """\
+  agent task skills                           those that the settings name, else those of the package
+  agent task skills prompts --json            those of a folder
+
+exit codes:
+  0  each is as its changelog says
+  1  one has a fault, such as a changed prompt with an old version
+  2  usage, or a file that is missing
+"""
 
 
 def add_to(commands: Commands) -> None:
@@ -91,6 +100,13 @@ def add_to(commands: Commands) -> None:
     _add_chosen(export)
     export.add_argument("-o", "--output", metavar="FILE", type=output_path, help="the file (default: stdout)")
     _finish(export, "export")
+    skills = add_command(group, "skills", "check the prompts of the planner and their versions", _SKILLS_EXAMPLES)
+    skills.add_argument("folder", metavar="DIR", nargs="?", help="their folder (default: `reasoner.skills`)")
+    add_agents(skills)
+    add_project(skills)
+    add_trust(skills)
+    add_json(skills)
+    skills.set_defaults(run=_import_and_run, task_command="skills")
 
 
 def _add_start(group: Commands) -> None:

@@ -10,5 +10,9 @@ It works in five steps, each a module or two of pure functions:
    takes a step back, `draft` writes the blueprint, and `acceptance` its example.
 5. `remedy` changes a draft as Ops asks, and `capability_draft` describes tools that are missing.
 
-Everything is deterministic: no clock, no disk, no randomness, and code-point order wherever there is no other.
+`model` is the planner that asks a model about what these steps leave open. `model_question` says what it is shown,
+`model_contract` what it has to answer, and `model_reading` and `stated_reading` what counts of the answer.
+
+Without it everything is deterministic: no clock, no disk, no randomness, and code-point order wherever there is no
+other.
 """

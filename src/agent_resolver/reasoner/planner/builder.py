@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 from typing import Final
 
+from msgspec import Struct
+
 from agent_resolver.core.shorten import shorten
 from agent_resolver.reasoner.planner.capability_draft import draft_capabilities
 from agent_resolver.reasoner.planner.classifier import REQUEST_KEY, Routing, ToolManifest, route, words_of
 from agent_resolver.reasoner.planner.clause import Clause, StatedDetail, split_request
 from agent_resolver.reasoner.planner.clause_match import Fit, judge
 from agent_resolver.reasoner.planner.draft import THEN, PlanWords, draft_blueprint, faults_of, without_extras
-from agent_resolver.reasoner.planner.plan_input import collect_inputs
+from agent_resolver.reasoner.planner.plan_input import PlanInputs, collect_inputs
 from agent_resolver.reasoner.planner.step_plan import PlannedStep, ToolTask, plan_steps
 from agent_resolver.reasoner.planner.tool_profile import ToolProfile
 from agent_resolver.reasoner.planner.word import split_words, stem
@@ -21,17 +23,39 @@ _SLUG_WORDS: Final = 4
 _PHRASE_WORDS: Final = 6
 
 
-def build_plan(request: PlanRequest, manifest: ToolManifest) -> Drafted:
-    """Draft the plan of a request, and the tools that it lacks."""
+class PlanLayout(Struct, frozen=True, kw_only=True):
+    """The steps of a plan and its inputs, before a blueprint is made of them."""
+
+    routing: Routing
+    tasks: tuple[ToolTask, ...]
+    steps: tuple[PlannedStep, ...]
+    inputs: PlanInputs
+
+
+def lay_out(request: PlanRequest, manifest: ToolManifest) -> PlanLayout | None:
+    """The steps for a request; None while it is open which tools it takes."""
     routing = route(request, manifest)
-    if routing.questions and not request.chosen and not request.missing:
-        return Drafted(questions=routing.questions)
-    capabilities = draft_capabilities(request.missing, manifest)
+    if _has_open_routing(request, routing):
+        return None
     tasks = _tasks(request, routing, manifest)
-    if not tasks:
-        return Drafted(capabilities=capabilities)
     steps = plan_steps(tasks, manifest.profiles)
     inputs = collect_inputs(steps, request.answers)
+    return PlanLayout(routing=routing, tasks=tuple(tasks), steps=steps, inputs=inputs)
+
+
+def _has_open_routing(request: PlanRequest, routing: Routing) -> bool:
+    return bool(routing.questions) and not request.chosen and not request.missing
+
+
+def build_plan(request: PlanRequest, manifest: ToolManifest) -> Drafted:
+    """Draft the plan of a request, and the tools that it lacks."""
+    layout = lay_out(request, manifest)
+    if layout is None:
+        return Drafted(questions=route(request, manifest).questions)
+    capabilities = draft_capabilities(request.missing, manifest)
+    tasks, steps, inputs = layout.tasks, layout.steps, layout.inputs
+    if not tasks:
+        return Drafted(capabilities=capabilities)
     if inputs.questions:
         return Drafted(questions=inputs.questions)
     words = plan_words(request, tasks, steps, manifest)

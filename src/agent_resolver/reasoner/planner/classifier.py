@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from agent_resolver.core.shorten import shorten
 from agent_resolver.reasoner.planner.clause import MAX_CLAUSES, Clause, SplitRequest, split_articles, split_request
@@ -23,18 +23,39 @@ _LEAST_COVERED: Final = 2
 
 
 class Routed(Struct, frozen=True, kw_only=True):
-    """A clause, or several, with the tool that does them; no tool if it is missing."""
+    """A part of a request, which is a clause or several, with the tool that does it; no tool if that is missing."""
 
+    number: int
+    """Its place in the request, from 1."""
     clauses: tuple[Clause, ...]
     tool: Descriptor | None = None
+    question: PlanQuestion | None = None
+    """The question which tool is meant, where only the person can say."""
+
+    @property
+    def text(self) -> str:
+        """The part as it was written."""
+        return ", ".join(clause.text for clause in self.clauses)
 
 
 class Routing(Struct, frozen=True, kw_only=True):
-    """Where each clause of a request goes."""
+    """Where each part of a request goes."""
 
     split: SplitRequest
-    routed: tuple[Routed, ...] = ()
-    questions: tuple[PlanQuestion, ...] = ()
+    parts: tuple[Routed, ...] = ()
+    unclear: PlanQuestion | None = None
+    """The question that the request as a whole leaves open."""
+
+    @property
+    def routed(self) -> tuple[Routed, ...]:
+        """The parts without an open question."""
+        return tuple(part for part in self.parts if part.question is None)
+
+    @property
+    def questions(self) -> tuple[PlanQuestion, ...]:
+        """Every question that is open."""
+        open_questions = [part.question for part in self.parts if part.question]
+        return (self.unclear,) if self.unclear else tuple(open_questions)
 
 
 class ToolManifest:
@@ -69,22 +90,28 @@ def words_of(request: PlanRequest) -> str:
 
 def classify(request: PlanRequest) -> Classified:
     """Find the tools that a request takes, in its order."""
-    routing = route(request, ToolManifest(request.tools))
+    return classify_routing(route(request, ToolManifest(request.tools)))
+
+
+def classify_routing(routing: Routing) -> Classified:
+    """What the parts of a request take together."""
     if routing.questions:
         return Classified(questions=routing.questions)
     tools = tuple(each.tool.id for each in routing.routed if each.tool)
-    missing = tuple(shorten(_text_of(each), _MAX_MISSING) for each in routing.routed if not each.tool)
-    return Classified(kind=_kind(tools, missing), tools=tools, missing=missing)
+    missing = tuple(missing_words(each) for each in routing.routed if not each.tool)
+    return Classified(kind=kind_of(tools, missing), tools=tools, missing=missing)
 
 
-def _kind(tools: tuple[str, ...], missing: tuple[str, ...]) -> IntentKind:
+def missing_words(part: Routed) -> str:
+    """What a part asks for and no tool does, in words."""
+    return shorten(part.text, _MAX_MISSING)
+
+
+def kind_of(tools: tuple[str, ...], missing: tuple[str, ...]) -> IntentKind:
+    """The word for a request that takes these tools and lacks those."""
     if tools and missing:
         return "BOTH"
     return "BLUEPRINT" if tools else "CAPABILITY"
-
-
-def _text_of(routed: Routed) -> str:
-    return ", ".join(clause.text for clause in routed.clauses)
 
 
 # Routing --------------------------------------------------------------------------------------------------------------
@@ -95,19 +122,12 @@ def route(request: PlanRequest, manifest: ToolManifest) -> Routing:
     split = split_request(words_of(request), manifest.is_verb)
     known = any(map(manifest.knows, split.clauses))
     if question := _unclear(split, is_known=known):
-        return Routing(split=split, questions=(question,))
+        return Routing(split=split, unclear=question)
     matches = [match for clause in split.clauses for match in _matches(clause, manifest)]
     if whole := _tool_for_all(matches, manifest):
-        return Routing(split=split, routed=(Routed(clauses=split.clauses, tool=whole),))
-    routed: list[Routed] = []
-    questions: list[PlanQuestion] = []
-    for number, match in enumerate(matches, start=1):
-        found = _decide(number, match, request.answers)
-        if isinstance(found, PlanQuestion):
-            questions.append(found)
-        else:
-            routed.append(found)
-    return Routing(split=split, routed=tuple(routed), questions=tuple(questions))
+        return Routing(split=split, parts=(Routed(number=1, clauses=split.clauses, tool=whole),))
+    parts = [_decide(number, match, request.answers) for number, match in enumerate(matches, start=1)]
+    return Routing(split=split, parts=tuple(parts))
 
 
 def _unclear(split: SplitRequest, *, is_known: bool) -> PlanQuestion | None:
@@ -153,21 +173,22 @@ def _covers(profile: ToolProfile, clauses: list[Clause]) -> bool:
     return bool(does_several) and all(judge(clause, profile, is_whole=False) is Fit.CLEAR for clause in clauses)
 
 
-def _decide(number: int, match: ClauseMatch, answers: Sequence[Answer]) -> Routed | PlanQuestion:
+def _decide(number: int, match: ClauseMatch, answers: Sequence[Answer]) -> Routed:
     """The tool of a clause, or the question which one is meant."""
-    clauses = (match.clause,)
+    part = Routed(number=number, clauses=(match.clause,))
     if match.is_missing:
-        return Routed(clauses=clauses)
+        return part
     tools = {each.id: each.profile.tool for each in match.best}
     if match.is_certain:
-        return Routed(clauses=clauses, tool=match.best[0].profile.tool)
+        return structs.replace(part, tool=match.best[0].profile.tool)
     in_doubt = match.best[0].fit is Fit.DOUBT
     choices = (*tools, NONE_OF_THEM) if in_doubt else (*tools,)
     key = f"choice.{number}"
     answer = newest_answer(answers, key)
     if answer is not None and answer in choices:
-        return Routed(clauses=clauses, tool=tools.get(answer))
-    return PlanQuestion(key=key, text=_which(match, tools, answer, in_doubt=in_doubt), choices=choices)
+        return structs.replace(part, tool=tools.get(answer))
+    question = PlanQuestion(key=key, text=_which(match, tools, answer, in_doubt=in_doubt), choices=choices)
+    return structs.replace(part, question=question)
 
 
 def _which(match: ClauseMatch, tools: dict[str, Descriptor], answer: str | None, *, in_doubt: bool) -> str:

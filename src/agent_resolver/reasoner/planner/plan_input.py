@@ -10,11 +10,12 @@ from agent_resolver.core.schema_document import Document, bare
 from agent_resolver.core.shorten import shorten
 from agent_resolver.reasoner.planner.classifier import newest_answer
 from agent_resolver.reasoner.planner.input_field import InputField
+from agent_resolver.reasoner.planner.stated_reading import GivenInput, OpenInput
 from agent_resolver.reasoner.planner.step_plan import PlannedStep, StepInput
 from agent_resolver.reasoner.planner.value_reading import read_value
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.golden_path import Answer
-from agent_resolver.schema.planning import PlanQuestion
+from agent_resolver.schema.planning import INPUT_KEY, PlanQuestion
 
 _MAX_DESCRIPTION: Final = 300
 _MAX_CHOICES: Final = 50
@@ -30,6 +31,9 @@ class PlanInputs(Struct, frozen=True, kw_only=True):
     names: dict[tuple[str, str], str]
     """Maps a step and a field of its tool to the input that it comes from."""
     questions: tuple[PlanQuestion, ...]
+    open: tuple[OpenInput, ...]
+    """The inputs that neither the request nor an answer says anything about."""
+    given: tuple[GivenInput, ...]
 
 
 def collect_inputs(steps: Sequence[PlannedStep], answers: Sequence[Answer]) -> PlanInputs:
@@ -43,20 +47,28 @@ def collect_inputs(steps: Sequence[PlannedStep], answers: Sequence[Answer]) -> P
     arguments: dict[str, Any] = {}
     questions: list[PlanQuestion] = []
     properties: dict[str, Any] = {}
+    unstated: list[OpenInput] = []
+    given: list[GivenInput] = []
     for step, each in own:
         name = names[step.id, each.field.name]
         properties[name] = _usable(each.field.schema)
         found = _value(name, each, step.tool, answers)
         if isinstance(found, PlanQuestion):
             questions.append(found)
+            is_answered = newest_answer(answers, f"{INPUT_KEY}{name}") is not None
+            if not each.words and not is_answered:
+                unstated.append(OpenInput(name=name, field=each.field, tool=step.tool))
         else:
             arguments[name] = found[0]
+            given.append(GivenInput(field=each.field.name, value=found[0]))
     shared = {(step.id, each.field.name): names[each.shares] for step in steps for each in step.inputs if each.shares}
     return PlanInputs(
         schema={"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False},
         arguments=arguments,
         names={**names, **shared},
         questions=tuple(questions),
+        open=tuple(unstated),
+        given=tuple(given),
     )
 
 
@@ -69,7 +81,7 @@ def _usable(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _value(name: str, each: StepInput, tool: Descriptor, answers: Sequence[Answer]) -> tuple[Any] | PlanQuestion:
     """The value of an input in a tuple, since null is a value too; the question for it if there is none that fits."""
-    answer = newest_answer(answers, f"input.{name}")
+    answer = newest_answer(answers, f"{INPUT_KEY}{name}")
     words = each.words if answer is None else (answer,)
     if not words:
         return _question(name, each.field, tool)
@@ -86,4 +98,4 @@ def _question(name: str, field: InputField, tool: Descriptor, why: str = "") -> 
     text = f"{why}What is the `{name}` for `{tool.id}`?"
     text += f' It is described as: "{description}"' if description else ""
     choices = field.choices[:_MAX_CHOICES] or (_TRUTH if field.types == {"boolean"} else ())
-    return PlanQuestion(key=f"input.{name}", text=text, choices=choices)
+    return PlanQuestion(key=f"{INPUT_KEY}{name}", text=text, choices=choices)

@@ -20,7 +20,7 @@ from agent_resolver.schema.blueprint import Blueprint
 from agent_resolver.schema.blueprint_file import encode_blueprint, read_blueprint
 from agent_resolver.schema.golden_path import Artifact, TaskState
 from agent_resolver.schema.issue import only_errors
-from agent_resolver.schema.planning import INPUT_KEY, CapabilityDraft, Drafted, Evaluation, PlanQuestion, RemedyRequest
+from agent_resolver.schema.planning import INPUT_KEY, CapabilityDraft, Drafted, Evaluation, RemedyRequest
 
 
 async def builder(state: TaskState, context: TaskContext) -> Update:
@@ -33,21 +33,28 @@ async def builder(state: TaskState, context: TaskContext) -> Update:
         return stopped
     draft, remedies = await _rejected_draft(state, context)
     found = await context.ports.planner.build(await plan_request(state, context, draft, remedies))
-    counted = structs.replace(state, cycles=state.cycles + 1, tokens=state.tokens + found.tokens)
-    if secret := _secret_asked_for(found.questions, state, context):
+    counted = structs.replace(
+        state,
+        cycles=state.cycles + 1,
+        tokens=state.tokens + found.tokens,
+        # A draft that is changed later must find the same arguments.
+        answers=(*state.answers, *found.readings),
+    )
+    keys = [*(question.key for question in found.questions), *(reading.key for reading in found.readings)]
+    if secret := _secret_asked_for(keys, state, context):
         message = f"A tool takes the secret `{secret}` as an argument, and nobody types a secret into the inbox"
         return failed(counted, "builder", "SECRET_ARGUMENT", message)
     if found.questions:
-        return await ask_all(state, counted, context, "builder", found.questions)
+        return await ask_all(state, counted, context, "builder", found.questions, codes=found.codes)
     if found.blueprint is None and not found.capabilities:
         return failed(counted, "builder", "NO_PLAN", "The Builder made neither a draft nor a question")
     unapplied = [each.id for each in remedies if each.id not in found.applied]
     return await _keep_drafts(state, _without_answers(counted, unapplied), context, found)
 
 
-def _secret_asked_for(questions: tuple[PlanQuestion, ...], state: TaskState, context: TaskContext) -> str:
-    """The secret field of a tool that the planner would ask a person for; empty if it asks for none."""
-    asked = [question.key.removeprefix(INPUT_KEY) for question in questions if question.key.startswith(INPUT_KEY)]
+def _secret_asked_for(keys: list[str], state: TaskState, context: TaskContext) -> str:
+    """The secret field of a tool that is asked for, or that a model found a value of; empty if there is none."""
+    asked = [key.removeprefix(INPUT_KEY) for key in keys if key.startswith(INPUT_KEY)]
     for tool in context.tools(state).values():
         hidden = context.ports.registry.secret_arguments_of(tool.id)
         for field in tool.input_schema.get("properties", {}):
@@ -102,7 +109,7 @@ async def _keep_drafts(before: TaskState, state: TaskState, context: TaskContext
         state = structs.replace(state, arguments=arguments, classification=level)
     name = blueprint.id if blueprint is not None else next(iter(drafts))
     kept = structs.replace(state, artifacts={**state.artifacts, **drafts}, draft=name, remedies=())
-    return await _check_needs(before, kept, context)
+    return await _check_needs(before, kept, context, found.codes)
 
 
 async def _capability_artifact(state: TaskState, context: TaskContext, draft: CapabilityDraft) -> Artifact:
@@ -128,7 +135,9 @@ def _is_taken(blueprint: Blueprint, state: TaskState, context: TaskContext) -> b
     return known is not None and known.code != context.ports.surface.describe(blueprint, context.tools(state)).code
 
 
-async def _check_needs(before: TaskState, state: TaskState, context: TaskContext) -> Update:
+async def _check_needs(
+    before: TaskState, state: TaskState, context: TaskContext, planning: tuple[str, ...] = ()
+) -> Update:
     """Wait for the secrets and grants that the plan needs and lacks; then Ops looks at it."""
     artifact = state.artifacts[state.draft]
     digests = {state.draft: artifact.content}
@@ -136,10 +145,12 @@ async def _check_needs(before: TaskState, state: TaskState, context: TaskContext
         blueprint = await context.ports.artifacts.load(state.task_id, artifact.content, Blueprint)
         if actions := await context.lacking(state, _credentials(blueprint, state, context)):
             waiting = with_actions(state, actions)
-            codes = tuple(action.type for action in actions)
+            codes = (*(action.type for action in actions), *planning)
             summary = "; ".join(action.message for action in actions)
             return decided(before, waiting, "builder", "WAITS", codes=codes, digests=digests, summary=summary)
-    return decided(before, state.at("ops_audit"), "builder", "DRAFT", digests=digests, summary=artifact.summary)
+    return decided(
+        before, state.at("ops_audit"), "builder", "DRAFT", codes=planning, digests=digests, summary=artifact.summary
+    )
 
 
 def _credentials(blueprint: Blueprint, state: TaskState, context: TaskContext) -> tuple[Needed, ...]:

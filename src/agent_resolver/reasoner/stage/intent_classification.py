@@ -21,7 +21,7 @@ async def intent_classification(state: TaskState, context: TaskContext) -> Updat
     found = await context.ports.planner.classify(await plan_request(state, context))
     counted = structs.replace(state, cycles=state.cycles + 1, tokens=state.tokens + found.tokens)
     if found.questions:
-        return await ask_all(state, counted, context, "intent_classification", found.questions)
+        return await ask_all(state, counted, context, "intent_classification", found.questions, codes=found.codes)
     if unknown := sorted(set(found.tools) - set(state.tools)):
         return failed(counted, "intent_classification", "UNAUTHORISED_TOOL", f"The planner names {', '.join(unknown)}")
     if found.kind is None or not (found.tools or found.missing):
@@ -31,4 +31,4 @@ async def intent_classification(state: TaskState, context: TaskContext) -> Updat
         counted.at("tool_surface" if missing else "builder"), kind=found.kind, chosen=found.tools, missing=missing
     )
     summary = f"{', '.join(found.tools) or 'no tool'}; {len(missing)} missing"
-    return decided(state, after, "intent_classification", found.kind, summary=summary)
+    return decided(state, after, "intent_classification", found.kind, codes=found.codes, summary=summary)

@@ -26,7 +26,7 @@ from agent_resolver.schema.blueprint import Blueprint
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.golden_path import Answer, Artifact, ArtifactStatus, TaskAction, TaskState
 from agent_resolver.schema.outcome import Failed, Pending
-from agent_resolver.schema.planning import Evaluation, PlanQuestion, Violation
+from agent_resolver.schema.planning import AuditAdvice, Evaluation, PlanQuestion, Violation
 
 
 async def ops_audit(state: TaskState, context: TaskContext) -> Update:
@@ -34,20 +34,20 @@ async def ops_audit(state: TaskState, context: TaskContext) -> Update:
     if state.artifacts[state.draft].type == "CAPABILITY":
         return _audit_capabilities(state, context)
     blueprint = await context.ports.artifacts.load(state.task_id, state.artifacts[state.draft].content, Blueprint)
-    evaluation, tokens = await _evaluate(state, context, blueprint)
-    counted = structs.replace(state, tokens=state.tokens + tokens)
+    evaluation, advice = await _evaluate(state, context, blueprint)
+    counted = structs.replace(state, tokens=state.tokens + advice.tokens)
     content = await context.ports.artifacts.keep(state.task_id, evaluation, context.lease)
     judged = _with_status(counted, evaluation.outcome)
     summary = f"{len(evaluation.violations)} of {len(evaluation.rules)} rules broken"
     report = Artifact(type="EVAL", status=evaluation.outcome, content=content, summary=summary)
     judged = structs.replace(judged, artifacts={**judged.artifacts, f"{state.draft}.eval": report})
     if evaluation.violations:
-        return await _reject(state, judged, context, evaluation.violations)
-    return await _certify(state, judged, context, blueprint)
+        return await _reject(state, judged, context, evaluation.violations, advice.codes)
+    return await _certify(state, judged, context, blueprint, advice.codes)
 
 
-async def _evaluate(state: TaskState, context: TaskContext, blueprint: Blueprint) -> tuple[Evaluation, int]:
-    """Check a blueprint against every rule; the evaluation, and the tokens that the planner's advice took."""
+async def _evaluate(state: TaskState, context: TaskContext, blueprint: Blueprint) -> tuple[Evaluation, AuditAdvice]:
+    """Check a blueprint against every rule; the evaluation, and the advice of the planner that is part of it."""
     tools = context.tools(state)
     surface = context.ports.surface
     tests = tuple(run_acceptance_test(blueprint, test, tools, _faults_of) for test in blueprint.acceptance_tests)
@@ -72,7 +72,7 @@ async def _evaluate(state: TaskState, context: TaskContext, blueprint: Blueprint
         tests=tests,
         concerns=tuple(concern[:500] for concern in advice.concerns[:20]),
     )
-    return evaluation, advice.tokens
+    return evaluation, advice
 
 
 def _faults_of(value: Any, schema: dict[str, Any]) -> tuple[str, ...]:  # noqa: ANN401 - a JSON value
@@ -96,10 +96,14 @@ def _with_status(state: TaskState, status: ArtifactStatus) -> TaskState:
 
 
 async def _reject(
-    before: TaskState, state: TaskState, context: TaskContext, violations: tuple[Violation, ...]
+    before: TaskState,
+    state: TaskState,
+    context: TaskContext,
+    violations: tuple[Violation, ...],
+    planning: tuple[str, ...],
 ) -> Update:
     """Send the draft back to the Builder if it can mend all of it; else ask people, with the whole checklist."""
-    codes = tuple(dict.fromkeys(violation.rule for violation in violations))
+    codes = (*dict.fromkeys(violation.rule for violation in violations), *planning)
     digests = {state.draft: state.artifacts[state.draft].content}
     mended: list[TaskAction] = []
     waiting: list[TaskAction] = []
@@ -146,7 +150,9 @@ def _remedy_question(violation: Violation, key: str) -> PlanQuestion:
 # Certified ------------------------------------------------------------------------------------------------------------
 
 
-async def _certify(before: TaskState, state: TaskState, context: TaskContext, blueprint: Blueprint) -> Update:
+async def _certify(
+    before: TaskState, state: TaskState, context: TaskContext, blueprint: Blueprint, planning: tuple[str, ...]
+) -> Update:
     """Certify an audited plan that its caller may execute, once a second person has approved it where that is needed.
 
     The approval is that of the very call that executes the plan. It holds for this plan, these arguments, this caller
@@ -163,15 +169,11 @@ async def _certify(before: TaskState, state: TaskState, context: TaskContext, bl
         return failed(state, "ops_audit", outcome.code.value, outcome.message)
     if isinstance(outcome, Pending):
         guardrail = needs_person(descriptor.rules.classification)
-        codes = (guardrail.value if guardrail else "PRD_REQUIRES_APPROVAL",)
+        codes = (guardrail.value if guardrail else "PRD_REQUIRES_APPROVAL", *planning)
         after = with_actions(state, (action_of(outcome),))
         return decided(before, after, "ops_audit", "AUDITED", codes=codes, digests=digests, summary=outcome.message)
-    return _certified(before, state, digests)
-
-
-def _certified(before: TaskState, state: TaskState, digests: dict[str, str]) -> Update:
     after = _with_status(state, "CERTIFIED").at("assembly")
-    return decided(before, after, "ops_audit", "CERTIFIED", digests=digests)
+    return decided(before, after, "ops_audit", "CERTIFIED", codes=planning, digests=digests)
 
 
 def _audit_capabilities(state: TaskState, context: TaskContext) -> Update:

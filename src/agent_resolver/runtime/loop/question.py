@@ -178,6 +178,7 @@ def _request_of(run: LiveRun, asked: NextQuestion | None, definitions: tuple[Mes
         temperature=override.temperature,
         max_output_tokens=limit,
         reasoning_effort=override.reasoning_effort or agent.spec.reasoning_effort,
+        response_schema=override.response_schema,
         cache_prompt=policy is not None and policy.enable_prompt_cache,
     )
 

@@ -1,0 +1,136 @@
+"""The parts of a request that the rules leave open, and what the word of a model makes of them.
+
+The rules come first: a part that they are certain about keeps its tool, and no model is asked about it. For the others
+a model may choose among the tools that it was shown. For a part that asks to see something, tools that only read are
+taken. Every other choice is a question to the person, who confirms it with a word; the answer names the tools, so that
+nothing has to be asked again to know what was confirmed.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from agent_resolver.core.shorten import shorten
+from agent_resolver.reasoner.planner.classifier import (
+    NONE_OF_THEM,
+    Routed,
+    Routing,
+    classify_routing,
+    kind_of,
+    missing_words,
+    newest_answer,
+)
+from agent_resolver.reasoner.planner.clause import MAX_CLAUSES
+from agent_resolver.reasoner.planner.synonym import is_reading
+from agent_resolver.reasoner.planner.tool_profile import is_read_only
+from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.schema.golden_path import Answer
+from agent_resolver.schema.planning import Classified, PlanQuestion
+
+Choice = tuple[str, ...]
+"""The ids of the tools for a part, in order; empty where the person said that none is meant."""
+_MAX_SHOWN: Final = 120
+_MAX_TOOLS: Final = 50
+_THEN: Final = " then "
+_BETWEEN: Final = re.compile(r"\s*,\s*|\s+then\s+")
+
+
+def open_parts(routing: Routing) -> tuple[Routed, ...]:
+    """The parts without a tool: no tool fits, several do, or nothing is known of the words at all."""
+    split = routing.split
+    if routing.unclear is None:
+        return tuple(part for part in routing.parts if part.tool is None)
+    # Conditions and too long requests cannot be planned, whatever a model makes of them.
+    if split.condition or split.is_too_long:
+        return ()
+    return _whole_request(routing)
+
+
+def _whole_request(routing: Routing) -> tuple[Routed, ...]:
+    """Every clause as a part of its own, for a request in words that the rules do not know."""
+    clauses = [clause for clause in routing.split.clauses if any(letter.isalnum() for letter in clause.text)]
+    return tuple(Routed(number=number, clauses=(clause,)) for number, clause in enumerate(clauses, start=1))
+
+
+def confirmed_choices(
+    parts: Sequence[Routed], answers: Sequence[Answer], tools: Mapping[str, Descriptor]
+) -> dict[int, Choice]:
+    """The parts about which the person has answered, with the tools of the answer; an answer of other words is none."""
+    found: dict[int, Choice] = {}
+    for part in parts:
+        answer = newest_answer(answers, _key_of(part))
+        named = tuple(_BETWEEN.split(answer.strip())) if answer else ()
+        if answer == NONE_OF_THEM:
+            found[part.number] = ()
+        elif named and all(name in tools for name in named):
+            found[part.number] = named
+    return found
+
+
+def apply_choices(
+    routing: Routing, confirmed: Mapping[int, Choice], proposed: Mapping[int, Choice], tools: Mapping[str, Descriptor]
+) -> Classified:
+    """What a request takes, with the tools that a person confirmed and those that a model proposes.
+
+    Args:
+        routing: What the rules found. It is the answer wherever the others have nothing to add.
+        confirmed: The tools of parts that the person confirmed.
+        proposed: The tools of parts that a model proposes. One with a tool that is not there does not count.
+        tools: The tools that a plan may use.
+    """
+    parts = open_parts(routing)
+    known = {part.number: _usable(part, proposed.get(part.number, ()), tools) for part in parts}
+    if not any(known[part.number] or confirmed.get(part.number) for part in parts):
+        return classify_routing(routing)
+    every = _whole_request(routing) if routing.unclear else routing.parts
+    questions: list[PlanQuestion] = []
+    chosen: list[str] = []
+    missing: list[str] = []
+    for part in every:
+        choice = (part.tool.id,) if part.tool else confirmed.get(part.number)
+        proposal = known.get(part.number, ())
+        if choice is None and proposal and not _only_looks(part, proposal, tools):
+            questions.append(_confirmation(part, proposal))
+        elif choice or (choice is None and proposal):
+            chosen += choice or proposal
+        elif part.question:
+            questions.append(part.question)
+        else:
+            missing.append(missing_words(part))
+    if len(chosen) > _MAX_TOOLS or len(missing) > MAX_CLAUSES:
+        return classify_routing(routing)
+    if questions:
+        return Classified(questions=tuple(questions))
+    return Classified(kind=kind_of(tuple(chosen), tuple(missing)), tools=tuple(chosen), missing=tuple(missing))
+
+
+def _usable(part: Routed, proposal: Choice, tools: Mapping[str, Descriptor]) -> Choice:
+    """A proposal that counts; empty for one that does not.
+
+    Where the rules found several tools, a model can spare the person their question, and cannot ask another one.
+    """
+    if not all(name in tools for name in proposal):
+        return ()
+    is_settled = part.question is None or (
+        set(proposal) <= set(part.question.choices) and _only_looks(part, proposal, tools)
+    )
+    return proposal if is_settled else ()
+
+
+def _only_looks(part: Routed, proposal: Choice, tools: Mapping[str, Descriptor]) -> bool:
+    """True if a part asks to see something, and the tools only read: the worst that a wrong choice does is to show it.
+
+    A part that asks to do something is not done by reading, whatever a model says.
+    """
+    asks_to_see = all(is_reading(clause.verb) for clause in part.clauses)
+    return asks_to_see and all(is_read_only(tools[name]) for name in proposal)
+
+
+def _key_of(part: Routed) -> str:
+    return f"choice.reading.{part.number}"
+
+
+def _confirmation(part: Routed, proposal: Choice) -> PlanQuestion:
+    named = ", then ".join(f"`{name}`" for name in proposal)
+    text = f'A model takes "{shorten(part.text, _MAX_SHOWN)}" to ask for {named}. Is that meant?'
+    return PlanQuestion(key=_key_of(part), text=text, choices=(_THEN.join(proposal), NONE_OF_THEM))
