@@ -193,12 +193,12 @@ class Installer(Assembler):
 class Process:
     """Starts tasks, resumes them, and answers for people."""
 
-    def __init__(self, folder: Path, death: Death | None = None) -> None:
+    def __init__(self, folder: Path, death: Death | None = None, tools: list[EffectTool] | None = None) -> None:
         death = death or Death()
         self.effects = Effects(folder)
         self.sqlite = SqliteStore(str(folder / "state.db"), key=KEY)
         store: Any = DyingStore(self.sqlite, death)
-        tools = helpdesk()
+        tools = helpdesk() if tools is None else tools
         for tool in tools:
             tool.effects, tool.death = self.effects, death
         self.home = Home(
