@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +39,21 @@ class Left(Struct, frozen=True, kw_only=True):
     """The answers about calls that were interrupted."""
 
 
-def look(folder: Path) -> dict[str, Left]:
+def look(folder: Path, names: Sequence[str] = IN_FLIGHT) -> dict[str, Left]:
     """Look at what is left of every task; what the store knows of tasks must fit together."""
     _check_store(folder)
     process = Process(folder)
     try:
-        return asyncio.run(_look(process, Effects(folder)))
+        return asyncio.run(_look(process, Effects(folder), names))
     finally:
         process.close()
+
+
+def check_trail(folder: Path) -> None:
+    """The trail verifies, whatever else is the matter."""
+    store = SqliteStore(str(folder / "state.db"), key=KEY)
+    assert store.read_now(lambda snapshot: trail_faults(snapshot, KEY)[0]) == []
+    store.close()
 
 
 def _check_store(folder: Path) -> None:
@@ -64,18 +72,24 @@ def _check_store(folder: Path) -> None:
     store.close()
 
 
-async def _look(process: Process, effects: Effects) -> dict[str, Left]:
+def check_nothing_is_repeated(effects: Effects) -> list[tuple[str, ...]]:
+    """Every effect that there was; none may have come twice."""
     noted = [line for line in effects.read() if line[0] == "effect"]
     doubled = [key for key, times in Counter((line[1], line[2]) for line in noted).items() if times > 1]
     assert not doubled, f"these effects came twice: {doubled}"
+    return noted
+
+
+async def _look(process: Process, effects: Effects, names: Sequence[str]) -> dict[str, Left]:
+    noted = check_nothing_is_repeated(effects)
     found: dict[str, Left] = {}
-    for name in IN_FLIGHT:
+    for name in names:
         row = await process.row(name)
         assert row is not None, f"{name} is lost"
         own = [line[1] for line in noted if line[3] == trace_of(name)]
         found[name] = await _left_of(process, await process.look(row), tuple(own))
     rows = await process.sqlite.read(lambda snapshot: snapshot.find(RUNS, {"kind": "task"}))
-    assert len(rows) == len(IN_FLIGHT), "a task was started twice"
+    assert len(rows) == len(names), "a task was started twice"
     return found
 
 
@@ -111,8 +125,8 @@ async def _left_of(process: Process, view: TaskView, effects: tuple[str, ...]) -
 
 
 def is_about_outcome(action: PendingAction) -> bool:
-    """True if a question asks whether an interrupted call was done."""
-    return "was interrupted after it had started" in action.message
+    """True if a question asks whether an interrupted call was done, or whether a run that met many kills goes on."""
+    return "was interrupted after it had started" in action.message or "ended its worker" in action.message
 
 
 def _decisions(decided: list[dict[str, Any]], questions: dict[str, str], unknown: set[str]) -> tuple[Decision, ...]:

@@ -28,7 +28,7 @@ USER: Final = {**TEXT, "description": "The name of the user.", "examples": ["ada
 TICKET: Final = {**NUMBER, "description": "The number of the ticket."}
 _MOST_ROUNDS: Final = 30
 REACHED: Final = "reached.json"
-"""The file that says how often a process came to each boundary."""
+"""The file in which a process that was not killed lists the boundaries that it came to, in order."""
 BOSS: Final = person("boss", roles=frozenset({"approver"}))
 """Approves what others ask for."""
 
@@ -55,9 +55,17 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "restricted": Family(text="Unlock the account of a user", effects=("accounts.unlock",)),
     "short": Family(text='Open a ticket titled "Login fails, says NAME"', effects=("tickets.open",)),
 }
-IN_FLIGHT: Final = tuple(
-    f"{family}-{number:02}" for number, family in enumerate(("whole", "safe", "short", "restricted", "short") * 4)
-)
+_MIXTURE: Final = ("whole", "safe", "short", "restricted", "short")
+AT_ONCE: Final = 20
+"""How many tasks a process works on at a time."""
+
+
+def name_of(number: int) -> str:
+    """The name of a task, from its number."""
+    return f"{_MIXTURE[number % len(_MIXTURE)]}-{number:02}"
+
+
+IN_FLIGHT: Final = tuple(map(name_of, range(AT_ONCE)))
 
 
 def family_of(name: str) -> Family:
@@ -72,7 +80,7 @@ def trace_of(name: str) -> str:
 
 def initiator_of(name: str) -> Caller:
     """Who asks for a task: one of four people."""
-    return person(f"user-{int(name[-2:]) % 4}")
+    return person(f"user-{int(name.partition('-')[2]) % 4}")
 
 
 # Tools ----------------------------------------------------------------------------------------------------------------
@@ -185,12 +193,12 @@ class Installer(Assembler):
 class Process:
     """Starts tasks, resumes them, and answers for people."""
 
-    def __init__(self, folder: Path, death: Death | None = None) -> None:
+    def __init__(self, folder: Path, death: Death | None = None, tools: list[EffectTool] | None = None) -> None:
         death = death or Death()
         self.effects = Effects(folder)
         self.sqlite = SqliteStore(str(folder / "state.db"), key=KEY)
         store: Any = DyingStore(self.sqlite, death)
-        tools = helpdesk()
+        tools = helpdesk() if tools is None else tools
         for tool in tools:
             tool.effects, tool.death = self.effects, death
         self.home = Home(
@@ -213,10 +221,25 @@ class Process:
             registry.add(BlueprintTool(blueprint, self.engine.runs, self.engine.finish, descriptor))
 
     async def finish_all(self, names: Iterable[str] = IN_FLIGHT) -> None:
-        """Bring every task to its end, all at the same time."""
+        """Bring every task to its end, 20 at a time: when one ends, the next of the names takes its place."""
         await self.engine.open()
-        await asyncio.gather(*(self.finish(name) for name in names))
+        # It takes up the runs of plans that the process before left, one at a time where they may have ended it.
+        working = asyncio.create_task(self.engine.worker.run())
+        ended = await self._ended()
+        left = (name for name in names if trace_of(name) not in ended)
+        await asyncio.gather(*(self._finish_each(left) for _ in range(AT_ONCE)))
+        self.engine.worker.stop()
+        await working
         await self.engine.close()
+
+    async def _ended(self) -> set[str]:
+        """The traces of the tasks that have ended."""
+        rows = await self.sqlite.read(lambda snapshot: snapshot.find(RUNS, {"kind": "task"}))
+        return {row.trace_id for row in rows if row.status in FINISHED}
+
+    async def _finish_each(self, names: Iterable[str]) -> None:
+        for name in names:
+            await self.finish(name)
 
     async def finish(self, name: str) -> None:
         """Start a task that is not there; then resume it and answer for people until it has ended."""
@@ -259,6 +282,8 @@ class Process:
         for action in view.actions:
             if action.type == "APPROVAL":
                 await self.home.approve(action.id, BOSS)
+            elif "ended its worker" in action.message:
+                await self.home.answer(action.id, "retry", BOSS)
             else:
                 await self.home.answer(action.id, self._words(name, action, keys[action.id]), initiator_of(name))
 
@@ -278,10 +303,25 @@ class Process:
         self.sqlite.close()
 
 
-def bring_to_end(folder: Path, death: Death | None = None) -> None:
-    """Bring all tasks of a folder to their end, in this process, and leave a file that says which boundaries it met."""
-    death = death or Death()
+class NotedDeath(Death):
+    """Also lists the boundaries that were reached, in order."""
+
+    def __init__(self, point: str = "", number: int = 0) -> None:
+        # Boundaries of tools have a family of their own, the tool; tasks are not told apart.
+        super().__init__(point, number, lambda name: name if "." in name else "any")
+        self.met: list[str] = []
+
+    def at(self, boundary: str, run: str = "") -> None:
+        """A boundary is reached."""
+        self.met.append(boundary)
+        if "." in run:
+            self.met.append(f"{run}.{boundary}")
+        super().at(boundary, run)
+
+
+def bring_to_end(folder: Path, death: NotedDeath, names: Iterable[str] = IN_FLIGHT) -> None:
+    """Bring tasks of a folder to their end, in this process, and leave a file that says which boundaries it met."""
     process = Process(folder, death)
-    asyncio.run(process.finish_all())
+    asyncio.run(process.finish_all(names))
     process.close()
-    (folder / REACHED).write_bytes(msgspec.json.encode(death.reached))
+    (folder / REACHED).write_bytes(msgspec.json.encode(death.met))

@@ -40,6 +40,10 @@ def test_an_empty_answer_is_an_answer() -> None:
         # No is no for ever.
         ("APPROVAL", {"answer": "rejected"}, "rejected"),
         ("APPROVAL", {"answer": "rejected", "expires_at": NOW}, "rejected"),
+        # Only one word approves: another one was not written by the inbox.
+        ("APPROVAL", {"answer": "APPROVED"}, "rejected"),
+        ("APPROVAL", {"answer": ""}, "rejected"),
+        ("CLARIFICATION", {"answer": "rejected"}, "answered"),
         ("CLARIFICATION", {}, "open"),
         ("CLARIFICATION", {"answer": "retry"}, "answered"),
         ("CLARIFICATION", {"answer": "retry", "used_at": NOW}, "used"),

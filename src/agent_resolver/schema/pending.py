@@ -81,7 +81,8 @@ class PendingAction(Struct, frozen=True, kw_only=True, rename="camel"):
         """Where it stands."""
         if self.used_at is not None:
             return "used"
-        if self.answer == "rejected":
+        # Only the one word approves; a question may well be answered with the word that rejects.
+        if self.type == "APPROVAL" and self.answer not in {None, "approved"}:
             return "rejected"
         if self.expires_at is not None and (self.expires_at <= now or self._is_from_ahead(now)):
             return "expired"

@@ -16,6 +16,7 @@ def texts(request: str) -> list[str]:
         ("Open a ticket; close ticket 5", ["Open a ticket", "close ticket 5"]),
         ("Open a ticket.\nClose ticket 5.", ["Open a ticket", "Close ticket 5"]),
         ("1. Open a ticket\n2. Close it", ["Open a ticket", "Close it"]),
+        ('1. Open a ticket "1. a\n2. b"\n2. Close it', ['Open a ticket "1. a\n2. b"', "Close it"]),
         ("send a mail to Ada and Bob", ["send a mail to Ada and Bob"]),
         ("close ticket 4 and order 12", ["close ticket 4 and order 12"]),
         ('open a ticket "close it, then delete it; and more"', ['open a ticket "close it, then delete it; and more"']),

@@ -119,8 +119,7 @@ def split_request(text: str, is_known_verb: IsVerb = is_verb) -> SplitRequest:
         text: The request, of bounded length.
         is_known_verb: Says which stems are verbs; those of the tools count besides the usual ones.
     """
-    unnumbered = _NUMBERING.sub(lambda found: " " * len(found[0]), text)
-    parts = [*_parts(mask_text(unnumbered), is_known_verb)]
+    parts = [*_parts(_without_numbering(mask_text(text)), is_known_verb)]
     clauses: list[Clause] = []
     details: list[StatedDetail] = []
     for part in parts:
@@ -138,6 +137,16 @@ def split_request(text: str, is_known_verb: IsVerb = is_verb) -> SplitRequest:
         condition=conditions[0] if conditions else "",
         is_too_long=len(clauses) > MAX_CLAUSES,
     )
+
+
+def _without_numbering(source: MaskedText) -> MaskedText:
+    """The text with the numbers of its list items blanked; what looks like one in a quoted text is part of a value."""
+    text, mask = source.text, source.mask
+    for found in _NUMBERING.finditer(source.mask):
+        start, end = found.span()
+        blank = " " * (end - start)
+        text, mask = text[:start] + blank + text[end:], mask[:start] + blank + mask[end:]
+    return MaskedText(text, mask)
 
 
 # Splitting ------------------------------------------------------------------------------------------------------------
