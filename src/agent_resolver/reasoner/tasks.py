@@ -47,6 +47,7 @@ from agent_resolver.schema.golden_path import (
 from agent_resolver.schema.pending import PendingAction
 from agent_resolver.schema.state import ARTIFACTS, FINISHED, PENDING, RUNS, ArtifactRow, Run
 from agent_resolver.storage.errors import LeaseLost
+from agent_resolver.storage.excerpt import open_excerpt, record_document
 from agent_resolver.storage.lease import LEASE_SECONDS, claim_in, lease_name, release_in
 from agent_resolver.storage.lease_keeper import LeaseKeeper
 from agent_resolver.storage.port import Lease, Snapshot, Store, Transaction
@@ -440,7 +441,7 @@ class Tasks:
             "references": references,
             "contents": contents,
             "actions": [msgspec.to_builtins(action) for action in actions],
-            "records": [msgspec.to_builtins(record) for record in records],
+            "records": [record_document(each, open_excerpt(each, self._home.seal)) for each in records],
         }
 
     def _loose_ends(self, state: TaskState) -> dict[str, str]:

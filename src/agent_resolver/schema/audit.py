@@ -7,7 +7,9 @@ from typing import Any, Final
 from msgspec import Struct
 
 CONTENT: Final = "content"
-"""Where a record has its excerpt of arguments or of a result."""
+"""The key of a body that has the excerpt of arguments or of a result."""
+SHOWN: Final = "shown"
+"""The key of a body that has the digest of the excerpt, where the excerpt itself is sealed beside the record."""
 
 
 class AuditKind(StrEnum):
@@ -51,6 +53,8 @@ class Record(Struct, frozen=True):
     run: str
     kind: AuditKind
     body: Mapping[str, object]
+    sealed: bytes | None = None
+    """The sealed excerpt, where the body has only its digest."""
 
 
 class AuditRecord(Struct, frozen=True, kw_only=True):
@@ -68,6 +72,9 @@ class AuditRecord(Struct, frozen=True, kw_only=True):
     previous: str
     """The hash of the record before it in its run; empty for the first."""
     hash: str = ""
+    sealed: bytes | None = None
+    """The sealed excerpt of arguments or of a result, if there is one. The hash covers the digest in the body, so that
+    the excerpt can be sealed again with another key."""
 
 
 class Head(Struct, frozen=True):

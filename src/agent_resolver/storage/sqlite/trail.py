@@ -13,7 +13,7 @@ from agent_resolver.storage.errors import UnreadableFile
 
 _LAST: Final = "SELECT * FROM audit WHERE ? IS NULL OR run = ? ORDER BY position DESC LIMIT ?"
 _HEAD: Final = "SELECT sequence, hash FROM audit WHERE run = ? ORDER BY sequence DESC LIMIT 1"
-_INSERT: Final = "INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT: Final = "INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SEAL: Final = """
     SELECT count, root, anchor, anchor_root, anchor_heads, anchor_seal, number, seal, mark
     FROM audit_seal JOIN audit_mark USING (id)
@@ -205,12 +205,13 @@ def _row_of(record: AuditRecord) -> tuple[object, ...]:
         body,
         record.previous,
         record.hash,
+        record.sealed,
     )
 
 
 def _record_of(row: tuple[object, ...]) -> AuditRecord:
     """The record of a row. SQLite keeps any type in any column, so one that was edited may hold something else."""
-    position, run, sequence, at, kind, body, previous, digest = cast("tuple[Any, ...]", row)
+    position, run, sequence, at, kind, body, previous, digest, sealed = cast("tuple[Any, ...]", row)
     return AuditRecord(
         position=position,
         run=str(run),
@@ -220,6 +221,7 @@ def _record_of(row: tuple[object, ...]) -> AuditRecord:
         body=_body_of(body),
         previous=str(previous),
         hash=str(digest),
+        sealed=sealed if isinstance(sealed, bytes) else None,
     )
 
 
