@@ -145,10 +145,15 @@ def run_verify(options: argparse.Namespace) -> int:
 
 def existing_store(session: "Session") -> "SqliteStore":
     """The state, which must be there: looking at what was recorded must not make an empty one."""
+    require_state(session)
+    return session.store
+
+
+def require_state(session: "Session") -> None:
+    """Refuse to go on where there is no state yet."""
     if not session.has_state:
         hint = "nothing was recorded here yet; name another project's agent file with `--agents`"
         raise Usage(f"`{session.state_path}` does not exist", hint)
-    return session.store
 
 
 def _reader_of(session: "Session", options: argparse.Namespace) -> "Caller | None":

@@ -290,6 +290,17 @@ class Session:
             return self._project.store
         from agent_resolver.storage.sqlite.store import SqliteStore
 
+        self.require_trust_in_state()
+        store = SqliteStore(self.state_path, keys=self.keys)
+        self._opened.callback(store.close)
+        return store
+
+    def require_trust_in_state(self) -> None:
+        """Stop before the state is opened outside of the project or with a secret, unless a person trusts the folder.
+
+        Raises:
+            UntrustedFolder: No person does.
+        """
         if any(not _is_within(os.path.realpath(path), self.root) for path in self._files_of_state()):
             self.require_trust("its settings keep the state outside of it")
         # What is sealed with a secret lets its reader try out guesses of the secret.
@@ -297,9 +308,6 @@ class Session:
             self.require_trust("its settings seal the state with a secret of this machine")
         if self.is_set_by_file("state.old_key_env"):
             self.require_trust("its settings open the state with a secret of this machine")
-        store = SqliteStore(self.state_path, keys=self.keys)
-        self._opened.callback(store.close)
-        return store
 
     def _files_of_state(self) -> tuple[str, ...]:
         """The state file, and each symbolic link among what is written beside it: it may lead out of the project."""

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
+from agent_resolver.reasoner.sealed_purpose import checkpoint_purpose
 from agent_resolver.registry.port import Seal
 
 _KINDS: Final = frozenset({"null", "bytes", "bytearray", "msgpack"})
@@ -50,8 +51,3 @@ def kind_of_sealed(kind: object, sealed: object) -> str:
         if plus and cipher and sealed.startswith(f"{cipher}:".encode()):
             return plain
     raise ValueError("a value of a checkpoint is not sealed")
-
-
-def checkpoint_purpose(thread: str, kind: str) -> str:
-    """What a value is sealed for: one that is copied to another thread of the same file does not open there."""
-    return f"checkpoint of {thread} as {kind}"

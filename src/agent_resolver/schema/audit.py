@@ -40,6 +40,7 @@ class AuditKind(StrEnum):
     SERVER_TOOLS = "server.tools"
     SERVER_UNAVAILABLE = "server.unavailable"
     STATE_PRUNED = "state.pruned"
+    STATE_REKEYED = "state.rekeyed"
     TASK_DECIDED = "task.decided"
     TOOLS_ACCEPTED = "tools.accepted"
     # Older versions wrote one of these for each tool; now one `server.tools` has all of them.

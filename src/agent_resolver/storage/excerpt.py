@@ -64,6 +64,15 @@ def excerpt_purpose(run: str, body: Mapping[str, object]) -> str:
     return f"excerpt {body.get(SHOWN)} of {run}"
 
 
+def excerpt_purpose_of_text(run: str, body: str) -> str:
+    """The same for a body as it is kept, as JSON."""
+    try:
+        found = msgspec.json.decode(body, type=dict[str, Any])
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        found = {}
+    return excerpt_purpose(run, found)
+
+
 def record_document(record: AuditRecord, excerpt: str | None) -> dict[str, Any]:
     """A record as a JSON object: what is chained as it is, and after it the excerpt, opened."""
     document: dict[str, Any] = msgspec.to_builtins(structs.replace(record, sealed=None))

@@ -65,7 +65,7 @@ class KeyRing:
         if found:
             return found[0]
         if self.newest is not None and recorded not in {"", UNNAMED}:
-            raise self._unknown(recorded)
+            raise self.unknown_key(recorded)
         return self.newest
 
     def seal(self, recorded: str) -> AesSeal:
@@ -83,7 +83,7 @@ class KeyRing:
         keys = self.known_keys()
         current = [key for key in keys if id_of_key(key) == recorded]
         if not current:
-            raise self._unknown(recorded)
+            raise self.unknown_key(recorded)
         return AesSeal(current[0], *keys)
 
     def known_keys(self) -> list[bytes]:
@@ -92,7 +92,8 @@ class KeyRing:
         kept = [key_beside(path) for path in files if os.path.lexists(path)]
         return [key for key in (self.newest, *kept, self.old) if key is not None]
 
-    def _unknown(self, recorded: str) -> UnknownKey:
+    def unknown_key(self, recorded: str) -> UnknownKey:
+        """The refusal of a state that is sealed with a key that is not known here."""
         problem = f"is sealed with the key {recorded[:40]}, which is not known here"
         if self.newest is None:
             return UnknownKey(self._state, problem, f"put the key that was in `{self.file}` back")

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Struct
 
-from agent_resolver.core.audit import anchored, chain_faults, extended, is_sealed, new_seal, resealed
+from agent_resolver.core.audit import anchored, chain_faults, extended, is_sealed, new_seal, rekeyed, resealed
 from agent_resolver.schema.audit import AuditRecord, Head, Record, Seal
 from agent_resolver.storage.errors import UnreadableFile
 
@@ -185,6 +185,23 @@ def prune_records(connection: Connection, path: str, through: int, key: bytes | 
     connection.execute(_ANCHOR, (pruned.anchor, pruned.anchor_root, heads, pruned.anchor_seal))
     _write_seal(connection, pruned)
     return connection.execute("DELETE FROM audit WHERE position <= ?", (through,)).rowcount
+
+
+def rekey_trail(connection: Connection, path: str, old: bytes | None, new: bytes | None) -> Seal:
+    """Seal the trail with another key, or with none; the seal that it had.
+
+    Raises:
+        EditedTrail: The trail does not verify with its key: sealing it again would hide that.
+    """
+    seal = read_seal(connection)
+    if seal is None or any(chain_faults(read_records(connection, None, None), seal, old)):
+        raise EditedTrail(path)
+    # The same key, or none before and after, leaves the roots as they are: one that was noted can still be found.
+    if new != old:
+        changed = rekeyed(seal, read_records(connection, None, None), new)
+        connection.execute("UPDATE audit_seal SET anchor_seal = ?", (changed.anchor_seal,))
+        _write_seal(connection, changed)
+    return seal
 
 
 def _heads_of(stored: str) -> dict[str, Head] | None:
