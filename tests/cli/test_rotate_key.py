@@ -101,6 +101,7 @@ def test_the_old_key_is_kept_for_backups_from_before(desk: SealedDesk, run: Run)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("desk", ["dbos"], indirect=True)
 @pytest.mark.parametrize("step", STEPS)
 def test_a_rotation_that_is_killed_loses_nothing_and_can_be_run_again(desk: SealedDesk, run: Run, step: str) -> None:
     task = answered(desk)

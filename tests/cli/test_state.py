@@ -10,7 +10,7 @@ import pytest
 
 from agent_resolver.registry import Ledger, PendingActions
 from agent_resolver.schema import RUNS, AuditKind, PendingAction, Record, Run as RunRow, Start
-from agent_resolver.storage import MIGRATIONS
+from agent_resolver.storage import MIGRATIONS, id_of_key
 from tests.cli.state_file import record_all
 from tests.conftest import Run
 from tests.state_keys import project_store
@@ -77,7 +77,7 @@ def test_info_says_what_is_kept(project: Path, run: Run) -> None:
     head, *rest = ran.stdout.splitlines()
     assert head == f"{path}: {path.stat().st_size} bytes, schema {len(MIGRATIONS)}"
     assert rest[:5] == [
-        "  Key: state.key",
+        f"  Key: state.key, {id_of_key((path.parent / 'state.key').read_bytes())}",
         "  Calls: 1 done, 1 failed, 1 started",
         "  Inbox: 1 open, 1 rejected",
         "  Runs: none",

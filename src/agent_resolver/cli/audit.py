@@ -19,7 +19,8 @@ from agent_resolver.cli.option import (
     session_of,
 )
 from agent_resolver.cli.output import err, out, out_json, safe
-from agent_resolver.core.authorization import may_read_all, may_read_record
+from agent_resolver.cli.reader import reader_of
+from agent_resolver.core.authorization import may_read_record
 from agent_resolver.core.count import counted, plural
 from agent_resolver.schema.audit import CONTENT, SHOWN, AuditRecord
 from agent_resolver.storage.errors import FileError
@@ -84,7 +85,7 @@ def run_show(options: argparse.Namespace) -> int:
     hint = "`agent audit show --json` has the trace of each record"
     trace = None if options.trace is None else _parse_hexadecimal("--trace", options.trace, _TRACE_DIGITS, hint)
     with session_of(options) as session:
-        store, reader = existing_store(session), _reader_of(session, options)
+        store, reader = existing_store(session), reader_of(session, options)
         records = store.read_now(lambda snapshot: _choose_records(snapshot, options, trace, reader))
         shown = [(record, _excerpt_of(record, store)) for record in records]
     if options.json:
@@ -154,18 +155,6 @@ def require_state(session: "Session") -> None:
     if not session.has_state:
         hint = "nothing was recorded here yet; name another project's agent file with `--agents`"
         raise Usage(f"`{session.state_path}` does not exist", hint)
-
-
-def _reader_of(session: "Session", options: argparse.Namespace) -> "Caller | None":
-    """The person who reads, where that limits what they may read; None for one who may read every record."""
-    if not session.has_issuer:
-        return None
-    import asyncio
-
-    from agent_resolver.project.identity import caller_of
-
-    caller = asyncio.run(caller_of(session, options.token_file, session.environment))
-    return None if may_read_all(caller) else caller
 
 
 def _choose_records(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGE: Final = re.compile(r"(?P<count>[0-9]{1,6})(?P<unit>[mhdw])")
 _DEFAULT_AGE: Final = "30d"
+_STATUSES: Final = ("done", "failed", "cancelled")
 
 _EXAMPLES = """\
   agent state info                                        what is kept, and how much of it
@@ -49,6 +50,7 @@ _ROTATE_EXAMPLES = """\
 _PRUNE_EXAMPLES = """\
   agent state prune --older-than 30d --dry-run
   agent state prune --older-than 12h
+  agent state prune --older-than 7d --status failed --status cancelled
   agent state prune --audit-before 2026-01-01T00:00:00Z   and the audit records of last year
 """
 
@@ -70,6 +72,13 @@ def add_to(commands: Commands) -> None:
         "--audit-before",
         metavar="TIME",
         help="also remove audit records from before this time (ISO 8601, or an age); a sealed anchor stays",
+    )
+    prune.add_argument(
+        "--status",
+        action="append",
+        choices=_STATUSES,
+        metavar="STATUS",
+        help=f"only runs and tasks that ended so, and what belongs to them: {', '.join(_STATUSES)}; repeatable",
     )
     prune.add_argument("--dry-run", action="store_true", help="remove nothing, and say what would be removed")
     rotate = add_command(group, "rotate-key", "seal the state with another key", _ROTATE_EXAMPLES)
@@ -160,7 +169,9 @@ def run_prune(options: argparse.Namespace) -> int:
     run = secrets.token_hex(16)
     with session_of(options) as session:
         store = existing_store(session)
-        pruning = prune(store, run, instant(now), before, audit_before, is_trial=options.dry_run)
+        statuses = None if options.status is None else frozenset(options.status)
+        trial = options.dry_run
+        pruning = prune(store, run, instant(now), before, audit_before, is_trial=trial, statuses=statuses)
         pruned = asyncio.run(pruning)
     if options.json:
         out_json({"success": True, "dryRun": options.dry_run, "before": before, "removed": pruned})
@@ -196,7 +207,7 @@ def _parse_moment(text: str, now: datetime) -> datetime:
 
 def _print_info(info: "StateInfo") -> None:
     out(safe(f"{info.path}: {info.bytes} bytes, schema {info.schema}"))
-    out(safe(f"  Key: {info.key}"))
+    out(safe(f"  Key: {info.key}, {info.key_id}"))
     for label, counts in (("Calls", info.ledger), ("Inbox", info.pending), ("Runs", info.runs)):
         listed = ", ".join(f"{count} {state}" for state, count in counts.items())
         out(f"  {label}: {listed or 'none'}")

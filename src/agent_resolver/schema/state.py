@@ -53,6 +53,8 @@ class Run(Struct, frozen=True, kw_only=True):
     """The number of entries that its journal has: a journal with fewer has lost some."""
     stage: str = ""
     """The stage that a task is in; empty for every other kind of run."""
+    issuer: str = ""
+    """The issuer that vouches for the caller: an id is unique for one issuer only. Empty where none does."""
 
 
 class JournalRow(Struct, frozen=True, kw_only=True):

@@ -239,6 +239,8 @@ MIGRATIONS: Final = (
     # sealed names no key, and its words are open: `agent state rotate-key` takes it over.
     """
     ALTER TABLE audit ADD COLUMN sealed BLOB;
+    ALTER TABLE run ADD COLUMN issuer TEXT NOT NULL DEFAULT '';
+    ALTER TABLE pending ADD COLUMN issuer TEXT NOT NULL DEFAULT '';
     CREATE TABLE sealed_with (id INTEGER PRIMARY KEY CHECK (id = 1), key TEXT NOT NULL);
     INSERT INTO sealed_with VALUES (1, '');
     UPDATE sealed_with SET key = 'unnamed'
