@@ -125,7 +125,7 @@ def run_backup(options: argparse.Namespace) -> int:
         return 0
     out(safe(f"✓ {options.file}: {size} bytes"))
     if has_key_file:
-        err(safe(f"hint: results of calls in it are sealed with `{key_path}`: keep a copy of that too, elsewhere"))
+        err(safe(f"hint: what is in it is sealed with `{key_path}`: keep a copy of that too, elsewhere"))
     return 0
 
 
