@@ -76,8 +76,8 @@ def test_a_worker_acts_for_the_starter_and_the_records_name_both(
     begun = run(*RUN, "shop.order", *LAMP, "--detach")
     monkeypatch.delenv("AGENT_TOKEN")
     worked = run("worker", "--until-idle")
-    run_id = only_run(run)["id"]
     monkeypatch.setenv("AGENT_TOKEN", token_of(issuer, "olga", roles=["auditor"]))
+    run_id = only_run(run)["id"]
     records = json.loads(run("audit", "show", "--run", run_id, "--json").stdout)
 
     assert (begun.code, worked.code) == (0, 0)
@@ -100,6 +100,7 @@ def test_another_caller_can_neither_signal_nor_cancel_a_run(
 
     assert (signalled.code, cancelled.code) == (1, 1)
     assert f"There is no run {run_id}" in signalled.stderr
+    monkeypatch.setenv("AGENT_TOKEN", token_of(issuer, "ada", **WRITE))
     assert only_run(run)["status"] == "waiting"
     assert shop.notes == []
 

@@ -15,9 +15,9 @@ from msgspec import structs
 from agent_resolver.core import instant
 from agent_resolver.registry import PendingActions
 from agent_resolver.schema import Caller, PendingAction
-from agent_resolver.storage import SqliteStore
 from tests.cli.conftest import agent_process, kinds
 from tests.conftest import Run
+from tests.state_keys import project_store
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 NOW = datetime.now(UTC)
@@ -73,7 +73,7 @@ def keep(*actions: PendingAction, **changes: Any) -> None:
         for action in actions:
             await PendingActions(store).ask(structs.replace(action, **changes))
 
-    store = SqliteStore(".agent/state.db")
+    store = project_store(".agent/state.db")
     asyncio.run(ask())
     store.close()
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from agent_resolver.schema import RUNS
-from agent_resolver.storage import SqliteStore
 from tests.cli.conftest import edit, server
 from tests.cli.scripted_model import CONFIG, asking, saying, write_notes, write_script
 from tests.cli.test_tools_accept import change
 from tests.conftest import Ran, Run
 from tests.process import started
+from tests.state_keys import project_store
 
 REMOTE = 'adapter = "openai"\nbase_url = "http://127.0.0.1:9/v1"\napi_key_env = "NO_SUCH_KEY"'
 
@@ -235,7 +235,7 @@ def test_a_delegate_is_replayed_by_its_own_id_under_the_limits_of_its_caller(tru
     ran = run("run", "lead", "Go", "--json", *roots)
     assert ran.code == 0
     write_script(trusted)
-    with closing(SqliteStore(str(trusted / ".agent" / "state.db"))) as store:
+    with closing(project_store(trusted / ".agent" / "state.db")) as store:
         rows = store.read_now(lambda snapshot: snapshot.find(RUNS))
     (child,) = [row.id for row in rows if row.parent]
 

@@ -10,9 +10,10 @@ import pytest
 
 from agent_resolver.registry import Ledger, PendingActions
 from agent_resolver.schema import RUNS, AuditKind, PendingAction, Record, Run as RunRow, Start
-from agent_resolver.storage import MIGRATIONS, SqliteStore
+from agent_resolver.storage import MIGRATIONS, id_of_key
 from tests.cli.state_file import record_all
 from tests.conftest import Run
+from tests.state_keys import project_store
 
 OLD = "2026-01-31T10:00:00.000Z"
 CALLED = Record("4f1c", AuditKind.CALL_DONE, {"tool": "a.b", "trace": "old"})
@@ -27,7 +28,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def filled(project: Path) -> Path:
     """A state with two old calls, an old answer, an open question and three records."""
     path = record_all(project, (OLD, CALLED), (OLD, CALLED), (OLD, CALLED))
-    store = SqliteStore(str(path))
+    store = project_store(path)
 
     async def fill() -> None:
         ledger, pending = Ledger(store), PendingActions(store)
@@ -58,7 +59,7 @@ def action(name: str, **more: Any) -> PendingAction:
 
 def keep_run(path: Path, **more: Any) -> None:
     given = {"id": "r", "kind": "agent", "started_at": OLD, "changed_at": OLD, **more}
-    store = SqliteStore(str(path))
+    store = project_store(path)
     asyncio.run(store.write(lambda transaction: transaction.put(RUNS, RunRow(**given))))
     store.close()
 
@@ -76,7 +77,7 @@ def test_info_says_what_is_kept(project: Path, run: Run) -> None:
     head, *rest = ran.stdout.splitlines()
     assert head == f"{path}: {path.stat().st_size} bytes, schema {len(MIGRATIONS)}"
     assert rest[:5] == [
-        "  Key: state.key",
+        f"  Key: state.key, {id_of_key((path.parent / 'state.key').read_bytes())}",
         "  Calls: 1 done, 1 failed, 1 started",
         "  Inbox: 1 open, 1 rejected",
         "  Runs: none",

@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 
 from agent_resolver.schema import RUNS, Run as RunRow
-from agent_resolver.storage import SqliteStore, Transaction
+from agent_resolver.storage import Transaction
 from tests.cli.test_run_worker import Handler
 from tests.conftest import Ran, Run
 from tests.identity.issued import AUDIENCE, token
 from tests.loopback import loopback_server
+from tests.state_keys import project_store
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "helpdesk"
 TICKET = "Open a ticket titled 'VPN down'"
@@ -247,7 +248,7 @@ def test_a_beginning_that_fits_several_tasks_is_refused(desk: Path, run: Run, co
 def keep_rows(desk: Path, *ids: str) -> None:
     """Keep rows of tasks, of which nothing else is there."""
     (desk / ".agent").mkdir(exist_ok=True)
-    store = SqliteStore(str(desk / ".agent" / "state.db"))
+    store = project_store(desk / ".agent" / "state.db")
     rows = [RunRow(id=each, kind="task", status="waiting", trace_id="", started_at="", changed_at="") for each in ids]
 
     def put(transaction: Transaction) -> None:

@@ -1,20 +1,24 @@
 """Who may read tasks and the trail, where an issuer vouches for callers: one's own, or all for an auditor."""
 
+import asyncio
 import json
 import re
 import shutil
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent_resolver.schema import RUNS, Run as RunRow
 from tests.cli.test_run_worker import Handler
 from tests.conftest import Ran, Run
 from tests.identity.issued import AUDIENCE, token
 from tests.loopback import loopback_server
+from tests.state_keys import project_store
 
 HELPDESK = Path(__file__).parent.parent.parent / "examples" / "helpdesk" / "helpdesk.py"
 SETTINGS = """\
@@ -49,6 +53,16 @@ class Desk:
 
     def json(self, person: str, *command: str) -> Any:
         return json.loads(self.by(person, *command, "--json").stdout)
+
+    def add_run(self, run: str, kind: Any, caller: str, issuer: str = "") -> None:
+        """Add the row of a run that a person started."""
+        at = "2026-01-01T00:00:00.000Z"
+        row = RunRow(
+            id=run, kind=kind, status="done", trace_id=run, started_at=at, changed_at=at, caller=caller,
+            issuer=issuer or self.issuer,
+        )  # fmt: skip
+        with closing(project_store(".agent/state.db")) as store:
+            asyncio.run(store.write(lambda transaction: transaction.put(RUNS, row)))
 
     def start(self, person: str) -> str:
         """A task of a person that waits for an answer."""
@@ -111,6 +125,91 @@ def test_with_an_issuer_looking_at_tasks_takes_a_token(desk: Desk, command: tupl
 
     assert refused.code == 1
     assert "no token was given" in refused.stderr
+
+
+# Runs -----------------------------------------------------------------------------------------------------------------
+
+READING = (("runs", "show"), ("runs", "export"), ("runs", "replay"), ("blueprint", "status"), ("blueprint", "history"))
+
+
+def listed_runs(desk: Desk, person: str, group: str) -> list[str]:
+    return [each["caller"] for each in desk.json(person, group, "list")]
+
+
+def test_people_list_their_own_runs_and_an_auditor_all(desk: Desk) -> None:
+    desk.start("ada")
+    desk.start("eve")
+    desk.add_run("blueprint-run", "blueprint", "ada")
+    desk.add_run("agent-run", "agent", "eve")
+    desk.add_run("namesake", "blueprint", "ada", issuer="https://other.example.com")
+
+    runs = {who: sorted(listed_runs(desk, who, "runs")) for who in ("ada", "eve", "olga", "ben")}
+    blueprints = {who: listed_runs(desk, who, "blueprint") for who in ("ada", "eve", "olga", "ben")}
+
+    assert runs == {"ada": ["ada"] * 2, "eve": ["eve"] * 2, "olga": ["ada"] * 3 + ["eve"] * 2, "ben": []}
+    assert blueprints == {"ada": ["ada"], "eve": [], "olga": ["ada", "ada"], "ben": []}
+
+
+def test_a_task_of_a_person_of_the_same_name_at_another_issuer_is_not_listed(desk: Desk) -> None:
+    desk.start("ada")
+    desk.add_run("4f1c0a9e", "task", "ada", issuer="https://other.example.com")
+
+    assert "4f1c0a9e" not in [each["task_id"] for each in desk.json("ada", "task", "list")]
+    assert desk.by("ada", "task", "show", "4f1c0a9e").code == 1
+
+
+@pytest.mark.parametrize("command", [*READING, ("runs", "cancel")])
+def test_a_run_of_another_person_is_as_if_there_were_none(desk: Desk, command: tuple[str, ...]) -> None:
+    desk.start("ada")
+    desk.add_run("deadbeef", "blueprint" if command[0] == "blueprint" else "agent", "ada")
+
+    for given in ("deadbeef", "dead"):
+        foreign, unknown = (desk.by("eve", *command, each) for each in (given, "0" * len(given)))
+        assert (foreign.code, unknown.code, foreign.stdout) == (1, 1, "")
+        assert foreign.stderr.replace(given, "ID") == unknown.stderr.replace("0" * len(given), "ID")
+
+
+@pytest.mark.parametrize("command", [("runs", "list"), ("blueprint", "list"), *((*each, "4f1c") for each in READING)])
+def test_with_an_issuer_looking_at_runs_takes_a_token_that_is_valid(desk: Desk, command: tuple[str, ...]) -> None:
+    desk.start("ada")
+
+    nobody = desk.by("", *command)
+    expired = desk.by("olga", *command, exp=time.time() - 3600)
+    for_others = desk.by("olga", *command, aud="https://other.example.com")
+    of_others = desk.by("olga", *command, iss="https://other.example.com")
+
+    assert "no token was given" in nobody.stderr
+    for refused in (nobody, expired, for_others, of_others):
+        assert (refused.code, refused.stdout) == (1, "")
+
+
+@pytest.mark.parametrize("command", [("task", "list"), ("audit", "show"), ("inbox", "list", "--all")])
+def test_a_token_that_expired_or_is_for_others_reads_nothing(desk: Desk, command: tuple[str, ...]) -> None:
+    desk.start("ada")
+
+    for claims in ({"exp": time.time() - 3600}, {"aud": "https://other.example.com"}):
+        refused = desk.by("olga", *command, **claims)
+        assert (refused.code, refused.stdout) == (1, "")
+
+
+# The inbox ------------------------------------------------------------------------------------------------------------
+
+
+def test_people_read_what_concerns_them_in_the_inbox_and_an_auditor_all(desk: Desk) -> None:
+    desk.start("ada")
+    [action] = [each["id"] for each in desk.json("ada", "inbox", "list")]
+
+    seen = {who: len(desk.json(who, "inbox", "list", "--all")) for who in ("ada", "ben", "eve", "olga")}
+
+    assert seen == {"ada": 1, "ben": 1, "eve": 0, "olga": 1}
+    foreign, unknown = desk.by("eve", "inbox", "show", action), desk.by("eve", "inbox", "show", "0" * 12)
+    assert foreign.stderr.replace(action, "ID") == unknown.stderr.replace("0" * 12, "ID")
+    assert desk.by("olga", "inbox", "answer", action, "words of an auditor").code == 1
+    # Once it was answered, a refusal would quote the answer.
+    assert desk.by("ada", "inbox", "answer", action, "zebra").code == 0
+    late, none = desk.by("eve", "inbox", "answer", action, "x"), desk.by("eve", "inbox", "answer", "0" * 12, "x")
+    assert late.stderr.replace(action, "ID") == none.stderr.replace("0" * 12, "ID")
+    assert "zebra" in desk.by("olga", "inbox", "show", action).stdout
 
 
 # The trail ------------------------------------------------------------------------------------------------------------

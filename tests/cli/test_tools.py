@@ -280,9 +280,11 @@ def test_the_trail_shows_what_a_call_was_given_and_gave_without_steering_the_ter
     for printed in (shown.stdout, as_json.stdout):
         assert all(character.isprintable() or character == "\n" for character in printed)
     started, done = json.loads(as_json.stdout)
-    assert json.loads(started["body"]["content"]) == {"text": hostile, "password": "[redacted]"}
-    assert "gnp.exe" in done["body"]["content"]
-    assert b"canary-55aa" not in (governed / ".agent" / "state.db").read_bytes()
+    assert json.loads(started["content"]) == {"text": hostile, "password": "[redacted]"}
+    assert "gnp.exe" in done["content"]
+    kept = b"".join(path.read_bytes() for path in (governed / ".agent").glob("state.db*"))
+    assert b"canary-55aa" not in kept
+    assert b"gnp.exe" not in kept
 
 
 @pytest.mark.parametrize(

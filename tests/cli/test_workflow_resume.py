@@ -14,11 +14,11 @@ import pytest
 
 from agent_resolver.runtime import ChatAnswer, InferenceFailure, ToolCall, Usage
 from agent_resolver.schema import RUNS, Run as RunRow
-from agent_resolver.storage import SqliteStore
 from tests.cli.loopback_settings import two_models
 from tests.cli.test_run_workflow import EU_ONLY, answer, definition, prompt_of
 from tests.conftest import Ran, Run
 from tests.runtime.loopback_model import LoopbackModel, loopback_model
+from tests.state_keys import project_store
 
 WORKFLOW = "# Add a feature\n## Plan\nAsk @o:agent://analyst.\n## Build\nAsk @o:agent://backend.\n"
 TOOLS = '''\
@@ -122,7 +122,7 @@ def process(*command: str, **environment: str) -> Ran:
 def rows(folder: Path) -> dict[str, RunRow]:
     """All runs of the project; a workflow under the name `flow`, its steps as `flow.1`."""
     [path] = folder.glob("**/*.db")
-    store = SqliteStore(str(path))
+    store = project_store(path)
     try:
         found = asyncio.run(store.read(lambda snapshot: snapshot.find(RUNS)))
     finally:
@@ -333,7 +333,7 @@ def test_of_two_processes_that_resume_one_workflow_one_wins(
     start("--max-rounds", "2")
     run_id = workflow_id(folder)
     [path] = folder.glob("**/*.db")
-    other = SqliteStore(str(path))
+    other = project_store(path)
     lease = asyncio.run(other.claim(f"run/{run_id}", 60.0))
     assert lease is not None
 

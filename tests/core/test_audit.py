@@ -8,7 +8,17 @@ import pytest
 from hypothesis import assume, given, strategies as st
 from msgspec import Struct, structs
 
-from agent_resolver.core import anchored, chain_faults, chained, extended, is_sealed, new_seal, resealed, sealed
+from agent_resolver.core import (
+    anchored,
+    chain_faults,
+    chained,
+    extended,
+    is_sealed,
+    new_seal,
+    rekeyed,
+    resealed,
+    sealed,
+)
 from agent_resolver.schema import AuditKind, AuditRecord, Head, Record, Seal
 from tests.strategies import law
 
@@ -511,3 +521,34 @@ def test_a_pruned_trail_under_another_key_or_none_is_found() -> None:
         f"{ANCHOR_CHANGED}, or it was sealed with a key",
         f"{root}, or they were sealed with a key",
     ]
+
+
+# Another key ----------------------------------------------------------------------------------------------------------
+
+OTHER = b"the next key"
+
+
+@LAW
+@given(histories, KEYS, st.sampled_from([None, KEY, OTHER]))
+def test_a_trail_that_is_sealed_with_another_key_verifies_with_that_one_alone(
+    history: list[str | int], before: bytes | None, after: bytes | None
+) -> None:
+    trail = lived(history, before)
+
+    changed = rekeyed(trail.seal, trail.records, after)
+
+    assert list(chain_faults(trail.records, changed, after)) == []
+    if before != after:
+        assert list(chain_faults(trail.records, changed, before))
+    assert changed.number > trail.seal.number
+
+
+def test_an_excerpt_that_was_removed_is_found() -> None:
+    record = Record("r", AuditKind.CALL_DONE, {"shown": "sha256-0"}, sealed=b"sealed")
+    records, seal = extended(new_seal(KEY), {}, [record], "", KEY)
+
+    assert list(chain_faults(records, seal, KEY)) == []
+    # Sealed again with another key it is other bytes, and the chain is the same.
+    assert list(chain_faults([structs.replace(records[0], sealed=b"other")], seal, KEY)) == []
+    lost = list(chain_faults([structs.replace(records[0], sealed=None)], seal, KEY))
+    assert lost == ["record 1 (run r, call.done) has lost its excerpt"]

@@ -8,8 +8,10 @@ from agent_resolver.core import (
     acting_for,
     is_cleared,
     is_expired,
+    is_own_run,
     may_read_all,
     may_read_record,
+    may_read_run,
     may_see_action,
     may_see_run,
     may_use,
@@ -23,6 +25,7 @@ from agent_resolver.schema import (
     Classification,
     PendingAction,
     Rules,
+    Run,
     local_caller,
 )
 
@@ -183,3 +186,12 @@ def test_a_run_is_seen_by_its_starter_and_the_local_user() -> None:
     assert may_see_run(ADA, ADA)
     assert may_see_run(ADA, local_caller("bob"))
     assert not may_see_run(ADA, namesake)
+
+
+def test_a_row_is_read_by_its_starter_at_the_same_issuer_and_by_auditors() -> None:
+    row = Run(id="r", kind="task", status="done", trace_id="t", started_at="", changed_at="", caller="ada", issuer="i")
+    ada, namesake = structs.replace(ADA, issuer="i"), structs.replace(ADA, issuer="j")
+    auditor = structs.replace(namesake, id="olga", roles=frozenset({"auditor"}))
+
+    assert [may_read_run(row, each) for each in (ada, namesake, auditor, LOCAL)] == [True, False, True, True]
+    assert [is_own_run(row, each) for each in (ada, namesake, auditor, LOCAL)] == [True, False, False, False]

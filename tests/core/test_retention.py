@@ -181,3 +181,33 @@ def record(position: int, at: str = OLD, run: str = "r", **body: Any) -> AuditRe
 )
 def test_the_trail_is_pruned_up_to_what_is_too_young_or_needed(records: list[AuditRecord], last: int) -> None:
     assert last_old_record(records, NOW, BEFORE, NEEDED) == last
+
+
+@pytest.mark.parametrize("status", ["done", "failed", "cancelled"])
+def test_runs_are_chosen_by_the_way_in_which_they_ended(status: Any) -> None:
+    each = [run_row(id=name, status=name) for name in ("done", "failed", "cancelled", "running", "waiting")]
+
+    old = old_families(families_of(each), BEFORE, frozenset({status}))
+
+    assert [family.root.id for family in old] == [status]
+
+
+def test_a_chosen_run_with_an_unfinished_part_is_kept() -> None:
+    each = [run_row(id="root", status="failed"), run_row(id="part", parent="root", status="waiting")]
+
+    assert old_families(families_of(each), BEFORE, frozenset({"failed"})) == []
+
+
+def test_only_what_belongs_to_chosen_traces_goes_with_them() -> None:
+    entries = [entry(trace_id="x"), entry(trace_id="y")]
+    actions = [structs.replace(ANSWERED, id=name, binding=name, trace_id=name) for name in ("x", "y")]
+
+    assert old_entries(entries, BEFORE, frozenset(), frozenset({"x"})) == entries[:1]
+    assert old_actions(actions, NOW, BEFORE, Unfinished(), only=frozenset({"x"})) == actions[:1]
+
+
+def test_an_open_question_of_a_run_that_is_removed_goes_with_it() -> None:
+    asked = action(expires_at=None, type="CLARIFICATION")
+
+    assert old_actions([asked], NOW, BEFORE, Unfinished()) == []
+    assert old_actions([asked], NOW, BEFORE, Unfinished(), gone=frozenset({"x"})) == [asked]

@@ -18,7 +18,6 @@ from msgspec import Struct, structs
 
 from agent_resolver.reasoner.checkpoint import StoreSaver
 from agent_resolver.reasoner.errors import DamagedTask
-from agent_resolver.reasoner.sealed_serializer import CIPHER
 from agent_resolver.reasoner.task_row import row_after
 from agent_resolver.reasoner.task_view import TaskView
 from agent_resolver.schema import RUNS, ResolverError
@@ -196,7 +195,9 @@ def forged_state(view: TaskView) -> dict[str, Any]:
     return {"v": 4, "ts": "", "id": "", "channel_values": {"task": encode_state(state)}, "channel_versions": {}}
 
 
-@pytest.mark.parametrize("kind", ["msgpack", "json", "pickle", "bytes", "null", "", "MSGPACK", CIPHER, None, 7])
+@pytest.mark.parametrize(
+    "kind", ["msgpack", "json", "pickle", "bytes", "null", "", "MSGPACK", "+ares1", "msgpack+ares1", None, 7]
+)
 def test_a_value_that_is_not_sealed_is_neither_believed_nor_run(
     waiting: Kept, folder: Path, tmp_path: Path, kind: str | int | None
 ) -> None:
@@ -220,7 +221,7 @@ def test_a_sealed_value_of_a_kind_that_runs_code_is_not_run(waiting: Kept, folde
     thread = thread_of(view)
     marker = tmp_path / "ran"
     sealed = AesSeal(KEY).close(pickle.dumps(Marker(str(marker))), f"checkpoint of {thread} as pickle")
-    kind = f"pickle{CIPHER}"
+    kind = f"pickle+{AesSeal(KEY).cipher}"
     edit(folder, f"UPDATE checkpoints SET type = ?, checkpoint = ? WHERE {NEWEST}", kind, sealed, thread, thread)
 
     check_refused(folder, view)

@@ -33,6 +33,7 @@ def ask(stage: Stage, claim: str = "division", **changes: object) -> PendingActi
         message=f"The token has no claim `{claim}`",
         asked_at=NOW,
         requester="ada",
+        issuer="https://one.example.com",
         trace_id=TRACE,
         role="approver",
         needs=f"claim/{claim}",

@@ -92,7 +92,9 @@ def test_a_question_is_answered_in_words_once_and_that_is_recorded_without_the_w
     stage.clock.forward(3)
 
     assert stage.answer("a1", "the second, é\n", ADA) == "answered"
-    assert stage.answer("a1", "the first", GRACE) == "ALREADY_ANSWERED"
+    assert stage.answer("a1", "the first", ADA) == "ALREADY_ANSWERED"
+    # A refusal would quote the answer to a person whom it does not concern.
+    assert stage.answer("a1", "the first", GRACE) == "UNKNOWN_ACTION"
 
     kept = stage.show("a1")
     assert (kept.answer, kept.answered_by, kept.answered_at) == (

@@ -39,7 +39,9 @@ def test_the_inbox_shows_the_question_of_a_task_to_those_it_concerns(tmp_path: P
 
     seen = {who.id: len(call(home, who, "inbox_list", all=True)["actions"]) for who in (ADA, BEN, EVE, OLGA)}
 
-    assert seen == {"ada": 1, "ben": 1, "eve": 0, "olga": 0}
+    assert seen == {"ada": 1, "ben": 1, "eve": 0, "olga": 1}
+    # An auditor reads it, and may not answer it.
+    assert "does not have the role" in call(home, OLGA, "inbox_answer", id=action, text="x")
     for tool, more in (("inbox_show", {}), ("inbox_answer", {"text": "x"}), ("inbox_reject", {})):
         refused = call(home, EVE, tool, id=action, **more)
         assert "canary" not in str(refused)

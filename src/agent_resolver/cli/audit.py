@@ -19,9 +19,12 @@ from agent_resolver.cli.option import (
     session_of,
 )
 from agent_resolver.cli.output import err, out, out_json, safe
-from agent_resolver.core.authorization import may_read_all, may_read_record
+from agent_resolver.cli.reader import reader_of
+from agent_resolver.core.authorization import may_read_record
 from agent_resolver.core.count import counted, plural
-from agent_resolver.schema.audit import CONTENT, AuditRecord
+from agent_resolver.schema.audit import CONTENT, SHOWN, AuditRecord
+from agent_resolver.storage.errors import FileError
+from agent_resolver.storage.excerpt import excerpt_faults, open_excerpt, record_document
 from agent_resolver.storage.port import Snapshot
 from agent_resolver.storage.trail import trail_faults
 
@@ -82,18 +85,38 @@ def run_show(options: argparse.Namespace) -> int:
     hint = "`agent audit show --json` has the trace of each record"
     trace = None if options.trace is None else _parse_hexadecimal("--trace", options.trace, _TRACE_DIGITS, hint)
     with session_of(options) as session:
-        store, reader = existing_store(session), _reader_of(session, options)
+        store, reader = existing_store(session), reader_of(session, options)
         records = store.read_now(lambda snapshot: _choose_records(snapshot, options, trace, reader))
+        shown = [(record, _excerpt_of(record, store)) for record in records]
     if options.json:
-        out_json(records)
+        out_json([record_document(record, excerpt) for record, excerpt in shown])
         return 0
-    for record in records:
-        facts = {name: value for name, value in record.body.items() if name != CONTENT}
+    for record, excerpt in shown:
+        facts = {name: value for name, value in record.body.items() if name not in {CONTENT, SHOWN}}
         body = msgspec.json.encode(facts, order="sorted").decode()
         out(safe(f"{record.position} {record.at} {record.run[:8]}.{record.sequence} {record.kind} {body}"))
-        if CONTENT in record.body:
-            out(safe(f"  {record.body[CONTENT]}"))
+        if excerpt is not None:
+            out(safe(f"  {excerpt}"))
     return 0
+
+
+def _excerpt_faults(snapshot: Snapshot, store: "SqliteStore") -> list[str]:
+    """The excerpts that were changed; a copy of a trail can be verified without the key that opens them."""
+    try:
+        seal = store.find_seal()
+    except FileError:
+        return []
+    return list(excerpt_faults(snapshot.records(), seal))
+
+
+def _excerpt_of(record: AuditRecord, store: "SqliteStore") -> str | None:
+    """What a record shows of arguments or a result. Without the key of the state the records are shown all the same."""
+    if record.sealed is None and CONTENT not in record.body:
+        return None
+    try:
+        return open_excerpt(record, store.find_seal())
+    except FileError as error:
+        return f"(it cannot be read: {error})"
 
 
 def run_verify(options: argparse.Namespace) -> int:
@@ -101,8 +124,10 @@ def run_verify(options: argparse.Namespace) -> int:
     hint = "give the whole root, as `agent audit verify` printed it"
     noted = "" if options.root is None else _parse_hexadecimal("--root", options.root, _ROOT_DIGITS, hint)
     with session_of(options) as session:
-        store, key = existing_store(session), session.key
+        store = existing_store(session)
+        key = store.trail_key
         faults, seal = store.read_now(lambda snapshot: trail_faults(snapshot, key, noted))
+        faults += store.read_now(lambda snapshot: _excerpt_faults(snapshot, store))
     count, root = seal.count, seal.root
     if options.json:
         pruned = {"pruned": seal.anchor} if seal.anchor else {}
@@ -121,22 +146,15 @@ def run_verify(options: argparse.Namespace) -> int:
 
 def existing_store(session: "Session") -> "SqliteStore":
     """The state, which must be there: looking at what was recorded must not make an empty one."""
-    if not session.has_state:
-        hint = "nothing was recorded here yet; name another project's agent file with `--agents`"
-        raise Usage(f"`{session.state_path}` does not exist", hint)
+    require_state(session)
     return session.store
 
 
-def _reader_of(session: "Session", options: argparse.Namespace) -> "Caller | None":
-    """The person who reads, where that limits what they may read; None for one who may read every record."""
-    if not session.has_issuer:
-        return None
-    import asyncio
-
-    from agent_resolver.project.identity import caller_of
-
-    caller = asyncio.run(caller_of(session, options.token_file, session.environment))
-    return None if may_read_all(caller) else caller
+def require_state(session: "Session") -> None:
+    """Refuse to go on where there is no state yet."""
+    if not session.has_state:
+        hint = "nothing was recorded here yet; name another project's agent file with `--agents`"
+        raise Usage(f"`{session.state_path}` does not exist", hint)
 
 
 def _choose_records(

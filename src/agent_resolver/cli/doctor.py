@@ -283,9 +283,10 @@ def _describe_settings(session: "Session") -> str:
 
 
 def _verify_state(session: "Session") -> str:
-    key = session.key
     if not session.has_state:
+        _ = session.key  # Says at once that a variable is missing.
         return f"{session.state_path}, nothing recorded yet"
+    key = session.store.trail_key
     faults, seal = session.store.read_now(lambda snapshot: trail_faults(snapshot, key))
     if faults:
         raise ResolverError(f"the audit trail does not verify: {faults[0]}")

@@ -5,7 +5,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from agent_resolver.cli.audit import existing_store
+from agent_resolver.cli.audit import existing_store, require_state
 from agent_resolver.cli.errors import Usage
 from agent_resolver.cli.option import (
     Commands,
@@ -28,11 +28,13 @@ if TYPE_CHECKING:
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGE: Final = re.compile(r"(?P<count>[0-9]{1,6})(?P<unit>[mhdw])")
 _DEFAULT_AGE: Final = "30d"
+_STATUSES: Final = ("done", "failed", "cancelled")
 
 _EXAMPLES = """\
   agent state info                                        what is kept, and how much of it
   agent state backup /backups/state-2026-01-31.db         copy it while it is in use
   agent state prune --older-than 30d                      remove what ended a month ago
+  agent state rotate-key                                  seal it with another key
 """
 _INFO_EXAMPLES = """\
   agent state info
@@ -41,9 +43,14 @@ _INFO_EXAMPLES = """\
 _BACKUP_EXAMPLES = """\
   agent state backup /backups/state-2026-01-31.db
 """
+_ROTATE_EXAMPLES = """\
+  agent state rotate-key                                  a new key in the key file
+  NEW=... OLD=... agent state rotate-key --config state.key_env=NEW --config state.old_key_env=OLD
+"""
 _PRUNE_EXAMPLES = """\
   agent state prune --older-than 30d --dry-run
   agent state prune --older-than 12h
+  agent state prune --older-than 7d --status failed --status cancelled
   agent state prune --audit-before 2026-01-01T00:00:00Z   and the audit records of last year
 """
 
@@ -66,8 +73,23 @@ def add_to(commands: Commands) -> None:
         metavar="TIME",
         help="also remove audit records from before this time (ISO 8601, or an age); a sealed anchor stays",
     )
+    prune.add_argument(
+        "--status",
+        action="append",
+        choices=_STATUSES,
+        metavar="STATUS",
+        help=f"only runs and tasks that ended so, and what belongs to them: {', '.join(_STATUSES)}; repeatable",
+    )
     prune.add_argument("--dry-run", action="store_true", help="remove nothing, and say what would be removed")
-    for parser, run in ((info, run_info), (backup, run_backup), (prune, run_prune)):
+    rotate = add_command(group, "rotate-key", "seal the state with another key", _ROTATE_EXAMPLES)
+    rotate.add_argument(
+        "--from-file", action="store_true", help="the key file sealed the state, and `state.key_env` is new"
+    )
+    rotate.add_argument(
+        "--from-earlier-version", action="store_true", help="take over a state whose values do not name their key"
+    )
+    each = ((info, run_info), (backup, run_backup), (prune, run_prune), (rotate, run_rotate_key))
+    for parser, run in each:
         add_agents(parser)
         add_project(parser)
         add_trust(parser)
@@ -103,7 +125,34 @@ def run_backup(options: argparse.Namespace) -> int:
         return 0
     out(safe(f"✓ {options.file}: {size} bytes"))
     if has_key_file:
-        err(safe(f"hint: results of calls in it are sealed with `{key_path}`: keep a copy of that too, elsewhere"))
+        err(safe(f"hint: what is in it is sealed with `{key_path}`: keep a copy of that too, elsewhere"))
+    return 0
+
+
+def run_rotate_key(options: argparse.Namespace) -> int:
+    """Seal the state with another key."""
+    import secrets
+
+    from agent_resolver.project.key_rotation import rotate_key
+
+    with session_of(options) as session:
+        require_state(session)
+        rotated = rotate_key(
+            session,
+            secrets.token_hex(16),
+            instant(datetime.now(UTC)),
+            from_file=options.from_file,
+            from_earlier_version=options.from_earlier_version,
+        )
+    if options.json:
+        out_json(rotated)
+    elif rotated.before == rotated.key:
+        out(f"✓ The state is sealed with the key {rotated.key}")
+    else:
+        sealed = counted(rotated.values, "value is", "values are")
+        out(f"✓ {sealed} sealed with the key {rotated.key}, in place of {rotated.before or 'none'}")
+    if rotated.old_key is not None and not options.json:
+        err(safe(f"hint: the old key is in `{rotated.old_key}`: keep it with older backups, or remove it"))
     return 0
 
 
@@ -120,7 +169,9 @@ def run_prune(options: argparse.Namespace) -> int:
     run = secrets.token_hex(16)
     with session_of(options) as session:
         store = existing_store(session)
-        pruning = prune(store, run, instant(now), before, audit_before, is_trial=options.dry_run)
+        statuses = None if options.status is None else frozenset(options.status)
+        trial = options.dry_run
+        pruning = prune(store, run, instant(now), before, audit_before, is_trial=trial, statuses=statuses)
         pruned = asyncio.run(pruning)
     if options.json:
         out_json({"success": True, "dryRun": options.dry_run, "before": before, "removed": pruned})
@@ -156,7 +207,7 @@ def _parse_moment(text: str, now: datetime) -> datetime:
 
 def _print_info(info: "StateInfo") -> None:
     out(safe(f"{info.path}: {info.bytes} bytes, schema {info.schema}"))
-    out(safe(f"  Key: {info.key}"))
+    out(safe(f"  Key: {info.key}, {info.key_id}"))
     for label, counts in (("Calls", info.ledger), ("Inbox", info.pending), ("Runs", info.runs)):
         listed = ", ".join(f"{count} {state}" for state, count in counts.items())
         out(f"  {label}: {listed or 'none'}")

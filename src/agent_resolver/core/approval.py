@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from agent_resolver.core.authorization import may_see_action
+from agent_resolver.core.authorization import is_requester, may_see_action
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.pending import PendingAction, Priority
@@ -97,7 +97,7 @@ def refuse_verdict(
         return refused
     if action.type != "APPROVAL":
         return _wrong_kind(action)
-    is_taken_back = verdict == "rejected" and by.id == action.requester
+    is_taken_back = verdict == "rejected" and is_requester(action, by)
     return None if is_taken_back else _not_entitled(action, by, connection)
 
 

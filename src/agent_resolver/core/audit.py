@@ -9,7 +9,7 @@ import msgspec
 from msgspec import structs
 
 from agent_resolver.core.count import counted
-from agent_resolver.schema.audit import AuditRecord, Head, Record, Seal
+from agent_resolver.schema.audit import SHOWN, AuditRecord, Head, Record, Seal
 
 _NO_RECORD: Final = Head(0, "")
 
@@ -53,6 +53,7 @@ def extended(
                 kind=new.kind,
                 body=dict(new.body),
                 previous=head.hash,
+                sealed=new.sealed,
             )
         )
         last[new.run] = Head(record.sequence, record.hash)
@@ -81,6 +82,23 @@ def anchored(seal: Seal, records: Iterable[AuditRecord], through: int, key: byte
     straddling = {run: head for run, head in heads.items() if run in runs_after}
     unsealed = structs.replace(seal, anchor=through, anchor_root=root, anchor_heads=straddling)
     return resealed(structs.replace(unsealed, anchor_seal=_anchor_seal(unsealed, key)), key)
+
+
+def rekeyed(seal: Seal, records: Iterable[AuditRecord], key: bytes | None) -> Seal:
+    """The seal of the same records under another key.
+
+    The root that pruning left is kept as a value: the records behind it are gone, and the seal of the anchor vouches
+    for it from here on. The caller has verified the trail under its key before.
+
+    Args:
+        seal: The seal as it is.
+        records: Every record that is kept, oldest first.
+        key: The key that seals the trail from here on.
+    """
+    root = seal.anchor_root
+    for record in records:
+        root = sealed(root, record, key)
+    return resealed(structs.replace(seal, root=root, anchor_seal=_anchor_seal(seal, key)), key)
 
 
 def new_seal(key: bytes | None) -> Seal:
@@ -146,6 +164,8 @@ def _record_faults(record: AuditRecord, position: int, before: Head) -> Iterator
         yield f"{name} stands where record {position} should: records were removed or reordered"
     if record.hash != _hash_record(record):
         yield f"{name} was changed"
+    if SHOWN in record.body and record.sealed is None:
+        yield f"{name} has lost its excerpt"
     follows = record.sequence == before.sequence + 1 and record.previous == before.hash
     if not follows:
         yield f"{name} does not follow the record before it in its run: records were changed, removed or reordered"

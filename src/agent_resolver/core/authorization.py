@@ -9,6 +9,7 @@ from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.classification import CLASSIFICATION_RANK, Classification
 from agent_resolver.schema.descriptor import Rules
 from agent_resolver.schema.pending import PendingAction
+from agent_resolver.schema.state import Run
 
 AUDITOR: Final = "auditor"
 """The role that may read every task and every record of the trail."""
@@ -63,15 +64,25 @@ def _scopes_of_both(one: frozenset[str] | None, other: frozenset[str] | None) ->
 
 
 def may_see_action(action: PendingAction, caller: Caller) -> bool:
-    """True if a waiting action concerns the caller.
+    """True if a waiting action concerns the caller, who may then answer it in words.
 
-    1. The caller asked for it.
+    1. The caller asked for it: the same name of the same issuer.
     2. The caller runs their own code on their own machine, and holds every scope.
     3. An issuer vouches for the caller, who has the role that answers it.
     """
-    if caller.id == action.requester or caller.scopes is None:
+    if is_requester(action, caller) or caller.scopes is None:
         return True
     return caller.is_verified and action.role in caller.roles
+
+
+def is_requester(action: PendingAction, caller: Caller) -> bool:
+    """True if the caller asked: the same name of the same issuer."""
+    return (caller.id, caller.issuer) == (action.requester, action.issuer)
+
+
+def may_read_action(action: PendingAction, caller: Caller) -> bool:
+    """True if the caller may read an action: it concerns them, or they may read everything."""
+    return may_see_action(action, caller) or may_read_all(caller)
 
 
 def may_see_run(starter: Caller, caller: Caller) -> bool:
@@ -90,6 +101,16 @@ def may_read_all(caller: Caller) -> bool:
     2. An issuer vouches for the caller, who is an auditor.
     """
     return caller.scopes is None or (caller.is_verified and AUDITOR in caller.roles)
+
+
+def is_own_run(row: Run, caller: Caller) -> bool:
+    """True if the caller started a run: the same name of the same issuer."""
+    return (row.caller, row.issuer) == (caller.id, caller.issuer)
+
+
+def may_read_run(row: Run, caller: Caller) -> bool:
+    """True if the caller may read a run or a task with this row: any, or their own."""
+    return may_read_all(caller) or is_own_run(row, caller)
 
 
 def may_read_record(body: Mapping[str, object], caller: Caller) -> bool:

@@ -1,6 +1,6 @@
 """Decides whether a caller's token proves a claim, and so answers a question that waits for the claim."""
 
-from agent_resolver.core.authorization import is_expired
+from agent_resolver.core.authorization import is_expired, is_requester
 from agent_resolver.schema.caller import CONTEXT_CLAIMS, Caller
 from agent_resolver.schema.pending import PendingAction
 
@@ -24,6 +24,6 @@ def answers_by_token(action: PendingAction, caller: Caller, now: str) -> bool:
     Only the requester's own token can: one of another person says nothing of the requester, and a worker that acts for
     the requester has none of theirs.
     """
-    is_requester = caller.id == action.requester and not caller.via
+    is_in_person = is_requester(action, caller) and not caller.via
     is_waiting = action.needed_claim != "" and action.state(now) == "open"
-    return is_waiting and is_requester and not is_expired(caller, now) and proves_claim(caller, action.needed_claim)
+    return is_waiting and is_in_person and not is_expired(caller, now) and proves_claim(caller, action.needed_claim)

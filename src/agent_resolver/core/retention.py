@@ -7,7 +7,7 @@ from msgspec import Struct
 from agent_resolver.schema.audit import AuditRecord
 from agent_resolver.schema.ledger import LedgerEntry
 from agent_resolver.schema.pending import PendingAction
-from agent_resolver.schema.state import FINISHED, Run
+from agent_resolver.schema.state import FINISHED, Run, RunStatus
 
 _ENDED = frozenset({"done", "failed", "waiting"})
 _CLOSED = frozenset({"answered", "expired", "rejected", "used"})
@@ -38,9 +38,10 @@ class Family(Struct, frozen=True):
     members: tuple[Run, ...]
     """The root is one of them."""
 
-    def is_old(self, before: str) -> bool:
-        """True if all of it has ended, and the root before a time."""
-        return self.root.changed_at < before and all(run.status in FINISHED for run in self.members)
+    def is_old(self, before: str, statuses: frozenset[RunStatus] = FINISHED) -> bool:
+        """True if all of it has ended, and the root before a time and in one of these ways."""
+        is_chosen = self.root.changed_at < before and self.root.status in statuses
+        return is_chosen and all(run.status in FINISHED for run in self.members)
 
 
 def families_of(runs: Iterable[Run]) -> list[Family]:
@@ -61,12 +62,18 @@ def _root_of(run: Run, known: Mapping[str, Run]) -> Run:
     return run
 
 
-def old_families(families: Iterable[Family], before: str) -> list[Family]:
-    """The families that ended before a time, without those whose conversation a younger run goes on with."""
+def old_families(families: Iterable[Family], before: str, statuses: frozenset[RunStatus] = FINISHED) -> list[Family]:
+    """The families that ended before a time, without those whose conversation a younger run goes on with.
+
+    Args:
+        families: Every run with its parts.
+        before: The time.
+        statuses: The ways in which the roots have ended; one that has not ended is never old.
+    """
     known = list(families)
     home = {run.id: family for family in known for run in family.members}
     kept: dict[str, Family] = {}
-    waiting = [family for family in known if not family.is_old(before)]
+    waiting = [family for family in known if not family.is_old(before, statuses)]
     while waiting:
         family = waiting.pop()
         if family.root.id in kept:
@@ -82,24 +89,51 @@ def traces_of(runs: Iterable[Run]) -> frozenset[str]:
     return frozenset(run.trace_id for run in runs)
 
 
-def old_entries(entries: Iterable[LedgerEntry], before: str, kept_traces: frozenset[str]) -> list[LedgerEntry]:
+def old_entries(
+    entries: Iterable[LedgerEntry], before: str, kept_traces: frozenset[str], only: frozenset[str] | None = None
+) -> list[LedgerEntry]:
     """The calls that ended before a time, without those of runs that are kept.
 
     A call that only a person knows the end of has not ended.
+
+    Args:
+        entries: The calls.
+        before: The time.
+        kept_traces: The traces of runs that are kept.
+        only: The traces that calls are removed of; None for all.
     """
-    ended = (entry for entry in entries if entry.state in _ENDED and entry.trace_id not in kept_traces)
+    chosen = [entry for entry in entries if only is None or entry.trace_id in only]
+    ended = (entry for entry in chosen if entry.state in _ENDED and entry.trace_id not in kept_traces)
     # What an older version of the program finished has no time for its end.
     return [entry for entry in ended if (entry.ended_at or entry.started_at) < before]
 
 
-def old_actions(actions: Iterable[PendingAction], now: str, before: str, needed: Unfinished) -> list[PendingAction]:
-    """The actions that were closed before a time.
+def old_actions(  # noqa: PLR0913 - what is asked for, and what is kept and gone already
+    actions: Iterable[PendingAction],
+    now: str,
+    before: str,
+    needed: Unfinished,
+    *,
+    gone: frozenset[str] = frozenset(),
+    only: frozenset[str] | None = None,
+) -> list[PendingAction]:
+    """The actions that were closed before a time, and those of runs that are removed.
 
     The actions of one binding go together: the id of the next one counts those before it, and would be that of one
     which is still there.
+
+    Args:
+        actions: The actions.
+        now: The time.
+        before: The time before which they were closed.
+        needed: What unfinished runs refer to.
+        gone: The traces of runs that are removed: a question of theirs has nothing left to go on.
+        only: The traces that actions are removed of; None for all.
     """
-    known = list(actions)
-    kept = {action.binding for action in known if not _is_old(action, now, before, needed)}
+    known = [action for action in actions if only is None or action.trace_id in only]
+    kept = {
+        action.binding for action in known if action.trace_id not in gone and not _is_old(action, now, before, needed)
+    }
     return [action for action in known if action.binding not in kept]
 
 

@@ -1,15 +1,16 @@
 """What DBOS writes into its file: JSON that is sealed, whatever format a row claims to have."""
 
 import json
-from base64 import b64decode, b64encode
 from typing import Any, Final, cast
 
 from agent_resolver.engine.errors import EditedRecord, EngineRefused
 from agent_resolver.registry.port import Seal
+from agent_resolver.storage.seal import sealed_as_text, sealed_from_text
 
 NAME: Final = "sealed_json"
 """How the rows of the engine call this format."""
-_PURPOSE: Final = "engine"
+PURPOSE: Final = "engine"
+"""What every value in the file of the engine is sealed for."""
 _MOST_BYTES: Final = 4_000_000
 """The largest value; inputs and results over 256 KB travel as references, so this is far above what is usual."""
 
@@ -50,8 +51,7 @@ class SealedJson:
             EditedRecord: This program did not write it, or not with this key.
         """
         try:
-            sealed = b64decode(serialized_data, validate=True)
-            kept = json.loads(self._seal.open(sealed, _PURPOSE))
+            kept = json.loads(self._seal.open(sealed_from_text(serialized_data), PURPOSE))
         except (RecursionError, ValueError):
             raise EditedRecord from None
         match kept:
@@ -69,7 +69,7 @@ class SealedJson:
         if len(content) > _MOST_BYTES:
             problem = f"A value for the engine has {len(content):,} bytes, and {_MOST_BYTES:,} is the most"
             raise EngineRefused(problem, "hand it on as a reference")
-        return SealedText(b64encode(self._seal.close(content, _PURPOSE)).decode())
+        return SealedText(sealed_as_text(self._seal.close(content, PURPOSE)))
 
 
 def seal_every_format(serializer: SealedJson) -> None:

@@ -129,7 +129,7 @@ def kind_of(entry: Entry) -> str:
 def seal_entry(entry: Entry, run: str, number: int, at: int, seal: Seal) -> JournalRow:
     """The row of an entry, readable only with the key and at this place."""
     kind = kind_of(entry)
-    body = seal.close(_ENCODER.encode(entry), _purpose(run, number, kind, at))
+    body = seal.close(_ENCODER.encode(entry), blueprint_entry_purpose(run, number, kind, at))
     return JournalRow(run=run, number=number, kind=kind, at=at, body=body)
 
 
@@ -139,7 +139,7 @@ def open_entry(row: JournalRow, seal: Seal) -> Entry:
     Raises:
         ValueError: It was edited, moved from another place, or sealed with another key.
     """
-    entry: Entry = _DECODER.decode(seal.open(row.body, _purpose(row.run, row.number, row.kind, row.at)))
+    entry: Entry = _DECODER.decode(seal.open(row.body, blueprint_entry_purpose(row.run, row.number, row.kind, row.at)))
     return entry
 
 
@@ -148,6 +148,7 @@ def blueprint_purpose(digest: str) -> str:
     return f"blueprint/{digest}"
 
 
-def _purpose(run: str, number: int, kind: str, at: int) -> str:
+def blueprint_entry_purpose(run: str, number: int, kind: str, at: int) -> str:
+    """The place that an entry is sealed for."""
     # The journal of an agent's run has another prefix: neither can take the other's place.
     return f"blueprint-run/{run}/{number}/{kind}/{at}"

@@ -282,6 +282,7 @@ def _first_row(run: str, blueprint: Blueprint, started: RunStarted) -> Run:
         agent=f"{blueprint.id}@{blueprint.version}",
         plan=started.blueprint,
         caller=started.starter.id,
+        issuer=started.starter.issuer,
         parent=started.part_of,
     )
 

@@ -92,6 +92,7 @@ def open_question(  # noqa: PLR0913 - the facts of one question
         binding=digest(["BLUEPRINT", history.row.id, action]),
         expires_at=expires_at,
         requester=started.starter.id,
+        issuer=started.starter.issuer,
         trace_id=started.trace_id,
         classification=started.classification,
         role=role,

@@ -173,6 +173,7 @@ class State(Struct, frozen=True, kw_only=True):
 
     url: Text = "sqlite:///.agent/state.db"
     key_env: Text | UnsetType = UNSET
+    old_key_env: Text | UnsetType = UNSET
 
 
 class Audit(Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ ResolverError
 ├── ManifestDrift      the code offers other tools than the committed manifest says; holds every change
 ├── RefusedManifest    the committed manifest of tools cannot be used
 ├── RefusedStep        a step of a workflow cannot be taken
+├── RotationRefused    the state cannot be sealed with another key
 ├── UntrustedFolder    a folder would decide what runs, and no person said that it may
 ├── UnusableBlueprints a folder that the settings name has no blueprints
 ├── UnusableEvals      there is no eval set, or its tools cannot be used
@@ -76,6 +77,14 @@ class UntrustedFolder(ResolverError):
         # Quoted, since a person copies the command, and the author of a repository chose the name.
         commands = " and ".join(f"`agent trust-folder {shlex.quote(folder)}`" for folder in folders)
         self.hint = f"read what would run, then run {commands}; in CI give `--trust`"
+
+
+class RotationRefused(ResolverError):
+    """The state cannot be sealed with another key; it is as it was."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 class UnusableEvals(ResolverError):

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from agent_resolver.catalog.catalog import Catalog
     from agent_resolver.catalog.query import Judge
     from agent_resolver.project.secret import ProjectSecrets
+    from agent_resolver.storage.key_ring import KeyRing
     from agent_resolver.storage.seal import AesSeal
     from agent_resolver.storage.sqlite.store import SqliteStore
 
@@ -289,14 +290,24 @@ class Session:
             return self._project.store
         from agent_resolver.storage.sqlite.store import SqliteStore
 
+        self.require_trust_in_state()
+        store = SqliteStore(self.state_path, keys=self.keys)
+        self._opened.callback(store.close)
+        return store
+
+    def require_trust_in_state(self) -> None:
+        """Stop before the state is opened outside of the project or with a secret, unless a person trusts the folder.
+
+        Raises:
+            UntrustedFolder: No person does.
+        """
         if any(not _is_within(os.path.realpath(path), self.root) for path in self._files_of_state()):
             self.require_trust("its settings keep the state outside of it")
         # What is sealed with a secret lets its reader try out guesses of the secret.
         if self.is_set_by_file("state.key_env"):
             self.require_trust("its settings seal the state with a secret of this machine")
-        store = SqliteStore(self.state_path, key=self.key)
-        self._opened.callback(store.close)
-        return store
+        if self.is_set_by_file("state.old_key_env"):
+            self.require_trust("its settings open the state with a secret of this machine")
 
     def _files_of_state(self) -> tuple[str, ...]:
         """The state file, and each symbolic link among what is written beside it: it may lead out of the project."""
@@ -304,7 +315,8 @@ class Session:
 
         path = self.state_path
         journals = (f"{each}{suffix}" for each in (path, self.engine_path) for suffix in _JOURNALS)
-        beside = (*journals, owners_folder(path), self.key_path, self.engine_path)
+        keys = (self.key_path, self.keys.next_file)
+        beside = (*journals, owners_folder(path), *keys, self.engine_path)
         return (path, *filter(os.path.islink, beside))
 
     @property
@@ -317,12 +329,21 @@ class Session:
         """True if there is a state file: looking at what is not there must not make it."""
         return os.path.exists(self.state_path)
 
-    @cached_property
+    @property
     def seal(self) -> "AesSeal":
-        """What closes results of calls; without a key in the settings, one is kept beside the state file."""
-        from agent_resolver.storage.seal import AesSeal, key_beside
+        """What seals the state; without a key in the settings, one is kept beside the state file.
 
-        return AesSeal(self.key or key_beside(self.key_path))
+        Raises:
+            UnknownKey: The state is sealed with a key that is not known here.
+        """
+        return self.store.find_seal()
+
+    @cached_property
+    def keys(self) -> "KeyRing":
+        """The keys of the state: those that the settings name, or the one in the file beside it."""
+        from agent_resolver.storage.key_ring import KeyRing
+
+        return KeyRing(self.state_path, self.key_path, newest=self.key, old=self.old_key)
 
     @property
     def key_path(self) -> str:
@@ -356,12 +377,19 @@ class Session:
 
     @property
     def key(self) -> bytes | None:
-        """What seals the audit trail."""
-        name = self.config.state.key_env
+        """The key that the settings name: it seals the audit trail too."""
+        return self._key_in_variable(self.config.state.key_env or "", "state.key_env")
+
+    @property
+    def old_key(self) -> bytes | None:
+        """The key before it, as long as the settings name it."""
+        return self._key_in_variable(self.config.state.old_key_env or "", "state.old_key_env")
+
+    def _key_in_variable(self, name: str, setting: str) -> bytes | None:
         if not name:
             return None
         if not (value := self.environment.get(name)):
-            raise UnusableState(f"the environment variable {name}", "set it: `state.key_env` in agent.toml names it")
+            raise UnusableState(f"the environment variable {name}", f"set it: `{setting}` in agent.toml names it")
         return os.fsencode(value)
 
     @property

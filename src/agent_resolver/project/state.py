@@ -21,7 +21,19 @@ from agent_resolver.core.retention import (
 )
 from agent_resolver.project.session import Session
 from agent_resolver.schema.audit import AuditKind, Record
-from agent_resolver.schema.state import ARTIFACTS, JOURNAL, LEASES, LEDGER, PENDING, PLANS, RUNS, THREADS, Run
+from agent_resolver.schema.state import (
+    ARTIFACTS,
+    FINISHED,
+    JOURNAL,
+    LEASES,
+    LEDGER,
+    PENDING,
+    PLANS,
+    RUNS,
+    THREADS,
+    Run,
+    RunStatus,
+)
 from agent_resolver.schema.table import Row, Table
 from agent_resolver.storage.errors import UnwritableFile
 from agent_resolver.storage.file import replace_with
@@ -53,7 +65,9 @@ class StateInfo(Struct, frozen=True, kw_only=True, rename="camel"):
     schema: int
     """The version of the tables."""
     key: str
-    """Where the key comes from that seals results: `variable NAME`, or the file beside the state."""
+    """Where the key comes from that seals it: `variable NAME`, or the file beside the state."""
+    key_id: str
+    """The id of the key that it is sealed with."""
     ledger: dict[str, int]
     """The number of calls in each state."""
     pending: dict[str, int]
@@ -90,6 +104,7 @@ def state_info(session: Session, now: str) -> StateInfo:
         bytes=os.path.getsize(session.state_path),
         schema=store.database.version,
         key=key,
+        key_id=store.database.key_id,
         ledger=_count_values(calls),
         pending=_count_values(actions),
         runs=_count_values(runs),
@@ -139,7 +154,14 @@ def back_up(session: Session, target: str) -> int:
 
 
 async def prune(  # noqa: PLR0913 - each is one option of a command line
-    store: Store, run: str, now: str, before: str, audit_before: str | None, *, is_trial: bool
+    store: Store,
+    run: str,
+    now: str,
+    before: str,
+    audit_before: str | None,
+    *,
+    is_trial: bool,
+    statuses: frozenset[RunStatus] | None = None,
 ) -> Pruned:
     """Remove what ended before a time, and the beginning of the trail before another one if that is given.
 
@@ -150,9 +172,11 @@ async def prune(  # noqa: PLR0913 - each is one option of a command line
         before: Calls, actions and runs that ended before this time are removed.
         audit_before: Records from before this time are removed; None keeps all of them.
         is_trial: True to remove nothing, and only say what would be.
+        statuses: Removes only runs and tasks that ended in one of these ways, and what belongs to them; None removes
+            all that is old.
     """
     runs = await _all_rows(store, RUNS)
-    old = old_families(families_of(runs), before)
+    old = old_families(families_of(runs), before, FINISHED if statuses is None else statuses)
     # Runs go first: what they need of the ledger must not be gone before they are.
     if is_trial:
         removed = {run.id for family in old for run in family.members}
@@ -160,8 +184,10 @@ async def prune(  # noqa: PLR0913 - each is one option of a command line
         removed = await _drop_runs(store, old, runs)
     kept = [run for run in runs if run.id not in removed]
     needed = unfinished(kept)
-    entries = old_entries(await _all_rows(store, LEDGER), before, traces_of(kept))
-    actions = old_actions(await _all_rows(store, PENDING), now, before, needed)
+    gone = traces_of(run for run in runs if run.id in removed) - traces_of(kept)
+    only = None if statuses is None else gone
+    entries = old_entries(await _all_rows(store, LEDGER), before, traces_of(kept), only)
+    actions = old_actions(await _all_rows(store, PENDING), now, before, needed, gone=gone, only=only)
     through, count = await store.read(lambda snapshot: _old_records(snapshot, now, audit_before, needed))
     plans = await store.read(lambda snapshot: _unused_plans(snapshot, removed))
     pruned = Pruned(ledger=len(entries), pending=len(actions), runs=len(removed), plans=len(plans), audit=count)
@@ -176,8 +202,11 @@ async def prune(  # noqa: PLR0913 - each is one option of a command line
             transaction.drop(PLANS, digest)
         if through:
             transaction.prune_trail(through)
+        chosen = {} if statuses is None else {"status": sorted(statuses)}
         counts = {"ledger": pruned.ledger, "pending": pruned.pending, "runs": pruned.runs, "audit": pruned.audit}
-        transaction.append(Record(run, AuditKind.STATE_PRUNED, {"before": before, "through": through, **counts}))
+        transaction.append(
+            Record(run, AuditKind.STATE_PRUNED, {"before": before, "through": through, **chosen, **counts})
+        )
 
     await store.write(finish)
     return pruned

@@ -5,6 +5,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from agent_resolver.reasoner.errors import DamagedTask, TooLarge
+from agent_resolver.reasoner.sealed_purpose import artifact_purpose
 from agent_resolver.registry.port import Seal
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.state import ARTIFACTS, ArtifactRow
@@ -32,7 +33,7 @@ class Artifacts:
         if len(content) > MAX_BYTES:
             raise TooLarge(len(content), MAX_BYTES)
         reference = digest(value)
-        body = self._seal.close(content, _purpose(task, reference))
+        body = self._seal.close(content, artifact_purpose(task, reference))
 
         def put(transaction: Transaction) -> None:
             if lease is not None:
@@ -52,7 +53,7 @@ class Artifacts:
         if row is None:
             raise DamagedTask(task, f"{reference} is missing")
         try:
-            return msgspec.json.decode(self._seal.open(row.body, _purpose(task, reference)), type=kind)
+            return msgspec.json.decode(self._seal.open(row.body, artifact_purpose(task, reference)), type=kind)
         except (ValueError, msgspec.ValidationError) as error:
             raise DamagedTask(task, f"{reference}: {error}") from error
 
@@ -64,7 +65,3 @@ class Artifacts:
         """
         value: Any = await self.load(task, reference, object)
         return value
-
-
-def _purpose(task: str, reference: str) -> str:
-    return f"artifact {reference} of {task}"

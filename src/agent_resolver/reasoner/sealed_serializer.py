@@ -4,10 +4,9 @@ from typing import Any, Final
 
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
+from agent_resolver.reasoner.sealed_purpose import checkpoint_purpose
 from agent_resolver.registry.port import Seal
 
-CIPHER: Final = "+ares1"
-"""Ends the format of every value that was sealed here. A value without it was not written by this program."""
 _KINDS: Final = frozenset({"null", "bytes", "bytearray", "msgpack"})
 """The formats that are written here; LangGraph knows others, one of which runs code."""
 
@@ -17,15 +16,14 @@ class SealedSerializer:
 
     def __init__(self, seal: Seal, thread: str) -> None:
         self._seal = seal
-        # A value that is copied to another thread of the same file does not open there.
-        self._purpose = f"checkpoint of {thread}"
+        self._thread = thread
         # Only plain values and LangGraph's own: a class that a row names is never imported.
         self._plain = JsonPlusSerializer(allowed_msgpack_modules=None)
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:  # noqa: ANN401 - whatever LangGraph keeps
         """The format and the sealed bytes of a value."""
         kind, content = self._plain.dumps_typed(obj)
-        return f"{kind}{CIPHER}", self._seal.close(content, f"{self._purpose} as {kind}")
+        return f"{kind}+{self._seal.cipher}", self._seal.close(content, checkpoint_purpose(self._thread, kind))
 
     def loads_typed(self, data: tuple[Any, Any]) -> Any:  # noqa: ANN401 - whatever LangGraph keeps
         """The value again.
@@ -34,11 +32,22 @@ class SealedSerializer:
             ValueError: This program did not write it for this thread, or not with this key.
         """
         kind, sealed = data
-        # The file may hold anything in any column.
-        if not (isinstance(kind, str) and isinstance(sealed, bytes) and kind.endswith(CIPHER)):
-            raise ValueError("a value of a checkpoint is not sealed")
-        plain_kind = kind.removesuffix(CIPHER)
+        plain_kind = kind_of_sealed(kind, sealed)
         if plain_kind not in _KINDS:
             raise ValueError(f"a value of a checkpoint claims to be `{plain_kind[:20]}`")
-        content = self._seal.open(sealed, f"{self._purpose} as {plain_kind}")
+        content = self._seal.open(sealed, checkpoint_purpose(self._thread, plain_kind))
         return self._plain.loads_typed((plain_kind, content))
+
+
+def kind_of_sealed(kind: object, sealed: object) -> str:
+    """The format of a value before it was sealed: what its type says before the name of the cipher.
+
+    Raises:
+        ValueError: The type does not name the cipher that the value begins with. This program did not write it.
+    """
+    # The file may hold anything in any column.
+    if isinstance(kind, str) and isinstance(sealed, bytes):
+        plain, plus, cipher = kind.partition("+")
+        if plus and cipher and sealed.startswith(f"{cipher}:".encode()):
+            return plain
+    raise ValueError("a value of a checkpoint is not sealed")

@@ -29,6 +29,7 @@ def first_row(state: TaskState, now: str) -> Run:
         changed_at=now,
         agent=state.environment,
         caller=state.initiator.id,
+        issuer=state.initiator.issuer,
         stage=state.stage,
     )
 
@@ -64,6 +65,7 @@ def row_fault(row: Run, state: TaskState) -> str:
     known = {
         "trace_id": (row.trace_id, state.trace_id),
         "caller": (row.caller, state.initiator.id),
+        "issuer": (row.issuer, state.initiator.issuer),
         "environment": (row.agent, state.environment),
         "stage": (row.stage, state.stage),
     }

@@ -14,6 +14,7 @@ from agent_resolver.reasoner.artifact import Artifacts
 from agent_resolver.reasoner.checkpoint import StoreSaver
 from agent_resolver.reasoner.context_binder import bind_context
 from agent_resolver.reasoner.errors import DamagedTask, TaskRefused, TaskTaken, UnknownTask
+from agent_resolver.reasoner.sealed_purpose import FIRST, first_purpose
 from agent_resolver.reasoner.stage.hitl_resolution import GivenAnswer
 from agent_resolver.reasoner.stage.request_intake import first_state
 from agent_resolver.reasoner.stage_telemetry import StageTelemetry
@@ -47,6 +48,7 @@ from agent_resolver.schema.golden_path import (
 from agent_resolver.schema.pending import PendingAction
 from agent_resolver.schema.state import ARTIFACTS, FINISHED, PENDING, RUNS, ArtifactRow, Run
 from agent_resolver.storage.errors import LeaseLost
+from agent_resolver.storage.excerpt import open_excerpt, record_document
 from agent_resolver.storage.lease import LEASE_SECONDS, claim_in, lease_name, release_in
 from agent_resolver.storage.lease_keeper import LeaseKeeper
 from agent_resolver.storage.port import Lease, Snapshot, Store, Transaction
@@ -59,8 +61,6 @@ if TYPE_CHECKING:
     from agent_resolver.reasoner.graph import TaskGraph
 
 _MAX_TASK_ID: Final = 64
-_FIRST: Final = "first"
-"""Stands in the place of a digest for the state that a task began with."""
 
 
 class TaskRequest(Struct, frozen=True, kw_only=True):
@@ -440,7 +440,7 @@ class Tasks:
             "references": references,
             "contents": contents,
             "actions": [msgspec.to_builtins(action) for action in actions],
-            "records": [msgspec.to_builtins(record) for record in records],
+            "records": [record_document(each, open_excerpt(each, self._home.seal)) for each in records],
         }
 
     def _loose_ends(self, state: TaskState) -> dict[str, str]:
@@ -479,7 +479,7 @@ class Tasks:
             if row is None or row.kind != "task":
                 raise UnknownTask(task)
             found = saver.read_in(transaction, _thread(row.trace_id, task))
-            return row, found, transaction.get(ARTIFACTS, task, _FIRST)
+            return row, found, transaction.get(ARTIFACTS, task, FIRST)
 
         try:
             row, found, first = await self._home.store.write(read)
@@ -497,21 +497,17 @@ class Tasks:
             return decode_state(values["task"])
         if first is None:
             raise DamagedTask(task, "it has no checkpoint")
-        return decode_state(msgspec.json.decode(self._home.seal.open(first.body, _first_purpose(task))))
+        return decode_state(msgspec.json.decode(self._home.seal.open(first.body, first_purpose(task))))
 
     def _first_artifact(self, state: TaskState) -> ArtifactRow:
         content = msgspec.json.encode(encode_state(state))
-        body = self._home.seal.close(content, _first_purpose(state.task_id))
-        return ArtifactRow(task=state.task_id, digest=_FIRST, body=body)
+        body = self._home.seal.close(content, first_purpose(state.task_id))
+        return ArtifactRow(task=state.task_id, digest=FIRST, body=body)
 
     def _require_valid(self, caller: Caller) -> None:
         is_known = caller.is_verified or not self._home.only_verified
         if not is_known or is_expired(caller, self._home.clock.now()):
             raise TaskRefused(f"{caller.id} has no valid token, and this project has an issuer", "give a valid token")
-
-
-def _first_purpose(task: str) -> str:
-    return f"first state of {task}"
 
 
 class _NothingNew:

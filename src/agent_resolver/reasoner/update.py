@@ -31,4 +31,5 @@ def decided(  # noqa: PLR0913 - the fields of a record
 def failed(state: TaskState, stage: Stage, code: str, message: str) -> Update:
     """The update of a stage after which the task has ended without success."""
     ended = structs.replace(state.at("failed"), reason=f"{code}: {message}"[:500])
-    return decided(state, ended, stage, "FAILED", codes=(code,), summary=message)
+    # The message may quote arguments, an answer or the request: the state has it, sealed, and the trail only the code.
+    return decided(state, ended, stage, "FAILED", codes=(code,))

@@ -4,7 +4,7 @@ import msgspec
 from msgspec import structs
 
 from agent_resolver.core.approval import AnswerCode, AnswerRefusal, Verdict, refuse_verdict, refuse_words
-from agent_resolver.core.authorization import is_cleared, is_expired, may_see_action
+from agent_resolver.core.authorization import is_cleared, is_expired, may_read_action
 from agent_resolver.core.context_claim import answers_by_token
 from agent_resolver.registry.errors import AnswerRefused, ToolFailure
 from agent_resolver.registry.memory import OpenSeal
@@ -47,7 +47,7 @@ class Inbox:
     async def list(self, context: CallContext, *, is_everything: bool = False) -> list[PendingAction]:
         """What is open and concerns the caller, oldest first; on request all that ever waited."""
         await self._pending.forget_expired(self._clock.now())
-        visible = [action for action in await self._pending.all() if may_see_action(action, context.caller)]
+        visible = [action for action in await self._pending.all() if may_read_action(action, context.caller)]
         actions = [await self._settled(action, context) for action in visible]
         now = self._clock.now()
         return [action for action in actions if is_everything or action.state(now) == "open"]
@@ -59,7 +59,7 @@ class Inbox:
             AnswerRefused: There is none with this id that concerns the caller.
         """
         action = await self._pending.get(action_id)
-        if action is None or not may_see_action(action, context.caller):
+        if action is None or not may_read_action(action, context.caller):
             raise _unknown_action(action_id)
         return await self._settled(action, context)
 
@@ -142,7 +142,8 @@ class Inbox:
         caller = context.caller
         if not is_expired(caller, self._clock.now()) and (caller.is_verified or not self.only_verified):
             action = await self._pending.get(action_id)
-            if action is None:
+            if action is None or not (action.is_open or may_read_action(action, caller)):
+                # A refusal would quote the answer that was given.
                 raise _unknown_action(action_id)
             return await self._settled(action, context)
         message = f"Nobody vouches for {caller.id}, and this project has an issuer"

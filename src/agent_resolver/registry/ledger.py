@@ -167,6 +167,12 @@ def _purpose(key: str, ending: Ending) -> str:
     return f"{key}/failed" if ending == "failed" else key
 
 
+def outcome_purposes(key: str, state: str) -> tuple[str, ...]:
+    """The purposes that the outcome of a call in this state may be sealed for."""
+    # Earlier versions sealed a failure like a result.
+    return (_purpose(key, "failed"), key) if state == "failed" else (key,)
+
+
 def _started_entry(start: Start, owner: str) -> LedgerEntry:
     return LedgerEntry(
         key=start.key,

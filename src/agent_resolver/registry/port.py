@@ -8,7 +8,12 @@ from agent_resolver.schema.outcome import Outcome
 
 
 class Seal(Protocol):
-    """Closes what nobody may read in the state."""
+    """Closes what only the holder of the key may read in the state."""
+
+    @property
+    def cipher(self) -> str:
+        """The name that every value begins with, followed by a colon: of the cipher, and of the key."""
+        ...
 
     def close(self, content: bytes, purpose: str) -> bytes:
         """The content, readable only with the key and for this purpose."""

@@ -7,7 +7,9 @@ from typing import Any, Final
 from msgspec import Struct
 
 CONTENT: Final = "content"
-"""Where a record has its excerpt of arguments or of a result."""
+"""The key of a body that has the excerpt of arguments or of a result."""
+SHOWN: Final = "shown"
+"""The key of a body that has the digest of the excerpt, where the excerpt itself is sealed beside the record."""
 
 
 class AuditKind(StrEnum):
@@ -38,6 +40,7 @@ class AuditKind(StrEnum):
     SERVER_TOOLS = "server.tools"
     SERVER_UNAVAILABLE = "server.unavailable"
     STATE_PRUNED = "state.pruned"
+    STATE_REKEYED = "state.rekeyed"
     TASK_DECIDED = "task.decided"
     TOOLS_ACCEPTED = "tools.accepted"
     # Older versions wrote one of these for each tool; now one `server.tools` has all of them.
@@ -51,6 +54,8 @@ class Record(Struct, frozen=True):
     run: str
     kind: AuditKind
     body: Mapping[str, object]
+    sealed: bytes | None = None
+    """The sealed excerpt, where the body has only its digest."""
 
 
 class AuditRecord(Struct, frozen=True, kw_only=True):
@@ -68,6 +73,9 @@ class AuditRecord(Struct, frozen=True, kw_only=True):
     previous: str
     """The hash of the record before it in its run; empty for the first."""
     hash: str = ""
+    sealed: bytes | None = None
+    """The sealed excerpt of arguments or of a result, if there is one. The hash covers the digest in the body, so that
+    the excerpt can be sealed again with another key."""
 
 
 class Head(Struct, frozen=True):

@@ -65,6 +65,8 @@ class PendingAction(Struct, frozen=True, kw_only=True, rename="camel"):
     """True for a question about a call that takes an approval: only those who may approve the call may answer."""
     via: str = ""
     """The worker that makes the call for a requester whose token has expired; empty if the requester acts in person."""
+    issuer: str = ""
+    """The issuer that vouches for the requester, whose id is unique for that issuer only; empty where none does."""
 
     @property
     def is_open(self) -> bool:

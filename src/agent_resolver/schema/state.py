@@ -53,6 +53,8 @@ class Run(Struct, frozen=True, kw_only=True):
     """The number of entries that its journal has: a journal with fewer has lost some."""
     stage: str = ""
     """The stage that a task is in; empty for every other kind of run."""
+    issuer: str = ""
+    """The issuer that vouches for the caller: an id is unique for one issuer only. Empty where none does."""
 
 
 class JournalRow(Struct, frozen=True, kw_only=True):
@@ -128,13 +130,26 @@ class RateUse(Struct, frozen=True, kw_only=True):
     at: float
 
 
-PENDING: Final = Table(name="pending", row=PendingAction, key=("id",), indexes=(("binding",), ("requester", "answer")))
+PENDING: Final = Table(
+    name="pending",
+    row=PendingAction,
+    key=("id",),
+    indexes=(("binding",), ("requester", "answer")),
+    # A question quotes the request. An answer is what a person wrote, and one of an approval lets a call pass.
+    sealed=("message", "answer", "reason"),
+)
 # Every call writes to the ledger twice, and each index would be written with it. A process looks for calls that were
 # interrupted once, when it starts.
 LEDGER: Final = Table(name="ledger", row=LedgerEntry, key=("key",), order="key", scans=(("state",),), owner="owner")
 RATES: Final = Table(name="rate", row=RateUse, key=("subject", "number"), indexes=(("subject",),))
 RUNS: Final = Table(
-    name="run", row=Run, key=("id",), indexes=(("status",),), scans=(("parent",), ("kind",), ("kind", "status"))
+    name="run",
+    row=Run,
+    key=("id",),
+    indexes=(("status",),),
+    scans=(("parent",), ("kind",), ("kind", "status")),
+    # Why it ended may quote a failure, which may quote arguments.
+    sealed=("reason",),
 )
 JOURNAL: Final = Table(name="journal", row=JournalRow, key=("run", "number"), order="key", indexes=(("run",),))
 PLANS: Final = Table(name="plan", row=PlanRow, key=("digest",), order="key")

@@ -26,6 +26,10 @@ class Table(Struct, Generic[Row], frozen=True, kw_only=True):
     owner: str = ""
     """The column that names the process a row belongs to; a store remembers the process while a row names it."""
 
+    sealed: tuple[str, ...] = ()
+    """Columns with words that only the holder of the key may read. A store that writes to a disk seals each text for
+    its place, and leaves an empty one and None as they are; rows can be found by them only where they are None."""
+
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns, in the order of the fields."""

@@ -20,6 +20,7 @@ from agent_resolver.storage.file import (
     write_atomic as write_atomic,
 )
 from agent_resolver.storage.joint_writer import JointWriter as JointWriter, WriteStopped as WriteStopped
+from agent_resolver.storage.key_ring import KeyRing as KeyRing, UnknownKey as UnknownKey
 from agent_resolver.storage.lease import (
     LEASE_SECONDS as LEASE_SECONDS,
     claim_in as claim_in,
@@ -43,7 +44,7 @@ from agent_resolver.storage.run_listing import (
     RunFilter as RunFilter,
     list_runs as list_runs,
 )
-from agent_resolver.storage.seal import AesSeal as AesSeal, key_beside as key_beside
+from agent_resolver.storage.seal import AesSeal as AesSeal, id_of_key as id_of_key, key_beside as key_beside
 from agent_resolver.storage.sqlite.commit import Committer as Committer
 from agent_resolver.storage.sqlite.database import MIGRATIONS as MIGRATIONS, Busy as Busy, Database as Database
 from agent_resolver.storage.sqlite.owner import Owner as Owner

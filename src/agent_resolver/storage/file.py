@@ -185,7 +185,7 @@ class Batch:
             with _in_our_words(path):
                 os.replace(temporary, target)
         for folder in dict.fromkeys(map(os.path.dirname, self._staged)):
-            _sync_folder(folder)
+            sync_folder(folder)
 
 
 def _flush_all(files: Sequence[tuple[str, str]]) -> None:
@@ -341,7 +341,7 @@ def replace_with(path: str, make: Callable[[str], None], *, mode: int | None = N
             with suppress(FileNotFoundError):
                 os.unlink(temporary)
             raise
-        _sync_folder(folder)
+        sync_folder(folder)
 
 
 def _write_piece(file: FileIO, piece: bytes) -> None:
@@ -361,7 +361,8 @@ def _has_same_bytes(file: FileIO, target: str) -> bool:
     return True
 
 
-def _sync_folder(folder: str) -> None:
+def sync_folder(folder: str) -> None:
+    """Have the names of the files in a folder on the disk."""
     # Some systems cannot open or sync a folder; the rename is atomic there all the same.
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)

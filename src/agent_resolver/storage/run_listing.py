@@ -1,5 +1,6 @@
 """Finds runs in the store and says what became of each, from their rows alone: no journal is opened for a list."""
 
+from collections.abc import Callable
 from typing import Final, Literal, get_args
 
 from msgspec import Struct
@@ -49,7 +50,13 @@ class RunFilter(Struct, frozen=True, kw_only=True):
         return (self.status,)  # type: ignore[return-value]
 
 
-async def list_runs(store: Store, seconds: float, chosen: RunFilter, limit: int | None = None) -> list[ListedRun]:
+async def list_runs(
+    store: Store,
+    seconds: float,
+    chosen: RunFilter,
+    limit: int | None = None,
+    may_read: Callable[[Run], bool] | None = None,
+) -> list[ListedRun]:
     """The runs that are asked for, the newest first.
 
     Args:
@@ -57,10 +64,13 @@ async def list_runs(store: Store, seconds: float, chosen: RunFilter, limit: int 
         seconds: The time, as leases measure it.
         chosen: Which runs.
         limit: The most runs that are returned.
+        may_read: The runs that are there for the person who asks; None for all.
     """
 
     def read(snapshot: Snapshot) -> tuple[list[Run], dict[str, LeaseRow | None]]:
-        rows = _rows(snapshot, chosen, limit)
+        # Of the newest runs all may be those of others.
+        rows = _rows(snapshot, chosen, limit if may_read is None else None)
+        rows = [row for row in rows if may_read is None or may_read(row)]
         held = {row.id: snapshot.get(LEASES, lease_name(row.id)) for row in rows if row.status in _IN_A_PROCESS}
         return rows, held
 

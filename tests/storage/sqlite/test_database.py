@@ -32,7 +32,7 @@ from agent_resolver.storage import MIGRATIONS, Busy, Database, SqliteStore, Unre
 from tests.storage.conformance import do, read, write
 
 VERSION = len(MIGRATIONS)
-OTHER_TABLES = {"audit", "audit_mark", "audit_seal", "checkpoints", "wake", "writes", "sqlite_sequence"}
+OTHER_TABLES = {"audit", "audit_mark", "audit_seal", "checkpoints", "sealed_with", "wake", "writes", "sqlite_sequence"}
 
 
 @pytest.fixture

@@ -232,12 +232,12 @@ EDITS: dict[str, tuple[str, ...]] = {
         "UPDATE audit SET position = 3 WHERE position = 99",
     ),
     "one moved to the end": ("UPDATE audit SET position = 6 WHERE position = 3",),
-    "one put in": ("INSERT INTO audit VALUES (6, 'z', 1, '', 'k', '{}', '', '')",),
+    "one put in": ("INSERT INTO audit VALUES (6, 'z', 1, '', 'k', '{}', '', '', NULL)",),
     "one put in and counted": (
-        "INSERT INTO audit VALUES (6, 'z', 1, '', 'k', '{}', '', '')",
+        "INSERT INTO audit VALUES (6, 'z', 1, '', 'k', '{}', '', '', NULL)",
         "UPDATE audit_seal SET count = 6",
     ),
-    "one put in before the first": ("INSERT INTO audit VALUES (0, 'z', 1, '', 'k', '{}', '', '')",),
+    "one put in before the first": ("INSERT INTO audit VALUES (0, 'z', 1, '', 'k', '{}', '', '', NULL)",),
     "the count": ("UPDATE audit_seal SET count = 4",),
     "a count that is no number": ("UPDATE audit_seal SET count = 'x'",),
     "the root": ("UPDATE audit_seal SET root = '0'",),
@@ -286,7 +286,7 @@ PRUNED_EDITS: dict[str, tuple[str, ...]] = {
     "the first record after the anchor removed": ("DELETE FROM audit WHERE position = 3",),
     "the last record removed": ("DELETE FROM audit WHERE position = 5",),
     "all records removed": ("DELETE FROM audit",),
-    "a record from before the anchor": ("INSERT INTO audit VALUES (2, 'b', 1, '', 'k', '{}', '', '')",),
+    "a record from before the anchor": ("INSERT INTO audit VALUES (2, 'b', 1, '', 'k', '{}', '', '', NULL)",),
     "a body": ("""UPDATE audit SET body = '{"number":2,"tool":"acme.write"}' WHERE position = 3""",),
 }
 

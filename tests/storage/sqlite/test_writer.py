@@ -549,9 +549,9 @@ def test_a_record_that_cannot_be_kept_fails_its_piece_alone(desk: Desk, body: di
 
 EDITS = {
     "the seal removed": "DELETE FROM audit_seal",
-    "a record that the seal does not count": "INSERT INTO audit VALUES (1, 'z', 1, '', 'k', '{}', '', '')",
+    "a record that the seal does not count": "INSERT INTO audit VALUES (1, 'z', 1, '', 'k', '{}', '', '', NULL)",
     "a record of the run that the seal does not count": (
-        "INSERT INTO audit VALUES (7, 'run', 9223372036854775807, '', 'k', '{}', '', '')"
+        "INSERT INTO audit VALUES (7, 'run', 9223372036854775807, '', 'k', '{}', '', '', NULL)"
     ),
     "a count without a next one": "UPDATE audit_seal SET count = 9223372036854775807",
 }

@@ -8,6 +8,7 @@ import msgspec
 from agent_resolver.cli.audit import existing_store
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import out, out_json, safe
+from agent_resolver.cli.reader import readable_runs
 from agent_resolver.cli.runs.chosen_run import find_blueprint_run
 from agent_resolver.core.shorten import shorten
 from agent_resolver.project.blueprint_history import RunEvent, read_events
@@ -20,8 +21,8 @@ _MOST_FACTS: Final = 200
 def run(options: argparse.Namespace) -> int:
     """Print everything that happened in a run, oldest first."""
     with session_of(options) as session:
-        store = existing_store(session)
-        chosen = store.read_now(lambda snapshot: find_blueprint_run(snapshot, options.chosen))
+        store, may_read = existing_store(session), readable_runs(session, options)
+        chosen = store.read_now(lambda snapshot: find_blueprint_run(snapshot, options.chosen, may_read))
         journal = blueprint_journal(session)
         events = store.read_now(lambda snapshot: read_events(snapshot, journal, chosen))
     if options.json:

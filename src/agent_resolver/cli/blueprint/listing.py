@@ -5,6 +5,7 @@ from collections import Counter
 
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out, out_json
+from agent_resolver.cli.reader import readable_runs
 from agent_resolver.cli.runs.listing import find_runs, print_runs
 from agent_resolver.core.count import counted
 from agent_resolver.schema.state import FINISHED
@@ -18,7 +19,8 @@ def run(options: argparse.Namespace) -> int:
     chosen = RunFilter(status=options.status, agent=options.blueprint, kind="blueprint")
     with session_of(options) as session:
         # One more than is shown says whether there are more.
-        found = find_runs(session, chosen, None if limit is None else limit + 1)
+        most = None if limit is None else limit + 1
+        found = find_runs(session, chosen, most, readable_runs(session, options))
     if options.versions:
         return _print_versions(found, options)
     more = "`--all` lists them, `--status` and `--blueprint` choose"

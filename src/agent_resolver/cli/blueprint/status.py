@@ -13,6 +13,7 @@ from agent_resolver.cli.blueprint.waiting import Actions, actions_of, next_comma
 from agent_resolver.cli.errors import Refusal
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out, out_json
+from agent_resolver.cli.reader import readable_runs
 from agent_resolver.cli.runs.chosen_run import find_blueprint_run
 from agent_resolver.cli.runs.listing import run_document
 from agent_resolver.engine.port import RunView, StepView
@@ -29,8 +30,8 @@ MARKS: Final = {"done": "✓", "failed": "✗", "running": "·", "waiting": "◇
 def run(options: argparse.Namespace) -> int:
     """Print how far a run is."""
     with session_of(options) as session:
-        store = existing_store(session)
-        chosen = store.read_now(lambda snapshot: find_blueprint_run(snapshot, options.chosen))
+        store, may_read = existing_store(session), readable_runs(session, options)
+        chosen = store.read_now(lambda snapshot: find_blueprint_run(snapshot, options.chosen, may_read))
         listed, view = asyncio.run(_look(session, chosen))
         actions = store.read_now(lambda snapshot: actions_of(snapshot, view))
     if options.json:

@@ -140,6 +140,7 @@ def _finish(parser: argparse.ArgumentParser, module: str) -> None:
     """Add the options of a command that needs nothing but the state."""
     add_agents(parser)
     add_project(parser)
+    add_token(parser)
     add_trust(parser)
     add_json(parser)
     parser.set_defaults(run=_import_and_run, runs_command=module)

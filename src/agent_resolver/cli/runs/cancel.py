@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from agent_resolver.cli.audit import existing_store
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import out, out_json, safe
+from agent_resolver.cli.reader import own_runs
 from agent_resolver.cli.runs.chosen_run import find_run
 from agent_resolver.project.run import open_journal
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 def run(options: argparse.Namespace) -> int:
     """End runs. All of them are found before the first one ends."""
     with session_of(options) as session:
-        store = existing_store(session)
-        chosen = store.read_now(lambda snapshot: [find_run(snapshot, given) for given in options.runs])
+        store, is_own = existing_store(session), own_runs(session, options)
+        chosen = store.read_now(lambda snapshot: [find_run(snapshot, given, is_own) for given in options.runs])
         journal = open_journal(session)
 
         async def cancel_all() -> dict[str, "RunStatus"]:

@@ -4,6 +4,7 @@ import shlex
 from typing import Final
 
 from agent_resolver.cli.errors import Refusal
+from agent_resolver.cli.reader import MayUse
 from agent_resolver.schema.state import RUNS, Run
 from agent_resolver.schema.walker import suggestion
 from agent_resolver.storage.port import Snapshot
@@ -12,13 +13,18 @@ _MOST_NAMES: Final = 5
 """The number of runs that are named when several fit."""
 
 
-def find_run(snapshot: Snapshot, given: str) -> str:
+def find_run(snapshot: Snapshot, given: str, may_use: MayUse | None = None) -> str:
     """The id of the one run of an agent or a workflow whose id is `given`, or begins with it.
+
+    Args:
+        snapshot: The state.
+        given: What a person typed.
+        may_use: The runs that are there for the person; None for all.
 
     Raises:
         Refusal: No run has such an id, several have, or it is the run of a blueprint or a task.
     """
-    row = _find(snapshot, given, "`agent runs list` shows those there are")
+    row = _find(snapshot, given, "`agent runs list` shows those there are", may_use)
     if row.kind == "blueprint":
         message = f"Run {row.id} is a run of the blueprint {row.agent}"
         raise Refusal(message, f"`agent blueprint status {shlex.quote(row.id)}` shows it", "RUN_OF_A_BLUEPRINT")
@@ -27,23 +33,30 @@ def find_run(snapshot: Snapshot, given: str) -> str:
     return row.id
 
 
-def find_blueprint_run(snapshot: Snapshot, given: str) -> str:
+def find_blueprint_run(snapshot: Snapshot, given: str, may_use: MayUse | None = None) -> str:
     """The id of the one run of a blueprint whose id is `given`, or begins with it.
+
+    Args:
+        snapshot: The state.
+        given: What a person typed.
+        may_use: The runs that are there for the person; None for all.
 
     Raises:
         Refusal: No run has such an id, several have, or it is not the run of a blueprint.
     """
-    row = _find(snapshot, given, "`agent blueprint list` shows those there are")
+    row = _find(snapshot, given, "`agent blueprint list` shows those there are", may_use)
     if row.kind != "blueprint":
         message = f"Run {row.id} is not a run of a blueprint"
         raise Refusal(message, f"`agent runs show {shlex.quote(row.id)}` shows it", "NOT_A_BLUEPRINT")
     return row.id
 
 
-def _find(snapshot: Snapshot, given: str, hint: str) -> Run:
-    if (exact := snapshot.get(RUNS, given)) is not None:
+def _find(snapshot: Snapshot, given: str, hint: str, may_use: MayUse | None) -> Run:
+    exact = snapshot.get(RUNS, given)
+    if exact is not None and (may_use is None or may_use(exact)):
         return exact
-    known = {row.id: row for row in snapshot.find(RUNS)}
+    # Runs of others are not there, so that no message names one of theirs.
+    known = {row.id: row for row in snapshot.find(RUNS) if may_use is None or may_use(row)}
     found = sorted(each for each in known if each.startswith(given))
     if not found:
         raise Refusal(f"There is no run {given}", suggestion(given, list(known)) or hint, "UNKNOWN_RUN")

@@ -8,6 +8,7 @@ from agent_resolver.cli.audit import existing_store
 from agent_resolver.cli.errors import Refusal
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out_text
+from agent_resolver.cli.reader import readable_runs
 from agent_resolver.cli.runs.chosen_run import find_run
 from agent_resolver.runtime.run_export import export_bytes, export_run
 from agent_resolver.storage.file import Batch
@@ -22,10 +23,9 @@ def run(options: argparse.Namespace) -> int:
     with session_of(options) as session:
         if options.output is not None:
             require_target(options.output, session)
-        store, seal = existing_store(session), session.seal
-        document = store.read_now(
-            lambda snapshot: export_run(snapshot, find_run(snapshot, options.chosen), seal),
-        )
+        store, may_read = existing_store(session), readable_runs(session, options)
+        chosen = store.read_now(lambda snapshot: find_run(snapshot, options.chosen, may_read))
+        document = store.read_now(lambda snapshot: export_run(snapshot, chosen, session.seal))
     if document is None:
         raise Refusal(f"Run {options.chosen} was removed a moment ago", "`agent runs list`")
     content = export_bytes(document)

@@ -9,6 +9,7 @@ import msgspec
 
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out, out_json, safe
+from agent_resolver.cli.reader import MayUse, readable_runs
 from agent_resolver.cli.run.ending import cost_text
 from agent_resolver.core.count import counted
 from agent_resolver.storage.clock import SystemClock
@@ -26,20 +27,20 @@ def run(options: argparse.Namespace) -> int:
     """Print the runs, newest first."""
     chosen = RunFilter(status=options.status, agent=options.agent)
     with session_of(options) as session:
-        found = find_runs(session, chosen, options.limit + 1)
+        found = find_runs(session, chosen, options.limit + 1, readable_runs(session, options))
     more = "`--limit` lists them, `--status` and `--agent` choose"
     return print_runs(found, options.limit, more, is_json=options.json)
 
 
-def find_runs(session: "Session", chosen: RunFilter, limit: int | None) -> list[ListedRun]:
-    """The runs that a list is asked for."""
+def find_runs(session: "Session", chosen: RunFilter, limit: int | None, may_read: MayUse) -> list[ListedRun]:
+    """The runs that a list is asked for, as far as the person may read them."""
     is_project = bool(session.config_path) or session.has_agent
     if is_project and not session.has_state:
         # Where nothing ran yet, there is no state, and looking must not make one.
         return []
     from agent_resolver.cli.audit import existing_store
 
-    return asyncio.run(list_runs(existing_store(session), time.time(), chosen, limit))
+    return asyncio.run(list_runs(existing_store(session), time.time(), chosen, limit, may_read))
 
 
 def print_runs(found: list[ListedRun], limit: int | None, more: str, *, is_json: bool) -> int:

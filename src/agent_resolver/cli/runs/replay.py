@@ -12,6 +12,7 @@ from agent_resolver.cli.input import AGENT_FILE
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out, out_json, safe
 from agent_resolver.cli.plan.execution import HINTS
+from agent_resolver.cli.reader import readable_runs
 from agent_resolver.cli.runs.chosen_run import find_run
 from agent_resolver.core.count import counted
 from agent_resolver.project.replay import replay_of_project
@@ -24,8 +25,8 @@ def run(options: argparse.Namespace) -> int:
     """Replay a run, and print the first difference."""
     options.agents = AGENT_FILE
     with session_of(options) as session:
-        store = existing_store(session)
-        chosen = store.read_now(lambda snapshot: find_run(snapshot, options.chosen))
+        store, may_read = existing_store(session), readable_runs(session, options)
+        chosen = store.read_now(lambda snapshot: find_run(snapshot, options.chosen, may_read))
         catalog = open_catalog_of(session, options)
         try:
             replay = asyncio.run(replay_of_project(session, catalog, chosen, options.model))

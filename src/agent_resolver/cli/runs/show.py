@@ -11,6 +11,7 @@ from agent_resolver.cli.audit import existing_store
 from agent_resolver.cli.errors import Refusal
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out, out_json, safe
+from agent_resolver.cli.reader import readable_runs
 from agent_resolver.cli.run.ending import answer_command, cost_text, go_on_command, uncertain_text
 from agent_resolver.cli.runs.chosen_run import find_run
 from agent_resolver.cli.runs.listing import run_document, waiting_text
@@ -29,8 +30,8 @@ _MOST_TEXT: Final = 2_000
 def run(options: argparse.Namespace) -> int:
     """Print what happened in a run."""
     with session_of(options) as session:
-        store = existing_store(session)
-        chosen = store.read_now(lambda snapshot: find_run(snapshot, options.chosen))
+        store, may_read = existing_store(session), readable_runs(session, options)
+        chosen = store.read_now(lambda snapshot: find_run(snapshot, options.chosen, may_read))
         listed = asyncio.run(look_at_run(store, time.time(), chosen))
         history = store.read_now(lambda snapshot: read_history(snapshot, chosen, session.seal))
     # Another process may prune between the reads.

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from agent_resolver.cli.audit import existing_store
 from agent_resolver.cli.errors import Refusal
-from agent_resolver.core.authorization import may_read_all
-from agent_resolver.schema.state import RUNS, Run
+from agent_resolver.core.authorization import may_read_run
+from agent_resolver.schema.state import RUNS
 from agent_resolver.schema.walker import suggestion
 from agent_resolver.storage.port import Snapshot
 
@@ -28,15 +28,10 @@ def find_task(session: "Session", given: str, caller: "Caller", *, is_worker: bo
     """
 
     def find(snapshot: Snapshot) -> str:
-        rows = [row for row in snapshot.find(RUNS, {"kind": "task"}) if is_worker or may_list(row, caller)]
+        rows = [row for row in snapshot.find(RUNS, {"kind": "task"}) if is_worker or may_read_run(row, caller)]
         return _find([row.id for row in rows], given)
 
     return existing_store(session).read_now(find)
-
-
-def may_list(row: Run, caller: "Caller") -> bool:
-    """True if a task concerns the caller: it is their own, or they may read all."""
-    return may_read_all(caller) or row.caller == caller.id
 
 
 def _find(known: list[str], given: str) -> str:

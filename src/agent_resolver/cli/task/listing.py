@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out, out_json, safe
-from agent_resolver.cli.task.chosen_task import may_list
+from agent_resolver.core.authorization import may_read_run
 from agent_resolver.project.identity import caller_of
 from agent_resolver.storage.run_listing import ListedRun, RunFilter, list_runs
 
@@ -42,7 +42,7 @@ async def _found(session: "Session", options: argparse.Namespace) -> list[Listed
 
     chosen = RunFilter(status=options.status, kind="task")
     rows = await list_runs(existing_store(session), time.time(), chosen, None)
-    return [each for each in rows if may_list(each.row, caller)][: options.limit + 1]
+    return [each for each in rows if may_read_run(each.row, caller)][: options.limit + 1]
 
 
 def _document(listed: ListedRun) -> dict[str, Any]:

@@ -515,6 +515,7 @@ def _first_row(start: RunStart, now: str) -> Run:
         agent=state.agent_id,
         plan=state.plan,
         caller=beginning.caller.id,
+        issuer=beginning.caller.issuer,
         parent=beginning.parent,
         thread=beginning.thread,
         continues=beginning.continues,

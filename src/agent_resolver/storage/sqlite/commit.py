@@ -7,6 +7,7 @@ from msgspec import structs
 
 from agent_resolver.storage.port import Result
 from agent_resolver.storage.sqlite.database import Database
+from agent_resolver.storage.sqlite.sealed_column import FindSeal
 from agent_resolver.storage.sqlite.trail import EditedTrail, TrailEnd, append_records
 from agent_resolver.storage.sqlite.transaction import SqliteTransaction
 
@@ -24,7 +25,12 @@ class Committer:
     """Does work on one connection, and commits it. Not for several threads at once: the caller brings the lock."""
 
     def __init__(
-        self, database: Database, now: Callable[[], str], key: bytes | None, on_wake: Callable[[set[str]], None]
+        self,
+        database: Database,
+        now: Callable[[], str],
+        key: bytes | None,
+        on_wake: Callable[[set[str]], None],
+        find_seal: FindSeal | None = None,
     ) -> None:
         """A committer of this database.
 
@@ -33,11 +39,13 @@ class Committer:
             now: The time for records.
             key: What seals the trail.
             on_wake: Called after each commit in which something was woken, with the topics.
+            find_seal: Finds what seals the words in rows; None where they are kept as they are.
         """
         self._database = database
         self._now = now
         self._key = key
         self._on_wake = on_wake
+        self._find_seal = find_seal
         self._trail_end: TrailEnd | None = None
         """The end of the trail after the last commit here that added to it."""
 
@@ -53,7 +61,7 @@ class Committer:
             Busy: Another process writes at this moment, and this one may not wait for it.
         """
         with self._database.whole(may_wait=may_wait, flushes=flushes) as connection:
-            transaction = SqliteTransaction(connection, self._database.path, self._key)
+            transaction = SqliteTransaction(connection, self._database.path, self._key, self._find_seal)
             result = self._do(work, transaction)
             end = self._extend_trail(transaction)
         self._trail_end = end
@@ -75,7 +83,7 @@ class Committer:
 
     def _commit_together(self, works: Sequence[Work[Any]]) -> list[Any]:
         with self._database.whole() as connection:
-            transaction = SqliteTransaction(connection, self._database.path, self._key)
+            transaction = SqliteTransaction(connection, self._database.path, self._key, self._find_seal)
             outcomes = [self._attempt_part(work, transaction) for work in works]
             end = self._extend_trail(transaction)
         self._trail_end = end

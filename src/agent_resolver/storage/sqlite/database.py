@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from agent_resolver.storage.errors import UNUSABLE, UnreadableFile
+from agent_resolver.storage.errors import UNUSABLE, FileError, UnreadableFile
 from agent_resolver.storage.file import tighten
+from agent_resolver.storage.key_ring import KeyRing
 from agent_resolver.storage.sqlite.owner import owners_folder, remember_gone
 from agent_resolver.storage.sqlite.trail import seal_first
 
@@ -234,6 +235,19 @@ MIGRATIONS: Final = (
         PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id, task_id, idx)
     );
     """,
+    # The id of the key that seals the file; empty until the first process with a key opens it. What an earlier version
+    # sealed names no key, and its words are open: `agent state rotate-key` takes it over.
+    """
+    ALTER TABLE audit ADD COLUMN sealed BLOB;
+    ALTER TABLE run ADD COLUMN issuer TEXT NOT NULL DEFAULT '';
+    ALTER TABLE pending ADD COLUMN issuer TEXT NOT NULL DEFAULT '';
+    CREATE TABLE sealed_with (id INTEGER PRIMARY KEY CHECK (id = 1), key TEXT NOT NULL);
+    INSERT INTO sealed_with VALUES (1, '');
+    UPDATE sealed_with SET key = 'unnamed'
+        WHERE EXISTS (SELECT 1 FROM ledger WHERE result IS NOT NULL)
+        OR EXISTS (SELECT 1 FROM pending)
+        OR EXISTS (SELECT 1 FROM run);
+    """,
 )
 """Each script brings the schema from one version to the next; they are only ever added to."""
 
@@ -267,17 +281,23 @@ def _kept_or_undone(connection: sqlite3.Connection, end: str, *undo: str) -> Ite
 class Database:
     """A connection to the state file. Not for several threads at once: threads that share it bring the lock."""
 
-    def __init__(self, path: str, key: bytes | None = None) -> None:
+    def __init__(self, path: str, key: bytes | None = None, keys: KeyRing | None = None) -> None:
         """Open the state file, making it and its folder, and bring it to the newest schema.
 
         Args:
             path: The file.
-            key: What seals the trail of a new file.
+            key: What seals the trail of a new file, where there are no `keys`.
+            keys: The keys of the state.
 
         Raises:
             UnreadableFile: It is not a state file, is damaged, or comes from a newer version.
+            UnknownKey: The settings name keys, and it is sealed with another one.
         """
         self.path = path
+        self.trail_key = key if keys is None else keys.newest
+        """What seals the trail."""
+        self.key_id = ""
+        """The id of the key that seals the words in the file; empty while nothing was sealed in it."""
         self._identity: tuple[int, int] | None = None
         """Which file was opened, as the system tells files apart; None until it is open."""
         self._waits = True
@@ -292,9 +312,11 @@ class Database:
             self._connection = self._connect()
         try:
             with self._in_our_words():
-                self._prepare(key)
+                self._prepare(self.trail_key)
                 self._identity = _identity_of(path)
-        except UnreadableFile:
+                if keys is not None:
+                    self._find_key(keys)
+        except FileError:
             self.close()
             raise
 
@@ -310,6 +332,25 @@ class Database:
         # Readers go on while one process writes; a commit is on the disk when it returns.
         self._use_wal()
         self._connection.execute("PRAGMA synchronous = FULL")
+
+    def _find_key(self, keys: KeyRing) -> None:
+        """Learn which key seals the file, and name the first one in a file that has none yet.
+
+        While this connection is open the key stays the same: a rotation waits for no connection, and is refused.
+        """
+        self.key_id = self._recorded_key()
+        if not self.key_id:
+            first = keys.first_id()
+            with self.whole() as connection:
+                connection.execute("UPDATE sealed_with SET key = ? WHERE key = ''", (first,))
+            self.key_id = self._recorded_key()
+        self.trail_key = keys.trail_key(self.key_id)
+
+    def _recorded_key(self) -> str:
+        found = self._connection.execute("SELECT key FROM sealed_with").fetchone()
+        if found is None or not isinstance(found[0], str):
+            raise sqlite3.DatabaseError("the name of its key was removed or edited")
+        return found[0]
 
     def _refuse_triggers(self) -> None:
         """Refuse a file that answers or records by itself: with a trigger it could approve every call that asks.

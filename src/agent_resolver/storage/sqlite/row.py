@@ -24,6 +24,8 @@ class TableSql(Struct, Generic[Row], frozen=True, kw_only=True):
     """The columns as the struct is decoded from."""
     flags: tuple[int, ...]
     """The places of the columns that are true or false, for which SQLite has only numbers."""
+    sealed: tuple[int, ...]
+    """The places of the columns whose texts are sealed."""
     get: str
     insert: str
     replace: str
@@ -59,6 +61,7 @@ def sql_of(table: Table[Row]) -> TableSql[Row]:
         table=table,
         names=tuple(field.encode_name for field in fields),
         flags=tuple(place for place, field in enumerate(fields) if field.type is bool),
+        sealed=tuple(columns.index(name) for name in table.sealed),
         get=f"SELECT {listed} FROM {table.name} WHERE {is_key}",  # noqa: S608
         insert=f"{insert} DO NOTHING",
         # A row keeps its position when it is put again.

@@ -12,8 +12,10 @@ from agent_resolver.schema.state import TABLES
 from agent_resolver.schema.table import Table
 from agent_resolver.storage.clock import system_time
 from agent_resolver.storage.errors import UnreadableFile
+from agent_resolver.storage.key_ring import KeyRing
 from agent_resolver.storage.lease import claim_in, release_in, renew_in, require_leases_alone
 from agent_resolver.storage.port import Lease, Result, Snapshot, Transaction
+from agent_resolver.storage.seal import AesSeal
 from agent_resolver.storage.sqlite.commit import Committer
 from agent_resolver.storage.sqlite.database import Database
 from agent_resolver.storage.sqlite.owner import Owner, owners_folder
@@ -33,11 +35,12 @@ class SqliteStore:
     take as long again. What comes together goes to a thread, in one commit.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the keys of a state, and the clocks of tests
         self,
         path: str,
         *,
         key: bytes | None = None,
+        keys: KeyRing | None = None,
         now: Callable[[], str] = system_time,
         seconds: Callable[[], float] = time.time,
         quick_seconds: float = QUICK_SECONDS,
@@ -46,21 +49,28 @@ class SqliteStore:
 
         Args:
             path: The file.
-            key: What seals the trail.
+            key: What seals the trail, where there are no `keys`.
+            keys: The keys that seal the words in the state; without them, words are kept as they are.
             now: The time for records, as ISO 8601 in UTC with milliseconds.
             seconds: The time for leases.
             quick_seconds: How long a commit may take that the event loop waits for; 0 leaves all to the thread.
 
         Raises:
             UnreadableFile: It is not a state file, is damaged, or comes from a newer version.
+            UnknownKey: The settings name keys, and it is sealed with another one.
         """
         self.path = path
-        self.database = Database(path, key)
+        self.database = Database(path, key, keys)
+        self.trail_key = self.database.trail_key
+        self._keys = keys
+        self._seal: AesSeal | None = None
+        self._find_seal = None if keys is None else self.find_seal
         self._seconds = seconds
         self._working: int | None = None
         """The thread that does a piece of work at this moment."""
         self._waiters = Waiters(self._woken_since, _POLL_SECONDS)
-        self._writer = Writer(Committer(self.database, now, key, self._waiters.tell), quick_seconds=quick_seconds)
+        committer = Committer(self.database, now, self.trail_key, self._waiters.tell, self._find_seal)
+        self._writer = Writer(committer, quick_seconds=quick_seconds)
         self._process = os.getpid()
         self._reading = Lock()
         self._reader: int | None = None
@@ -68,6 +78,18 @@ class SqliteStore:
         self._is_closed = False
         self._naming = Lock()
         self._owner: Owner | None = None
+
+    def find_seal(self) -> AesSeal:
+        """What seals this state: the key that the file names, which no process can change while this one has it open.
+
+        Raises:
+            UnknownKey: That key is not known here.
+        """
+        if self._seal is None:
+            if self._keys is None:
+                raise RuntimeError("the state was opened without keys")
+            self._seal = self._keys.seal(self.database.key_id)
+        return self._seal
 
     def write(self, work: Callable[[Transaction], Result]) -> Coroutine[Any, Any, Result]:
         """Do a piece of work; when this returns, it is on the disk."""
@@ -109,7 +131,7 @@ class SqliteStore:
     def read_now(self, work: Callable[[Snapshot], Result]) -> Result:
         """Look at one state of the file, for code that has no event loop."""
         with self._snapshot() as connection:
-            return work(SqliteSnapshot(connection, self.path))
+            return work(SqliteSnapshot(connection, self.path, self._find_seal))
 
     def count(self, table: Table[Any]) -> int:
         """The number of rows of a table, without reading them."""

@@ -7,13 +7,13 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Struct
 
-from agent_resolver.core.audit import anchored, chain_faults, extended, is_sealed, new_seal, resealed
+from agent_resolver.core.audit import anchored, chain_faults, extended, is_sealed, new_seal, rekeyed, resealed
 from agent_resolver.schema.audit import AuditRecord, Head, Record, Seal
 from agent_resolver.storage.errors import UnreadableFile
 
 _LAST: Final = "SELECT * FROM audit WHERE ? IS NULL OR run = ? ORDER BY position DESC LIMIT ?"
 _HEAD: Final = "SELECT sequence, hash FROM audit WHERE run = ? ORDER BY sequence DESC LIMIT 1"
-_INSERT: Final = "INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT: Final = "INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SEAL: Final = """
     SELECT count, root, anchor, anchor_root, anchor_heads, anchor_seal, number, seal, mark
     FROM audit_seal JOIN audit_mark USING (id)
@@ -187,6 +187,23 @@ def prune_records(connection: Connection, path: str, through: int, key: bytes | 
     return connection.execute("DELETE FROM audit WHERE position <= ?", (through,)).rowcount
 
 
+def rekey_trail(connection: Connection, path: str, old: bytes | None, new: bytes | None) -> Seal:
+    """Seal the trail with another key, or with none; the seal that it had.
+
+    Raises:
+        EditedTrail: The trail does not verify with its key: sealing it again would hide that.
+    """
+    seal = read_seal(connection)
+    if seal is None or any(chain_faults(read_records(connection, None, None), seal, old)):
+        raise EditedTrail(path)
+    # The same key, or none before and after, leaves the roots as they are: one that was noted can still be found.
+    if new != old:
+        changed = rekeyed(seal, read_records(connection, None, None), new)
+        connection.execute("UPDATE audit_seal SET anchor_seal = ?", (changed.anchor_seal,))
+        _write_seal(connection, changed)
+    return seal
+
+
 def _heads_of(stored: str) -> dict[str, Head] | None:
     try:
         return _HEADS.decode(stored)
@@ -205,12 +222,13 @@ def _row_of(record: AuditRecord) -> tuple[object, ...]:
         body,
         record.previous,
         record.hash,
+        record.sealed,
     )
 
 
 def _record_of(row: tuple[object, ...]) -> AuditRecord:
     """The record of a row. SQLite keeps any type in any column, so one that was edited may hold something else."""
-    position, run, sequence, at, kind, body, previous, digest = cast("tuple[Any, ...]", row)
+    position, run, sequence, at, kind, body, previous, digest, sealed = cast("tuple[Any, ...]", row)
     return AuditRecord(
         position=position,
         run=str(run),
@@ -220,6 +238,7 @@ def _record_of(row: tuple[object, ...]) -> AuditRecord:
         body=_body_of(body),
         previous=str(previous),
         hash=str(digest),
+        sealed=sealed if isinstance(sealed, bytes) else None,
     )
 
 

@@ -4,16 +4,17 @@ from collections.abc import Iterator, Mapping
 from sqlite3 import SQLITE_DENY, SQLITE_OK, SQLITE_SAVEPOINT, SQLITE_TRANSACTION, Connection, Cursor
 from typing import Any, Final, NoReturn
 
-import msgspec
 from msgspec import structs
 
-from agent_resolver.schema.audit import AuditRecord, Record, Seal
+from agent_resolver.schema.audit import CONTENT, AuditRecord, Record, Seal
 from agent_resolver.schema.state import LEASES
 from agent_resolver.schema.table import Row, Table
 from agent_resolver.storage.errors import UnreadableFile
+from agent_resolver.storage.excerpt import seal_excerpt
 from agent_resolver.storage.lease import require_in
 from agent_resolver.storage.port import Lease
 from agent_resolver.storage.sqlite.row import TableSql, find_rows, sql_of
+from agent_resolver.storage.sqlite.sealed_column import FindSeal, open_row, seal_row
 from agent_resolver.storage.sqlite.trail import prune_records, read_records, read_seal
 from agent_resolver.storage.trail import as_kept
 from agent_resolver.storage.utf8 import in_utf8
@@ -26,9 +27,17 @@ _WAKES_PER_REMOVAL: Final = 100
 class SqliteSnapshot:
     """Reads one state of the file."""
 
-    def __init__(self, connection: Connection, path: str) -> None:
+    def __init__(self, connection: Connection, path: str, find_seal: FindSeal | None = None) -> None:
+        """A view of one state.
+
+        Args:
+            connection: The connection, in a transaction.
+            path: The file.
+            find_seal: Finds what seals the words in it; None where they are kept as they are.
+        """
         self.connection = connection
         self._path = path
+        self._find_seal = find_seal
 
     def get(self, table: Table[Row], *key: object) -> Row | None:
         """The row with this key."""
@@ -60,8 +69,10 @@ class SqliteSnapshot:
 
     def _decode(self, sql: TableSql[Row], values: tuple[object, ...]) -> Row:
         try:
+            if sql.sealed and self._find_seal is not None:
+                return sql.decode(open_row(sql, values, self._find_seal))
             return sql.decode(values)
-        except msgspec.ValidationError as error:
+        except ValueError as error:  # Also a value that msgspec refuses.
             problem = f"has a row of `{sql.table.name}` that was edited: {error}"
             raise UnreadableFile(self._path, problem) from error
 
@@ -69,8 +80,8 @@ class SqliteSnapshot:
 class SqliteTransaction(SqliteSnapshot):
     """Writes to the file; what is appended to the trail is collected, and written with the commit."""
 
-    def __init__(self, connection: Connection, path: str, key: bytes | None) -> None:
-        super().__init__(connection, path)
+    def __init__(self, connection: Connection, path: str, key: bytes | None, find_seal: FindSeal | None = None) -> None:
+        super().__init__(connection, path, find_seal)
         self._key = key
         self.to_append: list[Record] = []
         self.has_pruned = False
@@ -103,7 +114,10 @@ class SqliteTransaction(SqliteSnapshot):
         self.needs_flush = self.needs_flush or table is not LEASES
         self._read.pop((table.name, *table.key_of(row)), None)
         statement = sql.insert if only_new else sql.replace
-        return self.connection.execute(statement, in_utf8(structs.astuple(row))).rowcount == 1
+        values = in_utf8(structs.astuple(row))
+        if sql.sealed and self._find_seal is not None:
+            values = seal_row(sql, values, self._find_seal)
+        return self.connection.execute(statement, values).rowcount == 1
 
     def drop(self, table: Table[Row], *key: object) -> bool:
         """Remove a row."""
@@ -114,7 +128,10 @@ class SqliteTransaction(SqliteSnapshot):
     def append(self, record: Record) -> None:
         """Add a record to the trail, with the commit."""
         self.needs_flush = True
-        self.to_append.append(as_kept(record))
+        kept = as_kept(record)
+        if self._find_seal is not None and CONTENT in kept.body:
+            kept = seal_excerpt(kept, self._find_seal())
+        self.to_append.append(kept)
 
     def prune_trail(self, through: int) -> int:
         """Remove records up to a position, and leave an anchor."""

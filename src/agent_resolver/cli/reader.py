@@ -1,0 +1,47 @@
+"""The person who runs a command, as far as that limits which runs and records they may read."""
+
+import argparse
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from agent_resolver.core.authorization import is_own_run, may_read_all, may_read_run
+
+if TYPE_CHECKING:
+    from agent_resolver.project.session import Session
+    from agent_resolver.schema.caller import Caller
+    from agent_resolver.schema.state import Run
+
+MayUse = Callable[["Run"], bool]
+"""Tells whether a run is there for a person: one that is not looks like one that never was."""
+
+
+def reader_of(session: "Session", options: argparse.Namespace) -> "Caller | None":
+    """The person who reads, where that limits what they may read; None for one who may read everything.
+
+    Raises:
+        ResolverError: An issuer vouches for callers here, and the token is missing or refused.
+    """
+    if not session.has_issuer:
+        return None
+    from agent_resolver.project.identity import caller_of
+
+    caller = asyncio.run(caller_of(session, options.token_file, session.environment))
+    return None if may_read_all(caller) else caller
+
+
+def readable_runs(session: "Session", options: argparse.Namespace) -> MayUse:
+    """The runs that the person may read: their own, or all for an auditor and where no issuer vouches for callers."""
+    reader = reader_of(session, options)
+    return (lambda _: True) if reader is None else partial(may_read_run, caller=reader)
+
+
+def own_runs(session: "Session", options: argparse.Namespace) -> MayUse:
+    """The runs that the person may change: their own, or all where no issuer vouches for callers."""
+    if not session.has_issuer:
+        return lambda _: True
+    from agent_resolver.project.identity import caller_of
+
+    caller = asyncio.run(caller_of(session, options.token_file, session.environment))
+    return partial(is_own_run, caller=caller)
