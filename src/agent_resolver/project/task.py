@@ -22,6 +22,7 @@ from agent_resolver.project.blueprint import CheckedBlueprint
 from agent_resolver.project.engine import EngineUse
 from agent_resolver.project.session import Session
 from agent_resolver.project.tools import OpenTools, inbox_of, open_tools
+from agent_resolver.reasoner.acceptance_process import IsolatedAcceptance
 from agent_resolver.reasoner.artifact import Artifacts
 from agent_resolver.reasoner.memory import MemoryHealth, MemoryRetriever
 from agent_resolver.reasoner.planner.offline import OfflinePlanner
@@ -95,6 +96,7 @@ def _ports(session: Session, tools: OpenTools, limits: GuardrailLimits | None) -
         retriever=MemoryRetriever({}),
         health=MemoryHealth({}),
         surface=_surface(session),
+        acceptance=IsolatedAcceptance(),
         own_tools=assembly_tools(session, artifacts, partial(_offer_installed, tools)),
         limits=limits or limits_of_settings(session),
         agent=tools.context.agent,
