@@ -12,6 +12,7 @@ from agent_resolver.reasoner.errors import RefusedEnvironment, TaskRefused, Unkn
 from agent_resolver.reasoner.planner.offline import OfflinePlanner
 from agent_resolver.reasoner.task_view import TaskView
 from agent_resolver.registry import AnswerRefused
+from agent_resolver.schema.evidence import TaskEvidence
 from agent_resolver.schema.golden_path import decode_state, encode_state
 from agent_resolver.schema.planning import Drafted, PlanQuestion, PlanRequest
 from agent_resolver.schema.state import PENDING, RUNS
@@ -420,14 +421,14 @@ def test_a_failed_call_ends_the_task_with_its_code(tmp_path: Path) -> None:
 def test_what_is_exported_has_every_content_and_record(tmp_path: Path) -> None:
     home = home_in(tmp_path)
 
-    async def story() -> dict[str, Any]:
+    async def story() -> TaskEvidence:
         view = await home.start("Open a ticket")
         return await home.tasks.export(view.state.task_id, LOCAL)
 
-    document = asyncio.run(story())
+    evidence = asyncio.run(story())
 
-    assert set(document["references"].values()) == set(document["contents"])
-    assert document["records"][0]["kind"] == "run.started"
+    assert set(evidence.references.values()) == set(evidence.contents)
+    assert evidence.records[0].kind == "run.started"
 
 
 def test_the_state_holds_references_and_no_contents(tmp_path: Path) -> None:

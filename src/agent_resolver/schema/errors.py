@@ -6,6 +6,7 @@ ResolverError
     ├── InvalidAgentFile
     ├── InvalidBlueprint
     ├── InvalidDefinitions
+    ├── InvalidEvidence
     ├── InvalidIndex
     ├── InvalidLockfile
     ├── InvalidManifest
@@ -53,6 +54,10 @@ class InvalidBlueprint(InvalidInput):
 
 class InvalidDefinitions(InvalidInput):
     """The file of kept tool definitions does not follow its format."""
+
+
+class InvalidEvidence(InvalidInput):
+    """A file is not the evidence of a task."""
 
 
 class InvalidIndex(InvalidInput):

@@ -20,7 +20,7 @@ class AesSeal:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         # The same key also seals the trail: what is derived for one use is of no use for another.
-        self._cipher = AESGCM(sha256(b"agent-resolver seal\0" + key).digest())
+        self._cipher = AESGCM(derived_key(key, "seal"))
 
     def close(self, content: bytes, purpose: str) -> bytes:
         """The content, readable only with the key and for this purpose."""
@@ -39,6 +39,11 @@ class AesSeal:
             return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], purpose.encode())
         except (InvalidTag, ValueError):
             raise ValueError("it was changed, or sealed with another key") from None
+
+
+def derived_key(key: bytes, use: str) -> bytes:
+    """A key for one use, from which neither the key that it is made of nor one for another use can be found."""
+    return sha256(f"agent-resolver {use}\0".encode() + key).digest()
 
 
 def key_beside(path: str) -> bytes:
