@@ -382,10 +382,18 @@ Ends tasks for good. A task that a process works on ends before its next stage b
 Exits 0, also for a task that was cancelled before; 1 if there is no such task, or it has ended in another way. Those
 that are named after it are not cancelled then.""",
     "task export": """\
-Writes one JSON document: the task, what its artifacts contain, its questions, and every record of it. It holds the
-words of the request, so the file is made for its owner alone.
+Writes the [evidence](reasoner.md#prove-what-happened) of a task: the task, what its artifacts contain, its questions,
+every record of it, what is certified, digests and a seal. It holds the words of the request, so the file is made for
+its owner alone. With `--format oscal`, OSCAL assessment results are made of it.
 
 Exits 0; 1 if there is no such task; 2 if there is no state file, or the file cannot be written.""",
+    "task verify": """\
+Checks the [evidence](reasoner.md#prove-what-happened) that `agent task export` wrote, and names every fault. Without
+`--state` it reads nothing but the file. With it, the document is compared with the state of the project as well: that
+is for the initiator of the task and for auditors.
+
+Exits 0 if everything holds; 1 if something does not, or the file is not the evidence of a task; 2 if the file is
+missing, or there is no state file to compare with.""",
     "tools list": """\
 [Verifies the lock](governed-tools.md#what-is-verified-first), connects every server in it, loads the
 [capabilities](capabilities.md) of the project, and prints the tools that may be called: those that
@@ -439,7 +447,8 @@ Exits 0 if nothing changed that breaks anybody, 1 if something did, or if a file
 read.""",
     "tools certify": """\
 [Checks the tools](manifest.md#certify) of the project's own code, all of them to the end, and says of each check what
-it found. With `--out` the same is written as JSON, also if a check failed.
+it found. With `--out` the same is written as JSON, also if a check failed; with `--format oscal`, as OSCAL assessment
+results, which go to stdout without `--out`.
 
 Exits 0 if every check passed or had nothing to look at; 1 if one failed, if there are no tools, or if a module cannot
 be used; 2 if a file cannot be read or written.""",

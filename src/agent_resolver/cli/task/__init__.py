@@ -72,7 +72,7 @@ _EXPORT_EXAMPLES = """\
 _VERIFY_EXAMPLES = """\
   agent task verify task.json                 does the document hold together?
   agent task verify task.json --state         and is it what the state of this project says?
-  agent task verify task.json --json | jq '.faults[].code'
+  agent task verify task.json --json          every fault with its code
 
 exit codes:
   0    everything holds
