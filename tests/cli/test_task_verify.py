@@ -273,6 +273,18 @@ def test_evidence_of_another_project_is_found(desk: Path, run: Run) -> None:
 # Files ----------------------------------------------------------------------------------------------------------------
 
 
+def test_many_faults_are_counted_and_not_all_printed(desk: Path, run: Run) -> None:
+    evidence = exported(run, waiting(desk, run))
+    records = tuple(structs.replace(evidence.records[0], position=1) for _ in range(40))
+    Path("many.json").write_bytes(evidence_json(structs.replace(evidence, records=records)))
+
+    ran = run("task", "verify", "many.json")
+
+    assert (ran.code, ran.stdout) == (1, "")
+    assert ran.stderr.splitlines()[-1].endswith(" more: `--json` has all of them")
+    assert len(ran.stderr.splitlines()) == 52
+
+
 def test_a_file_that_is_missing_is_a_usage_error(desk: Path, run: Run) -> None:
     ran = run("task", "verify", "missing.json")
 

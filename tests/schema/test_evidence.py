@@ -76,8 +76,9 @@ REFUSED = {
     "another version": changed(version="2"),
     "a seal that is no seal": changed(seal="zz"),
     "a digest with a line end": changed(request=f"{DIGEST}\n"),
-    "values that nest too deeply": b'{"contents": ' + b"[" * 5_000 + b"]" * 5_000 + b"}",
+    "values that nest too deeply": RAW.replace(b'"c": null', b'"c": ' + b"[" * 90_000 + b"]" * 90_000),
     "a file that is too large": b" " * (MAX_EVIDENCE_BYTES + 1),
+    "a number that is none": changed(request=DIGEST).replace(b'"cycles":0', b'"cycles":NaN'),
     "half a surrogate pair": RAW.replace(b"local:ada", b"\\ud800"),
 }
 

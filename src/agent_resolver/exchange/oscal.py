@@ -21,7 +21,6 @@ class Observed(Struct, frozen=True, kw_only=True):
     """Something that was looked at."""
 
     name: str
-    """Its name among those of its check."""
     description: str
     method: Method
     at: str
@@ -107,7 +106,7 @@ class _Writer:
     def _result(self, subject: AssessedSubject) -> dict[str, Any]:
         findings = [self._finding(subject, check) for check in subject.checks if check.is_satisfied is not None]
         observations = [
-            self._observation(subject, check, observed) for check in subject.checks for observed in check.observed
+            self._observation(subject, check, place) for check in subject.checks for place in range(len(check.observed))
         ]
         chosen = [{"control-id": rule} for rule in self._assessment.rules]
         component = {
@@ -130,9 +129,11 @@ class _Writer:
         result |= {"observations": observations} if observations else {}
         return result | ({"findings": findings} if findings else {})
 
-    def _observation(self, subject: AssessedSubject, check: AssessedCheck, observed: Observed) -> dict[str, Any]:
+    def _observation(self, subject: AssessedSubject, check: AssessedCheck, place: int) -> dict[str, Any]:
+        observed = check.observed[place]
         written: dict[str, Any] = {
-            "uuid": self._uuid("observation", subject.name, check.id, observed.name),
+            # Two tests may have one name, and must not have one UUID.
+            "uuid": self._uuid("observation", subject.name, check.id, str(place)),
             "title": observed.name,
             "description": observed.description or observed.name,
             "methods": [observed.method],
@@ -160,8 +161,8 @@ class _Writer:
         if check.standard:
             written["props"] = _properties({"standard": check.standard})
         related = [
-            {"observation-uuid": self._uuid("observation", subject.name, check.id, observed.name)}
-            for observed in check.observed
+            {"observation-uuid": self._uuid("observation", subject.name, check.id, str(place))}
+            for place in range(len(check.observed))
         ]
         return written | ({"related-observations": related} if related else {})
 

@@ -125,11 +125,12 @@ def _records_of(
     runs = {state.task_id}
     found: list[AuditRecord] = []
     for record in snapshot.records():
-        is_plan = record.kind == AuditKind.RUN_STARTED and record.body.get("plan") in contents
+        # A record that was edited may hold anything, and not only texts.
+        is_plan = record.kind == AuditKind.RUN_STARTED and str(record.body.get("plan")) in contents
         is_of_trace = record.body.get("trace") == state.trace_id
         if is_plan and is_of_trace and record.body.get("caller") == state.initiator.id:
             runs.add(record.run)
-        is_answer = record.kind in _ACTION_KINDS and record.body.get("action") in actions
+        is_answer = record.kind in _ACTION_KINDS and str(record.body.get("action")) in actions
         if record.run in runs or (is_answer and is_of_trace):
             found.append(record)
     return tuple(found)

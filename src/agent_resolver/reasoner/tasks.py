@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from agent_resolver.reasoner.graph import TaskGraph
 
 _MAX_TASK_ID: Final = 64
+_EXPORT_ATTEMPTS: Final = 5
 _FIRST: Final = "first"
 """Stands in the place of a digest for the state that a task began with."""
 
@@ -428,11 +429,19 @@ class Tasks:
 
         Raises:
             UnknownTask: There is no such task that concerns the caller.
+            TaskTaken: Another process works on it, and changes it too fast.
         """
         view = await self.view(task, caller)
         contents = Artifacts(self._home.store, self._home.seal)
         is_own = may_see_run(view.state.initiator, caller)
-        evidence = await gather_evidence(self._home.store, contents, view, self._home.app_id, has_words=is_own)
+        for _ in range(_EXPORT_ATTEMPTS):
+            evidence = await gather_evidence(self._home.store, contents, view, self._home.app_id, has_words=is_own)
+            before, view = view, await self.view(task, caller)
+            # The records must be those of this state, and a stage may have ended in between.
+            if before == view:
+                break
+        else:
+            raise TaskTaken(task)
         trail = structs.replace(evidence.trail, is_keyed=self._home.has_keyed_trail)
         return with_seal(structs.replace(evidence, trail=trail), self._home.evidence_key)
 

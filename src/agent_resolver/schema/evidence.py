@@ -3,6 +3,7 @@
 `agent task export` writes it, `agent task verify` checks it. It holds no secrets and no reasoning of a model.
 """
 
+import json
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -14,8 +15,7 @@ from agent_resolver.schema.classification import Classification
 from agent_resolver.schema.errors import InvalidEvidence
 from agent_resolver.schema.golden_context import Environment, Incident
 from agent_resolver.schema.golden_path import Artifact, Identifier, IntentKind, Reference, Stage, TraceId
-from agent_resolver.schema.issue import Issue, IssueCode, only_errors
-from agent_resolver.schema.json_reader import JsonReading, read_json
+from agent_resolver.schema.issue import Issue, IssueCode
 from agent_resolver.schema.limit import MAX_EVIDENCE_BYTES
 from agent_resolver.schema.pending import PendingAction, PendingType
 from agent_resolver.schema.planning import Isolation, TestResult
@@ -80,9 +80,9 @@ class EvidenceTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     reason: Text
     cycles: int
     tokens: int
-    artifacts: dict[Identifier, Artifact]
-    pending_actions: tuple[EvidencePending, ...]
-    reasoning_history: tuple[Identifier, ...]
+    artifacts: Annotated[dict[Identifier, Artifact], Meta(max_length=100)]
+    pending_actions: Annotated[tuple[EvidencePending, ...], Meta(max_length=200)]
+    reasoning_history: Annotated[tuple[Identifier, ...], Meta(max_length=1_000)]
     run: Text | None
     result: Reference | None
     output: Any
@@ -159,12 +159,12 @@ class TaskEvidence(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     request: Reference
     """The digest of the request, without the space around it."""
     context: EvidenceContext
-    certified: tuple[CertifiedPlan, ...]
+    certified: Annotated[tuple[CertifiedPlan, ...], Meta(max_length=100)]
     """The plans that were certified; empty where nothing was."""
     references: dict[Text, Reference]
     """The digest of each artifact, of the arguments and of the result."""
     contents: dict[Reference, Any]
-    actions: tuple[EvidenceAction, ...]
+    actions: Annotated[tuple[EvidenceAction, ...], Meta(max_length=200)]
     records: tuple[AuditRecord, ...]
     """The records of the task, of the runs of its plans, and of the answers to its questions, the oldest first."""
     trail: EvidenceTrail
@@ -188,18 +188,30 @@ def parse_evidence(raw: bytes) -> TaskEvidence:
     """The evidence in a file; whether it holds is another question.
 
     Raises:
-        InvalidEvidence: With every error in the file.
+        InvalidEvidence: It is too large, is not JSON, has a key twice, or does not follow the schema.
     """
     if len(raw) > MAX_EVIDENCE_BYTES:
         raise InvalidEvidence([_issue(IssueCode.LIMIT, f"Larger than the limit of {MAX_EVIDENCE_BYTES:,} bytes")])
-    # Any JSON at first: msgspec would take the last of two keys of one name, and a reader may see the first.
-    reading: JsonReading[Any] = read_json(raw, Any)
-    if faults := only_errors(reading.issues):
-        raise InvalidEvidence(faults)
     try:
-        return msgspec.convert(reading.value, TaskEvidence)
-    except (msgspec.ValidationError, OverflowError) as error:
+        evidence = msgspec.json.decode(raw, type=TaskEvidence)
+        json.loads(raw, object_pairs_hook=_refuse_repeated_keys)
+    except RecursionError:
+        raise InvalidEvidence([_issue(IssueCode.LIMIT, "Values nest too deeply")]) from None
+    except (ValueError, OverflowError) as error:
         raise InvalidEvidence([_issue(IssueCode.INVALID_TYPE, f"It is not the evidence of a task: {error}")]) from None
+    return evidence
+
+
+def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> None:
+    """Refuse an object that has a key twice: msgspec takes the last of them, and a reader may see the first.
+
+    Raises:
+        ValueError: It does.
+    """
+    names = {name for name, _ in pairs}
+    if len(names) != len(pairs):
+        repeated = next(name for name in sorted(names) if sum(name == other for other, _ in pairs) > 1)
+        raise ValueError(f"the key `{repeated}` is there twice")
 
 
 def _issue(code: IssueCode, message: str) -> Issue:

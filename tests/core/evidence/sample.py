@@ -158,12 +158,17 @@ def sample() -> dict[str, Any]:
     )
 
 
-def forge(document: dict[str, Any]) -> TaskEvidence:
-    """The document with a chain, a summary and a digest that fit what it says."""
+def with_chain(document: dict[str, Any]) -> TaskEvidence:
+    """The document with a chain that fits its records."""
     new = [Record(each["run"], each["kind"], each["body"]) for each in document["records"]]
     records, seal = extended(Seal(), {}, new, AT, None)
     trail = {"count": seal.count, "root": seal.root, "is_keyed": False}
-    evidence = msgspec.convert({**document, "records": msgspec.to_builtins(records), "trail": trail}, TaskEvidence)
+    return msgspec.convert({**document, "records": msgspec.to_builtins(records), "trail": trail}, TaskEvidence)
+
+
+def forge(document: dict[str, Any]) -> TaskEvidence:
+    """The document with a chain, a summary and a digest that fit what it says."""
+    evidence = with_chain(document)
     evidence = structs.replace(evidence, certified=certified_plans(evidence))
     return structs.replace(evidence, digest=evidence_digest(evidence))
 

@@ -1,10 +1,13 @@
 """What a verifier finds in the evidence of a task, though a forger made every digest and the whole chain again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from copy import deepcopy
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, strategies as st
 from msgspec import structs
 
 from agent_resolver.core.evidence.check import evidence_faults, evidence_seal
@@ -25,6 +28,7 @@ from tests.core.evidence.sample import (
     redo_contents,
     sample,
     whole,
+    with_chain,
 )
 
 Change = Callable[[dict[str, Any]], object]
@@ -175,6 +179,15 @@ TAMPERED: dict[str, tuple[Change, str]] = {
     "an approval of one's own": (lambda document: approve_as(document, "ada"), "APPROVAL"),
     "an approver who is not verified": (lambda document: approve_as(document, "bo", verified=False), "APPROVAL"),
     "an approver without an issuer": (lambda document: approve_as(document, "bo", issuer=""), "APPROVAL"),
+    "a worker that approved its own call": (
+        lambda document: body_of(document, "call.started").update(via="bo"),
+        "APPROVAL",
+    ),
+    "a worker that approved for another": (lambda document: approve_as(document, "bo", via="worker"), "APPROVAL"),
+    "a call with a list for an approval": (
+        lambda document: body_of(document, "call.started").update(approval=[1]),
+        "APPROVAL",
+    ),
     "an approval of another tool": (
         lambda document: body_of(document, "action.approved").update(tool="plans.other"),
         "APPROVAL",
@@ -314,6 +327,36 @@ def test_every_change_of_a_value_is_found() -> None:
             changed += 1
             assert codes(evidence), name
     assert changed > 10
+
+
+def places_in(value: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """The path to every value below a value."""
+    keyed = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in keyed:
+        yield (*at, key)
+        yield from places_in(each, (*at, key))
+
+
+PLACES = sorted(places_in(sample()), key=str)
+ANY_JSON = st.sampled_from([None, True, 0, -1, 10**30, 1.5, "", "x", "sha256-", [], [1], {}, {"x": 1}, [[]], ["x"]])
+
+
+@given(changes=st.lists(st.tuples(st.sampled_from(PLACES), ANY_JSON), min_size=1, max_size=4))
+def test_no_document_makes_the_verifier_fail(changes: list[tuple[tuple[str | int, ...], Any]]) -> None:
+    document = sample()
+    for (*above, last), value in changes:
+        inner: Any = document
+        with suppress(LookupError, TypeError):
+            for key in above:
+                inner = inner[key]
+            inner[last] = deepcopy(value)
+    try:
+        evidence = with_chain(document)
+    except (LookupError, TypeError, ValueError):
+        # Not even the structure of a document.
+        return
+    evidence_faults(evidence)
+    evidence_faults(structs.replace(evidence, records=evidence.records[::-1]))
 
 
 # Other endings --------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import argparse
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from agent_resolver.cli.audit import existing_store
 from agent_resolver.cli.errors import Refusal
@@ -19,6 +19,9 @@ from agent_resolver.storage.file import read_bounded
 if TYPE_CHECKING:
     from agent_resolver.project.session import Session
 
+_MOST_FAULTS: Final = 50
+"""The number of faults that are printed."""
+
 
 def run(options: argparse.Namespace) -> int:
     """Check a document by itself, and against the state if asked; print what holds and every fault."""
@@ -31,8 +34,10 @@ def run(options: argparse.Namespace) -> int:
         out_json(_report(evidence, faults, is_compared=options.state))
     elif faults:
         err(safe(f"✗ The evidence of task {evidence.task.task_id} does not hold:"))
-        for fault in faults:
+        for fault in faults[:_MOST_FAULTS]:
             err(safe(f"  - {fault}"))
+        if len(faults) > _MOST_FAULTS:
+            err(f"  and {len(faults) - _MOST_FAULTS} more: `--json` has all of them")
     else:
         _print_what_holds(evidence, is_compared=options.state)
     return 1 if faults else 0

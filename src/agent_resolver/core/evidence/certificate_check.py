@@ -129,20 +129,21 @@ def _approval_faults(name: str, certified: int, evidence: TaskEvidence, story: S
     if not given or not 0 < position_of(asked) < given[0].position < certified:
         yield EvidenceFault("APPROVAL", f"no approval of {name} was asked for and given before it was certified")
         return
+    started = story.calls(AuditKind.CALL_STARTED, name)
+    callers = {evidence.context.initiator.id, *(str(record.body.get("via", "")) for record in started)}
     for record in given:
-        yield from _approver_faults(name, record, evidence)
+        yield from _approver_faults(name, record, callers)
         if (record.body.get("tool"), record.body.get("arguments")) != (name, arguments):
             yield EvidenceFault("APPROVAL", f"the approval of {name} is one of another call")
-    started = story.calls(AuditKind.CALL_STARTED, name)
     # An approval that expired unused is asked for again, also after the plan was certified.
-    used = [record for record in given if started and record.position < started[0].position]
-    if started and started[0].body.get("approval") not in {record.body.get("action") for record in used}:
+    used = [str(record.body["action"]) for record in given if started and record.position < started[0].position]
+    if started and str(started[0].body.get("approval")) not in used:
         yield EvidenceFault("APPROVAL", f"{name} was called without an approval that was given before")
 
 
-def _approver_faults(name: str, record: AuditRecord, evidence: TaskEvidence) -> Iterator[EvidenceFault]:
-    initiator = evidence.context.initiator
-    if record.body.get("caller") == initiator.id:
-        yield EvidenceFault("APPROVAL", f"the initiator approved {name}, and not a second person")
-    if record.body.get("verified") is not True or not record.body.get("issuer"):
-        yield EvidenceFault("APPROVAL", f"no issuer vouches for the approver of {name}")
+def _approver_faults(name: str, record: AuditRecord, callers: set[str]) -> Iterator[EvidenceFault]:
+    """Where an approver is not a second person: the initiator, a worker that makes the call, or one without a token."""
+    if record.body.get("caller") in tuple(callers):
+        yield EvidenceFault("APPROVAL", f"the caller of {name} approved it, and not a second person")
+    if record.body.get("verified") is not True or not record.body.get("issuer") or record.body.get("via"):
+        yield EvidenceFault("APPROVAL", f"no issuer vouches for the approver of {name} in person")

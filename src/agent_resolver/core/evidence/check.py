@@ -16,6 +16,7 @@ from agent_resolver.core.ops.audit import OPS_RULES
 from agent_resolver.schema.audit import AuditKind, AuditRecord, Head
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.evidence import EvidenceAction, TaskEvidence, evidence_digest
+from agent_resolver.schema.golden_path import MAX_SUMMARY
 
 RULES_DIGEST = digest([[rule.id, rule.standard, rule.title] for rule in OPS_RULES])
 """The digest of the rules of Ops as this version has them."""
@@ -162,9 +163,10 @@ def _status_faults(evidence: TaskEvidence, story: Story) -> Iterator[EvidenceFau
 def _failure_faults(evidence: TaskEvidence, story: Story) -> Iterator[EvidenceFault]:
     """Where a task failed for another reason than its last decision says."""
     last = story.decisions[-1].body if story.decisions else {}
-    codes = last.get("codes") or [""]
-    said = f"{codes[0]}: {last.get('summary', '')}"
-    if last.get("choice") != "FAILED" or not said.startswith(evidence.task.reason):
+    codes = last.get("codes")
+    code = codes[0] if isinstance(codes, list) and codes else ""
+    said = f"{code}: {last.get('summary', '')}"[:MAX_SUMMARY]
+    if last.get("choice") != "FAILED" or said != evidence.task.reason:
         yield EvidenceFault("STORY", "the task failed for another reason")
 
 
