@@ -11,6 +11,7 @@ import pytest
 from msgspec import structs
 
 from agent_resolver.reasoner.acceptance import InProcessAcceptance
+from agent_resolver.reasoner.acceptance_conformance import ACCEPTANCE_CHECKS
 from agent_resolver.reasoner.acceptance_process import AcceptanceBounds, IsolatedAcceptance
 from agent_resolver.reasoner.port import AcceptanceRun, AcceptanceRunner
 from agent_resolver.schema import Descriptor
@@ -69,6 +70,12 @@ def test_an_isolated_run_has_the_results_of_one_in_the_process(blueprint: Bluepr
     alone, within = (run(runner, blueprint) for runner in RUNNERS)
 
     assert alone.tests == within.tests
+
+
+@pytest.mark.parametrize("runner", RUNNERS, ids=["in the process", "isolated"])
+@pytest.mark.parametrize("name", ACCEPTANCE_CHECKS)
+def test_every_runner_keeps_the_promises_of_the_port(name: str, runner: AcceptanceRunner) -> None:
+    asyncio.run(ACCEPTANCE_CHECKS[name](runner))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the filter is Linux's")

@@ -154,6 +154,9 @@ from agent_resolver.core.egress import (
     is_host as is_host,
     unlisted_hosts as unlisted_hosts,
 )
+from agent_resolver.core.evidence.certified import certified_plans as certified_plans
+from agent_resolver.core.evidence.check import evidence_faults as evidence_faults, evidence_seal as evidence_seal
+from agent_resolver.core.evidence.fault import EvidenceFault as EvidenceFault
 from agent_resolver.core.explanation_writer import explanation_json as explanation_json
 from agent_resolver.core.guardrail import (
     GuardrailCode as GuardrailCode,

@@ -50,6 +50,7 @@ from agent_resolver.schema.blueprint import (
 )
 from agent_resolver.schema.blueprint_file import (
     BlueprintReading as BlueprintReading,
+    blueprint_bytes as blueprint_bytes,
     blueprint_digest as blueprint_digest,
     encode_blueprint as encode_blueprint,
     parse_blueprint as parse_blueprint,
@@ -81,6 +82,7 @@ from agent_resolver.schema.errors import (
     InvalidAgentFile as InvalidAgentFile,
     InvalidBlueprint as InvalidBlueprint,
     InvalidDefinitions as InvalidDefinitions,
+    InvalidEvidence as InvalidEvidence,
     InvalidIndex as InvalidIndex,
     InvalidInput as InvalidInput,
     InvalidLockfile as InvalidLockfile,
@@ -88,6 +90,13 @@ from agent_resolver.schema.errors import (
     InvalidOverlay as InvalidOverlay,
     InvalidWorkflow as InvalidWorkflow,
     ResolverError as ResolverError,
+)
+from agent_resolver.schema.evidence import (
+    CertifiedPlan as CertifiedPlan,
+    TaskEvidence as TaskEvidence,
+    evidence_digest as evidence_digest,
+    evidence_json as evidence_json,
+    parse_evidence as parse_evidence,
 )
 from agent_resolver.schema.explanation import (
     AppliedConstraints as AppliedConstraints,
@@ -234,6 +243,7 @@ from agent_resolver.schema.planning import (
     Classified as Classified,
     Drafted as Drafted,
     Evaluation as Evaluation,
+    Isolation as Isolation,
     PlanQuestion as PlanQuestion,
     PlanRequest as PlanRequest,
     RemedyRequest as RemedyRequest,
