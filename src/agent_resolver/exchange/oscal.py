@@ -12,7 +12,7 @@ from msgspec import Struct
 
 OSCAL_VERSION: Final = "1.1.2"
 _NAMESPACE: Final = "https://agent-resolver.invalid/ns/oscal"
-"""Where our own properties are from; a name, and not an address."""
+"""The namespace of our own properties: a name, and not an address."""
 
 Method = Literal["EXAMINE", "INTERVIEW", "TEST"]
 

@@ -21,7 +21,7 @@ from agent_resolver.storage.trail import trail_faults
 
 
 async def state_faults(session: Session, evidence: TaskEvidence, caller: Caller) -> list[EvidenceFault]:
-    """Where a document is not what the state of the project says: found even if the document holds together.
+    """Differences between a document and the state of the project, found even if the document holds together.
 
     Args:
         session: The project that the document is said to come from.
@@ -52,7 +52,7 @@ def _trail_faults(session: Session, evidence: TaskEvidence) -> list[str]:
 
 
 def _differences(evidence: TaskEvidence, present: TaskEvidence) -> Iterator[EvidenceFault]:
-    """Where a document differs from the one that the state gives now. A task may have gone on since."""
+    """Differences from the document that the state gives now. A task may have gone on since."""
     task = evidence.task.task_id
     count = evidence.trail.count
     if tuple(record for record in present.records if record.position <= count) != evidence.records:

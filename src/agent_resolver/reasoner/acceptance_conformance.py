@@ -1,4 +1,4 @@
-"""Checks that every runner of acceptance tests passes, whoever wrote it.
+"""Checks that every runner of acceptance tests passes, ours and those of plugin authors.
 
 Each check raises `AssertionError` with what it missed:
 

@@ -1,4 +1,4 @@
-"""What the process that runs acceptance tests is given."""
+"""The message to the process that runs acceptance tests."""
 
 from typing import Any
 

@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -39,7 +38,7 @@ _CRASHES: Final = frozenset({signal.SIGABRT, signal.SIGILL, signal.SIGSEGV})
 
 
 class AcceptanceBounds(Struct, frozen=True, kw_only=True):
-    """What the tests of one draft may use, all together."""
+    """Bounds on what the tests of one draft may use, all together."""
 
     seconds: int = 10
     memory_bytes: int = 768 * 1024 * 1024
@@ -103,19 +102,26 @@ class _Child:
         Returns:
             What it wrote, and why it did not write more; the reason is empty for a process that ended by itself.
         """
-        with tempfile.TemporaryDirectory(prefix="agent-test-") as folder, tempfile.TemporaryFile() as given:
+        try:
+            with tempfile.TemporaryDirectory(prefix="agent-test-", ignore_cleanup_errors=True) as folder:
+                return self._run_in(folder, job)
+        except OSError as error:
+            return b"", f"No process can be started for it: {error.strerror or error}"
+
+    def _run_in(self, folder: str, job: bytes) -> tuple[bytes, str]:
+        # Files, and no pipes: the size of a file is bounded, and neither side waits for the other.
+        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as written:
             given.write(job)
             given.seek(0)
-            with tempfile.TemporaryFile() as written:
-                try:
-                    process = self._start(folder, given, written)
-                except OSError as error:
-                    return b"", f"No process can be started for it: {error.strerror or error}"
-                is_ended = _wait(process, self._bounds.seconds)
-                self.kill()
-                process.wait()
-                written.seek(0)
-                lines = written.read(self._bounds.output_bytes)
+            process = self._start(folder, given, written)
+            with suppress(OSError):
+                # The process is in it: now it can make nothing there, and nothing stays if we are killed.
+                Path(folder).rmdir()
+            is_ended = _wait(process, self._bounds.seconds)
+            self.kill()
+            process.wait()
+            written.seek(0)
+            lines = written.read(self._bounds.output_bytes)
         return lines, _reason_of(process.returncode, self._bounds) if is_ended else _too_slow(self._bounds)
 
     def _start(self, folder: str, given: IO[bytes], written: IO[bytes]) -> "subprocess.Popen[bytes]":
@@ -148,17 +154,19 @@ class _Child:
 
 
 def _wait(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
-    """Wait for the end of a process; False if it takes longer. It is not collected here."""
-    if not hasattr(os, "pidfd_open"):
+    """Wait for the end of a process; False if it takes longer."""
+    try:
+        # `Popen.wait` would look every 50 milliseconds. This does not collect the process: its id stays its own.
+        watched = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):
+        # Another system than Linux, or an old one.
         with suppress(subprocess.TimeoutExpired):
             process.wait(seconds)
         return process.returncode is not None
-    # `Popen.wait` would look every 50 milliseconds.
-    watched = os.pidfd_open(process.pid)
     try:
-        deadline = time.monotonic() + seconds
-        ready, _, _ = select.select([watched], [], [], max(0.0, deadline - time.monotonic()))
-        return bool(ready)
+        poll = select.poll()
+        poll.register(watched, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
     finally:
         os.close(watched)
 
@@ -190,7 +198,7 @@ def _too_slow(bounds: AcceptanceBounds) -> str:
 
 
 def _read_lines(lines: bytes) -> tuple[Isolation, tuple[TestResult, ...]]:
-    """How far the process was confined, and the results that it wrote in full."""
+    """The isolation that the process reported, and the results that it wrote in full."""
     isolation: Isolation = "process"
     tests: list[TestResult] = []
     # What follows the last line end was not written in full.

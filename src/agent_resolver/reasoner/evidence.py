@@ -32,7 +32,7 @@ _ACTION_KINDS: Final = frozenset(kind for kind in AuditKind if kind.startswith("
 
 
 class _Kept(Struct, frozen=True):
-    """What the store has of a task besides its state."""
+    """The questions and records of a task, and the seal of the trail."""
 
     actions: tuple[PendingAction, ...]
     records: tuple[AuditRecord, ...]

@@ -26,7 +26,7 @@ Text = Annotated[str, Meta(max_length=100_000)]
 
 
 class EvidenceProduct(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What wrote the document."""
+    """The program that wrote the document."""
 
     name: Literal["agent-resolver"] = "agent-resolver"
     version: Text
@@ -36,7 +36,7 @@ class EvidenceProduct(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class EvidenceInitiator(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who asked, as a token said when the task began."""
+    """The caller who asked, as their token described them when the task began."""
 
     id: Text
     issuer: Text = ""
@@ -47,7 +47,7 @@ class EvidenceInitiator(Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class EvidenceContext(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the task acts, for whom, and with which data."""
+    """The environment of the task, its initiator, and how sensitive its data is."""
 
     app_id: Text
     environment: Environment

@@ -78,7 +78,8 @@ def refuse_system_calls() -> bool:
     Modules must be imported before: nothing can be opened any more.
     """
     machine, numbers = _NUMBERS.get(platform.machine(), (0, ()))
-    if sys.platform != "linux" or not numbers:
+    # A program of 32 bits has other numbers on the same machine.
+    if sys.platform != "linux" or not numbers or sys.maxsize < 2**32:
         return False
     program = _filter_program(machine, numbers)
     code = ctypes.create_string_buffer(b"".join(program), 8 * len(program))

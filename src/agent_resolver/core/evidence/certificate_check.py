@@ -71,7 +71,7 @@ def _evaluation_faults(name: str, content: str, blueprint: Blueprint, found: Eva
 def _execution_faults(
     name: str, content: str, certified: int, evidence: TaskEvidence, story: Story
 ) -> Iterator[EvidenceFault]:
-    """Where a plan was installed or executed too early, with another content, or with other arguments."""
+    """Faults of a plan that was installed or executed too early, with another content, or with other arguments."""
     installed = story.decided("assembly", "INSTALLED")
     started = story.calls(AuditKind.CALL_STARTED, name)
     if any(digest_in(record, name) != content or record.position < certified for record in installed):
@@ -110,7 +110,7 @@ def _takes_approval(blueprint: Blueprint, evidence: TaskEvidence) -> bool:
 
 
 def _approval_faults(name: str, certified: int, evidence: TaskEvidence, story: Story) -> Iterator[EvidenceFault]:
-    """Where the approval is missing, late, given by the wrong person, or for another call.
+    """Faults of an approval that is missing, late, given by the wrong person, or for another call.
 
     The plan is certified under an approval, and the call that executes the plan uses it up.
     """
@@ -142,7 +142,7 @@ def _approval_faults(name: str, certified: int, evidence: TaskEvidence, story: S
 
 
 def _approver_faults(name: str, record: AuditRecord, callers: set[str]) -> Iterator[EvidenceFault]:
-    """Where an approver is not a second person: the initiator, a worker that makes the call, or one without a token."""
+    """Faults of an approver who is the initiator, the worker that makes the call, or a caller without a token."""
     if record.body.get("caller") in tuple(callers):
         yield EvidenceFault("APPROVAL", f"the caller of {name} approved it, and not a second person")
     if record.body.get("verified") is not True or not record.body.get("issuer") or record.body.get("via"):

@@ -30,7 +30,7 @@ _ANSWERED = (
 _ENDED = frozenset({"done", "failed", "cancelled"})
 _REJECTED = ("REJECTED", "RETURNED", "ANSWERED")
 _READY = "ready"
-"""Who answered what was answered by being there."""
+"""Stands in place of the caller for a question that was answered by a secret being there."""
 
 
 def evidence_seal(evidence: TaskEvidence, key: bytes) -> str:
@@ -108,7 +108,7 @@ def _record_faults(evidence: TaskEvidence) -> Iterator[EvidenceFault]:
 
 
 def _story_faults(evidence: TaskEvidence, story: Story) -> Iterator[EvidenceFault]:
-    """Where what the document says of the task is not what its records say."""
+    """Differences between what the document says of the task and what its records say."""
     task = evidence.task
     if not (story.own and story.own[0].kind == AuditKind.RUN_STARTED and story.own[0].body.get("kind") == "task"):
         yield EvidenceFault("STORY", "the records do not begin with the start of the task")
@@ -161,7 +161,7 @@ def _status_faults(evidence: TaskEvidence, story: Story) -> Iterator[EvidenceFau
 
 
 def _failure_faults(evidence: TaskEvidence, story: Story) -> Iterator[EvidenceFault]:
-    """Where a task failed for another reason than its last decision says."""
+    """A fault if the task failed for another reason than its last decision says."""
     last = story.decisions[-1].body if story.decisions else {}
     codes = last.get("codes")
     code = codes[0] if isinstance(codes, list) and codes else ""
@@ -207,7 +207,7 @@ def _answer_faults(evidence: TaskEvidence, story: Story) -> Iterator[EvidenceFau
 
 
 def _answered_faults(action: EvidenceAction, records: list[AuditRecord]) -> Iterator[EvidenceFault]:
-    """Where the trail has another answer than the question."""
+    """Differences between the answer to a question and the trail's records of that answer."""
     if action.needs:
         # What has to be there may have been asked for, and found, by another task.
         return

@@ -1,4 +1,4 @@
-"""What a verifier finds wrong with the evidence of a task."""
+"""Faults that a verifier finds in the evidence of a task."""
 
 from typing import Literal
 

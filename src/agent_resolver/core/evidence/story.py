@@ -34,11 +34,11 @@ class Story:
         return found
 
     def calls(self, kind: AuditKind, tool: str) -> list[AuditRecord]:
-        """What the task itself did with a tool."""
+        """The records of the task's own calls of a tool."""
         return [record for record in self.own if record.kind == kind and record.body.get("tool") == tool]
 
     def about_action(self, action: str, *kinds: AuditKind) -> list[AuditRecord]:
-        """What was recorded of a question, wherever it was answered."""
+        """The records about a question, also those of the run in which a person answered it."""
         return [record for record in self.records if record.kind in kinds and record.body.get("action") == action]
 
     def plan_runs(self, plan: str) -> list[AuditRecord]:
