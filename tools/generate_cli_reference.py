@@ -252,7 +252,8 @@ Exits 0 if the agent came to its end; 1 if it was stopped, blocked or suspended,
 has no plan; 2 if nothing is asked or a file is missing; 130 if it was interrupted.""",
     "runs list": """\
 Lists [runs](runs.md), newest first: id, status, agent, when it started, rounds, cost, and what it waits for. A run
-whose process is gone is `interrupted`. With an issuer it lists [your own](audit.md#who-may-read-it), for an auditor all.
+whose process is gone is `interrupted`. With an issuer it lists [your own](audit.md#who-may-read-it); for an auditor,
+all.
 
 Exits 0, also if there are no runs.""",
     "runs show": """\
@@ -322,8 +323,8 @@ done.
 Exits 0; 1 if there is no such run of yours, or it has ended: the runs named after it are then not cancelled.""",
     "blueprint list": """\
 Lists runs of blueprints, newest first: id, status, blueprint and version, when it started, and what it waits for.
-`--versions` counts the runs under way of each version. With an issuer it lists [your own](audit.md#who-may-read-it), for
-an auditor all.
+`--versions` counts the runs under way of each version. With an issuer it lists
+[your own](audit.md#who-may-read-it); for an auditor, all.
 
 Exits 0, also if there are no runs.""",
     "worker": """\
@@ -383,8 +384,9 @@ Ends tasks for good. A task that a process works on ends before its next stage b
 Exits 0, also for a task that was cancelled before; 1 if there is no such task, or it has ended in another way. Those
 that are named after it are not cancelled then.""",
     "task export": """\
-Writes one JSON document: the task, what its artifacts contain, its questions, and every record of it. It holds the
-words of the request, so the file is made for its owner alone.
+Writes the [evidence](reasoner.md#prove-what-happened) of a task: the task, what its artifacts contain, its questions,
+every record of it, what is certified, digests and a seal. It holds the words of the request, so the file is made for
+its owner alone. With `--format oscal`, OSCAL assessment results are made of it.
 
 Exits 0; 1 if there is no such task; 2 if there is no state file, or the file cannot be written.""",
     "eval run": """\
@@ -401,6 +403,13 @@ those that the settings name, else those that come with the package. `--json` ha
 
 Exits 0 if there is no fault; 1 if there is one, such as a changed prompt with an old version; 2 if a file is
 missing.""",
+    "task verify": """\
+Checks the [evidence](reasoner.md#prove-what-happened) that `agent task export` wrote, and names every fault. Without
+`--state` it reads nothing but the file. With it, the document is compared with the state of the project as well: that
+is for the initiator of the task and for auditors.
+
+Exits 0 if everything holds; 1 if something does not, or the file is not the evidence of a task; 2 if the file is
+missing, or there is no state file to compare with.""",
     "tools list": """\
 [Verifies the lock](governed-tools.md#what-is-verified-first), connects every server in it, loads the
 [capabilities](capabilities.md) of the project, and prints the tools that may be called: those that
@@ -454,7 +463,8 @@ Exits 0 if nothing changed that breaks anybody, 1 if something did, or if a file
 read.""",
     "tools certify": """\
 [Checks the tools](manifest.md#certify) of the project's own code, all of them to the end, and says of each check what
-it found. With `--out` the same is written as JSON, also if a check failed.
+it found. With `--out` the same is written as JSON, also if a check failed; with `--format oscal`, as OSCAL assessment
+results, which go to stdout without `--out`.
 
 Exits 0 if every check passed or had nothing to look at; 1 if one failed, if there are no tools, or if a module cannot
 be used; 2 if a file cannot be read or written.""",
@@ -507,14 +517,15 @@ with is not copied.
 Exits 0; 2 if there is no state file, or the copy is there already or cannot be written.""",
     "state prune": """\
 Removes [what is old](state.md#remove-what-is-old): calls that are done or failed, inbox items that are closed, runs
-that ended. With `--status` it removes only runs and tasks that ended so, and what belongs to them. With `--audit-before` it also removes the beginning of the audit trail, and leaves a sealed anchor. Nothing
-that an unfinished run refers to is removed.
+that ended. With `--status` it removes only runs and tasks that ended so, and what belongs to them. With
+`--audit-before` it also removes the beginning of the audit trail, and leaves a sealed anchor. Nothing that an
+unfinished run refers to is removed.
 
 Exits 0, also if there is nothing to remove; 2 if there is no state file.""",
     "state rotate-key": """\
 [Seals the state with another key](state.md#change-the-key): a new one in the key file, or the one in the variable that
-`state.key_env` names, with the one from before in that of `state.old_key_env`. It needs the state to itself. Where it is
-killed nothing is lost, and the same command goes on.
+`state.key_env` names, with the one from before in that of `state.old_key_env`. It needs the state to itself. Where it
+is killed nothing is lost, and the same command goes on.
 
 Exits 0; 1 if another process has the state open, a key is not known, a value cannot be opened or the trail does not
 verify; 2 if there is no state file.""",

@@ -25,7 +25,7 @@ from tests.state_keys import project_store
 EXAMPLE = Path(__file__).parents[2] / "examples" / "helpdesk"
 TICKET = "Open a ticket titled 'VPN down'"
 WITH_PAGE = f"{TICKET}, assign it to team 'network' and page team 'network'"
-COMMANDS = ("start", "list", "show", "resume", "run", "cancel", "export")
+COMMANDS = ("start", "list", "show", "resume", "run", "cancel", "export", "verify")
 LOOKING = (("show",), ("cancel",), ("export",), ("resume",))
 MEMORY_ENGINE = '\n[engine]\nkind = "memory"\n'
 

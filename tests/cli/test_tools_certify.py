@@ -123,3 +123,16 @@ def test_what_a_check_did_not_cover_is_told(capsys: pytest.CaptureFixture[str]) 
     _print_check(check, 3)
 
     assert capsys.readouterr().out == "✓ examples-round-trip: 3 tools\n  note: only validated: billing.charge\n"
+
+
+def test_the_report_can_be_written_in_oscal(tools: ToolProject, run: Run) -> None:
+    printed = run(*COMMAND, "--format", "oscal")
+    written = run(*COMMAND, "--format", "oscal", "--out", "build/results.json")
+    again = run(*COMMAND, "--format", "oscal", "--out", "build/results.json", "--json")
+
+    assert (printed.code, written.code, again.code) == (0, 0, 0)
+    assert printed.stdout.startswith('{\n  "assessment-results": {')
+    assert written.stdout.splitlines()[-1] == "Certified: 2 tools"
+    assert Path("build/results.json").read_text(encoding="utf-8") == again.stdout == printed.stdout
+    (result,) = json.loads(printed.stdout)["assessment-results"]["results"]
+    assert {finding["target"]["status"]["state"] for finding in result["findings"]} == {"satisfied"}

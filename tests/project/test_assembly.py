@@ -13,12 +13,13 @@ from msgspec import structs
 
 from agent_resolver.capability import certify
 from agent_resolver.project import Session, open_tools
-from agent_resolver.project.assembly import InstallTool, ScaffoldTool, blueprint_bytes
+from agent_resolver.project.assembly import InstallTool, ScaffoldTool
 from agent_resolver.project.manifest import manifest_path, read_manifest
 from agent_resolver.reasoner.artifact import Artifacts
 from agent_resolver.registry import CallContext, ToolFailure, manifest_of
 from agent_resolver.schema import FailureCode, local_caller, to_json
 from agent_resolver.schema.blueprint import Blueprint
+from agent_resolver.schema.blueprint_file import blueprint_bytes
 from agent_resolver.schema.manifest import manifest_digest
 from agent_resolver.schema.planning import CapabilityDraft
 from tests.conftest import Run

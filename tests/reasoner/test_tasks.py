@@ -8,10 +8,13 @@ import pytest
 from msgspec import structs
 
 from agent_resolver.core.guardrail import GuardrailLimits
-from agent_resolver.reasoner.errors import RefusedEnvironment, TaskRefused, UnknownTask
+from agent_resolver.reasoner.errors import RefusedEnvironment, TaskRefused, TaskTaken, UnknownTask
 from agent_resolver.reasoner.planner.offline import OfflinePlanner
 from agent_resolver.reasoner.task_view import TaskView
+from agent_resolver.reasoner.tasks import Tasks
 from agent_resolver.registry import AnswerRefused
+from agent_resolver.schema.caller import Caller
+from agent_resolver.schema.evidence import TaskEvidence
 from agent_resolver.schema.golden_path import decode_state, encode_state
 from agent_resolver.schema.planning import Drafted, PlanQuestion, PlanRequest
 from agent_resolver.schema.state import PENDING, RUNS
@@ -420,14 +423,39 @@ def test_a_failed_call_ends_the_task_with_its_code(tmp_path: Path) -> None:
 def test_what_is_exported_has_every_content_and_record(tmp_path: Path) -> None:
     home = home_in(tmp_path)
 
-    async def story() -> dict[str, Any]:
+    async def story() -> TaskEvidence:
         view = await home.start("Open a ticket")
         return await home.tasks.export(view.state.task_id, LOCAL)
 
-    document = asyncio.run(story())
+    evidence = asyncio.run(story())
 
-    assert set(document["references"].values()) == set(document["contents"])
-    assert document["records"][0]["kind"] == "run.started"
+    assert set(evidence.references.values()) == set(evidence.contents)
+    assert evidence.records[0].kind == "run.started"
+
+
+class RestlessTasks(Tasks):
+    """Tasks that another process changes while they are looked at; so often, and then no more."""
+
+    changes = 0
+
+    async def view(self, task: str, caller: Caller) -> TaskView:
+        found = await super().view(task, caller)
+        self.changes -= 1
+        return structs.replace(found, output=self.changes) if self.changes > 0 else found
+
+
+def test_an_export_is_of_one_state_though_the_task_goes_on(tmp_path: Path) -> None:
+    home = home_in(tmp_path)
+    task = asyncio.run(home.start("Open a ticket")).state.task_id
+    tasks = RestlessTasks(home.home())
+    tasks.changes = 3
+
+    evidence = asyncio.run(tasks.export(task, LOCAL))
+
+    assert evidence == asyncio.run(home.tasks.export(task, LOCAL))
+    tasks.changes = 100
+    with pytest.raises(TaskTaken):
+        asyncio.run(tasks.export(task, LOCAL))
 
 
 def test_the_state_holds_references_and_no_contents(tmp_path: Path) -> None:

@@ -173,6 +173,9 @@ from agent_resolver.core.evaluation.report import (
     passes_gate as passes_gate,
     report_of as report_of,
 )
+from agent_resolver.core.evidence.certified import certified_plans as certified_plans
+from agent_resolver.core.evidence.check import evidence_faults as evidence_faults, evidence_seal as evidence_seal
+from agent_resolver.core.evidence.fault import EvidenceFault as EvidenceFault
 from agent_resolver.core.explanation_writer import explanation_json as explanation_json
 from agent_resolver.core.guardrail import (
     GuardrailCode as GuardrailCode,

@@ -66,6 +66,7 @@ from agent_resolver.exchange.merge import (
     Update as Update,
     merge_entries as merge_entries,
 )
+from agent_resolver.exchange.oscal import Assessment as Assessment, oscal_document as oscal_document
 from agent_resolver.exchange.proposed_requirement import (
     Certainty as Certainty,
     ProposedRequirement as ProposedRequirement,

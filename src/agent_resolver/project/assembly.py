@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
-import msgspec
 from msgspec import structs
 
 from agent_resolver.capability.certificate import Certificate, certify
@@ -23,7 +22,7 @@ from agent_resolver.reasoner.task_tool import INSTALL, OWN_RULES, SCAFFOLD
 from agent_resolver.registry.errors import ToolFailure
 from agent_resolver.registry.tool import CallContext, Tool
 from agent_resolver.schema.blueprint import Blueprint
-from agent_resolver.schema.blueprint_file import encode_blueprint
+from agent_resolver.schema.blueprint_file import blueprint_bytes
 from agent_resolver.schema.descriptor import Descriptor, Labels, ManifestTool
 from agent_resolver.schema.limit import MAX_BLUEPRINT_BYTES
 from agent_resolver.schema.lockfile import to_json
@@ -47,11 +46,6 @@ _SOURCE: Final = "the reasoner"
 
 Offer = Callable[[CheckedBlueprint], None]
 """Offers a blueprint that was just installed, in the registry that is open."""
-
-
-def blueprint_bytes(blueprint: Blueprint) -> bytes:
-    """The file of a blueprint: the same bytes for the same blueprint."""
-    return msgspec.json.format(encode_blueprint(blueprint), indent=2) + b"\n"
 
 
 class InstallTool:

@@ -345,6 +345,13 @@ class Session:
 
         return KeyRing(self.state_path, self.key_path, newest=self.key, old=self.old_key)
 
+    @cached_property
+    def evidence_key(self) -> bytes:
+        """What seals the evidence of tasks: made of the key of the state, and of no use for anything else."""
+        from agent_resolver.storage.seal import derived_key, key_beside
+
+        return derived_key(self.key or key_beside(self.key_path), "evidence")
+
     @property
     def key_path(self) -> str:
         """Where the key is kept that is made where the settings name none."""

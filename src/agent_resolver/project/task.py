@@ -23,6 +23,7 @@ from agent_resolver.project.engine import EngineUse
 from agent_resolver.project.planner import close_planner, planner_of
 from agent_resolver.project.session import Session
 from agent_resolver.project.tools import OpenTools, inbox_of, open_tools
+from agent_resolver.reasoner.acceptance_process import IsolatedAcceptance
 from agent_resolver.reasoner.artifact import Artifacts
 from agent_resolver.reasoner.memory import MemoryHealth, MemoryRetriever
 from agent_resolver.reasoner.port import Planner
@@ -87,6 +88,8 @@ def _home(session: Session, telemetry: StageTelemetry | None) -> TaskHome:
         app_id=session.app_id,
         only_verified=session.has_issuer,
         telemetry=telemetry,
+        has_keyed_trail=session.key is not None,
+        evidence_key=session.evidence_key,
     )
 
 
@@ -100,6 +103,7 @@ def _ports(session: Session, tools: OpenTools, planner: Planner, limits: Guardra
         retriever=MemoryRetriever({}),
         health=MemoryHealth({}),
         surface=_surface(session),
+        acceptance=IsolatedAcceptance(),
         own_tools=assembly_tools(session, artifacts, partial(_offer_installed, tools)),
         limits=limits or limits_of_settings(session),
         agent=tools.context.agent,

@@ -1,3 +1,12 @@
+from agent_resolver.reasoner.acceptance import InProcessAcceptance as InProcessAcceptance
+from agent_resolver.reasoner.acceptance_conformance import (
+    ACCEPTANCE_CHECKS as ACCEPTANCE_CHECKS,
+    AcceptanceCheck as AcceptanceCheck,
+)
+from agent_resolver.reasoner.acceptance_process import (
+    AcceptanceBounds as AcceptanceBounds,
+    IsolatedAcceptance as IsolatedAcceptance,
+)
 from agent_resolver.reasoner.artifact import Artifacts as Artifacts
 from agent_resolver.reasoner.checkpoint import StoreSaver as StoreSaver
 from agent_resolver.reasoner.context_binder import bind_context as bind_context, missing_claims as missing_claims
@@ -41,6 +50,8 @@ from agent_resolver.reasoner.planner_conformance import (
 )
 from agent_resolver.reasoner.port import (
     HEALTH_STATES as HEALTH_STATES,
+    AcceptanceRun as AcceptanceRun,
+    AcceptanceRunner as AcceptanceRunner,
     Health as Health,
     HealthReport as HealthReport,
     Planner as Planner,

@@ -1,10 +1,21 @@
-"""What the stages of the reasoner ask for: a planner, documents, and how systems are."""
+"""What the stages of the reasoner ask for: a planner, tests of its drafts, documents, and how systems are."""
 
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 from msgspec import Struct
 
-from agent_resolver.schema.planning import AuditAdvice, Classified, Drafted, PlanRequest, Snippet
+from agent_resolver.schema.blueprint import Blueprint
+from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.schema.planning import (
+    AuditAdvice,
+    Classified,
+    Drafted,
+    Isolation,
+    PlanRequest,
+    Snippet,
+    TestResult,
+)
 
 
 class Planner(Protocol):
@@ -24,6 +35,21 @@ class Planner(Protocol):
 
     async def audit(self, request: PlanRequest) -> AuditAdvice:
         """Say what is worth knowing about `request.draft` besides the rules of Ops; it cannot excuse a violation."""
+        ...
+
+
+class AcceptanceRun(Struct, frozen=True, kw_only=True):
+    """The results of all acceptance tests of a draft, in their order."""
+
+    tests: tuple[TestResult, ...]
+    isolation: Isolation
+
+
+class AcceptanceRunner(Protocol):
+    """Tries a draft with the recorded results of its acceptance tests; nothing is called."""
+
+    async def run(self, blueprint: Blueprint, tools: Mapping[str, Descriptor]) -> AcceptanceRun:
+        """Run every acceptance test. A draft that cannot be tried fails its tests, and raises nothing."""
         ...
 
 

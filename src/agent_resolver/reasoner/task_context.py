@@ -6,8 +6,9 @@ from typing import Any, Final, Literal
 from msgspec import Struct, structs
 
 from agent_resolver.core.guardrail import GuardrailLimits
+from agent_resolver.reasoner.acceptance import InProcessAcceptance
 from agent_resolver.reasoner.artifact import Artifacts
-from agent_resolver.reasoner.port import Health, Planner, Retriever
+from agent_resolver.reasoner.port import AcceptanceRunner, Health, Planner, Retriever
 from agent_resolver.reasoner.task_tool import ASK, REQUIRE, AskTool, RequireTool
 from agent_resolver.registry.port import Secrets
 from agent_resolver.registry.registry import ToolRegistry
@@ -67,6 +68,8 @@ class ReasonerPorts(Struct, frozen=True, kw_only=True):
     surface: Surface
     own_tools: tuple[Tool, ...] = ()
     """The tools that install and scaffold."""
+    acceptance: AcceptanceRunner = InProcessAcceptance()
+    """Runs the acceptance tests of drafts; a project has one with a process of its own."""
     limits: GuardrailLimits = GuardrailLimits()
     agent: str = ""
     lock: str = ""

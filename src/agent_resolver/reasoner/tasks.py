@@ -14,6 +14,7 @@ from agent_resolver.reasoner.artifact import Artifacts
 from agent_resolver.reasoner.checkpoint import StoreSaver
 from agent_resolver.reasoner.context_binder import bind_context
 from agent_resolver.reasoner.errors import DamagedTask, TaskRefused, TaskTaken, UnknownTask
+from agent_resolver.reasoner.evidence import gather_evidence, with_seal
 from agent_resolver.reasoner.sealed_purpose import FIRST, first_purpose
 from agent_resolver.reasoner.stage.hitl_resolution import GivenAnswer
 from agent_resolver.reasoner.stage.request_intake import first_state
@@ -34,8 +35,9 @@ from agent_resolver.registry.errors import AnswerRefused
 from agent_resolver.registry.inbox import Inbox
 from agent_resolver.registry.port import Clock, Seal
 from agent_resolver.registry.tool import CallContext
-from agent_resolver.schema.audit import AuditKind, AuditRecord
+from agent_resolver.schema.audit import AuditKind
 from agent_resolver.schema.caller import Caller
+from agent_resolver.schema.evidence import TaskEvidence
 from agent_resolver.schema.golden_context import Environment, GoldenContext, Incident
 from agent_resolver.schema.golden_path import (
     MAX_ANSWER,
@@ -48,7 +50,6 @@ from agent_resolver.schema.golden_path import (
 from agent_resolver.schema.pending import PendingAction
 from agent_resolver.schema.state import ARTIFACTS, FINISHED, PENDING, RUNS, ArtifactRow, Run
 from agent_resolver.storage.errors import LeaseLost
-from agent_resolver.storage.excerpt import open_excerpt, record_document
 from agent_resolver.storage.lease import LEASE_SECONDS, claim_in, lease_name, release_in
 from agent_resolver.storage.lease_keeper import LeaseKeeper
 from agent_resolver.storage.port import Lease, Snapshot, Store, Transaction
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from agent_resolver.reasoner.graph import TaskGraph
 
 _MAX_TASK_ID: Final = 64
+_EXPORT_ATTEMPTS: Final = 5
 
 
 class TaskRequest(Struct, frozen=True, kw_only=True):
@@ -86,6 +88,10 @@ class TaskHome(Struct, frozen=True, kw_only=True):
     only_verified: bool = False
     """True if an issuer must vouch for every caller."""
     telemetry: StageTelemetry | None = None
+    has_keyed_trail: bool = False
+    """True if the root of the audit trail takes a key to compute."""
+    evidence_key: bytes = b""
+    """Seals the evidence of tasks; empty where it is not sealed."""
 
 
 class Tasks:
@@ -415,37 +421,28 @@ class Tasks:
             raise UnknownTask(task)
         return found
 
-    async def export(self, task: str, caller: Caller) -> dict[str, Any]:
-        """Everything that is kept of a task, as one document: its state, what it made, its questions and its records.
+    async def export(self, task: str, caller: Caller) -> TaskEvidence:
+        """The evidence of a task: its state, what it made, its questions, and every record of it.
+
+        The words of answers are in the export of the caller who asked; others have their digests.
 
         Raises:
             UnknownTask: There is no such task that concerns the caller.
+            TaskTaken: Another process works on it, and changes it too fast.
         """
         view = await self.view(task, caller)
-        artifacts = Artifacts(self._home.store, self._home.seal)
-        state = view.state
-        references = {name: artifact.content for name, artifact in sorted(state.artifacts.items())}
-        references |= {name: digest for name, digest in self._loose_ends(state).items() if digest}
-        contents = {digest: await artifacts.plain(task, digest) for digest in sorted(set(references.values()))}
-
-        def read(snapshot: Snapshot) -> tuple[list[AuditRecord], list[PendingAction | None]]:
-            asked = [snapshot.get(PENDING, action.id) for action in state.pending_actions]
-            return list(snapshot.records(task)), asked
-
-        records, asked = await self._home.store.read(read)
-        actions = [structs.replace(action, content=None) for action in asked if action is not None]
-        return {
-            "version": "1",
-            "task": view.document(),
-            "references": references,
-            "contents": contents,
-            "actions": [msgspec.to_builtins(action) for action in actions],
-            "records": [record_document(each, open_excerpt(each, self._home.seal)) for each in records],
-        }
-
-    def _loose_ends(self, state: TaskState) -> dict[str, str]:
-        """What the state refers to besides its artifacts."""
-        return {"arguments": state.arguments, "result": state.result}
+        contents = Artifacts(self._home.store, self._home.seal)
+        is_own = may_see_run(view.state.initiator, caller)
+        for _ in range(_EXPORT_ATTEMPTS):
+            evidence = await gather_evidence(self._home.store, contents, view, self._home.app_id, has_words=is_own)
+            before, view = view, await self.view(task, caller)
+            # The records must be those of this state, and a stage may have ended in between.
+            if before == view:
+                break
+        else:
+            raise TaskTaken(task)
+        trail = structs.replace(evidence.trail, is_keyed=self._home.has_keyed_trail)
+        return with_seal(structs.replace(evidence, trail=trail), self._home.evidence_key)
 
     async def _view(self, task: str) -> TaskView:
         listed = await look_at_run(self._home.store, self._home.seconds(), task)

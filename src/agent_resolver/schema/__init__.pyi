@@ -50,6 +50,7 @@ from agent_resolver.schema.blueprint import (
 )
 from agent_resolver.schema.blueprint_file import (
     BlueprintReading as BlueprintReading,
+    blueprint_bytes as blueprint_bytes,
     blueprint_digest as blueprint_digest,
     encode_blueprint as encode_blueprint,
     parse_blueprint as parse_blueprint,
@@ -83,6 +84,7 @@ from agent_resolver.schema.errors import (
     InvalidDefinitions as InvalidDefinitions,
     InvalidEvalReport as InvalidEvalReport,
     InvalidEvalSet as InvalidEvalSet,
+    InvalidEvidence as InvalidEvidence,
     InvalidIndex as InvalidIndex,
     InvalidInput as InvalidInput,
     InvalidLockfile as InvalidLockfile,
@@ -110,6 +112,13 @@ from agent_resolver.schema.eval_set import (
     parse_eval_set as parse_eval_set,
     read_eval_set as read_eval_set,
     require_known_tools as require_known_tools,
+)
+from agent_resolver.schema.evidence import (
+    CertifiedPlan as CertifiedPlan,
+    TaskEvidence as TaskEvidence,
+    evidence_digest as evidence_digest,
+    evidence_json as evidence_json,
+    parse_evidence as parse_evidence,
 )
 from agent_resolver.schema.explanation import (
     AppliedConstraints as AppliedConstraints,
@@ -256,6 +265,7 @@ from agent_resolver.schema.planning import (
     Classified as Classified,
     Drafted as Drafted,
     Evaluation as Evaluation,
+    Isolation as Isolation,
     PlanQuestion as PlanQuestion,
     PlanRequest as PlanRequest,
     RemedyRequest as RemedyRequest,

@@ -60,6 +60,11 @@ def encode_blueprint(blueprint: Blueprint) -> bytes:
     return msgspec.json.encode(blueprint, order="sorted")
 
 
+def blueprint_bytes(blueprint: Blueprint) -> bytes:
+    """The file that a task installs for a plan: the same bytes for the same blueprint."""
+    return msgspec.json.format(encode_blueprint(blueprint), indent=2) + b"\n"
+
+
 def blueprint_digest(blueprint: Blueprint) -> str:
     """The digest that a run, an approval and the manifest know a blueprint by."""
     return digest(blueprint)

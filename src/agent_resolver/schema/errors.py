@@ -8,6 +8,7 @@ ResolverError
     ├── InvalidDefinitions
     ├── InvalidEvalReport
     ├── InvalidEvalSet
+    ├── InvalidEvidence
     ├── InvalidIndex
     ├── InvalidLockfile
     ├── InvalidManifest
@@ -63,6 +64,10 @@ class InvalidEvalReport(InvalidInput):
 
 class InvalidEvalSet(InvalidInput):
     """An eval set does not follow its schema, contradicts itself, or expects a tool that is not there."""
+
+
+class InvalidEvidence(InvalidInput):
+    """A file is not the evidence of a task."""
 
 
 class InvalidIndex(InvalidInput):

@@ -47,6 +47,9 @@ MAX_BLUEPRINT_BYTES = 256 * 1024
 MAX_EXACT_INTEGER = 2**63 - 1
 """Larger whole numbers are not exact in every program that reads JSON."""
 
+MAX_EVIDENCE_BYTES = 16 * 1024 * 1024
+"""The size of an exported task that can be verified."""
+
 MAX_WORKFLOW_BYTES = 1024 * 1024
 
 MAX_WORKFLOW_STEPS = 100

@@ -121,6 +121,11 @@ class AuditAdvice(Struct, frozen=True, kw_only=True):
     """As in `Classified`."""
 
 
+Isolation = Literal["none", "process", "confined"]
+"""Where acceptance tests ran: in the process of the task, in one of their own with bounds on what it uses, or in one
+that besides can open no file and no socket."""
+
+
 # Ops ------------------------------------------------------------------------------------------------------------------
 
 
@@ -155,6 +160,8 @@ class Evaluation(Struct, frozen=True, kw_only=True):
     violations: tuple[Violation, ...] = ()
     tests: tuple["TestResult", ...] = ()
     concerns: tuple[str, ...] = ()
+    isolation: Isolation = "none"
+    """Where the tests ran."""
 
 
 class TestResult(Struct, frozen=True, kw_only=True):

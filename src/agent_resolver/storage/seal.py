@@ -122,7 +122,7 @@ def _aes_of(key: bytes) -> "AESGCM":
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     # The same key also seals the trail: what is derived for one use is of no use for another.
-    return AESGCM(sha256(b"agent-resolver seal\0" + key).digest())
+    return AESGCM(derived_key(key, "seal"))
 
 
 def _bound_to(name: bytes, purpose: str) -> bytes:
@@ -131,6 +131,11 @@ def _bound_to(name: bytes, purpose: str) -> bytes:
 
 
 # Keys in files --------------------------------------------------------------------------------------------------------
+
+
+def derived_key(key: bytes, use: str) -> bytes:
+    """A key for one use, from which neither the key that it is made of nor one for another use can be found."""
+    return sha256(f"agent-resolver {use}\0".encode() + key).digest()
 
 
 def key_beside(path: str) -> bytes:

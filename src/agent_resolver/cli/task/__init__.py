@@ -67,6 +67,17 @@ _CANCEL_EXAMPLES = """\
 _EXPORT_EXAMPLES = """\
   agent task export 4f1c0a9e -o task.json
   agent task export 4f1c0a9e > task.json
+  agent task export 4f1c0a9e --format oscal -o assessment-results.json
+"""
+_VERIFY_EXAMPLES = """\
+  agent task verify task.json                 does the document hold together?
+  agent task verify task.json --state         and is it what the state of this project says?
+  agent task verify task.json --json          every fault with its code
+
+exit codes:
+  0    everything holds
+  1    something does not, or the file is not the evidence of a task
+  2    usage, or a file that is missing
 """
 _SKILLS_EXAMPLES = """\
   agent task skills                           those that the settings name, else those of the package
@@ -96,9 +107,15 @@ def add_to(commands: Commands) -> None:
     cancel = add_command(group, "cancel", "end tasks for good", _CANCEL_EXAMPLES)
     cancel.add_argument("tasks", metavar="TASK", nargs="+", type=run_id_argument, help="their ids, or beginnings")
     _finish(cancel, "cancel")
-    export = add_command(group, "export", "write all that is kept of a task as one JSON document", _EXPORT_EXAMPLES)
+    export = add_command(group, "export", "write the evidence of a task as one document", _EXPORT_EXAMPLES)
     _add_chosen(export)
     export.add_argument("-o", "--output", metavar="FILE", type=output_path, help="the file (default: stdout)")
+    export.add_argument(
+        "--format",
+        choices=("json", "oscal"),
+        default="json",
+        help="the evidence itself, or OSCAL assessment results made of it (default: json)",
+    )
     _finish(export, "export")
     skills = add_command(group, "skills", "check the prompts of the planner and their versions", _SKILLS_EXAMPLES)
     skills.add_argument("folder", metavar="DIR", nargs="?", help="their folder (default: `reasoner.skills`)")
@@ -107,6 +124,10 @@ def add_to(commands: Commands) -> None:
     add_trust(skills)
     add_json(skills)
     skills.set_defaults(run=_import_and_run, task_command="skills")
+    verify = add_command(group, "verify", "check the evidence that `agent task export` wrote", _VERIFY_EXAMPLES)
+    verify.add_argument("file", metavar="FILE", help="the evidence, as JSON")
+    verify.add_argument("--state", action="store_true", help="also compare it with the state of this project")
+    _finish(verify, "verify")
 
 
 def _add_start(group: Commands) -> None:

@@ -2,15 +2,15 @@
 
 import argparse
 import asyncio
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out_text
 from agent_resolver.cli.runs.export import require_target
 from agent_resolver.cli.task.chosen_task import find_task
 from agent_resolver.project.identity import caller_of
+from agent_resolver.schema.evidence import TaskEvidence, evidence_json
+from agent_resolver.schema.lockfile import to_json
 from agent_resolver.storage.file import Batch
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write a task as one JSON document: its state, what it made, and every record of it."""
+    """Write the evidence of a task as one document: its state, what it made, and every record of it."""
     with session_of(options) as session:
         if options.output is not None:
             require_target(options.output, session)
-        document = asyncio.run(_document(session, options))
-    content = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+        evidence = asyncio.run(_evidence(session, options))
+    content = evidence_json(evidence) if options.format == "json" else _oscal_json(evidence)
     if options.output is None:
         out_text(content.decode())
         return 0
@@ -34,10 +34,17 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _document(session: "Session", options: argparse.Namespace) -> dict[str, Any]:
+async def _evidence(session: "Session", options: argparse.Namespace) -> TaskEvidence:
     from agent_resolver.project.task import kept_tasks
 
     caller = await caller_of(session, options.token_file, session.environment)
     # Found first: looking for a task must not make a state that is not there.
     task = find_task(session, options.chosen, caller)
     return await kept_tasks(session).export(task, caller)
+
+
+def _oscal_json(evidence: TaskEvidence) -> bytes:
+    from agent_resolver.exchange.oscal import oscal_document
+    from agent_resolver.project.assessment import task_assessment
+
+    return to_json(oscal_document(task_assessment(evidence)))

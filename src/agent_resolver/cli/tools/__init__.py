@@ -62,6 +62,7 @@ _CERTIFY_EXAMPLES = """\
   agent tools certify
   agent tools certify --out tools.certificate.json
   agent tools certify --json | jq '.checks[] | select(.status == "failed")'
+  agent tools certify --format oscal --out assessment-results.json
 """
 
 
@@ -111,6 +112,12 @@ def _add_own(group: Commands) -> None:
     changes.add_argument("new", metavar="NEW", nargs="?", help=f"the new {a_manifest} (default: what the code offers)")
     certify = add_command(group, "certify", "check that the tools of the code are fit to be offered", _CERTIFY_EXAMPLES)
     certify.add_argument("--out", metavar="REPORT", type=output_path, help="write the report to this file")
+    certify.add_argument(
+        "--format",
+        choices=("json", "oscal"),
+        default="json",
+        help="how the report is written: our own JSON, or OSCAL assessment results (default: json)",
+    )
     for parser, module in ((manifest, "manifest"), (changes, "diff"), (certify, "certify")):
         add_agents(parser)
         add_project(parser)

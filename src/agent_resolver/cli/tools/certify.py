@@ -8,6 +8,7 @@ from agent_resolver.capability.errors import UnsafeCapability
 from agent_resolver.cli.errors import Refusal
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out, out_json
+from agent_resolver.cli.resolved_at import resolved_at
 from agent_resolver.core.count import counted
 from agent_resolver.project.manifest import committed_manifest, manifest_path
 from agent_resolver.schema.lockfile import to_json
@@ -18,16 +19,19 @@ if TYPE_CHECKING:
     from agent_resolver.registry.tool import Tool
 
 _SIGNS = {"failed": "✗", "passed": "✓", "skipped": "-"}
-_HEAD = b'{\n  "version": "1",\n  "success": '
+_HEADS = (b'{\n  "version": "1",\n  "success": ', b'{\n  "assessment-results": {\n')
+"""What a file begins with that this command wrote."""
 
 
 def run(options: argparse.Namespace) -> int:
     """Check every tool of the code, print what came of it and write the report."""
     certificate = _certify_project(session_of(options))
+    is_oscal = options.format == "oscal"
+    report: object = _oscal_report(certificate) if is_oscal else certificate
     if options.out:
-        _write_certificate(options.out, certificate)
-    if options.json:
-        out_json(certificate)
+        _write_certificate(options.out, report)
+    if options.json or (is_oscal and not options.out):
+        out_json(report)
     else:
         for check in certificate.checks:
             _print_check(check, certificate.tools)
@@ -53,9 +57,16 @@ def _certify_project(session: "Session") -> Certificate:
     return certify(tools, committed_manifest(manifest_path(session)))
 
 
-def _write_certificate(path: str, certificate: Certificate) -> None:
-    head = read_head(path, len(_HEAD))
-    if head and head != _HEAD:
+def _oscal_report(certificate: Certificate) -> dict[str, object]:
+    from agent_resolver.exchange.oscal import oscal_document
+    from agent_resolver.project.assessment import tools_assessment
+
+    return oscal_document(tools_assessment(certificate, resolved_at(None)))
+
+
+def _write_certificate(path: str, certificate: object) -> None:
+    head = read_head(path, max(map(len, _HEADS)))
+    if head and not head.startswith(_HEADS):
         raise Refusal(
             f"`{path}` exists and was not written by `agent tools certify`", "name another file, or move it away"
         )

@@ -10,7 +10,6 @@ from typing import Any
 
 from msgspec import structs
 
-from agent_resolver.core.blueprint.acceptance import run_acceptance_test
 from agent_resolver.core.guardrail import needs_person
 from agent_resolver.core.ops.audit import OPS_RULES, audit_blueprint
 from agent_resolver.core.ops.remedy import checklist
@@ -21,7 +20,6 @@ from agent_resolver.reasoner.planning_step import plan_request
 from agent_resolver.reasoner.stage.execution import approval_reason
 from agent_resolver.reasoner.task_context import DraftTool, TaskContext, action_of, with_actions
 from agent_resolver.reasoner.update import Update, decided, failed
-from agent_resolver.registry.compiled_schema import compile_once, schema_faults
 from agent_resolver.schema.blueprint import Blueprint
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.golden_path import Answer, Artifact, ArtifactStatus, TaskAction, TaskState
@@ -50,7 +48,7 @@ async def _evaluate(state: TaskState, context: TaskContext, blueprint: Blueprint
     """Check a blueprint against every rule; the evaluation, and the advice of the planner that is part of it."""
     tools = context.tools(state)
     surface = context.ports.surface
-    tests = tuple(run_acceptance_test(blueprint, test, tools, _faults_of) for test in blueprint.acceptance_tests)
+    run = await context.ports.acceptance.run(blueprint, tools)
     advice = await context.ports.planner.audit(await plan_request(state, context, blueprint))
     subject = OpsSubject(
         blueprint=blueprint,
@@ -60,7 +58,7 @@ async def _evaluate(state: TaskState, context: TaskContext, blueprint: Blueprint
         caller=context.caller,
         secrets_present=await _present_secrets(state, context),
         hosts={tool: surface.hosts_of(descriptor) for tool, descriptor in tools.items()},
-        tests=tests,
+        tests=run.tests,
     )
     violations = audit_blueprint(subject)
     evaluation = Evaluation(
@@ -69,15 +67,11 @@ async def _evaluate(state: TaskState, context: TaskContext, blueprint: Blueprint
         outcome="REJECTED" if violations else "AUDITED",
         rules=tuple(rule.id for rule in OPS_RULES),
         violations=violations,
-        tests=tests,
+        tests=run.tests,
         concerns=tuple(concern[:500] for concern in advice.concerns[:20]),
+        isolation=run.isolation,
     )
     return evaluation, advice
-
-
-def _faults_of(value: Any, schema: dict[str, Any]) -> tuple[str, ...]:  # noqa: ANN401 - a JSON value
-    """Why a recorded result does not follow the schema of its tool, patterns and formats included."""
-    return schema_faults(compile_once(schema), value, "result")
 
 
 async def _present_secrets(state: TaskState, context: TaskContext) -> frozenset[str]:

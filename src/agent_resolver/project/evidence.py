@@ -1,0 +1,109 @@
+"""The evidence of a task, compared with the state of the project that it is said to come from."""
+
+import os
+from collections.abc import Iterator
+from hashlib import sha256
+
+from msgspec import structs
+
+from agent_resolver.core.evidence.check import evidence_seal
+from agent_resolver.core.evidence.fault import EvidenceFault
+from agent_resolver.project.manifest import committed_manifest, manifest_path
+from agent_resolver.project.session import Session
+from agent_resolver.project.task import kept_tasks
+from agent_resolver.reasoner.errors import DamagedTask, UnknownTask
+from agent_resolver.schema.caller import Caller
+from agent_resolver.schema.evidence import EvidenceAction, EvidenceTask, TaskEvidence
+from agent_resolver.schema.limit import MAX_BLUEPRINT_BYTES
+from agent_resolver.storage.errors import FileError
+from agent_resolver.storage.file import read_bounded
+from agent_resolver.storage.trail import trail_faults
+
+
+async def state_faults(session: Session, evidence: TaskEvidence, caller: Caller) -> list[EvidenceFault]:
+    """Differences between a document and the state of the project, found even if the document holds together.
+
+    Args:
+        session: The project that the document is said to come from.
+        evidence: The document.
+        caller: The person who verifies: the one who asked for the task, or an auditor.
+    """
+    broken = _trail_faults(session, evidence)
+    faults = [*_seal_faults(session, evidence), *(EvidenceFault("STATE", f"the trail: {each}") for each in broken)]
+    try:
+        present = await kept_tasks(session).export(evidence.task.task_id, caller)
+    except (DamagedTask, UnknownTask) as error:
+        return [*faults, EvidenceFault("STATE", f"the task cannot be compared: {error}")]
+    return [*faults, *_differences(evidence, present), *_file_faults(session, evidence)]
+
+
+def _seal_faults(session: Session, evidence: TaskEvidence) -> Iterator[EvidenceFault]:
+    if evidence.seal != evidence_seal(evidence, session.evidence_key):
+        yield EvidenceFault("SEAL", "the seal was not made with the key of this state")
+
+
+def _trail_faults(session: Session, evidence: TaskEvidence) -> list[str]:
+    key, noted = session.key, evidence.trail.root
+    faults, _ = session.store.read_now(lambda snapshot: trail_faults(snapshot, key, noted))
+    return faults
+
+
+# The state ------------------------------------------------------------------------------------------------------------
+
+
+def _differences(evidence: TaskEvidence, present: TaskEvidence) -> Iterator[EvidenceFault]:
+    """Differences from the document that the state gives now. A task may have gone on since."""
+    task = evidence.task.task_id
+    count = evidence.trail.count
+    if tuple(record for record in present.records if record.position <= count) != evidence.records:
+        yield EvidenceFault("STATE", "the records are not those that the trail had then")
+    if any(record.run == task and record.position > count for record in present.records):
+        return
+    pairs = {
+        "the task": (_settled(evidence.task), _settled(present.task)),
+        "the context": (evidence.context, present.context),
+        "the contents": (evidence.contents, present.contents),
+        "what is certified": (evidence.certified, present.certified),
+        "the questions": tuple(map(_without_words, (evidence.actions, present.actions))),
+    }
+    for name, (found, expected) in pairs.items():
+        if found != expected:
+            yield EvidenceFault("STATE", f"{name} of the document differs from the state")
+
+
+def _settled(task: EvidenceTask) -> EvidenceTask:
+    """The task without what changes while it only waits: whether a process is seen to work on it."""
+    is_ended = task.status in {"done", "failed", "cancelled"}
+    return task if is_ended else structs.replace(task, status="running")
+
+
+def _without_words(actions: tuple[EvidenceAction, ...]) -> tuple[EvidenceAction, ...]:
+    """The questions without the words of answers, which an auditor's export does not have; digests stand for them."""
+    return tuple(structs.replace(action, answer=None) for action in actions)
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+def _file_faults(session: Session, evidence: TaskEvidence) -> Iterator[EvidenceFault]:
+    manifest = committed_manifest(manifest_path(session))
+    listed = None if manifest is None else {tool.id for tool in manifest.tools}
+    for plan in evidence.certified:
+        if plan.installed is None:
+            continue
+        if _digest_of_file(session, plan.installed.name) != plan.installed.digest:
+            yield EvidenceFault("STATE", f"the installed file {plan.installed.name} is missing, or was changed since")
+        if listed is not None and plan.artifact not in listed:
+            yield EvidenceFault("STATE", f"{plan.artifact} is not in the committed manifest")
+
+
+def _digest_of_file(session: Session, name: str) -> str:
+    # The name comes from the document: only a file right in the folder of blueprints is looked at.
+    if os.path.basename(name) != name:
+        return ""
+    path = os.path.join(session.root, session.config.reasoner.blueprints, name)
+    try:
+        content = read_bounded(path, 64 * MAX_BLUEPRINT_BYTES)
+    except FileError:
+        return ""
+    return f"sha256-{sha256(content).hexdigest()}"
