@@ -392,10 +392,13 @@ Exits 0; 1 if there is no such task; 2 if there is no state file, or the file ca
     "eval run": """\
 Plans every request of an [eval set](evals.md) with the planner that needs no model, and scores the answers: whether
 the requests were understood, and whether the plans are right. Nothing is executed. With `--baseline` it names every
-request whose answer changed. The same set, tools and planner give the same output.
+request whose answer changed. With `--model` and `--skills` it
+[compares models and prompts](evals.md#compare-models-and-prompts). The same set, tools and planner give the same
+output.
 
-Exits 0 if both scores reach the gate and no request got worse than in the baseline; 1 if not, and if the set, its tools
-or the baseline are refused; 2 if no set is named, or a file is missing.""",
+Exits 0 if both scores of every planner reach the gate and no request got worse than in the baseline; 1 if not, if the
+set, its tools or the baseline are refused, and if a prompt was changed without a new version; 2 if no set is named, or
+a file is missing.""",
     "task skills": """\
 Checks the [prompts](reasoner.md#prompts-are-code) of a planner with a model: `builder.md` and `ops.md` with all their
 tags, each at a semantic version, and as the section of that version in `CHANGELOG.md` says. Without a folder it checks

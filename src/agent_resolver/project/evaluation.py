@@ -1,8 +1,9 @@
 """The evals of a project: the one place that ties eval sets to settings, tools and planners."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from functools import partial
 from typing import Final
 
 from msgspec import UNSET, Struct
@@ -11,7 +12,9 @@ from agent_resolver.core.pattern import matches
 from agent_resolver.project.blueprint import own_descriptors
 from agent_resolver.project.errors import UnusableEvals
 from agent_resolver.project.manifest import read_manifest
+from agent_resolver.project.planner import close_planner, planner_of
 from agent_resolver.project.session import Session
+from agent_resolver.project.skill import load_skills, skill_folder
 from agent_resolver.reasoner.evaluation import Watch, evaluate_planner
 from agent_resolver.reasoner.planner.offline import OfflinePlanner
 from agent_resolver.reasoner.port import Planner
@@ -34,6 +37,60 @@ class NamedPlanner(Struct, frozen=True):
 
 OFFLINE: Final = NamedPlanner("offline", lambda: nullcontext(OfflinePlanner()))
 """The planner that needs no model."""
+_COMPARED: Final = 2
+"""How many planners it takes to compare them."""
+
+
+def planners_to_compare(session: Session, models: Sequence[str], folders: Sequence[str]) -> tuple[NamedPlanner, ...]:
+    """The planners that an eval runs: each model with each folder of prompts, in the order given.
+
+    A single one is compared with what it would replace: a folder with the prompts of the project, a model with the
+    offline planner. Without models and folders, the offline planner is evaluated alone.
+
+    Args:
+        session: The project.
+        models: Names of models of the settings.
+        folders: Folders with prompts.
+
+    Raises:
+        InvalidSkills: A prompt of the project or of a folder has a fault, such as a change without a new version.
+        UnusableEvals: There are prompts to compare, and no model to give them to.
+        UntrustedFolder: The settings say where models are, and no person trusts the project.
+    """
+    # A changed prompt with an old version fails the gate, whether or not a model is asked here.
+    for folder in (skill_folder(session), *folders):
+        load_skills(folder, session.users)
+    named = tuple(models) or _model_in_settings(session, folders)
+    if named and session.config_path:
+        # A provider would only refuse, and each request be planned without its model: better said once, and first.
+        session.require_trust("its settings say where the models are that would be asked")
+    compared: tuple[str | None, ...] = (None, *folders) if len(folders) == 1 else tuple(folders) or (None,)
+    found = tuple(_named_planner(session, model, folder) for model in named for folder in compared)
+    return (OFFLINE, *found) if len(found) < _COMPARED else found
+
+
+def _model_in_settings(session: Session, folders: Sequence[str]) -> tuple[str, ...]:
+    if not folders:
+        return ()
+    model = session.config.reasoner.model
+    if model is UNSET:
+        hint = "give `--model NAME`, or set `model` in `[reasoner]` of agent.toml"
+        raise UnusableEvals("No model is named that the prompts would be given to", hint, exit_code=2)
+    return (model,)
+
+
+def _named_planner(session: Session, model: str, folder: str | None) -> NamedPlanner:
+    name = model if folder is None else f"{model} with the prompts of {folder}"
+    return NamedPlanner(name, partial(_opened_planner, session, model, folder))
+
+
+@asynccontextmanager
+async def _opened_planner(session: Session, model: str, folder: str | None) -> AsyncIterator[Planner]:
+    planner = planner_of(session, model=model, skills=folder)
+    try:
+        yield planner
+    finally:
+        await close_planner(planner)
 
 
 class Evals(Struct, frozen=True, kw_only=True):

@@ -1,9 +1,10 @@
 """Runs an eval set through a planner: each request as a task would ask it, and nothing is executed."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from agent_resolver.core.blueprint.acceptance import run_acceptance_test
 from agent_resolver.core.evaluation.answer import answer_of
@@ -11,6 +12,7 @@ from agent_resolver.core.evaluation.judgement import judge_case
 from agent_resolver.core.evaluation.report import Evaluated, report_of
 from agent_resolver.core.ops.audit import audit_blueprint
 from agent_resolver.core.ops.subject import OpsPolicy, OpsSubject
+from agent_resolver.reasoner.planner.model import fallback_reasons
 from agent_resolver.reasoner.port import Planner
 from agent_resolver.registry.compiled_schema import compile_once, schema_faults
 from agent_resolver.schema.caller import Caller
@@ -66,17 +68,30 @@ async def evaluate_planner(
     ordered = tuple(sorted(tools, key=lambda tool: tool.id))
     results: list[CaseResult] = []
     tokens = 0
+    fallbacks: Counter[str] = Counter()
     for case in eval_set.cases:
-        result, used = await _evaluate_case(planner, case, ordered)
-        results.append(result)
-        tokens += used
+        planned = await _plan_case(planner, case, ordered)
+        results.append(planned.result)
+        tokens += planned.tokens
+        fallbacks.update(planned.fallbacks)
         watch(len(results))
-    evaluated = Evaluated(planner=name, set=digest(eval_set), tools=digest(ordered), tokens=tokens)
+    evaluated = Evaluated(
+        planner=name, set=digest(eval_set), tools=digest(ordered), tokens=tokens, fallbacks=dict(fallbacks)
+    )
     return report_of(evaluated, eval_set.cases, results)
 
 
-async def _evaluate_case(planner: Planner, case: EvalCase, tools: tuple[Descriptor, ...]) -> tuple[CaseResult, int]:
-    """Ask the classifier, and then the Builder unless the classifier has questions; the result, and the tokens used."""
+class _PlannedCase(Struct, frozen=True):
+    """The result of a case, and what it took."""
+
+    result: CaseResult
+    tokens: int
+    fallbacks: frozenset[str]
+    """Why a model could not help with it."""
+
+
+async def _plan_case(planner: Planner, case: EvalCase, tools: tuple[Descriptor, ...]) -> _PlannedCase:
+    """Ask the classifier, and then the Builder unless the classifier has questions."""
     answers = tuple(Answer(key=key, words=words) for key, words in case.answers.items())
     request = PlanRequest(intent=case.request, tools=tools, context=_CONTEXT, answers=answers)
     classified = await planner.classify(request)
@@ -86,7 +101,8 @@ async def _evaluate_case(planner: Planner, case: EvalCase, tools: tuple[Descript
         drafted = await planner.build(asked)
     faults = plan_faults(drafted, tools)
     result = judge_case(case, answer_of(classified, drafted, faults))
-    return result, classified.tokens + drafted.tokens
+    reasons = frozenset((*fallback_reasons(classified.codes), *fallback_reasons(drafted.codes)))
+    return _PlannedCase(result, classified.tokens + drafted.tokens, reasons)
 
 
 def plan_faults(drafted: Drafted, tools: Sequence[Descriptor]) -> tuple[str, ...]:

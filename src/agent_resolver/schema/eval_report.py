@@ -99,6 +99,8 @@ class EvalReport(Struct, frozen=True, kw_only=True):
     """The number of different tools that the set expects."""
     tokens: int
     """The tokens that models used."""
+    fallbacks: dict[Text, int] = {}
+    """Maps each reason why a model could not help to the number of requests that were planned without it."""
     routing: Score
     plan: Score
     unseen: SortScore

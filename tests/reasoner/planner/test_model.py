@@ -15,7 +15,7 @@ from agent_resolver.reasoner.planner.model_contract import MAX_ANSWER
 from agent_resolver.reasoner.planner.model_question import MAX_QUESTION, MAX_TOOLS_SHOWN
 from agent_resolver.reasoner.planner.tool_profile import is_read_only
 from agent_resolver.schema.planning import PlanRequest, RemedyRequest, Snippet
-from tests.reasoner.planner.cases import HELD_OUT, TUNED
+from tests.reasoner.evals import EVALS
 from tests.reasoner.planner.manifest import TOOLS, ask
 from tests.reasoner.planner.model_agent import (
     ObstructedAgent,
@@ -152,7 +152,7 @@ def test_a_model_that_fails_leaves_the_offline_plan_and_its_tokens_count() -> No
 
 def test_what_the_rules_are_certain_of_is_never_asked() -> None:
     agent = ScriptedAgent(obeying)
-    tuned = [case.intent for case in TUNED[:25]]
+    tuned = [case.request for case in EVALS.cases if not case.unseen][:25]
     offline = {intent: plan(ask(intent)) for intent in tuned}
     certain = [intent for intent, planned in offline.items() if not planned.asks and not planned.classified.missing]
 
@@ -530,7 +530,8 @@ ANSWERS = st.one_of(
     st.builds(json.dumps, st.fixed_dictionaries({"parts": PARTS})),
     st.builds(json.dumps, st.fixed_dictionaries({"arguments": ARGUMENTS})),
 )
-INTENTS = st.sampled_from([VPN, LOOK, *REQUESTS, *(case.intent for case in HELD_OUT[:30])])
+UNSEEN = [case.request for case in EVALS.cases if case.unseen][:30]
+INTENTS = st.sampled_from([VPN, LOOK, *REQUESTS, *UNSEEN])
 
 
 @given(intent=INTENTS, answers=st.lists(ANSWERS, min_size=1, max_size=6), injected=st.booleans())

@@ -27,6 +27,9 @@ _RUN_EXAMPLES = """\
   agent eval run --report evals.html
   agent eval run --save baseline.json         keep the report
   agent eval run --baseline baseline.json     and later say which requests changed
+  agent eval run --model haiku                compare a model with the planner that needs none
+  agent eval run --model haiku --model sonnet compare two models
+  agent eval run --model haiku --skills next  compare changed prompts with those of the project
 
 exit codes:
   0  both scores reach the gate, and no request got worse
@@ -48,6 +51,21 @@ def add_to(commands: Commands) -> None:
         type=_gate_argument,
         default=_GATE,
         help=f"the least score of routing and of plans, from 0 to 1 (default: {_GATE})",
+    )
+    parser.add_argument(
+        "--model",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="plan with this model of the settings, and compare; twice: the second with the first, once: with the "
+        "planner that needs no model (repeatable)",
+    )
+    parser.add_argument(
+        "--skills",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="give the model the prompts in this folder, and compare; once: with those of the project (repeatable)",
     )
     parser.add_argument("--baseline", metavar="FILE", help="a report that was saved earlier, to compare with")
     parser.add_argument("--save", metavar="FILE", type=output_path, help="write the report, as a baseline")

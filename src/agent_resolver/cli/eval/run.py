@@ -16,7 +16,14 @@ from agent_resolver.cli.progress import status_line
 from agent_resolver.core.count import counted
 from agent_resolver.core.evaluation.difference import AnswerChangeKind, EvalDifference, compare_reports
 from agent_resolver.core.evaluation.report import passes_gate
-from agent_resolver.project.evaluation import OFFLINE, Evals, NamedPlanner, load_evals, read_kept_report, run_evals
+from agent_resolver.project.evaluation import (
+    Evals,
+    NamedPlanner,
+    load_evals,
+    planners_to_compare,
+    read_kept_report,
+    run_evals,
+)
 from agent_resolver.schema.eval_report import EvalReport, encode_eval_report
 from agent_resolver.storage.file import read_head, write_atomic
 
@@ -47,8 +54,8 @@ class EvalOutcome(Struct, frozen=True, kw_only=True):
 
 
 def run(options: argparse.Namespace) -> int:
-    """Evaluate the planner that needs no model."""
-    return run_with(options, lambda _: (OFFLINE,))
+    """Evaluate the planners that the options name; without any, the one that needs no model."""
+    return run_with(options, lambda session: planners_to_compare(session, options.model, options.skills))
 
 
 def run_with(options: argparse.Namespace, planners_of: Callable[["Session"], Sequence[NamedPlanner]]) -> int:

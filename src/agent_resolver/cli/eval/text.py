@@ -20,6 +20,8 @@ def print_report(report: EvalReport) -> None:
     requests, tools = counted(len(report.cases), "request"), counted(report.covered, "tool")
     tokens = f", {counted(report.tokens, 'token')}" if report.tokens else ""
     out(f"{requests} over {tools}, planned by {safe(report.planner)}{tokens}")
+    for reason, count in report.fallbacks.items():
+        out(f"  {safe(reason)}: {counted(count, 'request')} planned without the model")
     rows = [SortScore(sort="all", routing=report.routing, plan=report.plan), report.unseen, *report.sorts]
     width = max(len(row.sort) for row in rows)
     out(f"  {'':{width}}  {'routing':18}  plan")

@@ -20,6 +20,7 @@ class Evaluated(Struct, frozen=True, kw_only=True):
     tools: str
     """The digest of the tools."""
     tokens: int = 0
+    fallbacks: dict[str, int] = {}
 
 
 def report_of(evaluated: Evaluated, cases: Iterable[EvalCase], results: Sequence[CaseResult]) -> EvalReport:
@@ -34,6 +35,7 @@ def report_of(evaluated: Evaluated, cases: Iterable[EvalCase], results: Sequence
         tools=evaluated.tools,
         covered=len(covered),
         tokens=evaluated.tokens,
+        fallbacks=dict(sorted(evaluated.fallbacks.items())),
         routing=total.routing,
         plan=total.plan,
         unseen=sort_score("unseen", [result for result in results if result.unseen]),

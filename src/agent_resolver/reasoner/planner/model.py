@@ -8,7 +8,8 @@ that is not authorised, a value that the request does not state, or a step that 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from msgspec import Struct, structs
@@ -52,6 +53,11 @@ _SPOKEN: Final = "A model notes: "
 _MAX_OUTPUT_TOKENS: Final = 1_024
 _ATTEMPTS: Final = 2
 _KEPT_ANSWERS: Final = 64
+
+
+def fallback_reasons(codes: Sequence[str]) -> tuple[str, ...]:
+    """Why a model could not help, as the codes of a planner's answer say: each reason follows `PLANNER_FALLBACK`."""
+    return tuple(reason for code, reason in pairwise(codes) if code == FALLBACK)
 
 
 class Consulted(Struct, frozen=True, kw_only=True):
