@@ -338,7 +338,9 @@ def places_in(value: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str 
 
 
 PLACES = sorted(places_in(sample()), key=str)
-ANY_JSON = st.sampled_from([None, True, 0, -1, 10**30, 1.5, "", "x", "sha256-", [], [1], {}, {"x": 1}, [[]], ["x"]])
+ANY_JSON: st.SearchStrategy[Any] = st.sampled_from(
+    [None, True, 0, -1, 10**30, 1.5, "", "x", "sha256-", [], [1], {}, {"x": 1}, [[]], ["x"]]
+)
 
 
 @given(changes=st.lists(st.tuples(st.sampled_from(PLACES), ANY_JSON), min_size=1, max_size=4))
