@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from agent_resolver.core import evidence_faults
 from agent_resolver.reasoner.artifact import Artifacts
 from agent_resolver.reasoner.task_view import TaskView
 from agent_resolver.schema import LEASES, PENDING, RUNS, AuditKind, AuditRecord, PendingAction
@@ -108,6 +109,8 @@ async def _left_of(process: Process, view: TaskView, effects: tuple[str, ...]) -
     ids = [body["decision"] for body in decided]
     assert len(set(ids)) == len(ids), f"{task} has records twice: {ids}"
     assert ids == list(state.reasoning_history), f"{task} refers to other records than the trail has"
+    evidence = await process.tasks.export(task, state.initiator)
+    assert evidence_faults(evidence) == [], f"the evidence of {task} does not hold"
     artifacts = Artifacts(process.sqlite, AesSeal(KEY))
     questions = {action.id: f"{action.type} {action.key}" for action in state.pending_actions}
     return Left(

@@ -68,7 +68,7 @@ def _differences(evidence: TaskEvidence, present: TaskEvidence) -> Iterator[Evid
     }
     for name, (found, expected) in pairs.items():
         if found != expected:
-            yield EvidenceFault("STATE", f"{name} of the document differs from the state")
+            yield EvidenceFault("STATE", f"the state has another version of {name}")
 
 
 def _settled(task: EvidenceTask) -> EvidenceTask:

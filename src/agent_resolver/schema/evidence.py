@@ -71,7 +71,7 @@ class EvidenceTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     task_id: Identifier
     trace_id: TraceId
     stage: Stage
-    status: Literal["running", "waiting", "interrupted", "cancelling", "done", "failed", "cancelled"]
+    status: Literal["running", "waiting", "interrupted", "done", "failed", "cancelled"]
     environment: Environment
     initiator_id: Text
     intent: Text
