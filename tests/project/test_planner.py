@@ -12,11 +12,21 @@ from msgspec import structs
 
 from agent_resolver.catalog import Catalog, CatalogIndex
 from agent_resolver.catalog.query import Query
+from agent_resolver.core.constraint import RunLimits
 from agent_resolver.core.skill import SkillReading, read_skill, read_skill_changelog, skill_faults
 from agent_resolver.project import InvalidSkills, Session, UntrustedFolder, close_planner, planner_of
+from agent_resolver.project.planner import RuntimeAgent
 from agent_resolver.project.skill import SHIPPED_SKILLS, load_skills
 from agent_resolver.reasoner import AgentQuestion, AgentReply, ModelPlanner, OfflinePlanner, Planner
-from agent_resolver.runtime import ModelNotFound
+from agent_resolver.runtime import (
+    AgentRuntimeBuilder,
+    ChatAnswer,
+    DataFacts,
+    ModelNotFound,
+    ModelSpec,
+    ScriptedExecutor,
+    Usage,
+)
 from agent_resolver.schema.classification import Classification
 from agent_resolver.schema.planning import Classified, PlanRequest
 from agent_resolver.storage.errors import UnreadableFile
@@ -266,6 +276,41 @@ def test_a_model_that_refuses_our_settings_is_asked_without_them(desk: Desk) -> 
     desk.script({"failure": {"kind": "invalid_request", "message": "no temperature"}}, READING)
 
     assert desk.classify(ask(LOOK)).tools == ("tickets.get",)
+
+
+def test_a_model_is_asked_once_without_tools_and_held_to_the_contract() -> None:
+    executor = ScriptedExecutor([ChatAnswer(text="{}", usage=Usage(8, 2))])
+    spec = structs.replace(load_skills(SHIPPED_SKILLS)["ops"].spec, allowed_tools=())
+    runtime = AgentRuntimeBuilder().with_executor(executor).with_agent_spec(spec).build()
+    skill = load_skills(SHIPPED_SKILLS)["ops"].skill
+    question = AgentQuestion(
+        skill=skill,
+        turns=("First", "Wrong", "Again"),
+        schema={"type": "object"},
+        classification="PUBLIC",
+        trace_id="0" * 32,
+        max_tokens=5,
+    )
+
+    unknown = asyncio.run(RuntimeAgent(runtime, RunLimits()).ask(question))
+    assert unknown == AgentReply(obstacle="MODEL_NOT_ADMITTED"), "nothing is known of where its data goes"
+    runtime = (
+        AgentRuntimeBuilder()
+        .with_provider("p", executor)
+        .with_model(
+            ModelSpec(id="default", provider_id="p", upstream_model="m", data=DataFacts(max_sensitivity="public"))
+        )
+        .with_agent_spec(spec)
+        .build()
+    )
+    reply = asyncio.run(RuntimeAgent(runtime, RunLimits()).ask(question))
+
+    (request,) = executor.requests
+    assert reply == AgentReply(text="{}", tokens=10)
+    assert (request.tools, request.temperature, request.max_output_tokens) == ((), 0, 5)
+    assert request.response_schema == {"type": "object"}
+    assert [message.role for message in request.messages] == ["system", "user", "assistant", "user"]
+    assert request.messages[0].text == skill.body
 
 
 def test_an_agent_that_is_not_there_does_not_answer(desk: Desk) -> None:

@@ -23,6 +23,7 @@ from agent_resolver.reasoner.planner.classifier import (
 from agent_resolver.reasoner.planner.clause import MAX_CLAUSES
 from agent_resolver.reasoner.planner.synonym import is_reading
 from agent_resolver.reasoner.planner.tool_profile import is_read_only
+from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.golden_path import Answer
 from agent_resolver.schema.planning import Classified, PlanQuestion
@@ -58,7 +59,7 @@ def confirmed_choices(
     """The parts about which the person has answered, with the tools of the answer; an answer of other words is none."""
     found: dict[int, Choice] = {}
     for part in parts:
-        answer = newest_answer(answers, _key_of(part))
+        answer = newest_answer(answers, reading_key(part.text))
         named = tuple(_BETWEEN.split(answer.strip())) if answer else ()
         if answer == NONE_OF_THEM:
             found[part.number] = ()
@@ -80,7 +81,8 @@ def apply_choices(
     """
     parts = open_parts(routing)
     known = {part.number: _usable(part, proposed.get(part.number, ()), tools) for part in parts}
-    if not any(known[part.number] or confirmed.get(part.number) for part in parts):
+    denied = [part for part in parts if part.question and part.number in confirmed]
+    if not denied and not any(known[part.number] or confirmed.get(part.number) for part in parts):
         return classify_routing(routing)
     every = _whole_request(routing) if routing.unclear else routing.parts
     questions: list[PlanQuestion] = []
@@ -93,7 +95,7 @@ def apply_choices(
             questions.append(_confirmation(part, proposal))
         elif choice or (choice is None and proposal):
             chosen += choice or proposal
-        elif part.question:
+        elif part.question and choice is None:
             questions.append(part.question)
         else:
             missing.append(missing_words(part))
@@ -107,14 +109,15 @@ def apply_choices(
 def _usable(part: Routed, proposal: Choice, tools: Mapping[str, Descriptor]) -> Choice:
     """A proposal that counts; empty for one that does not.
 
-    Where the rules found several tools, a model can spare the person their question, and cannot ask another one.
+    Where the rules are certain that one of several tools is meant, a model can spare the person their question by one
+    of those that only read, and cannot ask another one.
     """
     if not all(name in tools for name in proposal):
         return ()
-    is_settled = part.question is None or (
-        set(proposal) <= set(part.question.choices) and _only_looks(part, proposal, tools)
-    )
-    return proposal if is_settled else ()
+    if part.question is None or NONE_OF_THEM in part.question.choices:
+        return proposal
+    is_choice = set(proposal) <= set(part.question.choices)
+    return proposal if is_choice and _only_looks(part, proposal, tools) else ()
 
 
 def _only_looks(part: Routed, proposal: Choice, tools: Mapping[str, Descriptor]) -> bool:
@@ -126,11 +129,14 @@ def _only_looks(part: Routed, proposal: Choice, tools: Mapping[str, Descriptor])
     return asks_to_see and all(is_read_only(tools[name]) for name in proposal)
 
 
-def _key_of(part: Routed) -> str:
-    return f"choice.reading.{part.number}"
+def reading_key(words: str) -> str:
+    """The key of the question about a part. It belongs to its words: an answer holds for no other request."""
+    return f"choice.reading.{digest(words)[-12:]}"
 
 
 def _confirmation(part: Routed, proposal: Choice) -> PlanQuestion:
     named = ", then ".join(f"`{name}`" for name in proposal)
     text = f'A model takes "{shorten(part.text, _MAX_SHOWN)}" to ask for {named}. Is that meant?'
-    return PlanQuestion(key=_key_of(part), text=text, choices=(_THEN.join(proposal), NONE_OF_THEM))
+    others = part.question.choices if part.question else (NONE_OF_THEM,)
+    choices = dict.fromkeys((_THEN.join(proposal), *others))
+    return PlanQuestion(key=reading_key(part.text), text=text, choices=tuple(choices))
