@@ -287,8 +287,7 @@ ANSWERED = {"answered_by": "grace", "answered_at": NOW}
         ({"answer": "approved", **ANSWERED}, NOW, "ALREADY_ANSWERED"),
         ({"answer": "rejected", **ANSWERED}, NOW, "ALREADY_ANSWERED"),
         ({"answer": "approved", "used_at": NOW, **ANSWERED}, NOW, "ALREADY_ANSWERED"),
-        # Used up or rejected in time, it stays answered.
-        ({"answer": "rejected", **ANSWERED}, EXPIRY, "ALREADY_ANSWERED"),
+        # Used up in time, it stays answered.
         ({"answer": "approved", "used_at": NOW, **ANSWERED}, EXPIRY, "ALREADY_ANSWERED"),
         # Not answered, or not used, in time.
         ({}, EXPIRY, "EXPIRED"),
@@ -305,6 +304,13 @@ def test_what_no_longer_waits_takes_no_answer_from_anybody(
         assert code(refuse_words(action, by, now)) == expected
         for verdict in ("approved", "rejected"):
             assert code(refuse_verdict(action, verdict, by, now)) == expected
+
+
+def test_an_approval_that_was_rejected_in_time_stays_rejected() -> None:
+    action = structs.replace(ACTION, answer="rejected", **ANSWERED)
+
+    for by in (GRACE, ADA, LOCAL, ANONYMOUS):
+        assert code(refuse_words(action, by, EXPIRY)) == "ALREADY_ANSWERED"
 
 
 def test_until_the_last_millisecond_an_answer_is_taken() -> None:
