@@ -252,7 +252,8 @@ Exits 0 if the agent came to its end; 1 if it was stopped, blocked or suspended,
 has no plan; 2 if nothing is asked or a file is missing; 130 if it was interrupted.""",
     "runs list": """\
 Lists [runs](runs.md), newest first: id, status, agent, when it started, rounds, cost, and what it waits for. A run
-whose process is gone is `interrupted`. With an issuer it lists [your own](audit.md#who-may-read-it), for an auditor all.
+whose process is gone is `interrupted`. With an issuer it lists [your own](audit.md#who-may-read-it), for an auditor
+all.
 
 Exits 0, also if there are no runs.""",
     "runs show": """\
@@ -322,8 +323,8 @@ done.
 Exits 0; 1 if there is no such run of yours, or it has ended: the runs named after it are then not cancelled.""",
     "blueprint list": """\
 Lists runs of blueprints, newest first: id, status, blueprint and version, when it started, and what it waits for.
-`--versions` counts the runs under way of each version. With an issuer it lists [your own](audit.md#who-may-read-it), for
-an auditor all.
+`--versions` counts the runs under way of each version. With an issuer it lists [your own](audit.md#who-may-read-it),
+for an auditor all.
 
 Exits 0, also if there are no runs.""",
     "worker": """\
@@ -493,14 +494,15 @@ with is not copied.
 Exits 0; 2 if there is no state file, or the copy is there already or cannot be written.""",
     "state prune": """\
 Removes [what is old](state.md#remove-what-is-old): calls that are done or failed, inbox items that are closed, runs
-that ended. With `--status` it removes only runs and tasks that ended so, and what belongs to them. With `--audit-before` it also removes the beginning of the audit trail, and leaves a sealed anchor. Nothing
-that an unfinished run refers to is removed.
+that ended. With `--status` it removes only runs and tasks that ended so, and what belongs to them. With
+`--audit-before` it also removes the beginning of the audit trail, and leaves a sealed anchor. Nothing that an
+unfinished run refers to is removed.
 
 Exits 0, also if there is nothing to remove; 2 if there is no state file.""",
     "state rotate-key": """\
 [Seals the state with another key](state.md#change-the-key): a new one in the key file, or the one in the variable that
-`state.key_env` names, with the one from before in that of `state.old_key_env`. It needs the state to itself. Where it is
-killed nothing is lost, and the same command goes on.
+`state.key_env` names, with the one from before in that of `state.old_key_env`. It needs the state to itself. Where it
+is killed nothing is lost, and the same command goes on.
 
 Exits 0; 1 if another process has the state open, a key is not known, a value cannot be opened or the trail does not
 verify; 2 if there is no state file.""",
