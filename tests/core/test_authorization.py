@@ -9,6 +9,7 @@ from agent_resolver.core import (
     is_cleared,
     is_expired,
     is_own_run,
+    may_read_action,
     may_read_all,
     may_read_record,
     may_read_run,
@@ -195,3 +196,13 @@ def test_a_row_is_read_by_its_starter_at_the_same_issuer_and_by_auditors() -> No
 
     assert [may_read_run(row, each) for each in (ada, namesake, auditor, LOCAL)] == [True, False, True, True]
     assert [is_own_run(row, each) for each in (ada, namesake, auditor, LOCAL)] == [True, False, False, False]
+
+
+def test_an_action_is_read_by_its_requester_at_the_same_issuer_and_by_auditors() -> None:
+    asked = structs.replace(WAITING, requester="ada", issuer="i", role="")
+    ada, namesake = structs.replace(ADA, issuer="i"), structs.replace(ADA, issuer="j")
+    auditor = structs.replace(namesake, id="olga", roles=frozenset({"auditor"}))
+
+    assert [may_read_action(asked, each) for each in (ada, namesake, auditor, LOCAL)] == [True, False, True, True]
+    # To read it is not to answer it.
+    assert not may_see_action(asked, auditor)
