@@ -388,7 +388,7 @@ def test_audit_verify_with_the_key_that_the_settings_name(
     run("trust-folder")
     assert run("audit", "verify").code == 0
     monkeypatch.setenv("STATE_KEY", "another key")
-    assert run("audit", "verify").stderr.endswith("  - the sealed root is not that of the records\n")
+    assert "which is not known here" in run("audit", "verify").stderr
     (project / "agent.toml").unlink()
     assert "or they were sealed with a key" in run("audit", "verify").stderr
 

@@ -1,5 +1,6 @@
 """A whole task leaves none of its words in any file of the state, and goes on after its key was changed."""
 
+import importlib
 import json
 import sqlite3
 import sys
@@ -110,6 +111,9 @@ def desk(
 ) -> Iterator[SealedDesk]:
     module = HELPDESK.read_text(encoding="utf-8").replace('"network")', f'"{TEAM}")')
     (tmp_path / "helpdesk.py").write_text(module, encoding="utf-8")
+    # Another test may have loaded the module from another folder.
+    sys.modules.pop("helpdesk", None)
+    importlib.invalidate_caches()
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     with loopback_server(Handler) as issuer:

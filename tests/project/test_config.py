@@ -245,6 +245,7 @@ def test_settings_come_by_key_with_those_that_are_unset() -> None:
             "reasoner.skills",
             "reasoner.token_limit",
             "state.key_env",
+            "state.old_key_env",
         ]
     )
     assert [setting for setting in listed if setting.key == "models.a.aliases"] == [

@@ -20,7 +20,7 @@ CLOSE = "tickets.close"
 ADA = Caller(id="ada", is_verified=True, clearance="RESTRICTED", roles=frozenset({"approver"}))
 GRACE = structs.replace(ADA, id="grace")
 BLIND = structs.replace(GRACE, clearance="PUBLIC")
-EVE = Caller(id="eve", is_verified=True, clearance="RESTRICTED", roles=frozenset({"auditor"}))
+EVE = Caller(id="eve", is_verified=True, clearance="RESTRICTED", roles=frozenset({"bystander"}))
 RESTRICTED = Rules(classification="RESTRICTED", secret_fields=("iban",))
 SCHEMA = {"type": "object", "properties": {"pin": {"type": "string", "writeOnly": True}}}
 ARGUMENTS = {"pin": "canary-1234", "iban": "canary-DE1", "password": "canary-pw", "to": "Ada"}

@@ -1,7 +1,6 @@
 """The person who runs a command, as far as that limits which runs and records they may read."""
 
 import argparse
-import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -25,6 +24,8 @@ def reader_of(session: "Session", options: argparse.Namespace) -> "Caller | None
     """
     if not session.has_issuer:
         return None
+    import asyncio
+
     from agent_resolver.project.identity import caller_of
 
     caller = asyncio.run(caller_of(session, options.token_file, session.environment))
@@ -41,6 +42,8 @@ def own_runs(session: "Session", options: argparse.Namespace) -> MayUse:
     """The runs that the person may change: their own, or all where no issuer vouches for callers."""
     if not session.has_issuer:
         return lambda _: True
+    import asyncio
+
     from agent_resolver.project.identity import caller_of
 
     caller = asyncio.run(caller_of(session, options.token_file, session.environment))
