@@ -25,11 +25,11 @@ _RUN_EXAMPLES = """\
   agent eval run
   agent eval run evals/requests.yaml --gate 0.9
   agent eval run --report evals.html
-  agent eval run --save baseline.json         keep the report
-  agent eval run --baseline baseline.json     and later say which requests changed
-  agent eval run --model haiku                compare a model with the planner that needs none
-  agent eval run --model haiku --model sonnet compare two models
-  agent eval run --model haiku --skills next  compare changed prompts with those of the project
+  agent eval run --save baseline.json             keep the report
+  agent eval run --baseline baseline.json         and later say which requests changed
+  agent eval run --model haiku                    compare a model with the planner that needs none
+  agent eval run --model haiku --model sonnet     compare two models
+  agent eval run --model haiku --skills next      compare changed prompts with those of the project
 
 exit codes:
   0  both scores reach the gate, and no request got worse
