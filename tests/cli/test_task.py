@@ -429,6 +429,7 @@ def test_a_rejected_approval_ends_the_task(desk: Path, issuer: str, run: Run) ->
     assert not (desk / "blueprints").exists()
 
 
+@pytest.mark.slow
 def test_only_a_new_token_brings_a_missing_claim(desk: Path, issuer: str, run: Run) -> None:
     task = started(run, TICKET, *as_person(desk, issuer, "ada", cost_center=""))
     (action,) = task["pending_actions"]

@@ -14,6 +14,7 @@ from agent_resolver.registry import CallContext
 from agent_resolver.storage import AesSeal
 from tests.engine.stage import KEY, Stage, blueprint, run
 
+pytestmark = pytest.mark.slow
 PAY = {"id": "pay", "capability": "shop.pay", "input_mapping": {"n": "${input.n}"}}
 HANG = {"id": "hang", "capability": "shop.hang"}
 SEND = {"id": "send", "capability": "shop.send", "input_mapping": {"n": "${steps.pay.n}"}}

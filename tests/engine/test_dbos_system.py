@@ -578,6 +578,7 @@ def test_dbos_prints_nothing_and_logs_no_values(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_the_hosted_service_cannot_be_turned_on_by_a_variable(tmp_path: Path) -> None:
     program = """
 import asyncio, sys

@@ -248,6 +248,7 @@ class Asking(ScriptedPlanner):
         )
 
 
+@pytest.mark.slow
 def test_a_planner_that_never_stops_asking_is_stopped(tmp_path: Path) -> None:
     home = home_in(tmp_path, Asking(), limits=GuardrailLimits(max_iterations=25))
     view = start(home)
@@ -431,6 +432,7 @@ LANGSMITH = {
 }
 
 
+@pytest.mark.slow
 def test_variables_of_langsmith_send_nothing(tmp_path: Path) -> None:
     """A person who traces other programs has these set; requests and answers stay on this machine."""
     root = Path(__file__).parent.parent.parent

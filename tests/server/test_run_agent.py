@@ -283,6 +283,7 @@ def test_the_same_call_finds_its_waiting_run_in_the_store(stage: Stage, notes: P
     assert started(notes) == [("ada", None), ("ada", "true"), ("ada", "true")]
 
 
+@pytest.mark.slow
 def test_no_caller_goes_on_with_the_run_of_another(stage: Stage, notes: Path) -> None:
     write_script(notes, asking("notes__write", name="welcome"), saying("Written."))
     waiting = stage.call(ADA, trace_id=TRACE)
