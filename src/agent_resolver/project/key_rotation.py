@@ -212,7 +212,7 @@ def _replace_key_file(keys: KeyRing) -> str | None:
     """Put the next key in the place of the old one, which is kept under its id: backups from before need it."""
     kept = None
     if os.path.lexists(keys.file):
-        kept = f"{keys.file}.{id_of_key(key_beside(keys.file))}"
+        kept = keys.kept_file(id_of_key(key_beside(keys.file)))
         with suppress(FileExistsError):
             os.link(keys.file, kept)
     os.replace(keys.next_file, keys.file)

@@ -1,6 +1,7 @@
 """The keys of one state: which of them seals it, and which others open what is left from before a rotation."""
 
 import os
+import re
 from typing import Final
 
 from agent_resolver.storage.errors import UnreadableFile
@@ -9,6 +10,7 @@ from agent_resolver.storage.seal import AesSeal, id_of_key, key_beside
 UNNAMED: Final = "unnamed"
 """Takes the place of a key's id in a state that an earlier version sealed, whose values name no key."""
 _NEXT: Final = ".next"
+_ID: Final = re.compile(r"[0-9a-f]{16}")
 
 
 class UnknownKey(UnreadableFile):
@@ -77,14 +79,44 @@ class KeyRing:
         Raises:
             UnknownKey: No key that is known here has this id.
         """
+        return AesSeal(self.sealing_key(recorded), *self.known_keys())
+
+    def sealing_key(self, recorded: str) -> bytes:
+        """The key that the state is sealed with.
+
+        Args:
+            recorded: The id of that key.
+
+        Raises:
+            UnknownKey: No key that is known here has this id.
+        """
         if recorded == UNNAMED:
             hint = "`agent state rotate-key --from-earlier-version` takes it over: read docs/state.md first"
             raise UnknownKey(self._state, "was sealed by an earlier version, in a form that is not read any more", hint)
-        keys = self.known_keys()
-        current = [key for key in keys if id_of_key(key) == recorded]
+        current = [key for key in self.known_keys() if id_of_key(key) == recorded]
         if not current:
             raise self.unknown_key(recorded)
-        return AesSeal(current[0], *keys)
+        return current[0]
+
+    def kept_file(self, recorded: str) -> str:
+        """Where a rotation keeps a key that the file held before.
+
+        Args:
+            recorded: The id of that key.
+        """
+        return f"{self.file}.{recorded}"
+
+    def earlier_key(self, recorded: str) -> bytes | None:
+        """A key that sealed the state before a rotation; None if it was thrown away.
+
+        Args:
+            recorded: The id of that key, as the trail has it.
+        """
+        kept = self.kept_file(recorded)
+        # The id becomes a part of a path, and the file must hold the key of that id.
+        is_kept = bool(_ID.fullmatch(recorded)) and os.path.lexists(kept)
+        keys = [*self.known_keys(), *([key_beside(kept)] if is_kept else [])]
+        return next((key for key in keys if id_of_key(key) == recorded), None)
 
     def known_keys(self) -> list[bytes]:
         """Every key that is there, the newest first; no file is made."""
