@@ -400,6 +400,15 @@ def as_person(desk: Path, issuer: str, name: str, **claims: Any) -> tuple[str, s
     return "--token-file", str(file)
 
 
+@pytest.mark.slow
+def test_people_of_two_cost_centers_can_ask_for_the_same(desk: Path, issuer: str, run: Run) -> None:
+    first = started(run, TICKET, *as_person(desk, issuer, "ada", cost_center="CC-1"))
+    second = started(run, TICKET, *as_person(desk, issuer, "bob", cost_center="CC-2"))
+
+    assert (first["status"], second["status"]) == ("done", "done")
+    assert not set(first["artifacts"]) & set(second["artifacts"])
+
+
 def test_in_production_a_second_person_approves(desk: Path, issuer: str, run: Run) -> None:
     ada = as_person(desk, issuer, "ada", roles=["approver"])
     eve = as_person(desk, issuer, "eve", roles=["approver"])

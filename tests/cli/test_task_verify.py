@@ -231,6 +231,18 @@ def test_evidence_from_before_a_rotation_of_a_key_in_a_variable_verifies(
     assert "SEAL: the key of this state was changed since" in alone.stderr
 
 
+def test_an_export_after_its_records_were_pruned_says_that_it_will_not_hold(desk: Path, run: Run) -> None:
+    task = started(run, TICKET)["task_id"]
+    records = json.loads(run("audit", "show", "--json").stdout)
+    assert run("state", "prune", "--audit-before", records[5]["at"]).code == 0
+
+    ran = run("task", "export", task, "-o", "task.json")
+
+    assert ran.code == 0
+    assert "warning: The evidence does not hold: RECORD: " in ran.stderr
+    assert "hint: records of the task were pruned or edited" in ran.stderr
+
+
 # Forgeries ------------------------------------------------------------------------------------------------------------
 
 

@@ -200,7 +200,7 @@ def parse_evidence(raw: bytes) -> TaskEvidence:
     except RecursionError:
         raise InvalidEvidence([_issue(IssueCode.LIMIT, "Values nest too deeply")]) from None
     except (ValueError, OverflowError) as error:
-        raise InvalidEvidence([_issue(IssueCode.INVALID_TYPE, f"It is not the evidence of a task: {error}")]) from None
+        raise InvalidEvidence([_issue(IssueCode.INVALID_TYPE, f"{error}")]) from None
     # Records, artifacts and tests are read with unknown keys elsewhere. Here no digest would cover such a key, and a
     # reader would take it for a part of what was verified.
     if stated != understood:
