@@ -100,6 +100,17 @@ def test_the_old_key_is_kept_for_backups_from_before(desk: SealedDesk, run: Run)
     assert desk.by("ada", "task", "show", task["task_id"], "--config", f"state.url=sqlite:///{copy}").code == 0
 
 
+@pytest.mark.parametrize("statement", ["DELETE FROM sealed_with", "UPDATE sealed_with SET key = x'00'"])
+def test_a_state_that_names_no_key_is_refused(desk: SealedDesk, run: Run, statement: str) -> None:
+    assert run("tools", "list").code == 0
+    edit(desk.folder, statement)
+
+    refused = run("state", "rotate-key")
+
+    assert (refused.code, refused.stdout) == (1, "")
+    assert refused.stderr.startswith("error: The state does not name the key that seals it")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("desk", ["dbos"], indirect=True)
 @pytest.mark.parametrize("step", STEPS)

@@ -126,7 +126,7 @@ def rotate_key(  # noqa: PLR0913 - each is one option of a command line
 
 
 def _plan(connection: sqlite3.Connection, keys: KeyRing, *, from_file: bool, from_earlier_version: bool) -> _Plan:
-    (recorded,) = connection.execute("SELECT key FROM sealed_with").fetchone()
+    recorded = _recorded_key(connection)
     if recorded == UNNAMED and not from_earlier_version:
         raise RotationRefused(
             "An earlier version wrote this state: its questions and answers are not sealed, and are taken as they are",
@@ -146,6 +146,19 @@ def _plan(connection: sqlite3.Connection, keys: KeyRing, *, from_file: bool, fro
         trail_before=_trail_key(connection, recorded, keys),
         trail_after=keys.newest,
     )
+
+
+def _recorded_key(connection: sqlite3.Connection) -> str:
+    """The id of the key that the state names.
+
+    Raises:
+        RotationRefused: The name was removed or edited.
+    """
+    found = connection.execute("SELECT key FROM sealed_with").fetchone()
+    if found is None or not isinstance(found[0], str):
+        problem = "The state does not name the key that seals it: the name was removed or edited"
+        raise RotationRefused(problem, "nothing was changed; put back a backup of the state")
+    return found[0]
 
 
 def _trail_key(connection: sqlite3.Connection, recorded: str, keys: KeyRing) -> bytes | None:
