@@ -254,12 +254,21 @@ def test_the_key_moves_from_the_file_to_a_variable_and_back(
     task = answered(desk)
     monkeypatch.setenv("NEW_KEY", "battery staple")
     # A state that names the key of the file is not believed where the settings name a variable.
-    assert run("state", "rotate-key", *NEW).code == 1
+    refused = run("state", "rotate-key", *NEW)
+    assert refused.code == 1
+    assert "`agent state rotate-key --from-file`" in refused.stderr
+    evidence = desk.by("ada", "task", "export", task["task_id"], "-o", "before.json")
+    assert evidence.code == 0
 
-    rotate(run, *NEW, "--from-file")
+    rotated = rotate(run, *NEW, "--from-file")
 
+    assert rotated["oldKey"] == str(desk.folder / ".agent" / "state.key")
+    assert desk.by("ada", "task", "verify", "before.json", "--state", *NEW).code == 0
     assert run("audit", "verify", *NEW).code == 0
     assert run("audit", "verify").code == 1
+    without = desk.by("ada", "inbox", "list")
+    assert without.code == 1
+    assert "or name its variable in `state.key_env`" in without.stderr
     rotate(run, "--config", "state.old_key_env=NEW_KEY")
     assert run("audit", "verify").code == 0
     assert finish(desk, task)["status"] == "done"

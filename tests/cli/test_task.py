@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 import stat
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -398,6 +399,24 @@ def as_person(desk: Path, issuer: str, name: str, **claims: Any) -> tuple[str, s
     file = desk / f"{name}.jwt"
     file.write_text(token({**said, **known}))
     return "--token-file", str(file)
+
+
+WITHOUT_TOOLS = """
+import sys
+sys.modules["cryptography"] = None
+from agent_resolver.cli import main
+sys.exit(main())
+"""
+
+
+def test_without_the_other_extras_the_hint_names_all_that_tasks_need(desk: Path, run: Run) -> None:
+    started(run, TICKET)
+
+    command = [sys.executable, "-c", WITHOUT_TOOLS, "task", "list"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert ran.returncode == 2
+    assert ran.stderr.endswith("hint: pip install 'agent-resolver[tools,engine,reasoner]'\n")
 
 
 @pytest.mark.slow

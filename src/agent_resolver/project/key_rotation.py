@@ -120,7 +120,7 @@ def rotate_key(  # noqa: PLR0913 - each is one option of a command line
         reach("vacuum")
         forget_removed(connection)
         reach("key")
-        old_key = None if keys.newest is not None else _replace_key_file(keys)
+        old_key = _replace_key_file(keys) if keys.newest is None else _unused_key_file(keys, plan)
         reach("end")
     return Rotated(key=id_of_key(plan.current), before=plan.recorded, values=count, old_key=old_key)
 
@@ -219,6 +219,12 @@ def _rotate_state(  # noqa: PLR0913, PLR0917 - the state, its keys, and what is 
         connection.execute("UPDATE sealed_with SET key = ?", (id_of_key(plan.current),))
         reach("state commit")
     return count
+
+
+def _unused_key_file(keys: KeyRing, plan: _Plan) -> str | None:
+    """The key file, if it sealed the state until a variable took its place."""
+    was_in_file = os.path.lexists(keys.file) and id_of_key(key_beside(keys.file)) == plan.recorded
+    return keys.file if was_in_file and not plan.is_done else None
 
 
 def _replace_key_file(keys: KeyRing) -> str | None:

@@ -112,11 +112,11 @@ class KeyRing:
         Args:
             recorded: The id of that key, as the trail has it.
         """
-        kept = self.kept_file(recorded)
-        # The id becomes a part of a path, and the file must hold the key of that id.
-        is_kept = bool(_ID.fullmatch(recorded)) and os.path.lexists(kept)
-        keys = [*self.known_keys(), *([key_beside(kept)] if is_kept else [])]
-        return next((key for key in keys if id_of_key(key) == recorded), None)
+        # The id becomes a part of a path, and the file must hold the key of that id. The key file itself stays where it
+        # is if a variable took its place.
+        files = [self.file, self.kept_file(recorded)] if _ID.fullmatch(recorded) else []
+        kept = [key_beside(path) for path in files if os.path.lexists(path)]
+        return next((key for key in (*self.known_keys(), *kept) if id_of_key(key) == recorded), None)
 
     def known_keys(self) -> list[bytes]:
         """Every key that is there, the newest first; no file is made."""
@@ -127,7 +127,17 @@ class KeyRing:
     def unknown_key(self, recorded: str) -> UnknownKey:
         """The refusal of a state that is sealed with a key that is not known here."""
         problem = f"is sealed with the key {recorded[:40]}, which is not known here"
+        return UnknownKey(self._state, problem, self._hint_at(recorded))
+
+    def _hint_at(self, recorded: str) -> str:
+        """Where the key may be that the state is sealed with."""
         if self.newest is None:
-            return UnknownKey(self._state, problem, f"put the key that was in `{self.file}` back")
-        hint = "set the variable of `state.key_env` to that key, or name the one that holds it in `state.old_key_env`"
-        return UnknownKey(self._state, problem, hint)
+            return f"put the key that was in `{self.file}` back, or name its variable in `state.key_env`"
+        if self._is_in_file(recorded):
+            return (
+                f"it is in `{self.file}`: `agent state rotate-key --from-file` seals the state with the variable's key"
+            )
+        return "set the variable of `state.key_env` to that key, or name the one that holds it in `state.old_key_env`"
+
+    def _is_in_file(self, recorded: str) -> bool:
+        return os.path.lexists(self.file) and id_of_key(key_beside(self.file)) == recorded
