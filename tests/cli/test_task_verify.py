@@ -240,7 +240,7 @@ def test_an_export_after_its_records_were_pruned_says_that_it_will_not_hold(desk
 
     assert ran.code == 0
     assert "warning: The evidence does not hold: RECORD: " in ran.stderr
-    assert "hint: records of the task were pruned or edited" in ran.stderr
+    assert "hint: its records were pruned, or the state was edited" in ran.stderr
 
 
 # Forgeries ------------------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def _warn_of_faults(evidence: TaskEvidence) -> None:
     faults = evidence_faults(evidence)
     if faults:
         err(safe(f"warning: The evidence does not hold: {faults[0]}"))
-        err("hint: records of the task were pruned or edited, which `agent audit verify` tells apart")
+        err("hint: its records were pruned, or the state was edited: `agent audit verify` checks the trail")
 
 
 async def _evidence(session: "Session", options: argparse.Namespace) -> TaskEvidence:
