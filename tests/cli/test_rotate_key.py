@@ -77,7 +77,7 @@ def test_a_waiting_task_goes_on_after_two_rotations_and_the_old_keys_open_nothin
     for key in (desk.folder / ".agent").glob("state.key.*"):
         key.unlink()
     task = finish(desk, task)
-    assert (task["status"], task["output"]) == ("done", {"team": TEAM, "ticket_id": 1})
+    assert (task["status"], task["output"]) == ("done", {"team": TEAM, "ticket_id": 1}), task["reason"]
     assert run("audit", "verify").code == 0
     assert desk.plaintext() == []
 
