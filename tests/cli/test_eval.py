@@ -347,6 +347,17 @@ def test_a_set_behind_a_link_is_read_and_a_loop_is_not(folder: Path, run: Run) -
     assert run("eval", "run", "missing.yaml").code == 2
 
 
+@pytest.mark.parametrize("option", ["--save", "--report"])
+def test_no_link_of_a_project_leads_a_report_out_of_it(folder: Path, run: Run, option: str) -> None:
+    Path("linked.out").symlink_to("../outside.out")
+
+    ran = run("eval", "run", "requests.yaml", option, "linked.out")
+
+    assert (ran.code, ran.stdout) == (1, "")
+    assert "linked.out" in ran.stderr
+    assert not Path("../outside.out").exists()
+
+
 def test_a_report_behind_a_link_leaves_the_link(folder: Path, run: Run) -> None:
     Path("kept.json").symlink_to("target.json")
 

@@ -77,7 +77,7 @@ def test_a_waiting_task_goes_on_after_two_rotations_and_the_old_keys_open_nothin
     for key in (desk.folder / ".agent").glob("state.key.*"):
         key.unlink()
     task = finish(desk, task)
-    assert (task["status"], task["output"]) == ("done", {"team": TEAM, "ticket_id": 1})
+    assert (task["status"], task["output"]) == ("done", {"team": TEAM, "ticket_id": 1}), task["reason"]
     assert run("audit", "verify").code == 0
     assert desk.plaintext() == []
 
@@ -98,6 +98,17 @@ def test_the_old_key_is_kept_for_backups_from_before(desk: SealedDesk, run: Run)
     assert not copy.with_suffix(".key").exists()
     old.rename(copy.with_suffix(".key"))
     assert desk.by("ada", "task", "show", task["task_id"], "--config", f"state.url=sqlite:///{copy}").code == 0
+
+
+@pytest.mark.parametrize("statement", ["DELETE FROM sealed_with", "UPDATE sealed_with SET key = x'00'"])
+def test_a_state_that_names_no_key_is_refused(desk: SealedDesk, run: Run, statement: str) -> None:
+    assert run("tools", "list").code == 0
+    edit(desk.folder, statement)
+
+    refused = run("state", "rotate-key")
+
+    assert (refused.code, refused.stdout) == (1, "")
+    assert refused.stderr.startswith("error: The state does not name the key that seals it")
 
 
 @pytest.mark.slow
@@ -243,12 +254,21 @@ def test_the_key_moves_from_the_file_to_a_variable_and_back(
     task = answered(desk)
     monkeypatch.setenv("NEW_KEY", "battery staple")
     # A state that names the key of the file is not believed where the settings name a variable.
-    assert run("state", "rotate-key", *NEW).code == 1
+    refused = run("state", "rotate-key", *NEW)
+    assert refused.code == 1
+    assert "`agent state rotate-key --from-file`" in refused.stderr
+    evidence = desk.by("ada", "task", "export", task["task_id"], "-o", "before.json")
+    assert evidence.code == 0
 
-    rotate(run, *NEW, "--from-file")
+    rotated = rotate(run, *NEW, "--from-file")
 
+    assert rotated["oldKey"] == str(desk.folder / ".agent" / "state.key")
+    assert desk.by("ada", "task", "verify", "before.json", "--state", *NEW).code == 0
     assert run("audit", "verify", *NEW).code == 0
     assert run("audit", "verify").code == 1
+    without = desk.by("ada", "inbox", "list")
+    assert without.code == 1
+    assert "or name its variable in `state.key_env`" in without.stderr
     rotate(run, "--config", "state.old_key_env=NEW_KEY")
     assert run("audit", "verify").code == 0
     assert finish(desk, task)["status"] == "done"

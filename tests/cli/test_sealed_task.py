@@ -116,6 +116,8 @@ def desk(
     importlib.invalidate_caches()
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
+    # Another test of the same process may have left the module of its own folder.
+    sys.modules.pop("helpdesk", None)
     with loopback_server(Handler) as issuer:
         settings = SETTINGS.format(issuer=issuer, audience=AUDIENCE, engine=request.param)
         (tmp_path / "agent.toml").write_text(settings, encoding="utf-8")

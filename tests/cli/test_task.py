@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 import stat
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -398,6 +399,33 @@ def as_person(desk: Path, issuer: str, name: str, **claims: Any) -> tuple[str, s
     file = desk / f"{name}.jwt"
     file.write_text(token({**said, **known}))
     return "--token-file", str(file)
+
+
+WITHOUT_TOOLS = """
+import sys
+sys.modules["cryptography"] = None
+from agent_resolver.cli import main
+sys.exit(main())
+"""
+
+
+def test_without_the_other_extras_the_hint_names_all_that_tasks_need(desk: Path, run: Run) -> None:
+    started(run, TICKET)
+
+    command = [sys.executable, "-c", WITHOUT_TOOLS, "task", "list"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert ran.returncode == 2
+    assert ran.stderr.endswith("hint: pip install 'agent-resolver[tools,engine,reasoner]'\n")
+
+
+@pytest.mark.slow
+def test_people_of_two_cost_centers_can_ask_for_the_same(desk: Path, issuer: str, run: Run) -> None:
+    first = started(run, TICKET, *as_person(desk, issuer, "ada", cost_center="CC-1"))
+    second = started(run, TICKET, *as_person(desk, issuer, "bob", cost_center="CC-2"))
+
+    assert (first["status"], second["status"]) == ("done", "done")
+    assert not set(first["artifacts"]) & set(second["artifacts"])
 
 
 def test_in_production_a_second_person_approves(desk: Path, issuer: str, run: Run) -> None:

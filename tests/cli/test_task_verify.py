@@ -181,6 +181,68 @@ def test_another_caller_cannot_compare_with_the_state(desk: Path, issuer: str, r
     assert f"STATE: the task cannot be compared: There is no task {task}" in refused.stderr
 
 
+# A key that was changed since -----------------------------------------------------------------------------------------
+
+
+def test_evidence_from_before_a_rotation_verifies_as_long_as_the_old_key_is_kept(desk: Path, run: Run) -> None:
+    task = started(run, TICKET)["task_id"]
+    exported(run, task)
+    noted = Path("task.json").read_bytes()
+    for _ in range(2):
+        assert run("state", "rotate-key").code == 0
+
+    with_old_key = run("task", "verify", "task.json", "--state")
+    exported(run, task, file="again.json")
+    Path("forged.json").write_bytes(noted.replace(b'"cycles": 2', b'"cycles": 3'))
+    changed = document(run("task", "verify", "forged.json", "--state", "--json"))
+    for old in (desk / ".agent").glob("state.key.*"):
+        old.unlink()
+    without = run("task", "verify", "task.json", "--state")
+
+    assert (with_old_key.code, with_old_key.stderr) == (0, "")
+    assert json.loads(noted)["records"] == json.loads(Path("again.json").read_bytes())["records"]
+    assert {fault["code"] for fault in changed["faults"]} == {"DIGEST", "SEAL", "STATE"}
+    assert without.code == 1
+    (fault,) = without.stderr.splitlines()[1:]
+    assert fault.startswith("  - SEAL: the key of this state was changed since, with record ")
+    assert fault.endswith(" of the seal is not known here")
+
+
+@pytest.mark.slow
+def test_evidence_from_before_a_rotation_of_a_key_in_a_variable_verifies(
+    desk: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OLD", "the old key")
+    monkeypatch.setenv("NEW", "the new key")
+    old = ("--config", "state.key_env=OLD")
+    both = ("--config", "state.key_env=NEW", "--config", "state.old_key_env=OLD")
+    task = started(run, TICKET, *old)["task_id"]
+    exported(run, task, *old)
+    # Every process may be given both keys beforehand, and seals with the old one until the rotation.
+    exported(run, task, *both, file="between.json")
+    before = [run("task", "verify", file, "--state", *both).code for file in ("task.json", "between.json")]
+    assert run("state", "rotate-key", *both).code == 0
+
+    after = [run("task", "verify", file, "--state", *both).code for file in ("task.json", "between.json")]
+    alone = run("task", "verify", "task.json", "--state", "--config", "state.key_env=NEW")
+
+    assert before == after == [0, 0]
+    assert alone.code == 1
+    assert "SEAL: the key of this state was changed since" in alone.stderr
+
+
+def test_an_export_after_its_records_were_pruned_says_that_it_will_not_hold(desk: Path, run: Run) -> None:
+    task = started(run, TICKET)["task_id"]
+    records = json.loads(run("audit", "show", "--json").stdout)
+    assert run("state", "prune", "--audit-before", records[5]["at"]).code == 0
+
+    ran = run("task", "export", task, "-o", "task.json")
+
+    assert ran.code == 0
+    assert "warning: The evidence does not hold: RECORD: " in ran.stderr
+    assert "hint: its records were pruned, or the state was edited" in ran.stderr
+
+
 # Forgeries ------------------------------------------------------------------------------------------------------------
 
 
@@ -216,6 +278,18 @@ def test_a_forgery_that_holds_together_is_found_by_the_state(desk: Path, run: Ru
         found = document(run("task", "verify", "forged.json", "--state", "--json"))
         assert found["success"] is False, name
         assert "SEAL" in {fault["code"] for fault in found["faults"]}, name
+
+
+def test_a_word_that_no_digest_covers_is_not_verified(desk: Path, run: Run) -> None:
+    evidence = exported(run, started(run, TICKET)["task_id"])
+    document = json.loads(evidence_json(evidence))
+    document["records"][3]["approved_by"] = "the board"
+    Path("forged.json").write_text(json.dumps(document))
+
+    found = run("task", "verify", "forged.json", "--state")
+
+    assert (found.code, found.stdout) == (1, "")
+    assert "It has keys that no evidence has" in found.stderr
 
 
 @pytest.mark.slow

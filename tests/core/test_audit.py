@@ -13,6 +13,7 @@ from agent_resolver.core import (
     chain_faults,
     chained,
     extended,
+    had_root,
     is_sealed,
     new_seal,
     rekeyed,
@@ -541,6 +542,26 @@ def test_a_trail_that_is_sealed_with_another_key_verifies_with_that_one_alone(
     if before != after:
         assert list(chain_faults(trail.records, changed, before))
     assert changed.number > trail.seal.number
+
+
+@LAW
+@given(histories, KEYS, st.sampled_from([None, KEY, OTHER]))
+def test_a_root_from_before_a_change_of_the_key_is_found_with_the_key_of_then(
+    history: list[str | int], before: bytes | None, after: bytes | None
+) -> None:
+    trail = lived(history, before)
+    changed = Trail(rekeyed(trail.seal, trail.records, after), trail.records)
+    later = appended(changed, "a", {}, after)
+
+    assert had_root(later.records, later.seal, before, trail.root)
+    assert not had_root(later.records, later.seal, b"another key", later.root)
+
+
+def test_a_root_from_before_is_lost_with_records_that_were_pruned_since() -> None:
+    trail = trail_of(PRUNED, KEY)
+    changed = Trail(rekeyed(trail.seal, trail.records, OTHER), trail.records).pruned(3, OTHER)
+
+    assert not had_root(changed.records, changed.seal, KEY, trail.root)
 
 
 def test_an_excerpt_that_was_removed_is_found() -> None:

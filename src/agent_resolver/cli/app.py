@@ -127,7 +127,7 @@ def _run_command(options: argparse.Namespace) -> int:
 
         if not is_of_an_extra(error):
             raise
-        extra = {"serve": "serve", "task": "reasoner"}.get(options.command, "tools")
+        extra = {"serve": "serve", "task": "tools,engine,reasoner"}.get(options.command, "tools")
         return _report_error(Usage(f"This command needs `{error.name}`", install_hint(extra)), options)
     except OSError as error:
         return _report_unwritable(error)

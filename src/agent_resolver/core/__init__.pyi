@@ -24,6 +24,7 @@ from agent_resolver.core.audit import (
     chain_faults as chain_faults,
     chained as chained,
     extended as extended,
+    had_root as had_root,
     is_sealed as is_sealed,
     new_seal as new_seal,
     rekeyed as rekeyed,

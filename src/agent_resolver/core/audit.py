@@ -151,6 +151,23 @@ def chain_faults(records: Iterable[AuditRecord], seal: Seal, key: bytes | None, 
         yield f"the seal is not the last one that was made: records were removed, or it was changed or made {another}"
 
 
+def had_root(records: Iterable[AuditRecord], seal: Seal, key: bytes | None, noted: str) -> bool:
+    """True if a trail had a root that was noted while another key sealed the trail.
+
+    Args:
+        records: Every record that is kept, oldest first, verified under the present key.
+        seal: The seal. Records that were pruned since the key was changed leave nothing to compute the root from.
+        key: The key that sealed the trail when the root was noted.
+        noted: The root.
+    """
+    root = seal.anchor_root
+    roots = {root}
+    for record in records:
+        root = sealed(root, record, key)
+        roots.add(root)
+    return noted in roots
+
+
 def _record_faults(record: AuditRecord, position: int, before: Head) -> Iterator[str]:
     """The faults of one record.
 

@@ -6,17 +6,21 @@ from hashlib import sha256
 
 from msgspec import structs
 
+from agent_resolver.core.audit import had_root
 from agent_resolver.core.evidence.check import evidence_seal
 from agent_resolver.core.evidence.fault import EvidenceFault
 from agent_resolver.project.manifest import committed_manifest, manifest_path
 from agent_resolver.project.session import Session
 from agent_resolver.project.task import kept_tasks
 from agent_resolver.reasoner.errors import DamagedTask, UnknownTask
+from agent_resolver.schema.audit import AuditKind, AuditRecord, Seal
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.evidence import EvidenceAction, EvidenceTask, TaskEvidence
 from agent_resolver.schema.limit import MAX_BLUEPRINT_BYTES
 from agent_resolver.storage.errors import FileError
 from agent_resolver.storage.file import read_bounded
+from agent_resolver.storage.port import Snapshot
+from agent_resolver.storage.seal import evidence_key
 from agent_resolver.storage.trail import trail_faults
 
 
@@ -28,8 +32,11 @@ async def state_faults(session: Session, evidence: TaskEvidence, caller: Caller)
         evidence: The document.
         caller: The person who verifies: the one who asked for the task, or an auditor.
     """
-    broken = _trail_faults(session, evidence)
-    faults = [*_seal_faults(session, evidence), *(EvidenceFault("STATE", f"the trail: {each}") for each in broken)]
+    rotated = _rotation_since(session, evidence)
+    if rotated is None:
+        faults = [*_seal_faults(evidence, session.evidence_key), *_trail_faults(session, evidence.trail.root)]
+    else:
+        faults = [*_earlier_key_faults(session, evidence, rotated), *_trail_faults(session, "")]
     try:
         present = await kept_tasks(session).export(evidence.task.task_id, caller)
     except (DamagedTask, UnknownTask) as error:
@@ -37,15 +44,43 @@ async def state_faults(session: Session, evidence: TaskEvidence, caller: Caller)
     return [*faults, *_differences(evidence, present), *_file_faults(session, evidence)]
 
 
-def _seal_faults(session: Session, evidence: TaskEvidence) -> Iterator[EvidenceFault]:
-    if evidence.seal != evidence_seal(evidence, session.evidence_key):
+def _seal_faults(evidence: TaskEvidence, key: bytes) -> Iterator[EvidenceFault]:
+    if evidence.seal != evidence_seal(evidence, key):
         yield EvidenceFault("SEAL", "the seal was not made with the key of this state")
 
 
-def _trail_faults(session: Session, evidence: TaskEvidence) -> list[str]:
-    key, noted = session.key, evidence.trail.root
+def _trail_faults(session: Session, noted: str) -> Iterator[EvidenceFault]:
+    key = session.store.trail_key
     faults, _ = session.store.read_now(lambda snapshot: trail_faults(snapshot, key, noted))
-    return faults
+    yield from (EvidenceFault("STATE", f"the trail: {fault}") for fault in faults)
+
+
+# A key that was changed since -----------------------------------------------------------------------------------------
+
+
+def _rotation_since(session: Session, evidence: TaskEvidence) -> AuditRecord | None:
+    """The first change of the key after the document was made, which names the key that sealed the document."""
+
+    def find(snapshot: Snapshot) -> AuditRecord | None:
+        later = (record for record in snapshot.records() if record.position > evidence.trail.count)
+        return next((record for record in later if record.kind == AuditKind.STATE_REKEYED), None)
+
+    return session.store.read_now(find)
+
+
+def _earlier_key_faults(session: Session, evidence: TaskEvidence, rotated: AuditRecord) -> Iterator[EvidenceFault]:
+    """Faults of the seal and of the root, both of which take the key from before."""
+    key_id = str(rotated.body.get("from"))
+    key = session.keys.earlier_key(key_id)
+    if key is None:
+        changed = f"the key of this state was changed since, with record {rotated.position} of the trail"
+        yield EvidenceFault("SEAL", f"{changed}, and the key {key_id[:40]} of the seal is not known here")
+        return
+    yield from _seal_faults(evidence, evidence_key(key))
+    noted, trail_key = evidence.trail.root, key if evidence.trail.is_keyed else None
+    kept = session.store.read_now(lambda snapshot: (tuple(snapshot.records()), snapshot.seal() or Seal()))
+    if not had_root(*kept, trail_key, noted):
+        yield EvidenceFault("STATE", f"the trail: never had the root {noted}, or records were pruned since")
 
 
 # The state ------------------------------------------------------------------------------------------------------------

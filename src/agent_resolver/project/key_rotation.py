@@ -120,13 +120,13 @@ def rotate_key(  # noqa: PLR0913 - each is one option of a command line
         reach("vacuum")
         forget_removed(connection)
         reach("key")
-        old_key = None if keys.newest is not None else _replace_key_file(keys)
+        old_key = _replace_key_file(keys) if keys.newest is None else _unused_key_file(keys, plan)
         reach("end")
     return Rotated(key=id_of_key(plan.current), before=plan.recorded, values=count, old_key=old_key)
 
 
 def _plan(connection: sqlite3.Connection, keys: KeyRing, *, from_file: bool, from_earlier_version: bool) -> _Plan:
-    (recorded,) = connection.execute("SELECT key FROM sealed_with").fetchone()
+    recorded = _recorded_key(connection)
     if recorded == UNNAMED and not from_earlier_version:
         raise RotationRefused(
             "An earlier version wrote this state: its questions and answers are not sealed, and are taken as they are",
@@ -146,6 +146,19 @@ def _plan(connection: sqlite3.Connection, keys: KeyRing, *, from_file: bool, fro
         trail_before=_trail_key(connection, recorded, keys),
         trail_after=keys.newest,
     )
+
+
+def _recorded_key(connection: sqlite3.Connection) -> str:
+    """The id of the key that the state names.
+
+    Raises:
+        RotationRefused: The name was removed or edited.
+    """
+    found = connection.execute("SELECT key FROM sealed_with").fetchone()
+    if found is None or not isinstance(found[0], str):
+        problem = "The state does not name the key that seals it: the name was removed or edited"
+        raise RotationRefused(problem, "nothing was changed; put back a backup of the state")
+    return found[0]
 
 
 def _trail_key(connection: sqlite3.Connection, recorded: str, keys: KeyRing) -> bytes | None:
@@ -208,11 +221,17 @@ def _rotate_state(  # noqa: PLR0913, PLR0917 - the state, its keys, and what is 
     return count
 
 
+def _unused_key_file(keys: KeyRing, plan: _Plan) -> str | None:
+    """The key file, if it sealed the state until a variable took its place."""
+    was_in_file = os.path.lexists(keys.file) and id_of_key(key_beside(keys.file)) == plan.recorded
+    return keys.file if was_in_file and not plan.is_done else None
+
+
 def _replace_key_file(keys: KeyRing) -> str | None:
     """Put the next key in the place of the old one, which is kept under its id: backups from before need it."""
     kept = None
     if os.path.lexists(keys.file):
-        kept = f"{keys.file}.{id_of_key(key_beside(keys.file))}"
+        kept = keys.kept_file(id_of_key(key_beside(keys.file)))
         with suppress(FileExistsError):
             os.link(keys.file, kept)
     os.replace(keys.next_file, keys.file)

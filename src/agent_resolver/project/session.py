@@ -347,10 +347,14 @@ class Session:
 
     @cached_property
     def evidence_key(self) -> bytes:
-        """What seals the evidence of tasks: made of the key of the state, and of no use for anything else."""
-        from agent_resolver.storage.seal import derived_key, key_beside
+        """What seals the evidence of tasks, made of the key that the state is sealed with.
 
-        return derived_key(self.key or key_beside(self.key_path), "evidence")
+        Raises:
+            UnknownKey: The state is sealed with a key that is not known here.
+        """
+        from agent_resolver.storage.seal import evidence_key
+
+        return evidence_key(self.keys.sealing_key(self.store.database.key_id))
 
     @property
     def key_path(self) -> str:

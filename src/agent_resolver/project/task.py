@@ -88,7 +88,7 @@ def _home(session: Session, telemetry: StageTelemetry | None) -> TaskHome:
         app_id=session.app_id,
         only_verified=session.has_issuer,
         telemetry=telemetry,
-        has_keyed_trail=session.key is not None,
+        has_keyed_trail=session.store.trail_key is not None,
         evidence_key=session.evidence_key,
     )
 

@@ -132,5 +132,6 @@ def _records_of(
             runs.add(record.run)
         is_answer = record.kind in _ACTION_KINDS and str(record.body.get("action")) in actions
         if record.run in runs or (is_answer and is_of_trace):
-            found.append(record)
+            # The excerpt is sealed again with each new key, and only this state opens it; its digest is in the body.
+            found.append(structs.replace(record, sealed=None))
     return tuple(found)

@@ -1,6 +1,7 @@
 """The keys of one state: which of them seals it, and which others open what is left from before a rotation."""
 
 import os
+import re
 from typing import Final
 
 from agent_resolver.storage.errors import UnreadableFile
@@ -9,6 +10,7 @@ from agent_resolver.storage.seal import AesSeal, id_of_key, key_beside
 UNNAMED: Final = "unnamed"
 """Takes the place of a key's id in a state that an earlier version sealed, whose values name no key."""
 _NEXT: Final = ".next"
+_ID: Final = re.compile(r"[0-9a-f]{16}")
 
 
 class UnknownKey(UnreadableFile):
@@ -77,14 +79,44 @@ class KeyRing:
         Raises:
             UnknownKey: No key that is known here has this id.
         """
+        return AesSeal(self.sealing_key(recorded), *self.known_keys())
+
+    def sealing_key(self, recorded: str) -> bytes:
+        """The key that the state is sealed with.
+
+        Args:
+            recorded: The id of that key.
+
+        Raises:
+            UnknownKey: No key that is known here has this id.
+        """
         if recorded == UNNAMED:
             hint = "`agent state rotate-key --from-earlier-version` takes it over: read docs/state.md first"
             raise UnknownKey(self._state, "was sealed by an earlier version, in a form that is not read any more", hint)
-        keys = self.known_keys()
-        current = [key for key in keys if id_of_key(key) == recorded]
+        current = [key for key in self.known_keys() if id_of_key(key) == recorded]
         if not current:
             raise self.unknown_key(recorded)
-        return AesSeal(current[0], *keys)
+        return current[0]
+
+    def kept_file(self, recorded: str) -> str:
+        """Where a rotation keeps a key that the file held before.
+
+        Args:
+            recorded: The id of that key.
+        """
+        return f"{self.file}.{recorded}"
+
+    def earlier_key(self, recorded: str) -> bytes | None:
+        """A key that sealed the state before a rotation; None if it was thrown away.
+
+        Args:
+            recorded: The id of that key, as the trail has it.
+        """
+        # The id becomes a part of a path, and the file must hold the key of that id. The key file itself stays where it
+        # is if a variable took its place.
+        files = [self.file, self.kept_file(recorded)] if _ID.fullmatch(recorded) else []
+        kept = [key_beside(path) for path in files if os.path.lexists(path)]
+        return next((key for key in (*self.known_keys(), *kept) if id_of_key(key) == recorded), None)
 
     def known_keys(self) -> list[bytes]:
         """Every key that is there, the newest first; no file is made."""
@@ -95,7 +127,17 @@ class KeyRing:
     def unknown_key(self, recorded: str) -> UnknownKey:
         """The refusal of a state that is sealed with a key that is not known here."""
         problem = f"is sealed with the key {recorded[:40]}, which is not known here"
+        return UnknownKey(self._state, problem, self._hint_at(recorded))
+
+    def _hint_at(self, recorded: str) -> str:
+        """Where the key may be that the state is sealed with."""
         if self.newest is None:
-            return UnknownKey(self._state, problem, f"put the key that was in `{self.file}` back")
-        hint = "set the variable of `state.key_env` to that key, or name the one that holds it in `state.old_key_env`"
-        return UnknownKey(self._state, problem, hint)
+            return f"put the key that was in `{self.file}` back, or name its variable in `state.key_env`"
+        if self._is_in_file(recorded):
+            return (
+                f"it is in `{self.file}`: `agent state rotate-key --from-file` seals the state with the variable's key"
+            )
+        return "set the variable of `state.key_env` to that key, or name the one that holds it in `state.old_key_env`"
+
+    def _is_in_file(self, recorded: str) -> bool:
+        return os.path.lexists(self.file) and id_of_key(key_beside(self.file)) == recorded

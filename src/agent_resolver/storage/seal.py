@@ -138,6 +138,11 @@ def derived_key(key: bytes, use: str) -> bytes:
     return sha256(f"agent-resolver {use}\0".encode() + key).digest()
 
 
+def evidence_key(key: bytes) -> bytes:
+    """The key that seals the evidence of tasks, of use for nothing else."""
+    return derived_key(key, "evidence")
+
+
 def key_beside(path: str) -> bytes:
     """The key in this file, which only its owner may read; made at the first use, by the process that is first.
 

@@ -304,6 +304,15 @@ def test_careless_tampering_is_found(change: Callable[[TaskEvidence], TaskEviden
     assert codes(change(whole()))
 
 
+def test_an_excerpt_that_no_hash_covers_is_found() -> None:
+    evidence = whole()
+    records = (structs.replace(evidence.records[0], sealed=b"words"), *evidence.records[1:])
+    made_again = structs.replace(evidence, records=records)
+    made_again = structs.replace(made_again, digest=evidence_digest(made_again))
+
+    assert codes(made_again) == {"RECORD"}
+
+
 def test_numbers_that_no_program_keeps_exactly_are_a_fault_and_no_error() -> None:
     broken = structs.replace(whole(), contents={OTHER: [10**249, float("inf")]})
 
@@ -385,7 +394,7 @@ ENDINGS: dict[str, dict[str, Any]] = {
     "it waits": ended_early(record(TASK, "run.waiting"), status="waiting", stage="builder"),
     "it was cancelled": ended_early(record(TASK, "run.ended", status="cancelled"), status="cancelled", stage="builder"),
     "it failed": ended_early(
-        decision(2, "builder", "FAILED", codes=["INVALID_DRAFT"], summary="it is broken"),
+        decision(2, "builder", "FAILED", codes=["INVALID_DRAFT"]),
         record(TASK, "run.ended", status="failed"),
         status="failed",
         stage="failed",

@@ -232,13 +232,13 @@ def test_the_metadata_name_the_plan_without_repeating_the_request() -> None:
     assert metadata.tags == ("tickets",)
 
 
-def test_the_id_depends_on_the_steps_alone() -> None:
+def test_the_id_depends_on_the_steps_and_on_who_pays_for_them() -> None:
     first = plan(ask('Open a ticket titled "A"')).blueprint
-    second = plan(
-        ask('Open a ticket titled "B"', context=structs.replace(CONTEXT, cost_center="CC-1", initiator_id="x"))
-    ).blueprint
+    second = plan(ask('Open a ticket titled "B"', context=structs.replace(CONTEXT, initiator_id="x"))).blueprint
+    charged = plan(ask('Open a ticket titled "A"', context=structs.replace(CONTEXT, cost_center="CC-1"))).blueprint
 
     assert first.id == second.id
+    assert first.id != charged.id
     assert first.id != plan(ask('Open a ticket titled "A", priority: high')).blueprint.id
 
 

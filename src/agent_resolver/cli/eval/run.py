@@ -26,6 +26,7 @@ from agent_resolver.project.evaluation import (
 )
 from agent_resolver.schema.eval_report import EvalReport, encode_eval_report
 from agent_resolver.storage.file import read_head, write_atomic
+from agent_resolver.storage.ownership import require_safe_target
 
 if TYPE_CHECKING:
     from agent_resolver.project.session import Session
@@ -65,6 +66,8 @@ def run_with(options: argparse.Namespace, planners_of: Callable[["Session"], Seq
     # Read first: the same file may be given to `--save`.
     baseline = read_kept_report(options.baseline) if options.baseline else None
     with session_of(options) as session:
+        for target in filter(None, (options.save, options.report)):
+            require_safe_target(target, session.root, session.users, is_named=True)
         evals = load_evals(session, options.set)
         reports = _planned_with_progress(evals, planners_of(session), is_shown=not options.json)
     outcome = EvalOutcome(

@@ -5,9 +5,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from agent_resolver.cli.option import session_of
-from agent_resolver.cli.output import err, out_text
+from agent_resolver.cli.output import err, out_text, safe
 from agent_resolver.cli.runs.export import require_target
 from agent_resolver.cli.task.chosen_task import find_task
+from agent_resolver.core.evidence.check import evidence_faults
 from agent_resolver.project.identity import caller_of
 from agent_resolver.schema.evidence import TaskEvidence, evidence_json
 from agent_resolver.schema.lockfile import to_json
@@ -23,6 +24,7 @@ def run(options: argparse.Namespace) -> int:
         if options.output is not None:
             require_target(options.output, session)
         evidence = asyncio.run(_evidence(session, options))
+    _warn_of_faults(evidence)
     content = evidence_json(evidence) if options.format == "json" else _oscal_json(evidence)
     if options.output is None:
         out_text(content.decode())
@@ -32,6 +34,14 @@ def run(options: argparse.Namespace) -> int:
         batch.write(options.output, [content], is_private=True)
     err(f"✓ {options.output}: {len(content)} bytes")
     return 0
+
+
+def _warn_of_faults(evidence: TaskEvidence) -> None:
+    """Say at once that a document will not verify: its reader would take it for a forgery."""
+    faults = evidence_faults(evidence)
+    if faults:
+        err(safe(f"warning: The evidence does not hold: {faults[0]}"))
+        err("hint: its records were pruned, or the state was edited: `agent audit verify` checks the trail")
 
 
 async def _evidence(session: "Session", options: argparse.Namespace) -> TaskEvidence:

@@ -16,7 +16,6 @@ from agent_resolver.core.ops.audit import OPS_RULES
 from agent_resolver.schema.audit import AuditKind, AuditRecord, Head
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.evidence import EvidenceAction, TaskEvidence, evidence_digest
-from agent_resolver.schema.golden_path import MAX_SUMMARY
 
 RULES_DIGEST = digest([[rule.id, rule.standard, rule.title] for rule in OPS_RULES])
 """The digest of the rules of Ops as this version has them."""
@@ -92,6 +91,8 @@ def _record_faults(evidence: TaskEvidence) -> Iterator[EvidenceFault]:
         position = max(position, record.position)
         if chained(record).hash != record.hash:
             yield EvidenceFault("RECORD", f"{name} was changed")
+        if record.sealed is not None:
+            yield EvidenceFault("RECORD", f"{name} has an excerpt, which stays in the state")
         before = heads.get(record.run, Head(0, ""))
         follows = record.sequence == before.sequence + 1 and record.previous == before.hash
         # Of the run in which a person answered, only the answer is here.
@@ -161,12 +162,13 @@ def _status_faults(evidence: TaskEvidence, story: Story) -> Iterator[EvidenceFau
 
 
 def _failure_faults(evidence: TaskEvidence, story: Story) -> Iterator[EvidenceFault]:
-    """A fault if the task failed for another reason than its last decision says."""
+    """A fault if the task failed for another reason than its last decision says.
+
+    The trail has the code alone: the words after it may quote the request.
+    """
     last = story.decisions[-1].body if story.decisions else {}
-    codes = last.get("codes")
-    code = codes[0] if isinstance(codes, list) and codes else ""
-    said = f"{code}: {last.get('summary', '')}"[:MAX_SUMMARY]
-    if last.get("choice") != "FAILED" or said != evidence.task.reason:
+    code = evidence.task.reason.partition(":")[0]
+    if (last.get("choice"), last.get("codes")) != ("FAILED", [code]):
         yield EvidenceFault("STORY", "the task failed for another reason")
 
 

@@ -60,7 +60,9 @@ def draft_blueprint(
 
 def finish(dag: Dag, words: PlanWords, tools: Mapping[str, Descriptor]) -> Blueprint:
     """Everything of a blueprint that follows from its steps."""
-    number = digest(dag).removeprefix("sha256-")[:_DIGITS]
+    # The same steps for another cost centre are another plan: under one id, the second of them could not be installed.
+    named = [dag, words.cost_center] if words.cost_center else dag
+    number = digest(named).removeprefix("sha256-")[:_DIGITS]
     called = [tools[step.capability] for step in dag.steps if step.capability and step.capability in tools]
     return Blueprint(
         blueprint_metadata=BlueprintMetadata(

@@ -133,9 +133,13 @@ def _raise_classification(change: _DraftChange, step: str) -> Blueprint | None: 
 
 
 def _add_cost_center(change: _DraftChange, step: str) -> Blueprint | None:  # noqa: ARG001 - for the whole draft
-    center = change.context.cost_center
-    metadata = structs.replace(change.blueprint.blueprint_metadata, cost_center=center)
-    return structs.replace(change.blueprint, blueprint_metadata=metadata) if center else None
+    if not change.context.cost_center:
+        return None
+    blueprint = change.blueprint
+    metadata = structs.replace(blueprint.blueprint_metadata, cost_center=change.context.cost_center)
+    charged = structs.replace(change, blueprint=structs.replace(blueprint, blueprint_metadata=metadata))
+    renamed = structs.replace(metadata, id=_finished(charged, blueprint.dag).id)
+    return structs.replace(blueprint, blueprint_metadata=renamed)
 
 
 def _add_test(change: _DraftChange, step: str) -> Blueprint | None:  # noqa: ARG001 - for the whole draft
