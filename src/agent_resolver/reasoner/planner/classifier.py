@@ -13,9 +13,8 @@ from agent_resolver.reasoner.planner.synonym import is_verb
 from agent_resolver.reasoner.planner.tool_profile import ToolProfile, profile_tool
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.golden_path import MAX_INTENT, Answer, IntentKind
-from agent_resolver.schema.planning import Classified, PlanQuestion, PlanRequest
+from agent_resolver.schema.planning import REQUEST_KEY, Classified, PlanQuestion, PlanRequest
 
-REQUEST_KEY: Final = "request"
 NONE_OF_THEM: Final = "none"
 _MAX_SHOWN: Final = 120
 _MAX_MISSING: Final = 300

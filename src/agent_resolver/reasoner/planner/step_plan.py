@@ -64,12 +64,22 @@ class PlannedStep(Struct, frozen=True, kw_only=True):
     """The steps that it takes values from."""
 
 
-def plan_steps(tasks: Sequence[ToolTask], profiles: Sequence[ToolProfile]) -> tuple[PlannedStep, ...]:
+class StepPlan(Struct, frozen=True, kw_only=True):
+    """The steps of a request, and the values of the request that they take."""
+
+    steps: tuple[PlannedStep, ...]
+    used: dict[MaskedText, list[tuple[int, int]]]
+    """Maps each text that was read to the places of the values that a step takes."""
+    words: tuple[tuple[str, ...], ...]
+    """The values that are stated for each task."""
+
+
+def plan_steps(tasks: Sequence[ToolTask], profiles: Sequence[ToolProfile]) -> StepPlan:
     """Make a step of each task, in order, with the steps that find what it needs before it."""
     plan = _StepPlan(profiles, {task.profile.id for task in tasks})
     for task in tasks:
         plan.add(task)
-    return tuple(plan.steps)
+    return StepPlan(steps=tuple(plan.steps), used=plan.used, words=tuple(plan.words))
 
 
 class _StepSource(Struct, frozen=True, kw_only=True):
@@ -88,11 +98,14 @@ class _StepPlan:
         self._profiles = profiles
         self._chosen = chosen
         self.steps: list[PlannedStep] = []
+        self.used: dict[MaskedText, list[tuple[int, int]]] = {}
+        self.words: list[tuple[str, ...]] = []
 
     def add(self, task: ToolTask) -> None:
         """Add the step of a task."""
         profile = task.profile
-        stated = _stated(task, profile.fields)
+        stated = _stated(task, profile.fields, self.used)
+        self.words.append(tuple(word for words in stated.values.values() for word in words))
         inputs: list[StepInput] = []
         lists: list[_StepSource] = []
         for field in profile.fields:
@@ -195,6 +208,7 @@ class _StepPlan:
         inputs = [
             StepInput(field=each, words=given.values[each.name]) for each in profile.fields if each.name in given.values
         ]
+        self.used.setdefault(task.clauses[0].source, []).extend(given.spans)
         step = self._append(profile.tool, inputs, [])
         if not member.is_item:
             return StepInput(field=field, template=reference(f"steps.{step.id}", member.path)), None
@@ -252,8 +266,16 @@ def _slug(text: str) -> str:
 # What the request states ----------------------------------------------------------------------------------------------
 
 
-def _stated(task: ToolTask, fields: Sequence[InputField]) -> Stated:
-    """What the clauses of a task state, then what follows them, then what is stated for the whole request."""
+def _stated(
+    task: ToolTask, fields: Sequence[InputField], used: dict[MaskedText, list[tuple[int, int]]]
+) -> Stated:
+    """What the clauses of a task state, then what follows them, then what is stated for the whole request.
+
+    Args:
+        task: The task.
+        fields: The fields of its tool.
+        used: Collects the places of the values, by the text that they are in.
+    """
     things = [*map(stem, nouns_of(task.profile.tool))]
     values: dict[str, tuple[str, ...]] = {}
     spans: tuple[tuple[int, int], ...] = ()
@@ -261,10 +283,13 @@ def _stated(task: ToolTask, fields: Sequence[InputField]) -> Stated:
         stated = read_stated(clause.source, _open(fields, values), [*things, *clause.heads[:1]], clause.verb)
         values.update(stated.values)
         spans = stated.spans if number == 0 else spans
+        used.setdefault(clause.source, []).extend(stated.spans)
     own = [read_stated(detail.source, _open(fields, values), things) for detail in task.details]
     values.update(_joined(own))
     common = [read_named(detail.source, _open(fields, values), things) for detail in task.common]
     values.update(_joined(common))
+    for detail, stated in zip((*task.details, *task.common), (*own, *common), strict=True):
+        used.setdefault(detail.source, []).extend(stated.spans)
     return Stated(values=values, spans=spans)
 
 
