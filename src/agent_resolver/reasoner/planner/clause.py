@@ -61,6 +61,20 @@ _TOKEN = re.compile(rf"{FILLER}+|#?\d[\w.:-]*|[^\W_]+(?:['\u2019_-][^\W_]+)*|[^\
 _PHRASE = re.compile(
     r"\b(?:" + "|".join(re.escape(each).replace(r"\ ", r"\s+") for each in PHRASES) + r")\b", re.IGNORECASE
 )
+_PARTICLES: Final = frozenset({"up", "off", "out", "over", "back", "on", "down", "aside", "away", "free"})
+_SEPARABLE_PHRASES: Final = {
+    (verb, particle): plain
+    for phrase, plain in PHRASES.items()
+    for verb, _, particle in [phrase.partition(" ")]
+    if particle in _PARTICLES
+}
+"""Verbs that may have their object inside: "roll the service out"."""
+_SEPARABLE = re.compile(
+    rf"^({'|'.join(sorted({verb for verb, _ in _SEPARABLE_PHRASES}))})\s+([^,;]{{1,120}}?)\s+"
+    rf"({'|'.join(sorted(_PARTICLES))})\b(?=\s*$|\s+(?:to|in|into|from|for|again|with|at|of)\b)",
+    re.IGNORECASE,
+)
+_LET_KNOW = re.compile(r"^let\s+([^,;]{1,120}?)\s+know\b", re.IGNORECASE)
 _BOUNDARIES_TEXT: Final = """\
 for to in on at with from by about as into onto over under via per than because since so that which who where
 using regarding concerning after before during until named called titled saying
@@ -218,7 +232,7 @@ def _without_fillers(source: MaskedText) -> MaskedText:
 def _starts_with_verb(mask: str, is_known_verb: IsVerb) -> bool:
     """True if a text begins with a verb, and not with a noun that is also one."""
     mask = mask[found.end() :] if (found := _FILLERS.match(mask)) else mask
-    if _PHRASE.match(mask):
+    if _PHRASE.match(mask) or _LET_KNOW.match(mask):
         return True
     word = _TOKEN.match(mask)
     if word is None or mask[word.end() :].lstrip()[:1] in {":", "="}:
@@ -249,22 +263,28 @@ def split_articles(clause: Clause, is_known_verb: IsVerb) -> tuple[Clause, ...]:
     for part in parts:
         read = _clause(part, is_known_verb, None)
         is_first = not found
-        found.append(read if is_first else structs.replace(_objects_of(part, read), verb=clause.verb))
+        found.append(read if is_first else clause_of_objects(part, clause.verb, is_known_verb))
     return tuple(found)
 
 
-def _objects_of(part: MaskedText, read: Clause) -> Clause:
-    """A part without a verb, read as the objects of one."""
+def read_clause(source: MaskedText, is_known_verb: IsVerb) -> Clause:
+    """A text as one clause, whatever it is part of."""
+    return _clause(source, is_known_verb, None)
+
+
+def clause_of_objects(part: MaskedText, verb: str, is_known_verb: IsVerb) -> Clause:
+    """A part without a verb, read as the objects of one that was said before."""
     tokens = _TOKEN.findall(part.mask)
     objects, heads, others = _nouns(tokens)
-    return structs.replace(read, objects=objects, heads=heads, others=others)
+    read = _clause(part, is_known_verb, None)
+    return structs.replace(read, verb=verb, objects=objects, heads=heads, others=others)
 
 
 # Reading one clause ---------------------------------------------------------------------------------------------------
 
 
 def _clause(source: MaskedText, is_known_verb: IsVerb, earlier: Clause | None) -> Clause:
-    words = _PHRASE.sub(lambda found: PHRASES[" ".join(found[0].lower().split())], source.mask)
+    words = _with_plain_verbs(source.mask)
     places = [*_TOKEN.finditer(words)]
     tokens = [found[0] for found in places]
     verb, place = _verb(tokens, words, is_known_verb)
@@ -289,6 +309,15 @@ def _clause(source: MaskedText, is_known_verb: IsVerb, earlier: Clause | None) -
         has_number=any(_is_value(token) and not _DATE.match(token.lstrip("#")) for token in tokens),
         is_negated=negation is not None,
     )
+
+
+def _with_plain_verbs(mask: str) -> str:
+    """A text with its verbs of several words replaced by plain ones: "let Kim know" by "inform Kim"."""
+    plain = _PHRASE.sub(lambda found: PHRASES[" ".join(found[0].lower().split())], mask)
+    plain = _LET_KNOW.sub(r"inform \1", plain)
+    found = _SEPARABLE.match(plain)
+    verb = _SEPARABLE_PHRASES.get((found[1].lower(), found[3].lower())) if found else None
+    return f"{verb} {found[2]}{plain[found.end() :]}" if found and verb else plain
 
 
 def _verb(tokens: list[str], text: str, is_known_verb: IsVerb) -> tuple[str, int]:
