@@ -65,7 +65,7 @@ def test_words_that_no_rule_knows_become_a_plan_with_one_word_of_the_person(with
     task = started(run, VPN)
     (action,) = task["pending_actions"]
     asked = (
-        f'A model takes "{VPN}" to ask for `tickets.open`. Is that meant? Answer one of: tickets.open, pager.page, none'
+        f'A model takes "{VPN}" to ask for `tickets.open`. Is that meant? Answer one of: tickets.open, none'
     )
     assert (task["stage"], task["tokens"], action["message"]) == ("intent_classification", 100, asked)
 

@@ -22,7 +22,7 @@ from agent_resolver.reasoner.planner.value_use import (
     without_possible,
 )
 from agent_resolver.reasoner.planner.word import split_words, stem
-from agent_resolver.schema.planning import REQUEST_KEY, Drafted, PlanQuestion, PlanRequest
+from agent_resolver.schema.planning import INPUT_KEY, REQUEST_KEY, Drafted, PlanQuestion, PlanRequest
 
 _MAX_CHOSEN: Final = 50
 _MAX_DESCRIPTION: Final = 400
@@ -137,9 +137,9 @@ class _Accounted(Struct, frozen=True):
 def _unused(made: _Accounted, inputs: PlanInputs, manifest: ToolManifest) -> list[UnusedValue]:
     """The values that no step takes, and that are not said in an answer or could be an input that is still open."""
     found = [*_unused_by_tasks(made, manifest), *_unused_details(made), *_unused_parts(made)]
-    answers = {str(value).casefold() for value in inputs.arguments.values()}
-    # An answer can be the very value that the rules could not place.
-    kept = [value for value in found if not (made.request.answers and value.text.casefold() in answers)]
+    answers = [answer.words.casefold() for answer in made.request.answers if answer.key.startswith(INPUT_KEY)]
+    # An answer can have the very value that the rules could not place.
+    kept = [value for value in found if not any(value.text.casefold() in words for words in answers)]
     return without_possible(kept, inputs.asked)
 
 

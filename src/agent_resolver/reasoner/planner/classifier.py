@@ -157,7 +157,7 @@ def _matches(clause: Clause, manifest: ToolManifest) -> list[ClauseMatch]:
     whole = match_clause(clause, manifest.profiles, manifest.relevance)
     if several := _several(whole, manifest):
         return several
-    if found := _looked_up(whole, manifest):
+    if found := _looked_up(whole, manifest) or _other_antecedent(whole, manifest):
         return [found]
     parts = split_articles(clause, manifest.is_verb)
     if len(parts) > 1:
@@ -205,6 +205,18 @@ def _answers(clause: Clause, profile: ToolProfile) -> bool:
         return False
     words = frozenset(profile.weights)
     return all(has_noun(word, words) for word in clause.objects if word not in _EMPTY_QUESTION)
+
+
+def _other_antecedent(whole: ClauseMatch, manifest: ToolManifest) -> ClauseMatch | None:
+    """The match of a clause whose pronoun means another thing than the object before it; None if that is not clear."""
+    if not whole.is_missing:
+        return None
+    found = []
+    for noun in whole.clause.antecedents:
+        clause = structs.replace(whole.clause, objects=(noun,), heads=(noun,))
+        match = match_clause(clause, manifest.profiles, manifest.relevance)
+        found += [match] if match.is_certain else []
+    return found[0] if len(found) == 1 else None
 
 
 def _takes_all(match: ClauseMatch) -> bool:

@@ -95,6 +95,8 @@ class Clause(Struct, frozen=True, kw_only=True):
     """The objects that name the thing itself: `ticket` in "the urgent ticket", both nouns in "status of ticket 7"."""
     others: tuple[str, ...] = ()
     """The stems of all other words that say something."""
+    antecedents: tuple[str, ...] = ()
+    """The other things of the clause before, which a pronoun may mean: "comment on the ticket, then close it"."""
     has_pronoun: bool = False
     is_plural: bool = False
     """True if it is about several things."""
@@ -142,6 +144,8 @@ def split_request(text: str, is_known_verb: IsVerb = is_verb) -> SplitRequest:
             details.append(StatedDetail(source=part, after=len(clauses) - 1))
         else:
             clause = _clause(part, is_known_verb, clauses[-1] if clauses else None)
+            if clauses and _is_topic(clauses[-1], clause):
+                clause = structs.replace(clause, source=_joined(clauses.pop().source, part), has_number=True)
             # What is not to be done takes no tool.
             clauses += [] if clause.is_negated else [clause]
     conditions = [part.text for part in parts if _CONDITION.search(part.mask)]
@@ -151,6 +155,20 @@ def split_request(text: str, is_known_verb: IsVerb = is_verb) -> SplitRequest:
         condition=conditions[0] if conditions else "",
         is_too_long=len(clauses) > MAX_CLAUSES,
     )
+
+
+def _is_topic(earlier: Clause, clause: Clause) -> bool:
+    """True if a clause is about what a statement before it names: "ticket 61 is done, close it"."""
+    is_statement = not earlier.verb and earlier.has_number
+    return is_statement and bool(clause.verb) and not clause.is_negated and not _has_value(clause.source.mask)
+
+
+def _has_value(mask: str) -> bool:
+    return any(map(_is_value, _TOKEN.findall(mask)))
+
+
+def _joined(first: MaskedText, second: MaskedText) -> MaskedText:
+    return MaskedText(f"{first.text}, {second.text}", f"{first.mask}, {second.mask}")
 
 
 def _without_numbering(source: MaskedText) -> MaskedText:
@@ -296,14 +314,16 @@ def _clause(source: MaskedText, is_known_verb: IsVerb, earlier: Clause | None) -
         if not objects:
             objects, heads, others = (*_nouns(tokens[:place])[:2], others)
     has_pronoun = _PRONOUN.search(source.mask) is not None
+    antecedents: tuple[str, ...] = ()
     if has_pronoun and not objects and earlier:
-        objects, heads = earlier.objects, earlier.heads
+        objects, heads, antecedents = earlier.objects, earlier.heads, earlier.others
     return Clause(
         source=source,
         verb=verb,
         objects=objects,
         heads=heads,
         others=others,
+        antecedents=antecedents,
         has_pronoun=has_pronoun,
         is_plural=_is_plural(tokens, source.mask, heads),
         has_number=any(_is_value(token) and not _DATE.match(token.lstrip("#")) for token in tokens),
@@ -358,8 +378,8 @@ def _nouns(tokens: list[str]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[s
 
 
 _ASKING: Final = frozenset({"which", "who", "where", "what"})
-_COUNTING: Final = frozenset({"number", "no", "nr", "id", "ids"})
-"""Words between a thing and its identifier, as in "ticket number 7"."""
+_COUNTING: Final = frozenset({"number", "no", "nr", "id", "ids", "unit", "units", "piece", "pieces", "pcs"})
+"""Words between a thing and its identifier or number, as in "ticket number 7" and "6 units of"."""
 
 
 def _is_value(token: str) -> bool:

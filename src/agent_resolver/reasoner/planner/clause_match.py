@@ -163,6 +163,9 @@ def _object_fit(clause: Clause, profile: ToolProfile) -> Fit:
 
 def _indirect_fit(clause: Clause, profile: ToolProfile) -> Fit:
     """How well a tool fits that acts on something else than the clause names."""
+    if clause.antecedents and _is_noun_made(clause, profile):
+        # "Email each of them": who they are was said before, and is not what the tool acts on.
+        return Fit.CLEAR
     if not any(_touches(head, profile) for head in clause.heads):
         return Fit.DOUBT if count_matches(clause.objects, profile.objects) else Fit.NO
     if _is_noun_made(clause, profile):

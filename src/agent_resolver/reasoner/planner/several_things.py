@@ -67,9 +67,7 @@ def _linked_values(source: MaskedText) -> Iterator[_LinkedValue]:
             continue
         words = _PREPOSITION.sub("", between, count=1).strip()
         if words or _kind(before) == _kind(literal):
-            yield _LinkedValue(
-                before=before, literal=literal, link=before.end, start=found.end(), is_bare=not words
-            )
+            yield _LinkedValue(before=before, literal=literal, link=before.end, start=found.end(), is_bare=not words)
 
 
 def _kind(literal: StatedLiteral) -> str:
@@ -118,5 +116,3 @@ def _joined(*parts: MaskedText) -> MaskedText:
     """Several parts of a text as one, with a blank between them."""
     kept = [part for part in parts if part.text]
     return MaskedText(" ".join(part.text for part in kept), " ".join(part.mask for part in kept))
-
-

@@ -290,7 +290,9 @@ class _FieldReading:
     def _bare_word(self, field: InputField) -> None:
         mask = self._source.mask
         # With an article the name is a noun, and the word says something about it: "is the service healthy".
-        pattern = rf"(?<![\w-])(?<!the )(?<!a )(?<!an )(?<!this ){re.escape(field.words[-1])}\s+([a-z][\w-]*){_AFTER_BARE}"
+        pattern = (
+            rf"(?<![\w-])(?<!the )(?<!a )(?<!an )(?<!this ){re.escape(field.words[-1])}\s+([a-z][\w-]*){_AFTER_BARE}"
+        )
         found = [match for match in re.finditer(pattern, mask, re.IGNORECASE) if self._is_name(match[1])]
         is_predicate = _TO_BE.match(mask) and found and found[0].end() >= len(mask.rstrip(" ?!."))
         if len(found) == 1 and not is_predicate:

@@ -8,8 +8,9 @@ identifies, from values that the request states.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, structs
 
+from agent_resolver.core.schema_document import bare
 from agent_resolver.reasoner.planner.clause import Clause, StatedDetail
 from agent_resolver.reasoner.planner.data_flow import (
     OutputMember,
@@ -79,6 +80,7 @@ def plan_steps(tasks: Sequence[ToolTask], profiles: Sequence[ToolProfile]) -> St
     plan = _StepPlan(profiles, {task.profile.id for task in tasks})
     for task in tasks:
         plan.add(task)
+    plan.share_forward()
     return StepPlan(steps=tuple(plan.steps), used=plan.used, words=tuple(plan.words))
 
 
@@ -100,6 +102,7 @@ class _StepPlan:
         self.steps: list[PlannedStep] = []
         self.used: dict[MaskedText, list[tuple[int, int]]] = {}
         self.words: list[tuple[str, ...]] = []
+        self._referring: set[str] = set()
 
     def add(self, task: ToolTask) -> None:
         """Add the step of a task."""
@@ -116,7 +119,23 @@ class _StepPlan:
                 found, source = self._found(field, task, stated)
                 inputs.append(found)
                 lists += [source] if source else []
-        self._append(profile.tool, inputs, lists)
+        step = self._append(profile.tool, inputs, lists)
+        if any(clause.has_pronoun for clause in task.clauses):
+            self._referring.add(step.id)
+
+    def share_forward(self) -> None:
+        """Give a step the identifier that a later one states: "close ticket 4 after adding a comment to it"."""
+        for place, step in enumerate(self.steps):
+            if step.id in self._referring:
+                inputs = tuple(self._shared_forward(each, step, self.steps[place + 1 :]) for each in step.inputs)
+                self.steps[place] = structs.replace(step, inputs=inputs)
+
+    def _shared_forward(self, each: StepInput, step: PlannedStep, later: Sequence[PlannedStep]) -> StepInput:
+        is_open = not (each.words or each.template or each.shares)
+        if not is_open:
+            return each
+        shared = _shared_input(each.field, step.tool, later, is_stated=True)
+        return structs.replace(each, shares=shared) if shared else each
 
     def _append(self, tool: Descriptor, inputs: list[StepInput], lists: list[_StepSource]) -> PlannedStep:
         over = {(each.step.id, each.member.path) for each in lists}
@@ -177,18 +196,7 @@ class _StepPlan:
 
     def _shared(self, field: InputField, taker: Descriptor) -> tuple[str, str] | None:
         """The input of an earlier step that identifies the same thing."""
-        if not field.is_identifier:
-            return None
-        thing = field.noun or nouns_of(taker)[-1]
-        found = []
-        for step in self.steps:
-            for each in step.inputs:
-                own = each.field.noun or nouns_of(step.tool)[-1]
-                is_same = each.field.is_identifier and own == thing and each.field.schema == field.schema
-                if is_same and not each.template:
-                    found.append(each.shares or (step.id, each.field.name))
-        distinct = [*dict.fromkeys(found)]
-        return distinct[0] if len(distinct) == 1 else None
+        return _shared_input(field, taker, self.steps)
 
     def _fed(self, field: InputField, task: ToolTask, stated: Stated) -> tuple[StepInput, _StepSource | None] | None:
         """An input from a tool that only reads, and that the request states all required inputs of."""
@@ -246,6 +254,24 @@ def _one(sources: list[_StepSource], task: ToolTask) -> _StepSource | None:
     return found[-1] if found and is_clear else None
 
 
+def _shared_input(
+    field: InputField, taker: Descriptor, steps: Sequence[PlannedStep], *, is_stated: bool = False
+) -> tuple[str, str] | None:
+    """The step and field of the one input among some steps that identifies the same thing."""
+    if not field.is_identifier:
+        return None
+    thing = field.noun or nouns_of(taker)[-1]
+    found = []
+    for step in steps:
+        for each in step.inputs:
+            own = each.field.noun or nouns_of(step.tool)[-1]
+            is_same = each.field.is_identifier and own == thing and bare(each.field.schema) == bare(field.schema)
+            if is_same and not each.template and (each.words or not is_stated):
+                found.append(each.shares or (step.id, each.field.name))
+    distinct = [*dict.fromkeys(found)]
+    return distinct[0] if len(distinct) == 1 else None
+
+
 def _for_each(source: _StepSource) -> ForEach:
     most = source.member.max_items
     items = reference(f"steps.{source.step.id}", source.member.path)
@@ -266,9 +292,7 @@ def _slug(text: str) -> str:
 # What the request states ----------------------------------------------------------------------------------------------
 
 
-def _stated(
-    task: ToolTask, fields: Sequence[InputField], used: dict[MaskedText, list[tuple[int, int]]]
-) -> Stated:
+def _stated(task: ToolTask, fields: Sequence[InputField], used: dict[MaskedText, list[tuple[int, int]]]) -> Stated:
     """What the clauses of a task state, then what follows them, then what is stated for the whole request.
 
     Args:
