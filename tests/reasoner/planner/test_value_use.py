@@ -1,5 +1,6 @@
 """No plan drops a value that the request states."""
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from agent_resolver.schema import Descriptor
@@ -63,3 +64,50 @@ def test_no_set_of_tools_makes_a_plan_drop_a_value(request: str, tools: tuple[De
     planned = plan(ask(request, tools=tools))
 
     assert planned.asks or planned.drafted.capabilities or dropped(request, planned) == []
+
+
+@pytest.mark.parametrize(
+    ("request_text", "value"),
+    [
+        ("Close ticket 3 or 4", "4"),
+        ("Close ticket 5 by 2026-01-01", "2026-01-01"),
+        ("Close ticket 5, colour: red", "red"),
+        ('Close ticket 5 "for good"', "for good"),
+        ('Assign tickets 3 and 4 to teams "a" and "b"', "b"),
+        ("Deploy service: checkout, version: 1.0 to staging; service: payments", "payments"),
+    ],
+)
+def test_a_value_that_no_step_takes_is_named_in_the_question(request_text: str, value: str) -> None:
+    planned = plan(ask(request_text))
+
+    assert planned.asks == ("request",)
+    assert f'"{value}"' in planned.drafted.questions[0].text
+
+
+def test_the_question_counts_values_beyond_the_first_three() -> None:
+    planned = plan(ask("Close ticket 5 on 2026-01-01, 2026-01-02, 2026-01-03, 2026-01-04 and 2026-01-05"))
+
+    assert '"2026-01-01", "2026-01-02", "2026-01-03" and 2 more' in planned.drafted.questions[0].text
+
+
+def test_a_value_that_could_be_an_open_input_is_asked_for_as_that_input() -> None:
+    request = "Disable the accounts of ada@example.com and bob@example.com"
+
+    assert plan(ask(request)).asks == ("input.user_id",)
+    assert plan(ask(request, {"input.user_id": "ada@example.com, bob@example.com"})).asks == ()
+    assert plan(ask(request, {"input.user_id": "u-1"})).asks == ("request",)
+
+
+@pytest.mark.parametrize(
+    "request_text", ["Hold 4 items; sku=SKU-5; quantity=4", "Close ticket 5, ticket 5 is done", "1) Close ticket 5"]
+)
+def test_a_value_that_is_said_again_is_no_question(request_text: str) -> None:
+    assert plan(ask(request_text)).asks == ()
+
+
+def test_values_of_what_is_missing_or_negated_are_no_question() -> None:
+    planned = plan(ask("Close ticket 17, but do not close ticket 18, and order a taxi for 5 people"))
+
+    assert (planned.asks, planned.called) == ((), ["tickets.close"])
+    assert planned.drafted.arguments == {"id": 17}
+    assert planned.classified.missing == ("order a taxi for 5 people",)

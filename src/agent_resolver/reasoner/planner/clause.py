@@ -316,7 +316,8 @@ def _clause(source: MaskedText, is_known_verb: IsVerb, earlier: Clause | None) -
     has_pronoun = _PRONOUN.search(source.mask) is not None
     antecedents: tuple[str, ...] = ()
     if has_pronoun and not objects and earlier:
-        objects, heads, antecedents = earlier.objects, earlier.heads, earlier.others
+        objects, heads = earlier.objects, earlier.heads
+        antecedents = (*earlier.others, *earlier.heads)
     return Clause(
         source=source,
         verb=verb,

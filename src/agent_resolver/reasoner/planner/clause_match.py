@@ -148,6 +148,9 @@ def _is_form(noun: str, verb: str) -> bool:
 
 def _object_fit(clause: Clause, profile: ToolProfile) -> Fit:
     """A tool must act on what the clause names; one that only has to do with such a thing is in doubt."""
+    if clause.antecedents and _is_noun_made(clause, profile):
+        # "Email each of them": who they are was said before, and is not what the tool acts on.
+        return Fit.CLEAR
     if len(clause.heads) > 1 and not _touches(clause.heads[-1], profile):
         # "Status of ticket 7": every thing may have a status, and only the ticket says which one is meant.
         return Fit.DOUBT if count_matches(clause.heads, profile.objects) else Fit.NO
@@ -163,9 +166,6 @@ def _object_fit(clause: Clause, profile: ToolProfile) -> Fit:
 
 def _indirect_fit(clause: Clause, profile: ToolProfile) -> Fit:
     """How well a tool fits that acts on something else than the clause names."""
-    if clause.antecedents and _is_noun_made(clause, profile):
-        # "Email each of them": who they are was said before, and is not what the tool acts on.
-        return Fit.CLEAR
     if not any(_touches(head, profile) for head in clause.heads):
         return Fit.DOUBT if count_matches(clause.objects, profile.objects) else Fit.NO
     if _is_noun_made(clause, profile):
