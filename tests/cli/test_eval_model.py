@@ -39,7 +39,7 @@ base_url = "http://127.0.0.1:9/v1"
 provider = "far"
 data = { maxSensitivity = "internal" }
 """
-LOOK = "What is going on with ticket 7"
+LOOK = "How far are we with ticket 7"
 CASE = {
     "id": "look",
     "request": LOOK,

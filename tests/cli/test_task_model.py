@@ -64,9 +64,7 @@ def test_words_that_no_rule_knows_become_a_plan_with_one_word_of_the_person(with
     write_script(with_model, choice("tickets.open"))
     task = started(run, VPN)
     (action,) = task["pending_actions"]
-    asked = (
-        f'A model takes "{VPN}" to ask for `tickets.open`. Is that meant? Answer one of: tickets.open, pager.page, none'
-    )
+    asked = f'A model takes "{VPN}" to ask for `tickets.open`. Is that meant? Answer one of: tickets.open, none'
     assert (task["stage"], task["tokens"], action["message"]) == ("intent_classification", 100, asked)
 
     run("inbox", "answer", action["id"], "tickets.open")

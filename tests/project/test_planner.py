@@ -48,7 +48,7 @@ provider = "script"
 [reasoner]
 model = "{model}"
 """
-LOOK = "What is going on with ticket 7"
+LOOK = "How far are we with ticket 7"
 READING = {"text": json.dumps({"parts": [{"part": 1, "tools": ["tickets.get"]}]})}
 USAGE = {"usage": {"input_tokens": 30, "output_tokens": 5}}
 

@@ -301,6 +301,16 @@ def test_a_missing_input_is_a_clarification(tmp_path: Path) -> None:
     assert [action.key for action in update.state.unresolved] == ["input.title"]
 
 
+def test_a_request_that_the_builder_asks_for_again_goes_back_to_the_classifier(tmp_path: Path) -> None:
+    question = PlanQuestion(key="request", text="What should be done?")
+    planner = ScriptedPlanner([], [Drafted(questions=(question,))])
+
+    update = run(home_in(tmp_path, planner), builder, state_at("builder", tools=TOOLS, chosen=TOOLS))
+
+    assert [action.key for action in update.state.unresolved] == ["request"]
+    assert update.state.active_task_id == "t1/intent_classification"
+
+
 def test_nobody_is_asked_to_type_a_secret(tmp_path: Path) -> None:
     tool = FakeTool("vault.open", "Open it.", inputs={"password": {"type": "string", "description": "It."}})
     planner = ScriptedPlanner([], [Drafted(questions=(PlanQuestion(key="input.open_password", text="Which?"),))])

@@ -11,6 +11,8 @@ from agent_resolver.schema.golden_path import Answer, IntentKind
 
 INPUT_KEY: Final = "input."
 """Begins the key of a question for an argument of the plan."""
+REQUEST_KEY: Final = "request"
+"""The key of the question whose answer is read in place of the intent."""
 
 
 class Snippet(Struct, frozen=True, kw_only=True):

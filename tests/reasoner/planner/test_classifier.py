@@ -92,3 +92,50 @@ def test_a_hundred_tools_take_no_time_to_speak_of() -> None:
     start = time.process_time()
     plan(request)
     assert time.process_time() - start < 0.2
+
+
+@pytest.mark.parametrize(
+    ("request_text", "tool"),
+    [
+        ("Is there any SKU-31 left in the warehouse?", "inventory.check_stock"),
+        ("How many SKU-88 do we still have?", "inventory.check_stock"),
+        ("Who is rob@example.com?", "users.find"),
+        ("What's going on with ticket 315?", "tickets.get"),
+        ("Show INV-5", "billing.get_invoice"),
+    ],
+)
+def test_a_question_that_names_only_values_asks_for_the_tool_that_reads_them(request_text: str, tool: str) -> None:
+    assert plan(ask(request_text)).called == [tool]
+
+
+@pytest.mark.parametrize("request_text", ["What is the salary of rob@example.com?", "How many are there?"])
+def test_a_question_about_something_that_no_tool_knows_is_not_guessed(request_text: str) -> None:
+    assert plan(ask(request_text)).classified.tools == ()
+
+
+@pytest.mark.parametrize(
+    ("request_text", "tool"),
+    [
+        ("Roll service 'pay' version '5.2' out to staging", "deployments.deploy"),
+        ("Pass document doc-7 on to ray@example.com", "documents.share"),
+        ("Take grant g-12 away again", "access.revoke"),
+        ("Set aside 6 units of SKU-12", "inventory.reserve"),
+        ("Ticket 61 is done, you can close it", "tickets.close"),
+    ],
+)
+def test_verbs_of_several_words_and_statements_are_understood(request_text: str, tool: str) -> None:
+    assert plan(ask(request_text)).called == [tool]
+
+
+def test_a_pronoun_means_the_thing_that_the_tool_acts_on() -> None:
+    planned = plan(ask('Add the comment "Done" to ticket 93 and close it'))
+
+    assert planned.called == ["tickets.add_comment", "tickets.close"]
+    assert planned.drafted.arguments == {"ticket_id": 93, "body": "Done"}
+
+
+def test_a_step_takes_the_identifier_that_a_later_one_states() -> None:
+    planned = plan(ask('Close ticket 4 after adding the comment "Done" to it'))
+
+    assert planned.called == ["tickets.add_comment", "tickets.close"]
+    assert planned.drafted.arguments == {"body": "Done", "id": 4}

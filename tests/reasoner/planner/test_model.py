@@ -34,7 +34,7 @@ from tests.reasoner.planner.stage import Planned, plan
 
 VPN = "Let the network people know that the VPN is down"
 CONFIRMED = reading_key(VPN)
-LOOK = "What is going on with ticket 7"
+LOOK = "How far are we with ticket 7"
 READ_TOOLS = {tool.id for tool in TOOLS if is_read_only(tool)}
 
 
@@ -278,7 +278,7 @@ def test_a_model_that_the_person_contradicts_is_not_asked_again() -> None:
 def test_a_model_fills_in_one_part_and_the_others_stay_as_they_are() -> None:
     intent = f"Close ticket 3, then {LOOK[0].lower()}{LOOK[1:]}, then translate the contract"
 
-    classified = plan(ask(intent), planner_saying(choosing(going="tickets.get"))).classified
+    classified = plan(ask(intent), planner_saying(choosing(ticket="tickets.get"))).classified
 
     assert (classified.kind, classified.tools) == ("BOTH", ("tickets.close", "tickets.get"))
     assert classified.missing == ("translate the contract",)

@@ -105,3 +105,63 @@ def test_details_are_read_by_name_alone() -> None:
     fields = fields_of(BY_ID["tickets.create"].input_schema)
 
     assert read_named(mask_text('priority: high, "Login"'), fields, []).values == {"priority": ("high",)}
+
+
+@pytest.mark.parametrize(
+    ("tool", "text", "expected"),
+    [
+        ("inventory.check_stock", "how many items of sku: SKU-5 are in stock", {"sku": "SKU-5"}),
+        ("inventory.order_parts", "sku: SKU-1, quantity: 25 from the supplier", {"sku": "SKU-1", "quantity": "25"}),
+        (
+            "deployments.deploy",
+            "version: 2.0 of service: checkout in production",
+            {"version": "2.0", "service": "checkout", "environment": "production"},
+        ),
+        ("tickets.create", "title: 3 printers are broken", {"title": "3 printers are broken"}),
+        ("tickets.assign", "team: quality of service", {"team": "quality of service"}),
+        ("users.list", "team: 5 musketeers", {"team": "5 musketeers"}),
+    ],
+)
+def test_an_unquoted_value_ends_where_something_else_clearly_begins(
+    tool: str, text: str, expected: dict[str, Any]
+) -> None:
+    assert stated(tool, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("tool", "text", "expected"),
+    [
+        ("deployments.restart", "restart service checkout", {"service": "checkout"}),
+        (
+            "deployments.restart",
+            "restart service checkout in staging",
+            {"service": "checkout", "environment": "staging"},
+        ),
+        ("deployments.restart", "restart the service somehow", {}),
+        ("deployments.restart", "restart service in staging", {"environment": "staging"}),
+        ("deployments.restart", "restart service gracefully", {}),
+        ("deployments.restart", "restart service desk app", {}),
+        ("deployments.status", "is service healthy?", {}),
+        ("users.list", "show team members", {}),
+        ("tickets.create", "open a ticket with title printer", {}),
+    ],
+)
+def test_one_word_after_the_name_of_a_field_is_its_value(tool: str, text: str, expected: dict[str, Any]) -> None:
+    assert stated(tool, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("set aside 6 units of SKU-12", {"sku": "SKU-12", "quantity": "6"}),
+        ("reserve 3 of SKU-9", {"sku": "SKU-9", "quantity": "3"}),
+        ("reserve 3 items, or 4 items, of SKU-9", {"sku": "SKU-9"}),
+        ("reserve XYZ-9", {}),
+    ],
+)
+def test_counts_and_identifiers_are_known_by_their_form(text: str, expected: dict[str, Any]) -> None:
+    assert stated("inventory.reserve", text) == expected
+
+
+def test_an_identifier_is_known_by_the_examples_of_a_field() -> None:
+    assert stated("users.disable", "deactivate u-9") == {"user_id": "u-9"}

@@ -1,26 +1,35 @@
 """From a request and the tools that were found for it to a draft, or to the questions that are still open."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
 
 from agent_resolver.core.shorten import shorten
 from agent_resolver.reasoner.planner.capability_draft import draft_capabilities
-from agent_resolver.reasoner.planner.classifier import REQUEST_KEY, Routing, ToolManifest, route, words_of
+from agent_resolver.reasoner.planner.classifier import Routing, ToolManifest, route, words_of
 from agent_resolver.reasoner.planner.clause import Clause, StatedDetail, split_request
 from agent_resolver.reasoner.planner.clause_match import Fit, judge
 from agent_resolver.reasoner.planner.draft import THEN, PlanWords, draft_blueprint, faults_of, without_extras
 from agent_resolver.reasoner.planner.plan_input import PlanInputs, collect_inputs
-from agent_resolver.reasoner.planner.step_plan import PlannedStep, ToolTask, plan_steps
+from agent_resolver.reasoner.planner.step_plan import PlannedStep, StepPlan, ToolTask, plan_steps
 from agent_resolver.reasoner.planner.tool_profile import ToolProfile
+from agent_resolver.reasoner.planner.value_use import (
+    UnusedValue,
+    is_repeated,
+    unused_in,
+    unused_question,
+    without_possible,
+)
 from agent_resolver.reasoner.planner.word import split_words, stem
-from agent_resolver.schema.planning import Drafted, PlanQuestion, PlanRequest
+from agent_resolver.schema.planning import INPUT_KEY, REQUEST_KEY, Drafted, PlanQuestion, PlanRequest
 
 _MAX_CHOSEN: Final = 50
 _MAX_DESCRIPTION: Final = 400
 _SLUG_WORDS: Final = 4
 _PHRASE_WORDS: Final = 6
+# What is missing is kept in a shortened form.
+_SAME_START: Final = 200
 
 
 class PlanLayout(Struct, frozen=True, kw_only=True):
@@ -30,6 +39,8 @@ class PlanLayout(Struct, frozen=True, kw_only=True):
     tasks: tuple[ToolTask, ...]
     steps: tuple[PlannedStep, ...]
     inputs: PlanInputs
+    unused: tuple[UnusedValue, ...] = ()
+    """The values of the request that neither a step takes nor an open input could be."""
 
 
 def lay_out(request: PlanRequest, manifest: ToolManifest) -> PlanLayout | None:
@@ -38,9 +49,10 @@ def lay_out(request: PlanRequest, manifest: ToolManifest) -> PlanLayout | None:
     if _has_open_routing(request, routing):
         return None
     tasks = _tasks(request, routing, manifest)
-    steps = plan_steps(tasks, manifest.profiles)
-    inputs = collect_inputs(steps, request.answers)
-    return PlanLayout(routing=routing, tasks=tuple(tasks), steps=steps, inputs=inputs)
+    plan = plan_steps(tasks, manifest.profiles)
+    inputs = collect_inputs(plan.steps, request.answers)
+    unused = _unused(_Accounted(request, routing, tasks, plan), inputs, manifest)
+    return PlanLayout(routing=routing, tasks=tuple(tasks), steps=plan.steps, inputs=inputs, unused=tuple(unused))
 
 
 def _has_open_routing(request: PlanRequest, routing: Routing) -> bool:
@@ -56,6 +68,8 @@ def build_plan(request: PlanRequest, manifest: ToolManifest) -> Drafted:
     tasks, steps, inputs = layout.tasks, layout.steps, layout.inputs
     if not tasks:
         return Drafted(capabilities=capabilities)
+    if layout.unused:
+        return Drafted(questions=(PlanQuestion(key=REQUEST_KEY, text=unused_question(layout.unused)),))
     if inputs.questions:
         return Drafted(questions=inputs.questions)
     words = plan_words(request, tasks, steps, manifest)
@@ -106,6 +120,65 @@ def _task(profile: ToolProfile, clauses: tuple[Clause, ...], routing: Routing, c
     )
     common = tuple(detail for detail in routing.split.details if detail not in own)
     return ToolTask(profile=profile, clauses=clauses, details=own, common=common)
+
+
+# Values ---------------------------------------------------------------------------------------------------------------
+
+
+class _Accounted(Struct, frozen=True):
+    """A request with all that was made of it, to find what was not used."""
+
+    request: PlanRequest
+    routing: Routing
+    tasks: list[ToolTask]
+    plan: StepPlan
+
+
+def _unused(made: _Accounted, inputs: PlanInputs, manifest: ToolManifest) -> list[UnusedValue]:
+    """The values that no step takes, and that are not said in an answer or could be an input that is still open."""
+    found = [*_unused_by_tasks(made, manifest), *_unused_details(made), *_unused_parts(made)]
+    answers = [answer.words.casefold() for answer in made.request.answers if answer.key.startswith(INPUT_KEY)]
+    # An answer can have the very value that the rules could not place.
+    kept = [value for value in found if not any(value.text.casefold() in words for words in answers)]
+    return without_possible(kept, inputs.asked)
+
+
+def _unused_by_tasks(made: _Accounted, manifest: ToolManifest) -> Iterator[UnusedValue]:
+    """The values in the clauses of the tools that no tool takes."""
+    tasks = zip(made.tasks, made.plan.words, strict=True)
+    readers = {clause.source: (task.profile, words) for task, words in tasks for clause in task.clauses}
+    for source, (profile, words) in readers.items():
+        for value in unused_in(source, made.plan.used.get(source, ())):
+            noun = stem(value.word)
+            is_other = manifest.relevance.knows(noun) and noun not in profile.weights
+            if not is_repeated(value, words, is_other_thing=is_other):
+                yield value
+
+
+def _unused_details(made: _Accounted) -> Iterator[UnusedValue]:
+    """The values in parts that only state values; those after something that is missing belong to that."""
+    clauses = made.routing.split.clauses
+    words = [word for each in made.plan.words for word in each]
+    for detail in made.routing.split.details:
+        is_of_missing = detail.after >= 0 and _is_missing(clauses[detail.after].text, made.request)
+        if not is_of_missing:
+            values = unused_in(detail.source, made.plan.used.get(detail.source, ()))
+            yield from (value for value in values if not is_repeated(value, words, is_other_thing=False))
+
+
+def _unused_parts(made: _Accounted) -> Iterator[UnusedValue]:
+    """The values of parts that neither have a tool nor are missing, as another classifier left them."""
+    taken = {clause.source for task in made.tasks for clause in task.clauses}
+    for part in made.routing.parts:
+        for clause in part.clauses:
+            if clause.source not in taken and not _is_missing(part.text, made.request):
+                yield from unused_in(clause.source, ())
+
+
+def _is_missing(text: str, request: PlanRequest) -> bool:
+    """True if a part of the request is one of those that no tool does."""
+    start = shorten(text, 2 * _SAME_START)[:_SAME_START]
+    return any(start.startswith(words[:_SAME_START].removesuffix("…")) for words in request.missing)
 
 
 # Words ----------------------------------------------------------------------------------------------------------------

@@ -7,19 +7,27 @@ from msgspec import Struct, structs
 
 from agent_resolver.core.shorten import shorten
 from agent_resolver.reasoner.planner.clause import MAX_CLAUSES, Clause, SplitRequest, split_articles, split_request
-from agent_resolver.reasoner.planner.clause_match import ClauseMatch, Fit, judge, match_clause
-from agent_resolver.reasoner.planner.relevance import Relevance
-from agent_resolver.reasoner.planner.synonym import is_verb
-from agent_resolver.reasoner.planner.tool_profile import ToolProfile, profile_tool
+from agent_resolver.reasoner.planner.clause_match import LEAST_SCORE, ClauseMatch, Fit, ToolMatch, judge, match_clause
+from agent_resolver.reasoner.planner.relevance import Relevance, has_noun
+from agent_resolver.reasoner.planner.several_things import split_things
+from agent_resolver.reasoner.planner.stated_value import read_stated
+from agent_resolver.reasoner.planner.synonym import is_reading, is_verb
+from agent_resolver.reasoner.planner.tool_profile import ToolProfile, is_read_only, nouns_of, profile_tool
+from agent_resolver.reasoner.planner.value_use import unused_in
+from agent_resolver.reasoner.planner.word import stem
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.golden_path import MAX_INTENT, Answer, IntentKind
-from agent_resolver.schema.planning import Classified, PlanQuestion, PlanRequest
+from agent_resolver.schema.planning import REQUEST_KEY, Classified, PlanQuestion, PlanRequest
 
-REQUEST_KEY: Final = "request"
 NONE_OF_THEM: Final = "none"
 _MAX_SHOWN: Final = 120
 _MAX_MISSING: Final = 300
 _LEAST_COVERED: Final = 2
+_EMPTY_QUESTION_TEXT: Final = """\
+left still remaining available going happening know say look happen happened up going news latest
+"""
+_EMPTY_QUESTION: Final = frozenset(map(stem, _EMPTY_QUESTION_TEXT.split()))
+"""Words of a question that do not name what it is about."""
 
 
 class Routed(Struct, frozen=True, kw_only=True):
@@ -146,13 +154,77 @@ def _unclear(split: SplitRequest, *, is_known: bool) -> PlanQuestion | None:
 
 def _matches(clause: Clause, manifest: ToolManifest) -> list[ClauseMatch]:
     """The match of a clause; of its parts, if each of them clearly has a tool of its own."""
+    whole = match_clause(clause, manifest.profiles, manifest.relevance)
+    if several := _several(whole, manifest):
+        return several
+    if found := _looked_up(whole, manifest) or _other_antecedent(whole, manifest):
+        return [found]
     parts = split_articles(clause, manifest.is_verb)
     if len(parts) > 1:
         matches = [match_clause(part, manifest.profiles, manifest.relevance) for part in parts]
         tools = {match.best[0].id for match in matches if match.is_certain}
         if len(tools) == len(parts):
             return matches
-    return [match_clause(clause, manifest.profiles, manifest.relevance)]
+    return [whole]
+
+
+def _several(whole: ClauseMatch, manifest: ToolManifest) -> list[ClauseMatch]:
+    """The matches of several things of one verb; empty unless they take values that the clause as a whole does not."""
+    ways = [*split_things(whole.clause, manifest.is_verb)]
+    if not ways or (whole.is_certain and _takes_all(whole)):
+        return []
+    for parts in ways:
+        matches = [match_clause(part, manifest.profiles, manifest.relevance) for part in parts]
+        if all(match.is_certain and _takes_all(match) for match in matches):
+            return matches
+    return []
+
+
+def _looked_up(whole: ClauseMatch, manifest: ToolManifest) -> ClauseMatch | None:
+    """The match of a question that names only values, such as "Is any SKU-31 left?"; None if it is not one.
+
+    It asks for the one tool that only reads, needs nothing else, and takes all of the values.
+    """
+    clause = whole.clause
+    if not is_reading(clause.verb) or (whole.is_certain and clause.heads):
+        return None
+    readers = [profile for profile in manifest.profiles if is_read_only(profile.tool)]
+    found = [profile for profile in readers if _answers(clause, profile)]
+    if len(found) != 1:
+        return None
+    match = ToolMatch(profile=found[0], fit=Fit.CLEAR, score=LEAST_SCORE)
+    return ClauseMatch(clause=clause, best=(match,))
+
+
+def _answers(clause: Clause, profile: ToolProfile) -> bool:
+    """True if a question states all that a tool must be told, and asks about nothing that the tool does not know."""
+    stated = read_stated(clause.source, profile.fields, [*map(stem, nouns_of(profile.tool))], clause.verb)
+    required = [field.name for field in profile.fields if field.is_required]
+    is_told = bool(required) and all(len(stated.values.get(name, ())) == 1 for name in required)
+    if not is_told or unused_in(clause.source, stated.spans):
+        return False
+    words = frozenset(profile.weights)
+    return all(has_noun(word, words) for word in clause.objects if word not in _EMPTY_QUESTION)
+
+
+def _other_antecedent(whole: ClauseMatch, manifest: ToolManifest) -> ClauseMatch | None:
+    """The match of a clause whose pronoun means another thing than the object before it; None if that is not clear."""
+    if not whole.is_missing:
+        return None
+    found = []
+    for noun in whole.clause.antecedents:
+        clause = structs.replace(whole.clause, objects=(noun,), heads=(noun,))
+        match = match_clause(clause, manifest.profiles, manifest.relevance)
+        found += [match] if match.is_certain else []
+    return found[0] if len(found) == 1 else None
+
+
+def _takes_all(match: ClauseMatch) -> bool:
+    """True if the best tool takes every value that the clause states."""
+    clause, profile = match.clause, match.best[0].profile
+    things = [*map(stem, nouns_of(profile.tool)), *clause.heads[:1]]
+    stated = read_stated(clause.source, profile.fields, things, clause.verb)
+    return not unused_in(clause.source, stated.spans)
 
 
 def _tool_for_all(matches: list[ClauseMatch], manifest: ToolManifest) -> Descriptor | None:

@@ -61,6 +61,20 @@ _TOKEN = re.compile(rf"{FILLER}+|#?\d[\w.:-]*|[^\W_]+(?:['\u2019_-][^\W_]+)*|[^\
 _PHRASE = re.compile(
     r"\b(?:" + "|".join(re.escape(each).replace(r"\ ", r"\s+") for each in PHRASES) + r")\b", re.IGNORECASE
 )
+_PARTICLES: Final = frozenset({"up", "off", "out", "over", "back", "on", "down", "aside", "away", "free"})
+_SEPARABLE_PHRASES: Final = {
+    (verb, particle): plain
+    for phrase, plain in PHRASES.items()
+    for verb, _, particle in [phrase.partition(" ")]
+    if particle in _PARTICLES
+}
+"""Verbs that may have their object inside: "roll the service out"."""
+_SEPARABLE = re.compile(
+    rf"^({'|'.join(sorted({verb for verb, _ in _SEPARABLE_PHRASES}))})\s+([^,;]{{1,120}}?)\s+"
+    rf"({'|'.join(sorted(_PARTICLES))})\b(?=\s*$|\s+(?:to|in|into|from|for|again|with|at|of)\b)",
+    re.IGNORECASE,
+)
+_LET_KNOW = re.compile(r"^let\s+([^,;]{1,120}?)\s+know\b", re.IGNORECASE)
 _BOUNDARIES_TEXT: Final = """\
 for to in on at with from by about as into onto over under via per than because since so that which who where
 using regarding concerning after before during until named called titled saying
@@ -81,6 +95,8 @@ class Clause(Struct, frozen=True, kw_only=True):
     """The objects that name the thing itself: `ticket` in "the urgent ticket", both nouns in "status of ticket 7"."""
     others: tuple[str, ...] = ()
     """The stems of all other words that say something."""
+    antecedents: tuple[str, ...] = ()
+    """The other things of the clause before, which a pronoun may mean: "comment on the ticket, then close it"."""
     has_pronoun: bool = False
     is_plural: bool = False
     """True if it is about several things."""
@@ -128,6 +144,8 @@ def split_request(text: str, is_known_verb: IsVerb = is_verb) -> SplitRequest:
             details.append(StatedDetail(source=part, after=len(clauses) - 1))
         else:
             clause = _clause(part, is_known_verb, clauses[-1] if clauses else None)
+            if clauses and _is_topic(clauses[-1], clause):
+                clause = structs.replace(clause, source=_joined(clauses.pop().source, part), has_number=True)
             # What is not to be done takes no tool.
             clauses += [] if clause.is_negated else [clause]
     conditions = [part.text for part in parts if _CONDITION.search(part.mask)]
@@ -137,6 +155,20 @@ def split_request(text: str, is_known_verb: IsVerb = is_verb) -> SplitRequest:
         condition=conditions[0] if conditions else "",
         is_too_long=len(clauses) > MAX_CLAUSES,
     )
+
+
+def _is_topic(earlier: Clause, clause: Clause) -> bool:
+    """True if a clause is about what a statement before it names: "ticket 61 is done, close it"."""
+    is_statement = not earlier.verb and earlier.has_number
+    return is_statement and bool(clause.verb) and not clause.is_negated and not _has_value(clause.source.mask)
+
+
+def _has_value(mask: str) -> bool:
+    return any(map(_is_value, _TOKEN.findall(mask)))
+
+
+def _joined(first: MaskedText, second: MaskedText) -> MaskedText:
+    return MaskedText(f"{first.text}, {second.text}", f"{first.mask}, {second.mask}")
 
 
 def _without_numbering(source: MaskedText) -> MaskedText:
@@ -218,7 +250,7 @@ def _without_fillers(source: MaskedText) -> MaskedText:
 def _starts_with_verb(mask: str, is_known_verb: IsVerb) -> bool:
     """True if a text begins with a verb, and not with a noun that is also one."""
     mask = mask[found.end() :] if (found := _FILLERS.match(mask)) else mask
-    if _PHRASE.match(mask):
+    if _PHRASE.match(mask) or _LET_KNOW.match(mask):
         return True
     word = _TOKEN.match(mask)
     if word is None or mask[word.end() :].lstrip()[:1] in {":", "="}:
@@ -249,22 +281,28 @@ def split_articles(clause: Clause, is_known_verb: IsVerb) -> tuple[Clause, ...]:
     for part in parts:
         read = _clause(part, is_known_verb, None)
         is_first = not found
-        found.append(read if is_first else structs.replace(_objects_of(part, read), verb=clause.verb))
+        found.append(read if is_first else clause_of_objects(part, clause.verb, is_known_verb))
     return tuple(found)
 
 
-def _objects_of(part: MaskedText, read: Clause) -> Clause:
-    """A part without a verb, read as the objects of one."""
+def read_clause(source: MaskedText, is_known_verb: IsVerb) -> Clause:
+    """A text as one clause, whatever it is part of."""
+    return _clause(source, is_known_verb, None)
+
+
+def clause_of_objects(part: MaskedText, verb: str, is_known_verb: IsVerb) -> Clause:
+    """A part without a verb, read as the objects of one that was said before."""
     tokens = _TOKEN.findall(part.mask)
     objects, heads, others = _nouns(tokens)
-    return structs.replace(read, objects=objects, heads=heads, others=others)
+    read = _clause(part, is_known_verb, None)
+    return structs.replace(read, verb=verb, objects=objects, heads=heads, others=others)
 
 
 # Reading one clause ---------------------------------------------------------------------------------------------------
 
 
 def _clause(source: MaskedText, is_known_verb: IsVerb, earlier: Clause | None) -> Clause:
-    words = _PHRASE.sub(lambda found: PHRASES[" ".join(found[0].lower().split())], source.mask)
+    words = _with_plain_verbs(source.mask)
     places = [*_TOKEN.finditer(words)]
     tokens = [found[0] for found in places]
     verb, place = _verb(tokens, words, is_known_verb)
@@ -276,19 +314,31 @@ def _clause(source: MaskedText, is_known_verb: IsVerb, earlier: Clause | None) -
         if not objects:
             objects, heads, others = (*_nouns(tokens[:place])[:2], others)
     has_pronoun = _PRONOUN.search(source.mask) is not None
+    antecedents: tuple[str, ...] = ()
     if has_pronoun and not objects and earlier:
         objects, heads = earlier.objects, earlier.heads
+        antecedents = (*earlier.others, *earlier.heads)
     return Clause(
         source=source,
         verb=verb,
         objects=objects,
         heads=heads,
         others=others,
+        antecedents=antecedents,
         has_pronoun=has_pronoun,
         is_plural=_is_plural(tokens, source.mask, heads),
         has_number=any(_is_value(token) and not _DATE.match(token.lstrip("#")) for token in tokens),
         is_negated=negation is not None,
     )
+
+
+def _with_plain_verbs(mask: str) -> str:
+    """A text with its verbs of several words replaced by plain ones: "let Kim know" by "inform Kim"."""
+    plain = _PHRASE.sub(lambda found: PHRASES[" ".join(found[0].lower().split())], mask)
+    plain = _LET_KNOW.sub(r"inform \1", plain)
+    found = _SEPARABLE.match(plain)
+    verb = _SEPARABLE_PHRASES.get((found[1].lower(), found[3].lower())) if found else None
+    return f"{verb} {found[2]}{plain[found.end() :]}" if found and verb else plain
 
 
 def _verb(tokens: list[str], text: str, is_known_verb: IsVerb) -> tuple[str, int]:
@@ -329,8 +379,8 @@ def _nouns(tokens: list[str]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[s
 
 
 _ASKING: Final = frozenset({"which", "who", "where", "what"})
-_COUNTING: Final = frozenset({"number", "no", "nr", "id", "ids"})
-"""Words between a thing and its identifier, as in "ticket number 7"."""
+_COUNTING: Final = frozenset({"number", "no", "nr", "id", "ids", "unit", "units", "piece", "pieces", "pcs"})
+"""Words between a thing and its identifier or number, as in "ticket number 7" and "6 units of"."""
 
 
 def _is_value(token: str) -> bool:

@@ -148,9 +148,15 @@ def _is_form(noun: str, verb: str) -> bool:
 
 def _object_fit(clause: Clause, profile: ToolProfile) -> Fit:
     """A tool must act on what the clause names; one that only has to do with such a thing is in doubt."""
+    if clause.antecedents and _is_noun_made(clause, profile):
+        # "Email each of them": who they are was said before, and is not what the tool acts on.
+        return Fit.CLEAR
     if len(clause.heads) > 1 and not _touches(clause.heads[-1], profile):
         # "Status of ticket 7": every thing may have a status, and only the ticket says which one is meant.
         return Fit.DOUBT if count_matches(clause.heads, profile.objects) else Fit.NO
+    if not clause.heads and is_reading(clause.verb):
+        # "How many are left?" says nothing about what to look at.
+        return Fit.DOUBT
     if not clause.heads or any(has_noun(head, profile.objects) for head in clause.heads):
         return Fit.CLEAR
     if _is_action_named(clause, profile):

@@ -31,6 +31,8 @@ class PlanInputs(Struct, frozen=True, kw_only=True):
     names: dict[tuple[str, str], str]
     """Maps a step and a field of its tool to the input that it comes from."""
     questions: tuple[PlanQuestion, ...]
+    asked: tuple[InputField, ...]
+    """The fields that the questions are about."""
     open: tuple[OpenInput, ...]
     """The inputs that neither the request nor an answer says anything about."""
     given: tuple[GivenInput, ...]
@@ -47,6 +49,7 @@ def collect_inputs(steps: Sequence[PlannedStep], answers: Sequence[Answer]) -> P
     arguments: dict[str, Any] = {}
     questions: list[PlanQuestion] = []
     properties: dict[str, Any] = {}
+    asked: list[InputField] = []
     unstated: list[OpenInput] = []
     given: list[GivenInput] = []
     for step, each in own:
@@ -55,6 +58,7 @@ def collect_inputs(steps: Sequence[PlannedStep], answers: Sequence[Answer]) -> P
         found = _value(name, each, step.tool, answers)
         if isinstance(found, PlanQuestion):
             questions.append(found)
+            asked.append(each.field)
             is_answered = newest_answer(answers, f"{INPUT_KEY}{name}") is not None
             if not each.words and not is_answered:
                 unstated.append(OpenInput(name=name, field=each.field, tool=step.tool))
@@ -67,6 +71,7 @@ def collect_inputs(steps: Sequence[PlannedStep], answers: Sequence[Answer]) -> P
         arguments=arguments,
         names={**names, **shared},
         questions=tuple(questions),
+        asked=tuple(asked),
         open=tuple(unstated),
         given=tuple(given),
     )

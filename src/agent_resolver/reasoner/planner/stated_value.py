@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from agent_resolver.reasoner.planner.input_field import InputField
 from agent_resolver.reasoner.planner.masked_text import EMAIL, FILLER, QUOTED, URL, MaskedText, unquoted
-from agent_resolver.reasoner.planner.synonym import noun_synonyms
-from agent_resolver.reasoner.planner.word import split_words, stem
+from agent_resolver.reasoner.planner.synonym import is_verb, noun_synonyms
+from agent_resolver.reasoner.planner.word import STOP_WORDS, split_words, stem
 
 _LITERAL = re.compile(rf"{FILLER}+|#?(?=[\w.:+-]*\d)\w(?:[\w.:+-]*\w)?")
 _BETWEEN = re.compile(r"(?:\b(?:is|as|of|number|no|nr|id|the|a|an|reading|saying)\b\.?|[:=#\s])*$", re.IGNORECASE)
@@ -31,6 +31,23 @@ _FORMATS: Final = {
     "date-time": _DATE_TIME,
     "uuid": _UUID,
 }
+_CODE = re.compile(r"[^\W\d_]+[-_]?\d[\w-]*|\d+(?:\.\d+)*")
+"""An identifier, a version or a number: it ends where a word follows."""
+_AFTER_CODE = re.compile(
+    r",?\s+(?:is|are|was|were|in|on|at|to|for|from|of|by|and|or|please|now|again|because|once|as|so|that|which)\b",
+    re.IGNORECASE,
+)
+_PREFIX = re.compile(r"([^\W\d_]+)[-_]?\d[\w-]*")
+_AFTER_BARE = r"(?=\s*(?:$|[,;.?!)])|\s+(?:to|in|on|at|for|from|with|of|by|and|as|again|please|doing)\b)"
+_TO_BE = re.compile(r"(?:is|are|was|were|has|have|does|do|did)\b", re.IGNORECASE)
+_PROSE: Final = frozenset(
+    {
+        *("title", "name", "subject", "body", "message", "text", "description", "reason", "comment", "note"),
+        *("content", "query", "summary", "address", "label", "question", "answer", "details"),
+    }
+)
+"""Names of fields that are free text, which may go on to the end of the sentence."""
+_COUNTS: Final = frozenset({"quantity", "count", "qty", "units", "pieces"})
 _TITLES: Final = frozenset({"title", "name", "subject"})
 _NAMING: Final = frozenset({"called", "named", "titled", "entitled"})
 _MAX_BEFORE: Final = 80
@@ -107,9 +124,12 @@ def read_stated(source: MaskedText, fields: Sequence[InputField], things: Sequen
     reading = _FieldReading(source, fields, things)
     reading.named()
     reading.after_names()
+    reading.alike()
     reading.formats()
     reading.after_descriptions()
     reading.bare_numbers()
+    reading.counts()
+    reading.bare_words()
     reading.choices(verb)
     reading.only_quoted()
     return reading.stated
@@ -173,10 +193,27 @@ class _FieldReading:
         if quoted and "array" not in field.types:
             value, end = self._source.text[place : quoted.end()], quoted.end()
         elif found := _UNQUOTED.match(self._source.text, place):
-            value, end = found[0].strip(), found.end()
+            value = self._first_value(field, found[0])
+            end = place + len(value)
+            value = value.strip()
         else:
             return
         self._keep(field, unquoted(value), start, end)
+
+    def _first_value(self, field: InputField, words: str) -> str:
+        """The part of some unquoted words that is the value, where what follows clearly is not."""
+        if "array" in field.types or _PROSE & {*field.words}:
+            return words
+        code = _CODE.match(words)
+        if code and _AFTER_CODE.match(words, code.end()):
+            return code[0]
+        choices = [choice for each in self._fields if each is not field for choice in each.choices]
+        for choice in choices:
+            # `service: checkout in production`, where another field has the choice `production`.
+            found = re.search(rf"\s+(?:in|to|on|for|at)\s+(?:the\s+)?{re.escape(choice)}$", words, re.IGNORECASE)
+            if found and found.start():
+                return words[: found.start()]
+        return words
 
     def after_names(self) -> None:
         """A literal right after the name of a field, or an identifier after the name of its thing."""
@@ -199,6 +236,12 @@ class _FieldReading:
         if not noun or noun in self._things:
             return word in self._things
         return word == noun or word in noun_synonyms(noun)
+
+    def alike(self) -> None:
+        """`SKU-12`, for the one field that is called `sku` or has such an example."""
+        for literal in self._unused():
+            if not literal.is_quoted:
+                self._keep_if_one(literal, _is_alike)
 
     def formats(self) -> None:
         """The one address, date or the like, for the one field of that format, a required one first."""
@@ -230,6 +273,38 @@ class _FieldReading:
         marked = [each for each in self._unused() if each.is_marked]
         if len(marked) == 1:
             self._keep_if_one(marked[0], lambda field, _: field.is_required and field.is_identifier)
+
+    def counts(self) -> None:
+        """`6 units`, for the one field that says how many."""
+        numbers = [each for each in self._unused() if each.text.isdigit() and not each.is_quoted]
+        counting = [each for each in numbers if each.next_word == "of" or each.next_word.endswith("s")]
+        if len(counting) == 1:
+            self._keep_if_one(counting[0], lambda field, _: bool(field.types & _NUMERIC and _COUNTS & {*field.words}))
+
+    def bare_words(self) -> None:
+        """`service checkout`: one word right after the name of a required field that is not free text."""
+        for field in self._open():
+            if field.is_required and _takes_bare_word(field):
+                self._bare_word(field)
+
+    def _bare_word(self, field: InputField) -> None:
+        mask = self._source.mask
+        # With an article the name is a noun, and the word says something about it: "is the service healthy".
+        pattern = (
+            rf"(?<![\w-])(?<!the )(?<!a )(?<!an )(?<!this ){re.escape(field.words[-1])}\s+([a-z][\w-]*){_AFTER_BARE}"
+        )
+        found = [match for match in re.finditer(pattern, mask, re.IGNORECASE) if self._is_name(match[1])]
+        is_predicate = _TO_BE.match(mask) and found and found[0].end() >= len(mask.rstrip(" ?!."))
+        if len(found) == 1 and not is_predicate:
+            self._keep(field, self._source.text[found[0].start(1) : found[0].end(1)], *found[0].span())
+
+    def _is_name(self, word: str) -> bool:
+        """True for a word that can be the name of something, and is not known to be anything else."""
+        plain = word.lower()
+        known = stem(plain)
+        names = {each for field in self._fields for each in field.words}
+        is_noun = known in self._things or noun_synonyms(known) != () or plain in names
+        return not (is_noun or plain in STOP_WORDS or is_verb(known) or plain.endswith("ly"))
 
     def choices(self, verb: str) -> None:
         """One of the few texts of a field, mentioned as a word, where no other field has it."""
@@ -277,6 +352,22 @@ def _is_counted(field: InputField, literal: StatedLiteral) -> bool:
     """`30 minutes` for a field such as `duration_minutes`."""
     words = {stem(each) for each in field.words}
     return bool(field.types & _NUMERIC) and literal.text.isdigit() and stem(literal.next_word) in words
+
+
+def _is_alike(field: InputField, literal: StatedLiteral) -> bool:
+    """True if an identifier begins like the name of a field, or like the examples of it."""
+    prefix = _PREFIX.fullmatch(literal.text)
+    if prefix is None or "string" not in field.types:
+        return False
+    examples = field.schema.get("examples")
+    shown = [each for each in examples if isinstance(each, str)] if isinstance(examples, list) else []
+    prefixes = [found[1].lower() for each in shown if (found := _PREFIX.fullmatch(each))]
+    return prefix[1].lower() in {*field.words, *prefixes}
+
+
+def _takes_bare_word(field: InputField) -> bool:
+    is_text = field.types == {"string"} and not field.choices and "format" not in field.schema
+    return is_text and bool(field.words) and not field.is_identifier and not _PROSE & {*field.words}
 
 
 def _is_described(field: InputField, literal: StatedLiteral) -> bool:

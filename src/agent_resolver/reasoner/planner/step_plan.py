@@ -8,8 +8,9 @@ identifies, from values that the request states.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, structs
 
+from agent_resolver.core.schema_document import bare
 from agent_resolver.reasoner.planner.clause import Clause, StatedDetail
 from agent_resolver.reasoner.planner.data_flow import (
     OutputMember,
@@ -64,12 +65,23 @@ class PlannedStep(Struct, frozen=True, kw_only=True):
     """The steps that it takes values from."""
 
 
-def plan_steps(tasks: Sequence[ToolTask], profiles: Sequence[ToolProfile]) -> tuple[PlannedStep, ...]:
+class StepPlan(Struct, frozen=True, kw_only=True):
+    """The steps of a request, and the values of the request that they take."""
+
+    steps: tuple[PlannedStep, ...]
+    used: dict[MaskedText, list[tuple[int, int]]]
+    """Maps each text that was read to the places of the values that a step takes."""
+    words: tuple[tuple[str, ...], ...]
+    """The values that are stated for each task."""
+
+
+def plan_steps(tasks: Sequence[ToolTask], profiles: Sequence[ToolProfile]) -> StepPlan:
     """Make a step of each task, in order, with the steps that find what it needs before it."""
     plan = _StepPlan(profiles, {task.profile.id for task in tasks})
     for task in tasks:
         plan.add(task)
-    return tuple(plan.steps)
+    plan.share_forward()
+    return StepPlan(steps=tuple(plan.steps), used=plan.used, words=tuple(plan.words))
 
 
 class _StepSource(Struct, frozen=True, kw_only=True):
@@ -88,11 +100,15 @@ class _StepPlan:
         self._profiles = profiles
         self._chosen = chosen
         self.steps: list[PlannedStep] = []
+        self.used: dict[MaskedText, list[tuple[int, int]]] = {}
+        self.words: list[tuple[str, ...]] = []
+        self._referring: set[str] = set()
 
     def add(self, task: ToolTask) -> None:
         """Add the step of a task."""
         profile = task.profile
-        stated = _stated(task, profile.fields)
+        stated = _stated(task, profile.fields, self.used)
+        self.words.append(tuple(word for words in stated.values.values() for word in words))
         inputs: list[StepInput] = []
         lists: list[_StepSource] = []
         for field in profile.fields:
@@ -103,7 +119,23 @@ class _StepPlan:
                 found, source = self._found(field, task, stated)
                 inputs.append(found)
                 lists += [source] if source else []
-        self._append(profile.tool, inputs, lists)
+        step = self._append(profile.tool, inputs, lists)
+        if any(clause.has_pronoun for clause in task.clauses):
+            self._referring.add(step.id)
+
+    def share_forward(self) -> None:
+        """Give a step the identifier that a later one states: "close ticket 4 after adding a comment to it"."""
+        for place, step in enumerate(self.steps):
+            if step.id in self._referring:
+                inputs = tuple(self._shared_forward(each, step, self.steps[place + 1 :]) for each in step.inputs)
+                self.steps[place] = structs.replace(step, inputs=inputs)
+
+    def _shared_forward(self, each: StepInput, step: PlannedStep, later: Sequence[PlannedStep]) -> StepInput:
+        is_open = not (each.words or each.template or each.shares)
+        if not is_open:
+            return each
+        shared = _shared_input(each.field, step.tool, later, is_stated=True)
+        return structs.replace(each, shares=shared) if shared else each
 
     def _append(self, tool: Descriptor, inputs: list[StepInput], lists: list[_StepSource]) -> PlannedStep:
         over = {(each.step.id, each.member.path) for each in lists}
@@ -164,18 +196,7 @@ class _StepPlan:
 
     def _shared(self, field: InputField, taker: Descriptor) -> tuple[str, str] | None:
         """The input of an earlier step that identifies the same thing."""
-        if not field.is_identifier:
-            return None
-        thing = field.noun or nouns_of(taker)[-1]
-        found = []
-        for step in self.steps:
-            for each in step.inputs:
-                own = each.field.noun or nouns_of(step.tool)[-1]
-                is_same = each.field.is_identifier and own == thing and each.field.schema == field.schema
-                if is_same and not each.template:
-                    found.append(each.shares or (step.id, each.field.name))
-        distinct = [*dict.fromkeys(found)]
-        return distinct[0] if len(distinct) == 1 else None
+        return _shared_input(field, taker, self.steps)
 
     def _fed(self, field: InputField, task: ToolTask, stated: Stated) -> tuple[StepInput, _StepSource | None] | None:
         """An input from a tool that only reads, and that the request states all required inputs of."""
@@ -195,6 +216,7 @@ class _StepPlan:
         inputs = [
             StepInput(field=each, words=given.values[each.name]) for each in profile.fields if each.name in given.values
         ]
+        self.used.setdefault(task.clauses[0].source, []).extend(given.spans)
         step = self._append(profile.tool, inputs, [])
         if not member.is_item:
             return StepInput(field=field, template=reference(f"steps.{step.id}", member.path)), None
@@ -232,6 +254,24 @@ def _one(sources: list[_StepSource], task: ToolTask) -> _StepSource | None:
     return found[-1] if found and is_clear else None
 
 
+def _shared_input(
+    field: InputField, taker: Descriptor, steps: Sequence[PlannedStep], *, is_stated: bool = False
+) -> tuple[str, str] | None:
+    """The step and field of the one input among some steps that identifies the same thing."""
+    if not field.is_identifier:
+        return None
+    thing = field.noun or nouns_of(taker)[-1]
+    found = []
+    for step in steps:
+        for each in step.inputs:
+            own = each.field.noun or nouns_of(step.tool)[-1]
+            is_same = each.field.is_identifier and own == thing and bare(each.field.schema) == bare(field.schema)
+            if is_same and not each.template and (each.words or not is_stated):
+                found.append(each.shares or (step.id, each.field.name))
+    distinct = [*dict.fromkeys(found)]
+    return distinct[0] if len(distinct) == 1 else None
+
+
 def _for_each(source: _StepSource) -> ForEach:
     most = source.member.max_items
     items = reference(f"steps.{source.step.id}", source.member.path)
@@ -252,8 +292,14 @@ def _slug(text: str) -> str:
 # What the request states ----------------------------------------------------------------------------------------------
 
 
-def _stated(task: ToolTask, fields: Sequence[InputField]) -> Stated:
-    """What the clauses of a task state, then what follows them, then what is stated for the whole request."""
+def _stated(task: ToolTask, fields: Sequence[InputField], used: dict[MaskedText, list[tuple[int, int]]]) -> Stated:
+    """What the clauses of a task state, then what follows them, then what is stated for the whole request.
+
+    Args:
+        task: The task.
+        fields: The fields of its tool.
+        used: Collects the places of the values, by the text that they are in.
+    """
     things = [*map(stem, nouns_of(task.profile.tool))]
     values: dict[str, tuple[str, ...]] = {}
     spans: tuple[tuple[int, int], ...] = ()
@@ -261,10 +307,13 @@ def _stated(task: ToolTask, fields: Sequence[InputField]) -> Stated:
         stated = read_stated(clause.source, _open(fields, values), [*things, *clause.heads[:1]], clause.verb)
         values.update(stated.values)
         spans = stated.spans if number == 0 else spans
+        used.setdefault(clause.source, []).extend(stated.spans)
     own = [read_stated(detail.source, _open(fields, values), things) for detail in task.details]
     values.update(_joined(own))
     common = [read_named(detail.source, _open(fields, values), things) for detail in task.common]
     values.update(_joined(common))
+    for detail, stated in zip((*task.details, *task.common), (*own, *common), strict=True):
+        used.setdefault(detail.source, []).extend(stated.spans)
     return Stated(values=values, spans=spans)
 
 

@@ -20,7 +20,7 @@ from agent_resolver.schema.blueprint import Blueprint
 from agent_resolver.schema.blueprint_file import encode_blueprint, read_blueprint
 from agent_resolver.schema.golden_path import Artifact, TaskState
 from agent_resolver.schema.issue import only_errors
-from agent_resolver.schema.planning import INPUT_KEY, CapabilityDraft, Drafted, Evaluation, RemedyRequest
+from agent_resolver.schema.planning import INPUT_KEY, REQUEST_KEY, CapabilityDraft, Drafted, Evaluation, RemedyRequest
 
 
 async def builder(state: TaskState, context: TaskContext) -> Update:
@@ -45,7 +45,10 @@ async def builder(state: TaskState, context: TaskContext) -> Update:
         message = f"A tool takes the secret `{secret}` as an argument, and nobody types a secret into the inbox"
         return failed(counted, "builder", "SECRET_ARGUMENT", message)
     if found.questions:
-        return await ask_all(state, counted, context, "builder", found.questions, codes=found.codes)
+        is_reworded = any(question.key == REQUEST_KEY for question in found.questions)
+        # A request in other words may take other tools, which only the classifier finds.
+        asking = counted.at("intent_classification") if is_reworded else counted
+        return await ask_all(state, asking, context, "builder", found.questions, codes=found.codes)
     if found.blueprint is None and not found.capabilities:
         return failed(counted, "builder", "NO_PLAN", "The Builder made neither a draft nor a question")
     unapplied = [each.id for each in remedies if each.id not in found.applied]
