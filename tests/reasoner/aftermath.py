@@ -110,7 +110,8 @@ async def _left_of(process: Process, view: TaskView, effects: tuple[str, ...]) -
     assert len(set(ids)) == len(ids), f"{task} has records twice: {ids}"
     assert ids == list(state.reasoning_history), f"{task} refers to other records than the trail has"
     evidence = await process.tasks.export(task, state.initiator)
-    assert evidence_faults(evidence) == [], f"the evidence of {task} does not hold"
+    faults = evidence_faults(evidence)
+    assert faults == [], f"the evidence of {task} does not hold: {faults}"
     artifacts = Artifacts(process.sqlite, AesSeal(KEY))
     questions = {action.id: f"{action.type} {action.key}" for action in state.pending_actions}
     return Left(
