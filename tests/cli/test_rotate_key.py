@@ -139,6 +139,7 @@ def test_a_rotation_that_is_killed_loses_nothing_and_can_be_run_again(desk: Seal
     assert finish(desk, task)["status"] == "done"
 
 
+@pytest.mark.slow
 def test_a_state_that_another_process_has_open_is_not_rotated(desk: SealedDesk, run: Run) -> None:
     desk.start()
     with closing(project_store(desk.folder / ".agent" / "state.db")):
@@ -248,6 +249,7 @@ def test_an_old_key_whose_variable_is_not_set_is_refused(named: SealedDesk, run:
     assert "NOT_SET" in ran.stderr
 
 
+@pytest.mark.slow
 def test_the_key_moves_from_the_file_to_a_variable_and_back(
     desk: SealedDesk, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,6 +279,7 @@ def test_the_key_moves_from_the_file_to_a_variable_and_back(
 # States of earlier versions -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_state_of_an_earlier_version_is_refused_and_can_be_taken_over(desk: SealedDesk, run: Run) -> None:
     task = answered(desk)
     make_earlier(desk.folder / ".agent" / "state.db")

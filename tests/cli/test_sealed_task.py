@@ -156,6 +156,7 @@ def test_what_a_task_cannot_plan_is_sealed_too(desk: SealedDesk, request_of_task
     assert desk.plaintext() == []
 
 
+@pytest.mark.slow
 def test_a_rejection_and_its_reason_are_sealed(desk: SealedDesk) -> None:
     task = answered(desk)
 

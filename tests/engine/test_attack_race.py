@@ -199,6 +199,7 @@ def test_an_answer_before_its_question_is_asked_is_refused(tmp_path: Path, answe
     stage.close()
 
 
+@pytest.mark.slow
 def test_a_state_that_cannot_be_written_stops_no_worker_for_good(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     stage.add("shop.send")

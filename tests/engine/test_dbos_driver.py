@@ -12,6 +12,8 @@ import pytest
 from agent_resolver.engine import DbosDriver, DbosSystem, EngineRefused, SegmentState, StepRunner
 from agent_resolver.storage import AesSeal, LeaseLost
 
+# Each test starts the engine more than once; the promises of the port are tried quickly in `conformance`.
+pytestmark = pytest.mark.slow
 SEGMENT = "run:1"
 
 RunSegment = Callable[[str, StepRunner], Awaitable[None]]
