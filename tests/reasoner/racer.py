@@ -14,12 +14,12 @@ from tests.reasoner.lasting import Process, initiator_of
 async def resume(process: Process, name: str) -> str:
     row = await process.row(name)
     assert row is not None
-    before = len((await process.look(row)).state.reasoning_history)
     try:
-        view = await process.tasks.resume(row.id, initiator_of(name))
+        await process.tasks.resume(row.id, initiator_of(name))
     except TaskTaken:
         return "taken"
-    return "went on" if len(view.state.reasoning_history) > before else "nothing new"
+    # It went on, or the other one had, and nothing was left to do: the trail knows.
+    return "returned"
 
 
 def say(words: str) -> None:
