@@ -221,6 +221,7 @@ def test_only_a_fresh_token_of_the_requester_answers_a_question_about_a_claim(is
             message="The token has no claim `division`",
             asked_at=clock.now(),
             requester=lacking.id,
+            issuer=lacking.issuer,
             needs="claim/division",
         )
         await PendingActions(store).ask(asked)
