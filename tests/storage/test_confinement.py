@@ -1,6 +1,7 @@
 """A process that gave up its rights can compute, and nothing else."""
 
 import platform
+import signal
 import subprocess
 import sys
 
@@ -51,3 +52,12 @@ def test_a_confined_process_is_refused(attempt: str) -> None:
 
 def test_a_confined_process_computes_and_knows_the_time() -> None:
     assert outcome("sum(range(10**6)); bytearray(10**7); time.monotonic(); os.urandom(8)") == "done"
+
+
+def test_a_process_that_uses_up_its_time_ends_with_the_signal_that_says_so() -> None:
+    """SIGKILL could have any reason; the parent words this one as a process that was too slow."""
+    code = "from agent_resolver.storage.confinement import *\nlimit_resources(1, 2**30, 1)\nwhile True: pass"
+
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, timeout=60)
+
+    assert ended.returncode == -signal.SIGXCPU

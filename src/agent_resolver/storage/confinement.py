@@ -59,17 +59,22 @@ def limit_resources(seconds: int, memory_bytes: int, file_bytes: int) -> None:
         return
     import resource
 
+    # At the hard bound of processor time the kernel sends SIGKILL, which says nothing about the reason. The soft bound
+    # one second before it sends SIGXCPU, so that the parent can tell a slow process from one that was killed.
     bounds = {
-        resource.RLIMIT_CPU: seconds,
-        resource.RLIMIT_AS: memory_bytes,
-        resource.RLIMIT_FSIZE: file_bytes,
-        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_CPU: (seconds, seconds + 1),
+        resource.RLIMIT_AS: (memory_bytes, memory_bytes),
+        resource.RLIMIT_FSIZE: (file_bytes, file_bytes),
+        resource.RLIMIT_CORE: (0, 0),
     }
     for name, wanted in bounds.items():
-        hard = resource.getrlimit(name)[1]
-        # A lower bound that is there already stays.
-        bound = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(name, (bound, bound))
+        present = resource.getrlimit(name)[1]
+        if present == resource.RLIM_INFINITY:
+            resource.setrlimit(name, wanted)
+        else:
+            # A lower bound that is there already stays.
+            soft, hard = wanted
+            resource.setrlimit(name, (min(soft, present), min(hard, present)))
 
 
 def refuse_system_calls() -> bool:
