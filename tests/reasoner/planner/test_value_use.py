@@ -84,6 +84,15 @@ def test_a_value_that_no_step_takes_is_named_in_the_question(request_text: str, 
     assert f'"{value}"' in planned.drafted.questions[0].text
 
 
+@pytest.mark.parametrize("link", ["and", "with", "for"])
+def test_a_named_value_is_not_hidden_by_the_value_after_it(link: str) -> None:
+    """The plan would take the document and drop its colour, so there is none without a tool that takes the colour."""
+    planned = plan(ask(f"Show document colour: red {link} doc-8"))
+
+    assert planned.drafted.arguments == {}
+    assert planned.asks or "colour: red" in planned.classified.missing[0]
+
+
 def test_the_question_counts_values_beyond_the_first_three() -> None:
     planned = plan(ask("Close ticket 5 on 2026-01-01, 2026-01-02, 2026-01-03, 2026-01-04 and 2026-01-05"))
 

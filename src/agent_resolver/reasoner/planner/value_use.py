@@ -20,6 +20,7 @@ from agent_resolver.reasoner.planner.value_reading import read_value
 Spans = Sequence[tuple[int, int]]
 """Where in a text the values are that were used."""
 _NAMED = re.compile(r"(?<![\w:])[^\W\d_][\w-]{0,39}\s*[:=]\s*([^\s,;:=\ufffc][^,;\n]*)")
+_LINK = re.compile(r"\s(?:and|or|then|with|for|to|between)\b[^,;]*\Z")
 _MAX_NAMED: Final = 3
 _MAX_VALUE: Final = 60
 
@@ -41,11 +42,24 @@ def unused_in(source: MaskedText, spans: Spans) -> list[UnusedValue]:
     ]
     taken = [*spans, *((each.start, each.end) for each in literals_in(source))]
     for match in _NAMED.finditer(source.mask):
+        end = _named_end(match, taken)
         # A literal after the colon is counted as such.
-        if not _is_used(match.start(), match.end(), taken):
-            text = source.text[match.start(1) : match.end(1)].strip()
+        if not _is_used(match.start(), end, taken):
+            text = source.text[match.start(1) : end].strip()
             found.append((match.start(), UnusedValue(text=text)))
     return [value for _, value in sorted(found, key=lambda each: each[0])]
+
+
+def _named_end(match: re.Match[str], taken: Spans) -> int:
+    """Where the value of `name: value` ends: before a linking word that another value follows.
+
+    In "colour: red and doc-8" the value is "red". In "urgent: close ticket 5" no linking word comes before the number,
+    so that the number belongs to what follows the colon.
+    """
+    start, end = match.span(1)
+    next_value = min((first for first, _ in taken if start <= first < end), default=end)
+    link = _LINK.search(match.string, start, next_value) if next_value < end else None
+    return link.start() if link else end
 
 
 def _is_used(start: int, end: int, spans: Spans) -> bool:
