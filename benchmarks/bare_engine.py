@@ -1,4 +1,4 @@
-"""DBOS by itself: `bare_engine.py FOLDER`, with the extra `engine`.
+"""DBOS by itself: `bare_engine.py FOLDER [URL]`, with the extra `engine`.
 
 For each line on its input, the name of a shape, it runs a workflow of that shape and writes the seconds that it took:
 `sequence` has ten steps one after the other, `group` ten at once, `many` is a hundred workflows of five steps each at
@@ -47,7 +47,7 @@ async def run_shape(shape: str) -> None:
         await handle.get_result()
 
 
-async def serve(folder: str) -> None:
+async def serve(folder: str, address: str = "") -> None:
     """Answer every line with seconds."""
     # Without a handler of its own, DBOS writes to the terminal.
     logging.getLogger("dbos").addHandler(logging.NullHandler())
@@ -55,7 +55,7 @@ async def serve(folder: str) -> None:
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.close()
-    url = f"sqlite:///{path}"
+    url = address or f"sqlite:///{path}"
     DBOS(config={"name": "bare", "system_database_url": url, "application_version": "1", "executor_id": "bare"})
     DBOS.launch()
     while line := await asyncio.to_thread(sys.stdin.readline):
@@ -66,4 +66,4 @@ async def serve(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(sys.argv[1]))
+    asyncio.run(serve(*sys.argv[1:3]))

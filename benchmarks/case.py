@@ -87,8 +87,8 @@ def hello(bench: Bench) -> list[Result]:
     ours, bare, peer = series["ours"], series["bare"], series["peer"]
     note = _same_locks(commands)
     return [
-        _compared("hello-agent / python -I -c pass", (ours, bare), TIME, 8.0),
-        _compared("hello-agent / peer", (ours, peer), TIME, 0.5, note),
+        _compared("hello-agent / python -I -c pass", (ours, bare), TIME, 5.0),
+        _compared("hello-agent / peer", (ours, peer), TIME, 0.35, note),
     ]
 
 
@@ -191,6 +191,18 @@ def audited(bench: Bench) -> list[Result]:
     taken = {name: seconds * 1e3 for name, seconds in json.loads(output_of(line)).items()}
     note = f"{taken['at once']:.2f} ms each, 1,000 at once; a flush of this disk {taken['flush']:.2f} ms"
     return [_alone("registry.call, audited", taken["call"], "ms", 1.0, note)]
+
+
+def shared_state(bench: Bench) -> list[Result]:
+    """Records of the trail that two processes write to one state in Postgres, and the same work on a state file."""
+    scratch = ROOT / ".bench"
+    scratch.mkdir(exist_ok=True)
+    line = [str(bench.tools()), "-I", str(ROOT / "benchmarks" / "shared_state.py"), str(bench.rounds(1500, 300))]
+    rates = json.loads(output_of([*line, str(scratch)]))
+    listed = ", ".join(f"{name}: {rate:,.0f}" for name, rate in sorted(rates.items()))
+    return [
+        _alone("audit record, two processes on Postgres", 1e3 / rates["postgres 2"], "ms", 1.0, f"a second: {listed}")
+    ]
 
 
 def durable(bench: Bench) -> list[Result]:
@@ -346,7 +358,7 @@ def imported(bench: Bench) -> list[Result]:
         name: bench.agent(f"imported-{name}", ["-a", agents, "-i", file, "-o", LOCK]) for name, file in files.items()
     }
     commands["peer"] = bench.node("imported-peer", ["-a", agents, "-i", files["by hand"], "-o", LOCK])
-    commands["start"] = _in_hello(bench.agent("imported-start", []))
+    commands["start"] = in_hello(bench.agent("imported-start", []))
     series = interleave(commands, bench.rounds(15, 7))
     sizes = {name: Path(file).stat().st_size for name, file in files.items()}
     note = f"the file is {sizes['imported'] / sizes['by hand']:.1f} times as large"
@@ -549,6 +561,13 @@ def serve(bench: Bench) -> list[Result]:
     ]
 
 
+def any_size(bench: Bench) -> list[Result]:
+    """A compiled index of a million servers, and the cache of a JSON index."""
+    from benchmarks.any_size import any_size as measure  # It is made of the parts of this module.
+
+    return measure(bench)
+
+
 CASES: Final[Mapping[str, Callable[[Bench], list[Result]]]] = {
     "hello": hello,
     "large": large,
@@ -558,6 +577,7 @@ CASES: Final[Mapping[str, Callable[[Bench], list[Result]]]] = {
     "capability": capability,
     "traced": traced,
     "audited": audited,
+    "shared-state": shared_state,
     "durable": durable,
     "reasoner": reasoner,
     "engine": engine,
@@ -565,6 +585,7 @@ CASES: Final[Mapping[str, Callable[[Bench], list[Result]]]] = {
     "plan": plan,
     "run": run,
     "linear": linear,
+    "any-size": any_size,
     "failing": failing,
     "imported": imported,
     "workspace": workspace,
@@ -579,7 +600,7 @@ def profile(bench: Bench, name: str) -> int:
     if name == "in-process":
         return subprocess.run([*_in_process_line(bench, "1"), "--profile"], env=environment(), check=False).returncode
     commands = {
-        "hello": lambda: _in_hello(bench.agent("hello", [])),
+        "hello": lambda: in_hello(bench.agent("hello", [])),
         "large": lambda: bench.agent("large", _inputs(100_000, 10)),
         "explain": lambda: bench.agent("explain", _explain_inputs()),
         "failing": lambda: _failing_command(bench, ["resolve"], 5_000),
@@ -594,12 +615,13 @@ def profile(bench: Bench, name: str) -> int:
 
 
 def _hello_commands(bench: Bench) -> dict[str, Command]:
-    commands = {name: _in_hello(command) for name, command in bench.pair("hello", []).items()}
+    commands = {name: in_hello(command) for name, command in bench.pair("hello", []).items()}
     bare = Command(line=[str(bench.ours.python), "-I", "-c", "pass"], directory=_folder("hello", "bare"))
     return {"bare": bare, **commands}
 
 
-def _in_hello(command: Command) -> Command:
+def in_hello(command: Command) -> Command:
+    """The command in a copy of `examples/hello-agent`."""
     for name in ("agents.md", "mcp.index.json"):
         shutil.copyfile(ROOT / "examples" / "hello-agent" / name, command.directory / name)
     return command
@@ -617,12 +639,18 @@ def _folder(case: str, side: str) -> Path:
 
 
 def _inputs(servers: int, requirements: int) -> list[str]:
-    """The options that name generated inputs, made now unless an earlier run left the pinned bytes."""
+    """The options that name generated inputs."""
+    files = generated(servers, requirements)
+    return ["-a", str(files["agents"]), "-i", str(files["index"]), "-o", LOCK]
+
+
+def generated(servers: int, requirements: int) -> dict[str, Path]:
+    """Generated inputs, made now unless an earlier run left the pinned bytes."""
     folder = CACHE / "data" / f"{servers}x{requirements}"
     files = (folder / "agents.md", folder / "mcp.index.json")
     if not all(path.is_file() for path in files) or DIGESTS[servers, requirements] != tuple(map(digest, files)):
         generate(folder, servers_count=servers, requirements=requirements)
-    return ["-a", str(files[0]), "-i", str(files[1]), "-o", LOCK]
+    return {"agents": files[0], "index": files[1]}
 
 
 def _explain_inputs() -> list[str]:

@@ -1,7 +1,8 @@
-"""Time blueprints against the bare engine: `engine.py ROUNDS SCRATCH WAITING`, with the extra `engine`.
+"""Time blueprints against the bare engine: `engine.py ROUNDS SCRATCH WAITING [URL]`, with the extra `engine`.
 
 Both sides are processes that were started once. Every round lets each of them run each shape once, in turn forwards and
 backwards. The last figures are those of many runs that wait for a person.
+With the address of an empty Postgres database, both sides keep everything there.
 """
 
 import json
@@ -18,8 +19,8 @@ SHAPES = {"sequence": 10, "group": 10, "many": 500}
 class Side:
     """A process that runs a shape for each line, and answers with seconds."""
 
-    def __init__(self, script: str, folder: str) -> None:
-        line = [sys.executable, "-I", str(Path(__file__).with_name(script)), folder]
+    def __init__(self, script: str, folder: str, url: str) -> None:
+        line = [sys.executable, "-I", str(Path(__file__).with_name(script)), folder, url]
         self._process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, line: str) -> float:
@@ -35,9 +36,9 @@ class Side:
         self._process.communicate()
 
 
-def measure(folder: str, rounds: int, waiting: int) -> dict[str, object]:
+def measure(folder: str, rounds: int, waiting: int, url: str = "") -> dict[str, object]:
     """The median seconds of a step on both sides and of their ratio, for each shape; and of runs that wait."""
-    sides = {"ours": Side("our_engine.py", folder), "bare": Side("bare_engine.py", folder)}
+    sides = {"ours": Side("our_engine.py", folder, url), "bare": Side("bare_engine.py", folder, url)}
     taken: dict[str, dict[str, list[float]]] = {shape: {name: [] for name in sides} for shape in SHAPES}
     for number in range(rounds + 1):
         names = list(sides) if number % 2 else list(sides)[::-1]
@@ -63,4 +64,4 @@ def _compared(figures: dict[str, list[float]]) -> dict[str, float]:
 if __name__ == "__main__":
     # On the disk of the repository: a folder for temporary files may be kept in memory.
     with tempfile.TemporaryDirectory(dir=sys.argv[2]) as where:
-        print(json.dumps(measure(where, int(sys.argv[1]), int(sys.argv[3]))))
+        print(json.dumps(measure(where, int(sys.argv[1]), int(sys.argv[3]), *sys.argv[4:5])))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.generate import SEED, Dice, servers, write_index
+from benchmarks.generate import CATEGORIES, SEED, Dice, scopes_of, servers, write_index
 
 _SYLLABLES: Final = ("ba", "ce", "di", "fo", "gu", "ka", "le", "mi", "no", "pu", "ra", "se", "ti", "vo", "zu")
 _BODY: Final = "You do one thing well, say what you did and why, and stop when you are in doubt.\n"
@@ -34,6 +34,26 @@ def workspace(folder: Path, *, agents: int, servers_count: int) -> Path:
         head = f"---\nname: agent-{number:04d}\nversion: 1.0.0\ndescription: {text(dice, 12)}\nrequires:\n  mcp:\n"
         limits = "constraints:\n  data:\n    sensitivity: internal\n    residency: us-only\n"
         (folder / "agents" / f"agent-{number:04d}.md").write_text(f"{head}{needs}{limits}---\n\n{_BODY * 10}")
+    mark.touch()
+    return folder
+
+
+def agents_for(folder: Path, *, agents: int) -> Path:
+    """A folder with `agents/*.md` for the largest index: five requirements each, of scopes that its categories have."""
+    mark = folder / f".made-{agents}"
+    if mark.exists():
+        return folder
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "agents").mkdir(parents=True)
+    dice = Dice(SEED)
+    for number in range(agents):
+        chosen = dice.some(CATEGORIES, 5)
+        needs = "".join(
+            f"    - category: {category}\n      permissions: {json.dumps(dice.some(scopes_of(category), 2))}\n"
+            for category in chosen
+        )
+        head = f"---\nname: agent-{number:04d}\nversion: 1.0.0\ndescription: {text(dice, 12)}\nrequires:\n  mcp:\n"
+        (folder / "agents" / f"agent-{number:04d}.md").write_text(f"{head}{needs}---\n\n{_BODY * 10}")
     mark.touch()
     return folder
 

@@ -26,6 +26,8 @@ class Command:
     writes: Sequence[str] = ()
     status: int = 0
     """The exit code it should end with."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """What is added to its environment."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +77,7 @@ def run_once(command: Command) -> Sample:
     errors = command.directory / "stderr.txt"
     done = subprocess.run(
         [sys.executable, "-I", "-S", str(LAUNCHER), str(command.directory), str(errors), *command.line],
-        env=environment(),
+        env={**environment(), **command.variables},
         stdout=subprocess.PIPE,
         check=True,
     )

@@ -1,4 +1,4 @@
-"""Blueprints on DBOS, as `bare_engine.py` runs workflows: `our_engine.py FOLDER`, with the extra `engine`.
+"""Blueprints on DBOS, as `bare_engine.py` runs workflows: `our_engine.py FOLDER [URL]`, with the extra `engine`.
 
 Besides the shapes it takes `wait N`, which starts runs that wait for a signal until N of them do; `list`, which answers
 with the seconds that listing them takes; and `idle`, which answers with the share of a core that the worker takes while
@@ -15,10 +15,19 @@ from typing import Any
 import msgspec
 
 from agent_resolver.core import INTERPRETER_VERSION
-from agent_resolver.engine import BlueprintJournal, DbosDriver, EngineParts, RunResult, StoredEngine
+from agent_resolver.engine import (
+    BlueprintJournal,
+    DbosDriver,
+    EngineFile,
+    EngineParts,
+    EnginePlace,
+    EngineSchema,
+    RunResult,
+    StoredEngine,
+)
 from agent_resolver.registry import CallContext, Ports, ToolRegistry
 from agent_resolver.schema import RUNS as RUN_TABLE, WAITS, Blueprint, Descriptor, Rules, local_caller
-from agent_resolver.storage import AesSeal, Snapshot, SqliteStore, SystemClock
+from agent_resolver.storage import AesSeal, PostgresAddress, PostgresStore, Snapshot, SqliteStore, Store, SystemClock
 
 STEPS = 10
 RUNS = 100
@@ -65,13 +74,19 @@ SHAPES = {
 class Bench:
     """An engine with its worker."""
 
-    def __init__(self, folder: str) -> None:
-        self.store = SqliteStore(os.path.join(folder, "state.db"), key=KEY)  # noqa: PTH118 - as the product does
+    def __init__(self, folder: str, url: str) -> None:
+        self.store: Store
+        place: EnginePlace
+        if url:
+            address = PostgresAddress(url)
+            self.store, place = PostgresStore(address, key=KEY), EngineSchema(address)
+        else:
+            self.store = SqliteStore(os.path.join(folder, "state.db"), key=KEY)  # noqa: PTH118 - as the product does
+            place = EngineFile(os.path.join(folder, "engine.db"))  # noqa: PTH118 - as above
         seal, clock = AesSeal(KEY), SystemClock()
         registry = ToolRegistry(Ports(store=self.store, seal=seal, clock=clock))
         registry.add(Nothing())
-        path = os.path.join(folder, "engine.db")  # noqa: PTH118 - as above
-        driver = DbosDriver(path, seal, INTERPRETER_VERSION)
+        driver = DbosDriver(place, seal, INTERPRETER_VERSION)
         journal = BlueprintJournal(self.store, seal, clock)
         self.engine = StoredEngine(EngineParts(journal=journal, call=registry.call, driver=driver))
         self._number = 0
@@ -139,9 +154,9 @@ def _is_settled(snapshot: Snapshot) -> bool:
     return not is_due and not snapshot.find(RUN_TABLE, {"status": "running"}, limit=1)
 
 
-async def serve(folder: str) -> None:
+async def serve(folder: str, url: str = "") -> None:
     """Answer every line with a number."""
-    bench = Bench(folder)
+    bench = Bench(folder, url)
     await bench.engine.open()
     working = asyncio.create_task(bench.engine.worker.run())
     while line := await asyncio.to_thread(sys.stdin.readline):
@@ -153,4 +168,4 @@ async def serve(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(sys.argv[1]))
+    asyncio.run(serve(*sys.argv[1:3]))

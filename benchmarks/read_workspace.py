@@ -6,9 +6,9 @@ import sys
 
 gc.disable()  # As the command does.
 
-from agent_resolver.cli.input import load_servers  # noqa: E402
+from agent_resolver.cli.input import load_index  # noqa: E402
 from agent_resolver.project import members  # noqa: E402
 
-load_servers(os.path.join(sys.argv[1], "mcp.index.json"))  # noqa: PTH118 - it would be imported for this alone
+load_index(os.path.join(sys.argv[1], "mcp.index.json"))  # noqa: PTH118 - it would be imported for this alone
 list(members(sys.argv[1]))
 os._exit(0)

@@ -4,6 +4,7 @@ import gc
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from msgspec import Struct
 
 from agent_resolver.cli import main
+from agent_resolver.project import open_index
 
 PROJECTS = Path(__file__).parent / "projects"
 
@@ -50,6 +52,8 @@ Run = Callable[..., Ran]
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No test sees the settings of the machine, and none leaves the collector off for the next."""
+    # A test that wants the cache of a large index asks for it: it is written by another process.
+    monkeypatch.setattr(open_index, "LARGE", sys.maxsize)
     for name in ("SOURCE_DATE_EPOCH", "NO_COLOR", "FORCE_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
     yield

@@ -12,7 +12,7 @@ from typing import Any
 
 from agent_resolver.schema import LEDGER, JournalRow, LedgerEntry, PendingAction, Run
 from agent_resolver.schema.state import ArtifactRow
-from agent_resolver.storage import Lease, SqliteStore, Transaction
+from agent_resolver.storage import Lease, Transaction
 
 KILLED = -signal.SIGKILL
 """The exit code of a process that was killed."""
@@ -72,8 +72,19 @@ class WatchedConnection:
     def __iter__(self) -> Any:
         return iter(self._connection)
 
-    def cursor(self) -> Any:
-        return WatchedConnection(self._connection.cursor(), self._note)
+    @property  # type: ignore[misc]  # Nothing sets it.
+    def __class__(self) -> Any:
+        """That of the connection: LangGraph's saver for Postgres asks for it."""
+        return type(self._connection)
+
+    def __enter__(self) -> Any:
+        return WatchedConnection(self._connection.__enter__(), self._note)
+
+    def __exit__(self, *error: object) -> Any:
+        return self._connection.__exit__(*error)
+
+    def cursor(self, **options: Any) -> Any:
+        return WatchedConnection(self._connection.cursor(**options), self._note)
 
     def execute(self, sql: str, parameters: Any = ()) -> Any:
         self._look_at(sql)
@@ -87,7 +98,7 @@ class WatchedConnection:
         """Note a write: `checkpoint` for a checkpoint of LangGraph, `writes` for what a node returned."""
         if "INTO checkpoints" in sql:
             self._note("checkpoint")
-        elif "INTO writes" in sql:
+        elif "INTO writes" in sql or "INTO checkpoint_writes" in sql:
             self._note("writes")
 
 
@@ -129,7 +140,7 @@ class WatchedTransaction:
 class DyingStore:
     """A store in whose process each commit may be the last thing that happens, or the last that does not."""
 
-    def __init__(self, store: SqliteStore, death: Death) -> None:
+    def __init__(self, store: Any, death: Death) -> None:
         self._store, self._death = store, death
 
     def __getattr__(self, name: str) -> Any:

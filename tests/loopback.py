@@ -1,5 +1,6 @@
 """HTTP servers on loopback that end with a block."""
 
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,3 +19,10 @@ def loopback_server(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
         finally:
             server.shutdown()
             serving.join()
+
+
+def free_port() -> int:
+    """A port of loopback that no process has at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

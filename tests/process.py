@@ -64,9 +64,9 @@ def eventually(condition: Callable[[], bool], seconds: float = DEADLINE_SECONDS)
     return True
 
 
-async def comes_true(condition: Callable[[], bool]) -> None:
+async def comes_true(condition: Callable[[], bool], seconds: float = DEADLINE_SECONDS) -> None:
     """Wait until `condition` is true, while everything else goes on."""
-    async with asyncio.timeout(DEADLINE_SECONDS):
+    async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - it is about another process
             await asyncio.sleep(0.01)
 

@@ -56,7 +56,7 @@ def test_dependencies_of_the_container_are_pinned_by_hash() -> None:
     files = re.findall(r"-r /wheels/(\S+)", pinned)
 
     assert "--require-hashes" in pinned
-    assert files == ["base.txt", "tools.txt"]
+    assert files == ["base.txt", "tools.txt", "scale.txt"]
     for name in files:
         assert (ROOT / "requirements" / name).is_file()
         assert re.search(rf"cp .*requirements/{re.escape(name)}.* build/container", MAKEFILE)

@@ -116,6 +116,12 @@ that fails, it lists the servers that only unknown facts keep from serving it, w
 so; without one, the categories with the most incomplete servers. Writes nothing.
 
 Exits 0, whatever is missing; 1 if a file is invalid, 2 if one cannot be read.""",
+    "index build": """\
+[Compiles](large-index.md) JSON indexes, each with the overlay beside it, into one file. `--index` takes it in place of
+the JSON in every command, with the same answers, whatever its size. The same sources give the same bytes.
+
+Exits 0; 1 if a source is invalid, two of them have one server, or another file is in the way; 2 if a file cannot be
+read or written.""",
     "index probe": """\
 Starts or calls servers of the index and [asks for their tools](pins.md#probe-the-servers). Writes the digest of each
 definition and drafted scopes into the index, and the texts into `mcp.tools.json` beside it. It calls no tool. What a
@@ -328,14 +334,25 @@ Lists runs of blueprints, newest first: id, status, blueprint and version, when 
 
 Exits 0, also if there are no runs.""",
     "worker": """\
-[Drives runs of blueprints](blueprints.md#run-workers): those that were begun with `--detach` or answered, and those
-whose process is gone. Several workers share the runs of one state. The first SIGINT or SIGTERM lets calls come to their
-end, the second ends the worker at once. It needs the extra `engine`.
+[Drives runs](workers.md) of blueprints, agents and workflows, and tasks: those that are due or were answered, and those
+whose process is gone. Several workers share the runs of one state. The first SIGINT or SIGTERM lets what is under way
+come to its end, the second ends the worker at once. Blueprints need the extra `engine`, tasks `reasoner`; a kind whose
+package is missing is left to other workers.
 
 In a project with an issuer it acts as the caller of its token, else as [the worker](identity.md) of the settings.
 
 Exits 0 once it was stopped, or with `--until-idle` has nothing left to do; 1 if it cannot work; 2 if an extra is
 missing.""",
+    "worker list": """\
+The [workers of a state](workers.md#list-and-drain) on every machine, those that started first at the top. Those that
+stopped, or are gone, are listed for an hour.
+
+Exits 0, also if there is none.""",
+    "worker drain": """\
+Asks [workers](workers.md#list-and-drain), on any machine, to take up nothing further, to hand over what they have, and
+to end. A worker that is frozen hears of it once it goes on.
+
+Exits 0 if each was asked, and with `--wait` has ended; 1 if there is no such worker, or one did not end in time.""",
     "serve": """\
 [Serves the agents](serve.md) of the catalog as resources and through four tools, until the client goes or somebody
 interrupts. Over stdio, unless `--http` gives an address. It needs the extra `serve`. Stdout belongs to the protocol.
@@ -532,6 +549,13 @@ is killed nothing is lost, and the same command goes on.
 
 Exits 0; 1 if another process has the state open, a key is not known, a value cannot be opened or the trail does not
 verify; 2 if there is no state file.""",
+    "state migrate": """\
+[Moves the state](state.md#move-it-into-postgres) from its file into a database of Postgres that holds none, and
+verifies the audit trail there. It needs both to itself, and changes neither the file nor agent.toml; it prints what to
+write there. Where it is killed nothing is in the database, and the same command can be run again.
+
+Exits 0; 1 if another process uses the state or the database, the database holds a state, a key is not known or the
+trail does not verify; 2 if there is no state file, or the database does not answer.""",
     "config show": """\
 Prints every [setting](configuration.md), the defaults included, and where each came from: `default`, `agent.toml` with
 line and column, a variable, or `--config`. A password in an address is not shown.
@@ -574,7 +598,9 @@ def commands(parser: argparse.ArgumentParser, above: str = "") -> Iterator[tuple
             for choice in action._choices_actions:  # noqa: SLF001
                 command = action.choices[choice.dest]
                 below = list(commands(command, f"{above}{choice.dest} "))
-                yield from below or [(f"{above}{choice.dest}", choice.help or "", command)]
+                if not below or command.get_default("run") is not None:
+                    yield f"{above}{choice.dest}", choice.help or "", command
+                yield from below
 
 
 def section(name: str, parser: argparse.ArgumentParser) -> str:
@@ -615,7 +641,8 @@ def table(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 def shown_actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     """What a command takes, without the help that all have."""
-    return [action for action in parser._actions if not isinstance(action, argparse._HelpAction)]  # noqa: SLF001
+    hidden = (argparse._HelpAction, argparse._SubParsersAction)  # noqa: SLF001
+    return [action for action in parser._actions if not isinstance(action, hidden)]  # noqa: SLF001
 
 
 def top_actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:

@@ -127,7 +127,7 @@ class Paged(Struct, frozen=True, kw_only=True):
 @capability("pager.page", hosts=["pager.example.com"], idempotent=True, examples=[{"team": "devices"}])
 def page(request: Page) -> Paged:
     """Page the people of a team who are on call."""
-    # An example has nobody to wake: what would be sent is written down.
+    # An example pages no real person: what would be sent is written down.
     file = FOLDER / ".agent" / "pages.json"
     file.parent.mkdir(exist_ok=True)
     file.write_text(json.dumps({"team": request.team}) + "\n")

@@ -38,7 +38,12 @@ def _import_needing_extra(module: str) -> ModuleType:
     except ModuleNotFoundError:
         from agent_resolver._extra import needing_extra
 
-        extras = {"server": "serve", "runtime.provider": "models", "reasoner": "reasoner"}
+        extras = {
+            "server": "serve",
+            "runtime.provider": "models",
+            "reasoner": "reasoner",
+            "storage.postgres": "postgres",
+        }
         rooms = (room for room in extras if module.startswith(f"agent_resolver.{room}."))
         with needing_extra(extras.get(next(rooms, ""), "tools")):
             raise

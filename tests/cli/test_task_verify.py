@@ -53,6 +53,28 @@ def test_the_evidence_of_an_approved_plan_verifies(desk: Path, issuer: str, run:
     assert compared.stdout.splitlines()[-1] == "✓ It is what the state of this project says"
 
 
+def test_a_task_goes_on_at_a_machine_that_does_not_have_its_plan(desk: Path, issuer: str, run: Run) -> None:
+    """Another machine installed the plan in its own folder: here it is installed again, and the evidence holds."""
+    ada = as_person(desk, issuer, "ada")
+    eve = as_person(desk, issuer, "eve", roles=["approver"])
+    task = started(run, "Unlock the account of user 'bob'", *ada)
+    first = task["pending_actions"][0]["id"]
+    assert run("inbox", "approve", first, *eve).code == 0
+    waiting = document(run("task", "resume", task["task_id"], *ada, "--json"))
+    second = next(each["id"] for each in waiting["pending_actions"] if not each["resolved"])
+    (plan,) = (desk / "blueprints").iterdir()
+    content = plan.read_bytes()
+    plan.unlink()
+
+    assert run("inbox", "approve", second, *eve).code == 0
+    done = run("task", "resume", task["task_id"], *ada)
+
+    assert done.code == 0, done
+    assert plan.read_bytes() == content
+    exported(run, task["task_id"], *ada)
+    assert run("task", "verify", "task.json", "--state", *ada).code == 0
+
+
 def test_the_report_of_a_verification_is_json(desk: Path, run: Run) -> None:
     task = started(run, TICKET)
     evidence = exported(run, task["task_id"])

@@ -66,3 +66,8 @@ def test_an_agent_without_requirements_is_explained_in_pieces_too() -> None:
 
     assert in_pieces(resolution) == to_json(resolution.explanation)
     assert resolution.success
+
+
+@given(cases)
+def test_a_resolution_has_the_servers_that_it_was_given(case: Case) -> None:
+    assert resolve(case.agent, case.servers).servers == tuple(case.servers)

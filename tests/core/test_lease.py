@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from agent_resolver.core import MAX_LEASE_SECONDS, claimed, is_free, lease_end
+from agent_resolver.core import MAX_LEASE_SECONDS, claimed, is_free, is_taken_from, lease_end
 from agent_resolver.schema import LeaseRow
 
 HELD = LeaseRow(name="run/1", owner="p", number=7, until=100.0)
@@ -57,3 +57,19 @@ def test_each_holder_has_a_higher_number_than_those_before(owners: list[str]) ->
         numbers.append(row.number)
 
     assert numbers == sorted(set(numbers))
+
+
+def test_a_lease_that_is_taken_names_the_number_that_may_write_no_longer() -> None:
+    taken = claimed(HELD, "run/1", "q", 200.0)
+    again = claimed(taken, "run/1", "r", 300.0)
+
+    assert (taken.number, taken.lost, taken.losses) == (8, 7, 1)
+    assert (again.number, again.lost, again.losses) == (9, 8, 2)
+    assert [is_taken_from(again, number) for number in (0, 7, 8, 9)] == [False, True, True, False]
+
+
+def test_a_lease_that_was_given_back_is_taken_from_nobody() -> None:
+    next_one = claimed(RELEASED, "run/1", "q", 200.0)
+
+    assert (next_one.number, next_one.lost, next_one.losses) == (8, 0, 0)
+    assert not any(is_taken_from(row, 7) for row in (None, next_one))

@@ -76,7 +76,8 @@ def command_problems(page: Path) -> Iterator[tuple[int, str]]:
 def argument_problems(words: list[str]) -> Iterator[str]:
     """Commands that do not exist, options that the command does not have, and values that it does not take."""
     parser = whole_parser()
-    while words and not words[0].startswith("-") and (below := commands_of(parser)):
+    # The usage of a command that can also be run without one below it has its options in brackets.
+    while words and not words[0].startswith(("-", "[")) and (below := commands_of(parser)):
         command = words.pop(0)
         if command not in below:
             yield f"`{parser.prog}` has no `{command}`"

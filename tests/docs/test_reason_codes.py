@@ -25,9 +25,11 @@ from agent_resolver.core import (
     check_blueprint,
 )
 from agent_resolver.exchange import read_sources
+from agent_resolver.project.compiled_index import open_compiled
 from agent_resolver.schema import EditKind, FailureCode, IssueCode, Labels, read_blueprint
 from tests.blueprints import REFUND, TOOLS
 from tests.docs.page import ROOT, blocks, prose
+from tests.index_files import compile_bytes
 
 PAGE = ROOT / "docs" / "reason-codes.md"
 PROJECT = Path(__file__).parent / "projects" / "reasons"
@@ -246,7 +248,17 @@ def issues() -> list[dict[str, str]]:
     found += [validated(AGENT.encode(), index.encode()) for index in INDEXES]
     found.append(validated(AGENT.encode(), b"[]", OVERLAY))
     reported = (issue for report in found for file in report["files"] for issue in file["issues"])
-    return [*reported, *noticed(), *refused_by_import(), *found_in_blueprints()]
+    return [*reported, *noticed(), *refused_by_import(), *found_in_blueprints(), *found_in_old_index()]
+
+
+def found_in_old_index() -> Iterator[dict[str, str]]:
+    """What a compiled index beside a changed source gives."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/mcp.index.db"
+        compile_bytes(b"[]", path)
+        Path(folder, "mcp.index.json").write_bytes(b"[ ]")
+        for issue in open_compiled(path, None).issues:
+            yield {"code": issue.code, "severity": issue.severity, "message": issue.message}
 
 
 OVERLAY = b"servers: {absent: {scopes: []}}\n"

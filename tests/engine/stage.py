@@ -17,6 +17,7 @@ from agent_resolver.engine import (
     RunView,
     StoredEngine,
 )
+from agent_resolver.engine.carrier import Carrier
 from agent_resolver.registry import CallContext, Inbox, MemorySecrets, Ports, ToolRegistry, WorkerIdentity
 from agent_resolver.schema import Blueprint, Caller, Descriptor, Rules, local_caller
 from agent_resolver.storage import AesSeal, SqliteStore
@@ -60,7 +61,7 @@ class Stage:
         *,
         identity: WorkerIdentity | None = None,
         stand_in: WorkerIdentity | None = None,
-        driver: Driver | None = None,
+        driver: Driver | Carrier | None = None,
         clock: HandClock | None = None,
         telemetry: CallTelemetry | None = None,
         capacity: int = 100,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_resolver.engine import DbosDriver, EngineBroken
+from agent_resolver.engine import DbosDriver, EngineBroken, EngineFile
 from agent_resolver.registry import CallContext
 from agent_resolver.storage import AesSeal
 from tests.engine.stage import KEY, Stage, blueprint, run
@@ -22,7 +22,7 @@ SEND = {"id": "send", "capability": "shop.send", "input_mapping": {"n": "${steps
 
 def open_stage(folder: Path, hang: asyncio.Event | None = None) -> Stage:
     """A process with an engine on a file; with `hang`, one of its tools does not come to an end."""
-    stage = Stage(folder, driver=DbosDriver(str(folder / "engine.db"), AesSeal(KEY), "1"))
+    stage = Stage(folder, driver=DbosDriver(EngineFile(str(folder / "engine.db")), AesSeal(KEY), "1"))
 
     async def wait(_: dict[str, Any], __: CallContext) -> Any:
         if hang is not None:

@@ -1,9 +1,8 @@
 """Driving segments with DBOS: who may take one up, and what becomes of those that were left."""
 
 import asyncio
-import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from agent_resolver.engine import DbosDriver, DbosSystem, EngineRefused, SegmentState, StepRunner
 from agent_resolver.storage import AesSeal, LeaseLost
+from tests.state_place import edit_engine, engine_place
 
 # Each test starts the engine more than once; the promises of the port are tried quickly in `conformance`.
 pytestmark = pytest.mark.slow
@@ -28,7 +28,7 @@ async def opened(
     version: str = "1",
     system: DbosSystem | None = None,
 ) -> AsyncIterator[DbosDriver]:
-    driver = DbosDriver(str(folder / "engine.db"), AesSeal(b"k" * 32), version)
+    driver = DbosDriver(engine_place(folder / "engine.db"), AesSeal(b"k" * 32), version)
     if system is not None:
         driver._system = system
     await driver.open(executor, run_segment)
@@ -73,8 +73,7 @@ async def leave(folder: Path, executor: str = "one") -> None:
 
 def change(folder: Path, statement: str, *values: str) -> None:
     """Edit the file as another program would."""
-    with closing(sqlite3.connect(folder / "engine.db", timeout=10)) as connection, connection:
-        connection.execute(statement, values)
+    edit_engine(folder / "engine.db", statement, values)
 
 
 def test_a_segment_that_was_left_goes_on_with_its_recorded_results(tmp_path: Path) -> None:
@@ -198,8 +197,9 @@ def test_a_step_can_drive_the_segment_of_another_run(tmp_path: Path) -> None:
             await driver.drive(SEGMENT)
 
     asyncio.run(scenario())
-    with closing(sqlite3.connect(tmp_path / "engine.db")) as connection:
-        steps = connection.execute("SELECT workflow_uuid, function_id, function_name FROM operation_outputs").fetchall()
+    steps = edit_engine(
+        tmp_path / "engine.db", "SELECT workflow_uuid, function_id, function_name FROM operation_outputs"
+    )
     assert taken == [SEGMENT, "child:1"]
     assert sorted(steps) == [
         ("child:1", 1, "inner"),
@@ -218,9 +218,9 @@ def test_segments_that_ended_long_ago_are_deleted(tmp_path: Path) -> None:
             pass
 
     asyncio.run(scenario())
-    with closing(sqlite3.connect(tmp_path / "engine.db")) as connection:
-        tables = ("workflow_status", "workflow_input", "workflow_output", "operation_outputs")
-        left = [connection.execute(f"SELECT DISTINCT workflow_uuid FROM {table}").fetchall() for table in tables]  # noqa: S608
+    tables = ("workflow_status", "workflow_input", "workflow_output", "operation_outputs")
+    found = [f"SELECT DISTINCT workflow_uuid FROM {table}" for table in tables]  # noqa: S608 - names of the engine
+    left = [edit_engine(tmp_path / "engine.db", statement) for statement in found]
     assert left == [[("run-2:1",)]] * 4
 
 
@@ -246,7 +246,7 @@ class BusySystem(DbosSystem):
 def test_a_segment_that_ends_while_the_file_is_looked_at_is_not_started_again(tmp_path: Path) -> None:
     async def scenario() -> tuple[int, list[str]]:
         recorder, system = Recorder(), BusySystem()
-        driver = DbosDriver(str(tmp_path / "engine.db"), AesSeal(b"k" * 32), "1")
+        driver = DbosDriver(engine_place(tmp_path / "engine.db"), AesSeal(b"k" * 32), "1")
         driver._system = system
         await driver.open("one", recorder.run)
         await driver.drive(SEGMENT)

@@ -21,7 +21,8 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.integration.conftest import BUILD, HERE, ROOT, processes
 from tests.integration.test_identity import AUDIENCE, SECRET, SETTINGS, Issuer
-from tests.integration.test_oauth import answers, free_port
+from tests.integration.test_oauth import answers
+from tests.loopback import free_port
 from tests.process import eventually
 from tests.server.conftest import ERAS, Address, command, environment, over_http, over_stdio
 

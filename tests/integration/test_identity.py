@@ -45,13 +45,14 @@ from agent_resolver.server import (
     Authentication,
     Notices,
     caller_of_request,
-    listener,
+    open_listener,
     resource_of,
     serve_http,
 )
 from agent_resolver.storage import MemoryStore, SystemClock
 from tests.integration.conftest import BUILD
-from tests.integration.test_oauth import answers, free_port
+from tests.integration.test_oauth import answers
+from tests.loopback import free_port
 from tests.process import eventually
 from tests.server.conftest import ERAS, INITIALIZE
 
@@ -394,7 +395,7 @@ async def call_tool(context: Any, _parameters: object) -> types.CallToolResult:
 @asynccontextmanager
 async def served(issuer: Issuer) -> AsyncIterator[str]:
     """The address of a server that takes what the issuer signs for it."""
-    with closing(listener("127.0.0.1", 0)) as listening:
+    with closing(open_listener("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
         authentication = Authentication(
             verifier=Verifier(issuer.name, url, IssuerKeys(issuer.name)),
@@ -524,7 +525,7 @@ async def test_a_session_belongs_to_whoever_opened_it_and_each_request_has_its_o
 @pytest.mark.anyio
 async def test_without_an_issuer_nothing_is_asked_for(issuer: Issuer) -> None:
     server = AgentServer("tests", version="1", on_list_tools=list_tools)
-    with closing(listener("127.0.0.1", 0)) as listening:
+    with closing(open_listener("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
         beside: Callable[[], Any] = anyio.sleep_forever
         async with anyio.create_task_group() as group:

@@ -1,7 +1,6 @@
 """Client credentials of OAuth 2 with a real issuer, `nanoidp`, which is not ours."""
 
 import json
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from urllib.request import urlopen
 import pytest
 
 from tests.integration.conftest import BUILD, Project, Served, entry
+from tests.loopback import free_port
 from tests.process import eventually
 
 SECRET = "canary-secret-5e90"
@@ -26,12 +26,6 @@ oauth:
   clients:
     - {{ client_id: ours, client_secret: {secret}, description: Tests }}
 """
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def answers(url: str) -> bool:

@@ -14,7 +14,7 @@ from agent_resolver.schema import Caller, Descriptor, Done, FailureCode, Labels,
 from agent_resolver.telemetry import open_telemetry
 from tests.integration.collector import Sink, values
 from tests.integration.conftest import Project, raw
-from tests.integration.test_oauth import free_port
+from tests.loopback import free_port
 from tests.process import eventually
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"

@@ -77,7 +77,7 @@ def test_a_missing_engine_is_named_with_its_extra(
     dbos = ("--trust", "--config", "engine.kind=dbos")
     ran = run("blueprint", "run", "shop.parcel", *dbos)
     called = run("tools", "call", "shop.parcel", "{}", *dbos)
-    worked = run("worker", *dbos)
+    worked = run("worker", "--kind", "blueprint", *dbos)
 
     assert (ran.code, worked.code, called.code) == (2, 2, 1)
     for each in (ran, worked, called):

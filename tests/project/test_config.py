@@ -35,7 +35,7 @@ from agent_resolver.project import (
 from tests.schema.sample import shown
 from tests.strategies import law
 
-ENGINES = "Invalid enum value. Expected 'dbos' | 'memory'"
+ENGINES = "Invalid enum value. Expected 'dbos' | 'memory' | 'temporal'"
 EVERYTHING = """\
 [catalog]
 roots = ["agents", "more"]
@@ -233,6 +233,8 @@ def test_settings_come_by_key_with_those_that_are_unset() -> None:
     assert {setting.key: setting.value for setting in listed if setting.value is None} == dict.fromkeys(
         [
             "engine.address",
+            "engine.api_key_env",
+            "engine.ca_file",
             "health.prometheus",
             "identity.audience",
             "identity.client_id",
@@ -246,6 +248,7 @@ def test_settings_come_by_key_with_those_that_are_unset() -> None:
             "reasoner.token_limit",
             "state.key_env",
             "state.old_key_env",
+            "state.password_env",
         ]
     )
     assert [setting for setting in listed if setting.key == "models.a.aliases"] == [
@@ -333,7 +336,7 @@ def test_all_faults_of_the_file_arrive_together_in_its_order() -> None:
     assert faults(text) == [
         '2:1 state.url: Expected string, received number (quote it: "5")',
         "3:1 state.key: Unknown key (did you mean `key_env`?)",
-        "5:1 engine.kind: Invalid enum value. Expected 'dbos' | 'memory', received 'x'",
+        "5:1 engine.kind: Invalid enum value. Expected 'dbos' | 'memory' | 'temporal', received 'x'",
         "6:2 remotes.a.url: Required",
         "7:2 toolz: Unknown key (did you mean `tools`?)",
     ]
@@ -391,6 +394,7 @@ def test_every_key_of_a_fixed_table_has_a_variable() -> None:
         "audit.content": "digest",
         "catalog.page_size": "7",
         "engine.kind": "memory",
+        "index.cache": "false",
         "reasoner.environment": "prd",
         "reasoner.max_iterations": "7",
         "reasoner.token_limit": "7",

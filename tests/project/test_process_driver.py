@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from agent_resolver.engine import StepRunner
 from agent_resolver.project.engine import _ProcessDriver, _SharingDriver
+from agent_resolver.project.state_place import SqlitePlace
 from agent_resolver.storage import AesSeal
 
 
@@ -17,7 +18,8 @@ def test_segments_that_are_the_first_ones_together_are_all_driven(tmp_path: Path
         driven.append(segment)
 
     async def scenario() -> None:
-        session = SimpleNamespace(engine_path=str(tmp_path / "engine.db"), seal=AesSeal(b"k" * 32))
+        place = SqlitePlace(str(tmp_path / "state.db"))
+        session = SimpleNamespace(state_place=place, engine_path=place.engine_path, seal=AesSeal(b"k" * 32))
         driver = _SharingDriver(_ProcessDriver(cast("Any", session)))
         await driver.open("one", run_segment)
         await asyncio.gather(*(driver.drive(f"run-{number}:1") for number in range(3)))

@@ -292,13 +292,13 @@ def test_keys_of_other_tools_are_no_obstacle(project: Path) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["postgresql://ada:secret@db/state", "postgres://db", "sqlite://state.db", "state.db", "mysql://x"],
+    ["mysql://ada:secret@db/state", "sqlite://state.db", "state.db", "mysql://x"],
 )
 def test_an_address_that_cannot_be_used_is_refused_without_its_password(project: Path, url: str) -> None:
     with pytest.raises(UnusableState, match=r"^The state cannot be kept with ") as caught:
         _ = opened(f"state.url={url}").store
 
-    assert caught.value.hint == "use a `sqlite:///` address in `state.url`"
+    assert caught.value.hint == "use a `sqlite:///` or `postgresql://` address in `state.url`"
     assert url.replace("secret", "***") in str(caught.value)
 
 

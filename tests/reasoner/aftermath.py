@@ -12,10 +12,11 @@ from agent_resolver.core import evidence_faults
 from agent_resolver.reasoner.artifact import Artifacts
 from agent_resolver.reasoner.task_view import TaskView
 from agent_resolver.schema import LEASES, PENDING, RUNS, AuditKind, AuditRecord, PendingAction
-from agent_resolver.storage import AesSeal, Snapshot, SqliteStore, lease_name, trail_faults
+from agent_resolver.storage import AesSeal, Snapshot, lease_name, trail_faults
 from tests.dying import Effects
 from tests.reasoner.lasting import IN_FLIGHT, Process, trace_of
 from tests.reasoner.task_home import KEY
+from tests.state_place import open_state
 
 Decision = tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...], str]
 """Stage, choice, codes, digests and summary of a decision record; ids of questions stand there by what they ask for."""
@@ -52,14 +53,14 @@ def look(folder: Path, names: Sequence[str] = IN_FLIGHT) -> dict[str, Left]:
 
 def check_trail(folder: Path) -> None:
     """The trail verifies, whatever else is the matter."""
-    store = SqliteStore(str(folder / "state.db"), key=KEY)
+    store = open_state(folder, key=KEY)
     assert store.read_now(lambda snapshot: trail_faults(snapshot, KEY)[0]) == []
     store.close()
 
 
 def _check_store(folder: Path) -> None:
     """The trail verifies, no lease is held, and no question is open."""
-    store = SqliteStore(str(folder / "state.db"), key=KEY)
+    store = open_state(folder, key=KEY)
 
     def check(snapshot: Snapshot) -> None:
         assert trail_faults(snapshot, KEY)[0] == []

@@ -18,9 +18,10 @@ from agent_resolver.registry import CallContext
 from agent_resolver.schema import FINISHED, RUNS, Caller, PendingAction, Run, digest
 from agent_resolver.schema.blueprint import Blueprint
 from agent_resolver.schema.blueprint_file import encode_blueprint, read_blueprint
-from agent_resolver.storage import SqliteStore, SystemClock, write_atomic
+from agent_resolver.storage import SystemClock, write_atomic
 from tests.dying import Death, DyingStore, Effects
 from tests.reasoner.task_home import KEY, NUMBER, TEXT, Assembler, FakeTool, Home, person
+from tests.state_place import open_state
 
 TEAM: Final = {**TEXT, "description": "The name of the team.", "examples": ["devices"]}
 TITLE: Final = {**TEXT, "description": "What it is about.", "examples": ["Login fails"]}
@@ -196,7 +197,7 @@ class Process:
     def __init__(self, folder: Path, death: Death | None = None, tools: list[EffectTool] | None = None) -> None:
         death = death or Death()
         self.effects = Effects(folder)
-        self.sqlite = SqliteStore(str(folder / "state.db"), key=KEY)
+        self.sqlite = open_state(folder, key=KEY)
         store: Any = DyingStore(self.sqlite, death)
         tools = helpdesk() if tools is None else tools
         for tool in tools:

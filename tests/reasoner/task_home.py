@@ -25,7 +25,8 @@ from agent_resolver.schema.descriptor import Labels, Rules
 from agent_resolver.schema.golden_context import Environment, Incident
 from agent_resolver.schema.golden_path import Stage, TaskState
 from agent_resolver.schema.planning import AuditAdvice, Classified, Drafted, PlanRequest
-from agent_resolver.storage import AesSeal, SqliteStore, Store, SystemClock
+from agent_resolver.storage import AesSeal, Store, SystemClock
+from tests.state_place import open_state
 
 KEY = bytes(32)
 TEXT = {"type": "string", "description": "A text.", "examples": ["a"], "minLength": 1, "maxLength": 200}
@@ -119,7 +120,7 @@ class Home:
     """Everything that tasks stand on, in one folder."""
 
     def __init__(self, folder: Path, planner: Planner, *tools: FakeTool, **settings: Any) -> None:
-        self.store: Store = settings.get("store") or SqliteStore(str(folder / "state.db"), key=KEY)
+        self.store: Store = settings.get("store") or open_state(folder, key=KEY)
         self.seal = AesSeal(KEY)
         self.secrets = MemorySecrets()
         self.planner = planner

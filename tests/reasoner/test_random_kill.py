@@ -6,13 +6,13 @@ from random import Random
 import pytest
 
 from agent_resolver.schema import RUNS
-from agent_resolver.storage import SqliteStore
 from tests.dying import Effects
 from tests.reasoner.aftermath import check_ends, check_nothing_is_repeated, check_trail, look
 from tests.reasoner.lasting import AT_ONCE, name_of, trace_of
 from tests.reasoner.task_home import KEY
 from tests.reasoner.test_kill import BOUNDARIES, TAKEN_UP
 from tests.reasoner.victim import Job, Mother
+from tests.state_place import open_state
 
 pytestmark = pytest.mark.crash
 KILLS = 200
@@ -34,7 +34,7 @@ def random_job(random: Random, folder: Path) -> Job:
 
 def count_tasks(folder: Path) -> int:
     """How many tasks were begun, from the first to the last."""
-    store = SqliteStore(str(folder / "state.db"), key=KEY)
+    store = open_state(folder, key=KEY)
     traces = {row.trace_id for row in store.read_now(lambda snapshot: snapshot.find(RUNS, {"kind": "task"}))}
     store.close()
     numbers = [number for number in range(_MOST_TASKS) if trace_of(name_of(number)) in traces]

@@ -16,6 +16,7 @@ from agent_resolver.schema import (
     parse_json_at,
     read_index,
 )
+from agent_resolver.schema.index_tree import entry_places, entry_tree
 from tests.schema.sample import LAUNCH, SERVER, server
 from tests.strategies import FEW, indexes, json_texts
 
@@ -45,6 +46,18 @@ def test_each_entry_has_the_tree_that_the_whole_file_gives_it(mark: bytes, end: 
     raw = mark + json.dumps(MANY, ensure_ascii=False, indent=indent).replace("\n", end).encode()
 
     assert entry_trees(raw, range(len(MANY))) == dict(enumerate(entries_of(raw)))
+
+
+@pytest.mark.parametrize("mark", [b"", MARK])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("indent", [None, 0, 3])
+@pytest.mark.parametrize("is_ascii", [True, False])
+def test_an_entry_alone_has_the_tree_of_its_place(mark: bytes, end: str, indent: int | None, *, is_ascii: bool) -> None:
+    raw = mark + json.dumps(MANY, ensure_ascii=is_ascii, indent=indent).replace("\n", end).encode()
+
+    alone = [entry_tree(raw[start:stop].decode(), line, column) for start, stop, line, column in entry_places(raw)]
+
+    assert tuple(alone) == entries_of(raw)
 
 
 def test_only_the_entries_that_are_asked_for_have_a_tree_in_the_order_of_the_file() -> None:

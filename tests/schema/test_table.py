@@ -13,9 +13,11 @@ from agent_resolver.schema import (
     PLANS,
     RATES,
     RUNS,
+    SERVED,
     TABLES,
     THREADS,
     WAITS,
+    WORKERS,
     LeaseRow,
     RateUse,
     Run,
@@ -77,8 +79,9 @@ def test_a_declaration_speaks_of_columns_that_its_rows_have(table: Table[Struct]
 
 
 def test_the_state_has_these_tables() -> None:
-    assert TABLES == (PENDING, LEDGER, RATES, RUNS, JOURNAL, PLANS, THREADS, WAITS, ARTIFACTS, LEASES)
-    assert {table.name for table in TABLES if table.owner} == {"ledger", "lease"}
+    assert TABLES == (PENDING, LEDGER, RATES, RUNS, JOURNAL, PLANS, THREADS, WAITS, ARTIFACTS, SERVED, LEASES, WORKERS)
+    assert {table.name for table in TABLES if table.owner} == {"ledger", "lease", "worker"}
+    assert {table.name for table in TABLES if not table.is_durable} == {"lease", "worker"}
 
 
 def test_rows_of_the_state_are_told_apart_by_their_keys() -> None:

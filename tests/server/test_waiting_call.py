@@ -56,14 +56,19 @@ async def test_a_client_that_names_no_trace_goes_on_with_the_one_under_which_its
     assert rejected["traceId"] == anew["traceId"] != last["traceId"]
 
 
-def test_only_so_many_waiting_calls_are_remembered_and_the_oldest_is_forgotten_first() -> None:
-    waiting = WaitingCalls()
+@pytest.mark.anyio
+async def test_servers_over_one_state_know_the_same_waiting_calls() -> None:
+    store = MemoryStore()
+    here, there = WaitingCalls(store), WaitingCalls(store)
     told = Pending(trace_id=TRACE, id="1", type="APPROVAL", code="APPROVAL_REQUIRED", message="", remedy="")
-    for number in range(1_001):
-        waiting.note("ada", "memory.echo", {"number": number}, told)
+    call = ("ada", "memory.echo", {"number": 1})
 
-    assert waiting.trace_of("ada", "memory.echo", {"number": 0}) is None
-    assert waiting.trace_of("ada", "memory.echo", {"number": 1}) == TRACE
-    assert waiting.trace_of("ada", "memory.echo", {"number": object()}) is None
-    waiting.note("ada", "memory.echo", {"number": 1}, Done(trace_id=TRACE, result=None))
-    assert waiting.trace_of("ada", "memory.echo", {"number": 1}) is None
+    await here.note(*call, told)
+    found = await there.trace_of(*call)
+    odd = await there.trace_of("ada", "memory.echo", {"number": object()})
+    await there.note(*call, Done(trace_id=TRACE, result=None), found)
+
+    assert found == TRACE
+    assert odd is None
+    assert await here.trace_of(*call) is None
+    assert await here.trace_of("eve", "memory.echo", {"number": 1}) is None

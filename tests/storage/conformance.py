@@ -1,7 +1,7 @@
 """What every adapter of the store promises: a suite that an adapter passes by giving it a `Harness`.
 
-`test_conformance.py` runs it over the adapters of this package. Cases that need several processes ask the harness for
-the words with which another process opens the same store.
+The cases are in `conformance_cases.py`, and `test_conformance.py` runs them over the adapters of this package. Cases
+that need several processes ask the harness for the words with which another process opens the same store.
 """
 
 import asyncio

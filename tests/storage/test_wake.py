@@ -12,7 +12,7 @@ class Elsewhere:
         self.looks = 0
         self._comes_at = comes_at
 
-    def woken_since(self, _topic: str, position: int | None) -> tuple[frozenset[str], int]:
+    async def woken_since(self, _topic: str, position: int | None) -> tuple[frozenset[str], int]:
         self.looks += position is not None
         is_there = self.looks == self._comes_at > 0
         return frozenset({"key"} if is_there else ()), 0

@@ -112,7 +112,11 @@ def run(arguments: Sequence[str]) -> int:
     options = _parse(arguments)
     # A server on stdio has the wire for itself, and sees to it.
     with nullcontext() if options.command == "serve" else only_results_on_stdout():
-        return _run_command(options)
+        code = _run_command(options)
+    # After the answer, so that no one waits for what only the next command needs.
+    if cache := sys.modules.get("agent_resolver.project.index_cache"):
+        cache.write_wanted(os.environ)
+    return code
 
 
 def _run_command(options: argparse.Namespace) -> int:

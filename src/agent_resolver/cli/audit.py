@@ -31,7 +31,7 @@ from agent_resolver.storage.trail import trail_faults
 if TYPE_CHECKING:
     from agent_resolver.project.session import Session
     from agent_resolver.schema.caller import Caller
-    from agent_resolver.storage.sqlite.store import SqliteStore
+    from agent_resolver.storage.port import ProjectStore
 
 _MAX_DIGITS: Final = 18
 _ROOT_DIGITS: Final = 64
@@ -100,7 +100,7 @@ def run_show(options: argparse.Namespace) -> int:
     return 0
 
 
-def _excerpt_faults(snapshot: Snapshot, store: "SqliteStore") -> list[str]:
+def _excerpt_faults(snapshot: Snapshot, store: "ProjectStore") -> list[str]:
     """The excerpts that were changed; a copy of a trail can be verified without the key that opens them."""
     try:
         seal = store.find_seal()
@@ -109,7 +109,7 @@ def _excerpt_faults(snapshot: Snapshot, store: "SqliteStore") -> list[str]:
     return list(excerpt_faults(snapshot.records(), seal))
 
 
-def _excerpt_of(record: AuditRecord, store: "SqliteStore") -> str | None:
+def _excerpt_of(record: AuditRecord, store: "ProjectStore") -> str | None:
     """What a record shows of arguments or a result. Without the key of the state the records are shown all the same."""
     if record.sealed is None and CONTENT not in record.body:
         return None
@@ -144,7 +144,7 @@ def run_verify(options: argparse.Namespace) -> int:
     return 1 if faults else 0
 
 
-def existing_store(session: "Session") -> "SqliteStore":
+def existing_store(session: "Session") -> "ProjectStore":
     """The state, which must be there: looking at what was recorded must not make an empty one."""
     require_state(session)
     return session.store
@@ -154,7 +154,8 @@ def require_state(session: "Session") -> None:
     """Refuse to go on where there is no state yet."""
     if not session.has_state:
         hint = "nothing was recorded here yet; name another project's agent file with `--agents`"
-        raise Usage(f"`{session.state_path}` does not exist", hint)
+        is_missing = "has no state" if session.state_place.is_outside else "does not exist"
+        raise Usage(f"`{session.state_path}` {is_missing}", hint)
 
 
 def _choose_records(

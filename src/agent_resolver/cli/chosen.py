@@ -1,31 +1,44 @@
 """What the commands that resolve say about the servers that are chosen."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from msgspec import structs
+from msgspec import Struct, structs
 
-from agent_resolver.core.chosen_notice import chosen_notices
+from agent_resolver.core.chosen_notice import chosen_notices, has_notices
 from agent_resolver.core.resolution import Resolution
+from agent_resolver.project.open_index import OpenIndex
 from agent_resolver.schema.index import Server
-from agent_resolver.schema.index_tree import entry_trees
 from agent_resolver.schema.issue import Issue
 from agent_resolver.schema.tree import Node, find
 
 
-def chosen_issues(index: bytes, servers: Sequence[Server], resolutions: Iterable[Resolution]) -> list[Issue]:
-    """Warnings and hints about the servers that resolutions choose, each with its place in the index.
+class SourceIssues(Struct, frozen=True):
+    """Warnings and hints about the servers of one JSON file."""
 
-    Args:
-        index: The bytes of the index.
-        servers: Its servers, in its order.
-        resolutions: What was resolved against it.
-    """
-    picked = (choice.server for resolution in resolutions for choice in resolution.choices if choice.server)
-    issues = chosen_notices(servers, picked)
-    if not issues:
-        return []
-    trees = entry_trees(index, {int(issue.at[0]) for issue in issues})
-    return [_place_issue(issue, trees[int(issue.at[0])]) for issue in issues]
+    path: str
+    issues: tuple[Issue, ...]
+
+
+def chosen_issues(index: OpenIndex, resolutions: Iterable[Resolution]) -> list[SourceIssues]:
+    """Warnings and hints about the servers that resolutions choose, each with its place, by file."""
+    picked = {choice.key: choice.server for each in resolutions for choice in each.choices if choice.server}
+    remarked = [server for server in picked.values() if has_notices(server)]
+    by_source: dict[str, list[Server]] = {}
+    for server in remarked:
+        by_source.setdefault(index.source_of(server), []).append(server)
+    return [SourceIssues(path, _issues_of(index, servers)) for path, servers in sorted(by_source.items())]
+
+
+def _issues_of(index: OpenIndex, servers: list[Server]) -> tuple[Issue, ...]:
+    entries = index.entries_at(servers)
+    by_position = {index.servers.position(server): entries[server.id, server.version].tree for server in servers}
+    issues = chosen_notices(index.servers, servers)
+    return tuple(_place_issue(issue, by_position[int(issue.at[0])]) for issue in issues)
+
+
+def flattened(found: Iterable[SourceIssues]) -> list[Issue]:
+    """The issues of all files, one after the other."""
+    return [issue for each in found for issue in each.issues]
 
 
 def _place_issue(issue: Issue, tree: Node) -> Issue:

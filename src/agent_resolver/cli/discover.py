@@ -3,11 +3,11 @@
 import argparse
 from collections.abc import Iterable
 
-from agent_resolver.cli.input import INDEX, load_servers
+from agent_resolver.cli.input import INDEX, load_index
 from agent_resolver.cli.option import Commands, add_command, add_index, add_json
 from agent_resolver.cli.output import err, out, out_json
 from agent_resolver.core.count import counted
-from agent_resolver.core.server import by_category
+from agent_resolver.core.server import Servers
 from agent_resolver.schema.index import Server
 
 _EXAMPLES = """\
@@ -36,23 +36,22 @@ def run(options: argparse.Namespace) -> int:
     if not options.json:
         out(f"Reading MCP index from {path}...")
         out()
-    servers = load_servers(path)
-    grouped = by_category(servers)
+    servers = load_index(path).servers
     if options.json:
-        out_json(_discovery_document(grouped, len(servers)))
-    elif servers:
-        _print_categories(grouped, len(servers))
+        out_json(_discovery_document(servers))
+    elif len(servers):
+        _print_categories(servers)
     else:
         out("No servers found in index.")
     return 0
 
 
-def _discovery_document(grouped: dict[str, list[Server]], total: int) -> dict[str, object]:
+def _discovery_document(servers: Servers) -> dict[str, object]:
     categories = [
-        {"category": category, "servers": [_server_document(s) for s in servers]}
-        for category, servers in grouped.items()
+        {"category": category, "servers": list(map(_server_document, servers.offering(category)))}
+        for category in servers.categories
     ]
-    return {"categories": categories, "totalServers": total, "totalCategories": len(grouped)}
+    return {"categories": categories, "totalServers": len(servers), "totalCategories": len(categories)}
 
 
 def _server_document(server: Server) -> dict[str, object]:
@@ -72,19 +71,23 @@ def _render_list(words: Iterable[str] | None) -> str:
     return _NOT_KNOWN if words is None else ", ".join(words) or "(none)"
 
 
-def _print_categories(grouped: dict[str, list[Server]], total: int) -> None:
+def _print_categories(servers: Servers) -> None:
     out("Available MCP Servers by Category:")
     out()
-    for category, servers in grouped.items():
+    has_versions = False
+    for category in servers.categories:
         out(f"  {category}:")
-        for server in servers:
+        before = None
+        for server in servers.offering(category):
+            has_versions = has_versions or server.id == before
+            before = server.id
             out(f"    - {server}{' [signed]' if server.signed else ''}")
             out(f"      Scopes: {_render_list(server.scopes)}")
             out(f"      Residency: {_render_list(server.residency)}")
             out(f"      Max Sensitivity: {server.max_sensitivity or _NOT_KNOWN}")
         out()
-    out(f"Total: {counted(total, 'server')} in {counted(len(grouped), 'category', 'categories')}")
-    if total > _MANY:
+    out(f"Total: {counted(len(servers), 'server')} in {counted(len(servers.categories), 'category', 'categories')}")
+    if len(servers) > _MANY:
         err("hint: `agent index list --category NAME` and `agent index search WORDS` show fewer of them")
-    if any(len({server.id for server in servers}) < len(servers) for servers in grouped.values()):
+    if has_versions:
         err("hint: Of several versions of one server, `agent resolve` takes the smallest in string order")

@@ -6,14 +6,15 @@ from typing import Self
 
 from msgspec import Struct, structs
 
-from agent_resolver.cli.chosen import chosen_issues
+from agent_resolver.cli.chosen import chosen_issues, flattened
 from agent_resolver.cli.input import AGENT_FILE_LABEL, INDEX, INDEX_LABEL, read_agent_bytes, read_index_bytes
 from agent_resolver.core.count import counted
 from agent_resolver.core.notice import agent_file_notices, index_notices, overlay_notices
 from agent_resolver.core.overlay import apply_overlay
 from agent_resolver.core.resolution import resolve
 from agent_resolver.core.server import servers_of
-from agent_resolver.project.index import overlaid_servers, overlay_path, read_overlay_bytes
+from agent_resolver.project.index import overlay_path, read_overlay_bytes
+from agent_resolver.project.open_index import OpenIndex, open_index
 from agent_resolver.schema.agent_file import parse_agent_file, read_agent_file
 from agent_resolver.schema.errors import InvalidIndex, InvalidOverlay
 from agent_resolver.schema.index import OVERLAY_NAME, Index
@@ -21,7 +22,9 @@ from agent_resolver.schema.index_reader import parse_index, read_index, unremark
 from agent_resolver.schema.issue import Issue, Severity
 from agent_resolver.schema.overlay import read_overlay
 from agent_resolver.schema.tree import EMPTY
-from agent_resolver.storage.errors import FileError, OversizeFile, UnreadableFile
+from agent_resolver.storage.errors import FileError, UnreadableFile, UnusableIndex
+from agent_resolver.storage.file import read_head
+from agent_resolver.storage.index_file.form import MAGIC
 
 
 class Checked(Struct, frozen=True, kw_only=True):
@@ -87,7 +90,7 @@ class Checked(Struct, frozen=True, kw_only=True):
     def exit_code(self) -> int:
         """0 valid or absent, 1 refused, 2 unreadable."""
         if self.problem is not None:
-            return 1 if isinstance(self.problem, OversizeFile) else 2
+            return self.problem.exit_code
         return 1 if self.errors else 0
 
 
@@ -114,6 +117,8 @@ def check_index(path: str | None) -> Checked:
     """The index at `path`, or at the default path, where it may be absent."""
     checked = Checked(label=INDEX_LABEL, path=path or INDEX)
     try:
+        if read_head(checked.path, len(MAGIC)) == MAGIC:
+            return _check_compiled(checked)
         raw = read_index_bytes(checked.path)
     except UnreadableFile as error:
         # Only the default path may be absent: whoever names a file means it.
@@ -129,6 +134,19 @@ def check_index(path: str | None) -> Checked:
         return checked.found(raw, reading.issues)
     issues = (*reading.issues, *index_notices(reading.value, reading.tree))
     return checked.found(raw, issues, _summarize_index(reading.value))
+
+
+def _check_compiled(checked: Checked) -> Checked:
+    """A compiled index: every row of it, and its sources as far as they are there."""
+    from agent_resolver.project.compiled_index import open_compiled
+
+    try:
+        index = open_compiled(checked.path, None)
+        index.check()
+    except UnusableIndex as error:
+        return checked.unreadable(error)
+    categories = counted(len(index.servers.categories), "category", "categories")
+    return checked.found(b"", index.issues, f"{counted(len(index.servers), 'server')}, {categories}, compiled")
 
 
 def check_overlay(index_path: str | None) -> Checked | None:
@@ -149,6 +167,8 @@ def check_overlay(index_path: str | None) -> Checked | None:
         return checked.found(raw, reading.issues)
     issues = list(reading.issues)
     try:
+        if read_head(path, len(MAGIC)) == MAGIC:
+            return None  # What a compiled index was built with is in it.
         servers = servers_of(parse_index(read_index_bytes(path)))
         apply_overlay(servers, reading.overlay, reading.tree)
         issues += overlay_notices(reading.overlay, servers, reading.tree)
@@ -164,11 +184,11 @@ def with_chosen(agent: Checked, index: Checked) -> Checked:
     if not (agent.is_usable and index.is_usable):
         return index
     try:
-        servers = overlaid_servers(parse_index(index.content or b""), read_overlay_bytes(index.path), index.path)
+        opened: OpenIndex = open_index(index.path)
     except (FileError, InvalidOverlay):
         return index  # The check of the overlay says so.
-    resolution = resolve(parse_agent_file(agent.content or b""), servers)
-    chosen = chosen_issues(index.content or b"", servers, [resolution])
+    resolution = resolve(parse_agent_file(agent.content or b""), opened.servers)
+    chosen = flattened(chosen_issues(opened, [resolution]))
     return index.found(index.content or b"", (*index.issues, *chosen), index.summary)
 
 

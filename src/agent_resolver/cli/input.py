@@ -6,13 +6,13 @@ from typing import Final
 from msgspec import Struct
 
 from agent_resolver.cli.errors import InvalidFile, InvalidFiles
-from agent_resolver.cli.output import err
+from agent_resolver.cli.output import err, err_warnings
+from agent_resolver.core.server import Servers
 from agent_resolver.project.agent_path import has_front_matter
-from agent_resolver.project.index import overlaid_servers, read_overlay_bytes
+from agent_resolver.project.open_index import OpenIndex, open_index
 from agent_resolver.schema.agent_file import AgentFile, Reading, read_agent_file
 from agent_resolver.schema.errors import InvalidIndex, InvalidOverlay
-from agent_resolver.schema.index import OVERLAY_NAME, Server
-from agent_resolver.schema.index_reader import parse_index
+from agent_resolver.schema.index import OVERLAY_NAME
 from agent_resolver.schema.issue import Issue, Severity, only_errors
 from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES, MAX_INDEX_BYTES
 from agent_resolver.schema.tree import Node
@@ -66,8 +66,12 @@ class Inputs(Struct, frozen=True):
     tree: Node
     """Where each value of the agent file stands."""
     warnings: tuple[Issue, ...]
-    index: bytes
-    servers: tuple[Server, ...]
+    index: OpenIndex
+
+    @property
+    def servers(self) -> Servers:
+        """The servers of the index, with the facts of its overlay."""
+        return self.index.servers
 
 
 def load(agent_path: str, index_path: str) -> Inputs:
@@ -77,12 +81,11 @@ def load(agent_path: str, index_path: str) -> Inputs:
         InvalidFiles: With the faults of both.
     """
     reading = read_agent_file(read_agent_bytes(agent_path))
-    index = read_index_bytes(index_path)
-    servers = _parse_servers(index, index_path)
-    if reading.agent is None or isinstance(servers, InvalidFile):
+    index = _open(index_path)
+    if reading.agent is None or isinstance(index, InvalidFile):
         agent = InvalidFile(AGENT_FILE_LABEL, agent_path, tuple(only_errors(reading.issues)))
-        raise InvalidFiles([found for found in (agent, servers) if isinstance(found, InvalidFile) and found.issues])
-    return Inputs(reading.agent, reading.tree, warnings_of(reading), index, servers)
+        raise InvalidFiles([found for found in (agent, index) if isinstance(found, InvalidFile) and found.issues])
+    return Inputs(reading.agent, reading.tree, warnings_of(reading), index)
 
 
 def warnings_of(reading: Reading) -> tuple[Issue, ...]:
@@ -90,18 +93,21 @@ def warnings_of(reading: Reading) -> tuple[Issue, ...]:
     return tuple(issue for issue in reading.issues if issue.severity is Severity.WARNING)
 
 
-def load_servers(path: str, raw: bytes | None = None) -> tuple[Server, ...]:
-    """The servers of the index at `path`, whose bytes may have been read already."""
-    servers = _parse_servers(read_index_bytes(path) if raw is None else raw, path)
-    if isinstance(servers, InvalidFile):
-        raise InvalidFiles([servers])
-    return servers
+def load_index(path: str) -> OpenIndex:
+    """The index at `path`, in whichever form it is."""
+    index = _open(path)
+    if isinstance(index, InvalidFile):
+        raise InvalidFiles([index])
+    return index
 
 
-def _parse_servers(raw: bytes, path: str) -> tuple[Server, ...] | InvalidFile:
+def _open(path: str) -> OpenIndex | InvalidFile:
     try:
-        return overlaid_servers(parse_index(raw), read_overlay_bytes(path), path)
+        index = open_index(path, os.environ)
     except InvalidOverlay as error:
         return InvalidFile(OVERLAY_NAME, error.source, error.issues)
     except InvalidIndex as error:
         return InvalidFile(INDEX_LABEL, path, error.issues)
+    # To choose from an old copy without a word would be worse than a word too many, whatever the command is.
+    err_warnings(path, index.issues)
+    return index

@@ -11,9 +11,9 @@ from agent_resolver.schema.lockfile import to_json
 
 _COLOURS = {"✓": "32", "✗": "31", "error:": "31", "warning:": "33", "hint:": "36", "ℹ": "36"}  # noqa: RUF001 - the sign
 
-_MANY: Final = 10
+MANY: Final = 10
 """Of a kind with more items only the first few are shown."""
-_FEW: Final = 3
+FEW: Final = 3
 
 _Item = TypeVar("_Item")
 _Kind = TypeVar("_Kind", bound=Hashable)
@@ -192,7 +192,7 @@ def condense(items: Iterable[_Item], kind_of: Callable[[_Item], _Kind]) -> tuple
     kinds: dict[_Kind, list[_Item]] = {}
     for item in (ordered := list(items)):
         kinds.setdefault(kind_of(item), []).append(item)
-    left_out = {kind: found[_FEW:] for kind, found in kinds.items() if len(found) > _MANY}
+    left_out = {kind: found[FEW:] for kind, found in kinds.items() if len(found) > MANY}
     hidden = {id(item) for found in left_out.values() for item in found}
     return [item for item in ordered if id(item) not in hidden], left_out
 
@@ -203,7 +203,7 @@ def condense_issues(issues: Iterable[Issue]) -> tuple[list[Issue], list[str]]:
     lines = []
     for (_, code), hidden in left_out.items():
         paths = list(dict.fromkeys(map(_path_without_numbers, hidden)))
-        named = ", ".join([*(f"`{path}`" for path in paths[:_FEW]), *(["…"] if len(paths) > _FEW else [])])
+        named = ", ".join([*(f"`{path}`" for path in paths[:FEW]), *(["…"] if len(paths) > FEW else [])])
         lines.append(f"… and {len(hidden)} more of `{code}`, at {named}: `agent validate --all` shows each")
     return shown, lines
 

@@ -35,6 +35,7 @@ _EXAMPLES = """\
   agent state backup /backups/state-2026-01-31.db         copy it while it is in use
   agent state prune --older-than 30d                      remove what ended a month ago
   agent state rotate-key                                  seal it with another key
+  agent state migrate --to postgresql://db/agents         move it into Postgres
 """
 _INFO_EXAMPLES = """\
   agent state info
@@ -46,6 +47,10 @@ _BACKUP_EXAMPLES = """\
 _ROTATE_EXAMPLES = """\
   agent state rotate-key                                  a new key in the key file
   NEW=... OLD=... agent state rotate-key --config state.key_env=NEW --config state.old_key_env=OLD
+"""
+_MIGRATE_EXAMPLES = """\
+  agent state migrate --to postgresql://agents@db.example/agents?sslmode=verify-full
+  PGPASSWORD=... agent state migrate --to postgresql://agents@localhost/agents --json
 """
 _PRUNE_EXAMPLES = """\
   agent state prune --older-than 30d --dry-run
@@ -88,7 +93,20 @@ def add_to(commands: Commands) -> None:
     rotate.add_argument(
         "--from-earlier-version", action="store_true", help="take over a state whose values do not name their key"
     )
-    each = ((info, run_info), (backup, run_backup), (prune, run_prune), (rotate, run_rotate_key))
+    migrate = add_command(group, "migrate", "move the state from its file into Postgres", _MIGRATE_EXAMPLES)
+    migrate.add_argument(
+        "--to",
+        metavar="URL",
+        required=True,
+        help="the database, `postgresql://...`; it must not hold a state, and the file stays as it is",
+    )
+    each = (
+        (info, run_info),
+        (backup, run_backup),
+        (prune, run_prune),
+        (rotate, run_rotate_key),
+        (migrate, run_migrate),
+    )
     for parser, run in each:
         add_agents(parser)
         add_project(parser)
@@ -153,6 +171,45 @@ def run_rotate_key(options: argparse.Namespace) -> int:
         out(f"✓ {sealed} sealed with the key {rotated.key}, in place of {rotated.before or 'none'}")
     if rotated.old_key is not None and not options.json:
         err(safe(f"hint: the old key is in `{rotated.old_key}`: keep it with older backups, or remove it"))
+    return 0
+
+
+def run_migrate(options: argparse.Namespace) -> int:
+    """Move the state into Postgres."""
+    from agent_resolver._extra import needing_extra
+    from agent_resolver.cli.progress import progress_line
+    from agent_resolver.project.state_move import move_state
+    from agent_resolver.project.state_place import POSTGRES, has_password, without_password
+
+    if not options.to.startswith(POSTGRES):
+        raise Usage("`--to` takes a database, `postgresql://host/database`", "a state can be moved into Postgres only")
+    with needing_extra("postgres"):
+        from agent_resolver.storage.postgres.address import PostgresAddress
+    with session_of(options) as session:
+        require_state(session)
+        if session.state_place.is_outside:
+            raise Usage(f"The state is in `{session.state_path}` already", "only a state in a file can be moved")
+        address = PostgresAddress(options.to, environment=session.environment)
+        try:
+            moved = move_state(session, address, lambda table, count: progress_line(f"{table} {count}…"))
+        finally:
+            progress_line("")
+        key_path = None if session.config.state.key_env else session.key_path
+    if options.json:
+        out_json(moved)
+        return 0
+    rows = sum(moved.rows.values())
+    out(safe(f"✓ {moved.target}: {counted(rows, 'row')} and {counted(moved.records, 'audit record')}, verified"))
+    out(f"  Root: {moved.root or 'none'}, the same as before")
+    out("Now write this into agent.toml, and start workers and servers again:")
+    out("  [state]")
+    out(safe(f'  url = "{without_password(options.to)}"'))
+    if has_password(options.to):
+        out('  password_env = "AGENT_STATE_PASSWORD"')
+        err("hint: a password does not belong into agent.toml: put it into that variable")
+    if key_path is not None:
+        err(safe(f"hint: it is sealed with the key in `{key_path}`: every machine needs it, see docs/state.md"))
+    err(safe(f"hint: `{moved.source}` is as it was, and is not used any more: keep it as a backup"))
     return 0
 
 

@@ -14,7 +14,8 @@ from agent_resolver.core.admission import Grant, grants_of
 from agent_resolver.core.constraint import limits_of
 from agent_resolver.core.count import counted
 from agent_resolver.core.lock_difference import remedy
-from agent_resolver.core.verification import KnownServers, examine, known_servers
+from agent_resolver.core.server import KnownServers
+from agent_resolver.core.verification import examine
 from agent_resolver.schema.artifact_path import lock_path_of
 from agent_resolver.schema.index import Server
 from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
@@ -67,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         raise Refusal(f"`{path}` cannot be drawn: {problem.message}", remedy(problem.kind))
     lockfile = examined.lockfile
     grants = grants_of(lockfile.servers, limits_of(inputs.agent).forbid, ())
-    world = _World(known_servers(inputs.servers), grants)
+    world = _World(inputs.servers, grants)
     grouped: dict[str, list[LockedServer]] = {}
     for entry in lockfile.servers:
         grouped.setdefault(entry.category, []).append(entry)
@@ -134,7 +135,7 @@ def _entry_document(entry: LockedServer, world: _World) -> dict[str, object]:
 
 def _server_branch(entry: LockedServer, world: _World) -> Branch:
     server, grant = _server_in_index(entry, world.known), world.grant_of(entry)
-    is_known = (entry.server_id, entry.version) in world.known
+    is_known = world.known.get((entry.server_id, entry.version)) is not None
     unknown = " [not what the index has]" if is_known else " [not in the index]"
     signed = unknown if server is None else " [signed (claimed)]" if server.signed else ""
     launch = None if entry.launch is UNSET else entry.launch

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from agent_resolver.cli.client_check import access_of, check_project_clients, print_clients
 from agent_resolver.cli.client_command import project_folder
-from agent_resolver.cli.input import INDEX, load, load_servers, warnings_of
+from agent_resolver.cli.input import INDEX, load, load_index, warnings_of
 from agent_resolver.cli.option import (
     Commands,
     add_agents,
@@ -24,7 +24,8 @@ from agent_resolver.cli.output import err, err_warnings, out, out_json, safe
 from agent_resolver.core.constraint import limits_of
 from agent_resolver.core.count import counted, plural
 from agent_resolver.core.lock_difference import Difference, DifferenceKind, remedy
-from agent_resolver.core.verification import Examined, KnownServers, examine, known_servers
+from agent_resolver.core.server import KnownServers
+from agent_resolver.core.verification import Examined, examine
 from agent_resolver.schema.agent_file import AgentFile
 from agent_resolver.schema.artifact_path import lock_path_of
 from agent_resolver.schema.issue import only_errors
@@ -136,7 +137,7 @@ def _verify_workspace(options: argparse.Namespace) -> Iterator[Verified]:
     from agent_resolver.project.workspace import members
 
     folder, index = workspace_of(options, "lock")
-    known = known_servers(load_servers(index))
+    known = load_index(index).servers
     for member in shown_progress(members(folder), "Verifying locks:"):
         path, agent = lock_path_of(member.path), member.reading.agent
         if member.problem:

@@ -15,6 +15,7 @@ from agent_resolver.core.count import counted, plural
 from agent_resolver.core.resolution import Resolution, resolve
 from agent_resolver.core.rule import CONSTRAINTS, FACTS, names_behind
 from agent_resolver.core.why_chosen import Answer, Verdict, why
+from agent_resolver.project.open_index import OpenIndex
 from agent_resolver.schema.agent_file import find_in_agent_file
 from agent_resolver.schema.explanation import Reason
 from agent_resolver.schema.index import Server
@@ -42,8 +43,8 @@ class Fact(Struct, frozen=True):
 class _Places(FactPlaces):
     """Where the values of the agent file, the index and the overlay stand."""
 
-    def __init__(self, options: argparse.Namespace, tree: Node, servers: Sequence[Server]) -> None:
-        super().__init__(options.index or INDEX, servers)
+    def __init__(self, options: argparse.Namespace, tree: Node, index: OpenIndex) -> None:
+        super().__init__(index)
         self._agent_path, self._tree = options.agents, tree
 
     def in_agent_file(self, path: Sequence[str | int]) -> str:
@@ -69,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     answers = why(resolution, options.word)
     if not answers:
         raise _refuse_unknown_word(options.word, resolution)
-    places = _Places(options, inputs.tree, inputs.servers)
+    places = _Places(options, inputs.tree, inputs.index)
     standing = _places_of_requirements(answers, resolution, places)
     most = None if options.json else _MOST_SHOWN
     code = 1 if any(map(_is_no, answers)) else 0
@@ -99,18 +100,18 @@ def _refuse_unknown_word(word: str, resolution: Resolution) -> Refusal:
     from agent_resolver.schema.walker import suggestion
 
     asked = {choice.requirement.category for choice in resolution.choices}
-    offering = sum(word in server.categories for server in resolution.servers)
+    offering = len(resolution.pool.offering(word))
     if offering:
         offer = plural(offering, "offers", "offer")
         servers = counted(offering, "server")
         message = f"The agent file does not require `{word}`, which {servers} of the index {offer}"
         return Refusal(message, f"it requires {', '.join(f'`{category}`' for category in sorted(asked))}")
-    versions = sorted(str(server) for server in resolution.servers if server.id == word.rpartition("@")[0])
+    versions = sorted(map(str, resolution.pool.named(word.rpartition("@")[0])))
     if versions:
         return Refusal(
             f"The index does not have `{word}`", f"it has {', '.join(f'`{version}`' for version in versions)}"
         )
-    known = {*asked, *(server.id for server in resolution.servers)}
+    known = {*asked, *(server.id for server in resolution.pool)}
     message = f"`{word}` is neither a category that the agent file requires nor a server of the index"
     return Refusal(message, suggestion(word, known) or "`agent discover` lists both")
 

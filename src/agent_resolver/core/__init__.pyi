@@ -198,6 +198,7 @@ from agent_resolver.core.lease import (
     MAX_LEASE_SECONDS as MAX_LEASE_SECONDS,
     claimed as claimed,
     is_free as is_free,
+    is_taken_from as is_taken_from,
     lease_end as lease_end,
 )
 from agent_resolver.core.ledger import judge_start as judge_start
@@ -333,6 +334,7 @@ from agent_resolver.core.server import (
     ServerPool as ServerPool,
     by_category as by_category,
     in_order as in_order,
+    known_servers as known_servers,
     servers_of as servers_of,
 )
 from agent_resolver.core.server_search import Match as Match, ServerText as ServerText, search_servers as search_servers
@@ -374,7 +376,6 @@ from agent_resolver.core.unknown_scope import UnknownScope as UnknownScope, unkn
 from agent_resolver.core.verification import (
     examine as examine,
     is_as_written as is_as_written,
-    known_servers as known_servers,
     verify as verify,
 )
 from agent_resolver.core.why_chosen import Answer as Answer, why as why

@@ -85,13 +85,18 @@ def may_read_action(action: PendingAction, caller: Caller) -> bool:
     return may_see_action(action, caller) or may_read_all(caller)
 
 
+def is_same_caller(one: Caller, other: Caller) -> bool:
+    """True for the same name of the same issuer: an id is unique for one issuer only."""
+    return (one.id, one.issuer) == (other.id, other.issuer)
+
+
 def may_see_run(starter: Caller, caller: Caller) -> bool:
     """True if a run concerns the caller, who may then send it signals and cancel it.
 
     1. The caller started it: the same name of the same issuer.
     2. The caller runs their own code on their own machine, and holds every scope.
     """
-    return (caller.id, caller.issuer) == (starter.id, starter.issuer) or caller.scopes is None
+    return is_same_caller(starter, caller) or caller.scopes is None
 
 
 def may_read_all(caller: Caller) -> bool:
@@ -124,5 +129,4 @@ def acting_for(starter: Caller, acting: Caller) -> Caller:
 
     The same caller has the rights of today. Another one adds nothing: the rights are the smaller of both.
     """
-    is_same = (acting.id, acting.issuer) == (starter.id, starter.issuer)
-    return acting if is_same else narrowed(starter, acting)
+    return acting if is_same_caller(starter, acting) else narrowed(starter, acting)

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from agent_resolver.core.rule import eligible, judge, preference
+from agent_resolver.core.rule import judge
+from agent_resolver.core.server import Servers
 from agent_resolver.schema.agent_file import Limits, Requirement
 from agent_resolver.schema.explanation import Reason, Rejection, RejectionCode, Selection
 from agent_resolver.schema.index import Server
@@ -18,15 +19,16 @@ class Choice(Struct, frozen=True, kw_only=True):
     is_only: bool
     """Whether no other server was eligible."""
 
+    @property
+    def key(self) -> tuple[str, str] | None:
+        """The id and version of the chosen server, by which it is known: the same server may be read twice."""
+        return (self.server.id, self.server.version) if self.server else None
 
-def choose(requirement: Requirement, limits: Limits, offering: Iterable[Server]) -> Choice:
-    """Choose among the servers that offer the category."""
-    fitting = eligible(requirement, limits, offering)
-    return Choice(
-        requirement=requirement,
-        server=min(fitting, key=preference, default=None),
-        is_only=len(fitting) == 1,
-    )
+
+def choose(requirement: Requirement, limits: Limits, servers: Servers) -> Choice:
+    """Choose a server: the first by preference that breaks no rule."""
+    server, is_only = servers.first_passing(requirement, limits)
+    return Choice(requirement=requirement, server=server, is_only=is_only)
 
 
 def selection(choice: Choice) -> Selection | None:
@@ -49,12 +51,12 @@ def selection(choice: Choice) -> Selection | None:
 def rejections(choice: Choice, limits: Limits, ordered: Iterable[Server]) -> Iterator[Rejection]:
     """Why each server but the chosen one is not chosen, in the order of `ordered`."""
     first_broken = judge(choice.requirement, limits)
-    lost = lost_tie_break(choice)
+    lost, chosen = lost_tie_break(choice), choice.key
     for server in ordered:
         reason = first_broken(server)
         if reason is not None:
             yield Rejection(server.id, server.version, reason)
-        elif server is not choice.server:
+        elif (server.id, server.version) != chosen:
             yield Rejection(server.id, server.version, lost)
 
 

@@ -1,25 +1,32 @@
 """Warnings about chosen servers: they may be used, although they can change or no person has confirmed their scopes."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
 
-from agent_resolver.core.package import floating_reason, pinned_form
+from agent_resolver.core.server import Servers
 from agent_resolver.schema.index import OVERLAY_NAME, Launch, Server
 from agent_resolver.schema.issue import Issue, IssueCode, Severity
 
 _MOST_NAMED = 3
 
 
-def chosen_notices(servers: Sequence[Server], chosen: Iterable[Server]) -> list[Issue]:
+def chosen_notices(servers: Servers, chosen: Iterable[Server]) -> list[Issue]:
     """Warnings and hints about chosen servers, each with its path in the index and without a line.
 
     Args:
-        servers: The servers of the index, in its order.
+        servers: The servers of the index.
         chosen: Those of them that were chosen.
     """
-    found = {str(server): list(_notices_of(server)) for server in chosen}
-    if not any(found.values()):
-        return []
-    return [issue.within(position) for position, server in enumerate(servers) for issue in found.get(str(server), ())]
+    found = {str(server): (server, list(_notices_of(server))) for server in chosen}
+    placed = [(servers.position(server), issues) for server, issues in found.values() if issues]
+    # No two servers have one position.
+    placed.sort(key=itemgetter(0))
+    return [issue.within(position) for position, issues in placed for issue in issues]
+
+
+def has_notices(server: Server) -> bool:
+    """True if there is a warning or a hint about a server, once it is chosen."""
+    return next(_notices_of(server), None) is not None
 
 
 def _notices_of(server: Server) -> Iterator[Issue]:
@@ -38,6 +45,8 @@ def _notices_of(server: Server) -> Iterator[Issue]:
 
 
 def _floating_package(server: Server, launch: Launch) -> Iterator[Issue]:
+    from agent_resolver.core.package import floating_reason, pinned_form  # Slow to import, and not always needed.
+
     floating = floating_reason(launch)
     if floating is None:
         return

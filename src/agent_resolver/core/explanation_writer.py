@@ -5,7 +5,6 @@ from itertools import islice
 
 from agent_resolver.core.choice import rejections
 from agent_resolver.core.resolution import Resolution
-from agent_resolver.core.server import in_order
 from agent_resolver.schema.explanation import Rejection
 from agent_resolver.schema.lockfile import to_json
 
@@ -15,13 +14,12 @@ _PIECE = 1000
 def explanation_json(resolution: Resolution) -> Iterator[bytes]:
     """The same bytes as `to_json(resolution.explanation)`, at most a thousand rejections at a time."""
     head, tail = _split_at_array(to_json(resolution.explanation_of(())), b'"requirements": [')
-    ordered = in_order(resolution.servers)
     yield head
     for position, choice in enumerate(resolution.choices):
         block = _strip_outer_levels(to_json({"requirements": [resolution.explain(choice, ())]}), levels=2)
         before, after = _split_at_array(block, b'"rejected": [')
         yield (b",\n" if position else b"\n") + before
-        yield from _encode_rejections(rejections(choice, resolution.limits, ordered))
+        yield from _encode_rejections(rejections(choice, resolution.limits, resolution.pool))
         yield after
     yield (b"\n  " if resolution.choices else b"") + tail
 

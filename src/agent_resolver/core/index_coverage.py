@@ -81,7 +81,7 @@ def _cover_category(category: str, offering: Sequence[Server]) -> CategoryCovera
 
 
 def _find_remedies(requirement: Requirement, resolution: Resolution) -> Unresolved:
-    near = [server for server in resolution.servers if _may_offer(server, requirement.category)]
+    near = [server for server in resolution.pool if _may_offer(server, requirement.category)]
     found = [_remedy(server, requirement, resolution.limits) for server in near]
     remedies = [remedy for remedy in found if remedy is not None]
     remedies.sort(key=lambda remedy: (remedy.count, preference(remedy.server)))

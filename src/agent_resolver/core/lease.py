@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from msgspec import structs
+
 from agent_resolver.schema.state import LeaseRow
 
 MAX_LEASE_SECONDS: Final = 3600.0
@@ -26,5 +28,15 @@ def lease_end(now: float, seconds: float) -> float:
 
 def claimed(row: LeaseRow | None, name: str, owner: str, until: float) -> LeaseRow:
     """The row of a new holder; its number is higher than that of every holder before."""
-    number = row.number + 1 if row else 1
-    return LeaseRow(name=name, owner=owner, number=number, until=until)
+    if row is None:
+        return LeaseRow(name=name, owner=owner, number=1, until=until)
+    taken = structs.replace(row, owner=owner, number=row.number + 1, until=until)
+    if not row.owner:
+        return taken
+    # The holder before did not give it back. It may be frozen, or cut off, and go on at any time.
+    return structs.replace(taken, lost=row.number, losses=row.losses + 1)
+
+
+def is_taken_from(row: LeaseRow | None, number: int) -> bool:
+    """True if another holder took the lease from the one with this number, which had not given it back."""
+    return row is not None and 0 < number <= row.lost

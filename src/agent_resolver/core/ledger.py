@@ -12,7 +12,7 @@ def judge_start(kept: LedgerEntry | None, start: Start, answer: PendingAction | 
         kept: What the ledger has under the key of the call.
         start: The call.
         answer: The approval or answer that `start.uses` names.
-        is_interrupted: True if the process that started `kept` is gone, or could not write how the call ended.
+        is_interrupted: True if the process that started `kept` is gone, lost its run, or could not write its end.
     """
     if kept is not None and (refusal := _refuse_again(kept, start, is_interrupted=is_interrupted)):
         return refusal

@@ -9,8 +9,8 @@ from msgspec import UNSET, Struct
 from agent_resolver.core.constraint import limits_of
 from agent_resolver.core.lock import address, called_at, integrity_of, server_hash
 from agent_resolver.core.pairing import pair_by_likeness
+from agent_resolver.core.server import KnownServers
 from agent_resolver.core.tool_definition import DefinitionChange, definition_changes
-from agent_resolver.core.verification import KnownServers
 from agent_resolver.schema.agent_file import AgentFile, Limits
 from agent_resolver.schema.index import Server
 from agent_resolver.schema.lockfile import LockedServer, Lockfile

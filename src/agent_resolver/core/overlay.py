@@ -67,35 +67,51 @@ def apply_overlay(servers: Iterable[Server], overlay: Overlay, tree: Node) -> tu
     Raises:
         InvalidOverlay: With every contradiction in it.
     """
-    synonyms = _synonyms(overlay)
-    # A pattern of stars alone fits every id, and need not be held against each.
-    everywhere = tuple([pattern for pattern in overlay.servers if pattern and not pattern.strip("*")])
-    starred = [
-        (pattern, tuple(pattern.split("*")))
-        for pattern in overlay.servers
-        if "*" in pattern and pattern not in everywhere
-    ]
-    # Many servers fit the same few patterns, and what these say together is worked out once.
-    combined: dict[tuple[str, ...], _LaidFacts] = {}
+    layer = OverlayLayer(overlay)
     result: list[Server] = []
     issues: dict[tuple[str | int, ...], Issue] = {}
     for server in servers:
-        fitting = everywhere
-        if starred:
-            fitting += tuple([pattern for pattern, parts in starred if parts_match(parts, server.id)])
-        if server.id in overlay.servers:
-            fitting += (server.id,)
-        if fitting not in combined:
-            try:
-                combined[fitting] = _laid_facts(_combine_facts(server.id, fitting, overlay))
-            except InvalidOverlay as error:
-                issues.setdefault(error.issues[0].at, error.issues[0])
-                continue
-        changed = _with_facts(server, combined[fitting])
-        result.append(_with_categories(changed, synonyms) if synonyms else changed)
+        try:
+            result.append(layer.lay(server))
+        except InvalidOverlay as error:
+            issues.setdefault(error.issues[0].at, error.issues[0])
     if issues:
         raise InvalidOverlay([_place_issue(issue, tree) for issue in issues.values()])
     return tuple(result)
+
+
+class OverlayLayer:
+    """An overlay in the form in which it is laid over one server after the other."""
+
+    def __init__(self, overlay: Overlay) -> None:
+        self._overlay = overlay
+        self._synonyms = _synonyms(overlay)
+        # A pattern of stars alone fits every id, and need not be held against each.
+        everywhere = tuple([pattern for pattern in overlay.servers if pattern and not pattern.strip("*")])
+        self._everywhere = everywhere
+        self._starred = [
+            (pattern, tuple(pattern.split("*")))
+            for pattern in overlay.servers
+            if "*" in pattern and pattern not in everywhere
+        ]
+        # Many servers fit the same few patterns, and what these say together is worked out once.
+        self._combined: dict[tuple[str, ...], _LaidFacts] = {}
+
+    def lay(self, server: Server) -> Server:
+        """The server with the facts of the overlay in place of those of the index.
+
+        Raises:
+            InvalidOverlay: Two patterns contradict each other; the issue has no place.
+        """
+        fitting = self._everywhere
+        if self._starred:
+            fitting += tuple([pattern for pattern, parts in self._starred if parts_match(parts, server.id)])
+        if server.id in self._overlay.servers:
+            fitting += (server.id,)
+        if fitting not in self._combined:
+            self._combined[fitting] = _laid_facts(_combine_facts(server.id, fitting, self._overlay))
+        changed = _with_facts(server, self._combined[fitting])
+        return _with_categories(changed, self._synonyms) if self._synonyms else changed
 
 
 def unused_patterns(servers: Iterable[Server], overlay: Overlay) -> list[str]:

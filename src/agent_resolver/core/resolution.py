@@ -10,7 +10,7 @@ from agent_resolver.core.choice import Choice, choose, rejections, selection
 from agent_resolver.core.constraint import limits_of, requirements_of
 from agent_resolver.core.lock import lock_entry
 from agent_resolver.core.rule import promises_asked_region
-from agent_resolver.core.server import ServerPool, in_order
+from agent_resolver.core.server import ServerPool, Servers, pool_of
 from agent_resolver.schema.agent_file import AgentFile, Limits, Requirement
 from agent_resolver.schema.explanation import Explanation, FailedRequirement, Rejection, RequirementExplanation
 from agent_resolver.schema.index import Server
@@ -25,14 +25,15 @@ class Resolution(Struct, frozen=True, kw_only=True, dict=True):
 
     agent: AgentFile
     limits: Limits
-    pool: ServerPool
+    pool: Servers
+    """The servers that were to choose from."""
     choices: tuple[Choice, ...]
     resolved_at: str
 
     @property
     def servers(self) -> tuple[Server, ...]:
-        """The servers that were to choose from."""
-        return self.pool.servers
+        """The servers that were to choose from; those in memory as they were given, and all of a file by id."""
+        return self.pool.servers if isinstance(self.pool, ServerPool) else tuple(self.pool)
 
     # What failed is kept, once it was asked for: reports ask often, and it takes a look at every requirement.
     @cached_property
@@ -78,9 +79,8 @@ class Resolution(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def explanation(self) -> Explanation:
         """Every choice and every rejection."""
-        ordered = in_order(self.servers)
         return self.explanation_of(
-            self.explain(choice, rejections(choice, self.limits, ordered)) for choice in self.choices
+            self.explain(choice, rejections(choice, self.limits, self.pool)) for choice in self.choices
         )
 
     def explanation_of(self, requirements: Iterable[RequirementExplanation]) -> Explanation:
@@ -111,11 +111,9 @@ def resolve(agent: AgentFile, servers: Iterable[Server], *, resolved_at: str = E
     The order of `servers`, each at one version once, and of anything in the agent file never changes the outcome.
     That no server fits is an outcome too: see `Resolution.failed`.
     """
-    pool = ServerPool(tuple(servers))
-    offering = _by_category(pool.servers, {requirement.category for requirement in agent.requires.mcp})
-    return _make_resolution(
-        agent, pool, lambda need, limits: choose(need, limits, offering[need.category]), resolved_at
-    )
+    wanted = frozenset(requirement.category for requirement in agent.requires.mcp)
+    pool = pool_of(servers, wanted)
+    return _make_resolution(agent, pool, lambda need, limits: choose(need, limits, pool), resolved_at)
 
 
 def resolver(servers: Iterable[Server], *, resolved_at: str = EPOCH) -> Callable[[AgentFile], Resolution]:
@@ -123,11 +121,11 @@ def resolver(servers: Iterable[Server], *, resolved_at: str = EPOCH) -> Callable
 
     The servers are sorted out only once, and so is a requirement that several agent files have under the same limits.
     """
-    pool = ServerPool(tuple(servers))
+    pool = pool_of(servers)
 
     @cache
     def chosen(requirement: Requirement, limits: Limits) -> Choice:
-        return choose(requirement, limits, pool.offering(requirement.category))
+        return choose(requirement, limits, pool)
 
     return lambda agent: _make_resolution(agent, pool, chosen, resolved_at)
 
@@ -139,18 +137,10 @@ def explain(agent: AgentFile, servers: Iterable[Server], *, resolved_at: str = E
 
 def _make_resolution(
     agent: AgentFile,
-    pool: ServerPool,
+    pool: Servers,
     chosen: Callable[[Requirement, Limits], Choice],
     resolved_at: str,
 ) -> Resolution:
     limits = limits_of(agent)
     choices = tuple(chosen(need, limits) for need in requirements_of(agent))
     return Resolution(agent=agent, limits=limits, pool=pool, choices=choices, resolved_at=resolved_at)
-
-
-def _by_category(servers: Iterable[Server], wanted: set[str]) -> dict[str, list[Server]]:
-    offering: dict[str, list[Server]] = {category: [] for category in wanted}
-    for server in servers:
-        for category in wanted.intersection(server.categories):
-            offering[category].append(server)
-    return offering

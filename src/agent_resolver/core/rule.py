@@ -113,7 +113,7 @@ def eligible(requirement: Requirement, limits: Limits, offering: Iterable[Server
     # Scope by scope, since few servers are left after the first; a reason would have to be worded for each of them.
     for scope in requirement.permissions:
         offering = [server for server in offering if server.scopes and scope in server.scopes]
-    for check in _OTHER_CHECKS:
+    for check in OTHER_CHECKS:
         judge_one = check.prepare(requirement, limits)
         if judge_one is not None:
             offering = [server for server in offering if judge_one(server) is None]
@@ -144,7 +144,7 @@ def is_beyond_edits(server: Server, requirement: Requirement, limits: Limits) ->
 def distance(requirement: Requirement, limits: Limits) -> Callable[[Server], tuple[int, int]]:
     """A function that counts the rules that a server of the category breaks, and the scopes that it lacks."""
     needed = frozenset(requirement.permissions)
-    others = _prepare_checks(_OTHER_CHECKS, requirement, limits)
+    others = _prepare_checks(OTHER_CHECKS, requirement, limits)
 
     def count(server: Server) -> tuple[int, int]:
         lacking = len(needed.difference(server.scopes or ()))
@@ -371,7 +371,7 @@ CHECKS: Final = (
         is_final=True,
     ),
 )
-_OTHER_CHECKS: Final = CHECKS[2:]
+OTHER_CHECKS: Final = CHECKS[2:]
 """The checks that come after category and scopes, which are looked at in bulk where speed matters."""
 
 FACTS: Final = (

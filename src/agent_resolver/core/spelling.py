@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 _SEPARATOR = re.compile(r"([\s:._/-]+|\d+)")
@@ -21,7 +22,7 @@ def is_slip(written: str, meant: str) -> bool:
     """
     if written == meant:
         return False
-    ours, theirs = _SEPARATOR.split(_folded(written)), _SEPARATOR.split(_folded(meant))
+    ours, theirs = _pieces_of(written), _pieces_of(meant)
     if _join_pieces(ours) == _join_pieces(theirs):
         return True
     if len(ours) != len(theirs):
@@ -31,6 +32,12 @@ def is_slip(written: str, meant: str) -> bool:
         return False
     differing = [(one, other) for one, other in zip(ours[::2], theirs[::2], strict=True) if one != other]
     return len(differing) == 1 and _one_apart(*differing[0])
+
+
+# The same few words are held against each other for many servers.
+@lru_cache(4096)
+def _pieces_of(word: str) -> list[str]:
+    return _SEPARATOR.split(_folded(word))
 
 
 def _join_pieces(pieces: list[str]) -> str:

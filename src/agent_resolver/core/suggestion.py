@@ -7,10 +7,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from agent_resolver.core.choice import choose
 from agent_resolver.core.constraint import limits_of, requirements_of
-from agent_resolver.core.rule import distance, every_broken, is_beyond_edits, preference
-from agent_resolver.core.server import ServerPool
+from agent_resolver.core.rule import every_broken, is_beyond_edits, preference
+from agent_resolver.core.server import Servers
 from agent_resolver.core.spelling import near_categories
 from agent_resolver.core.suggested_edit import Edits, Miss, edited, limits_after, ways
 from agent_resolver.schema.agent_file import AgentFile, Limits, Requirement
@@ -33,16 +32,14 @@ class Failed(Struct, frozen=True, kw_only=True):
 
     agent: AgentFile
     limits: Limits
-    pool: ServerPool
+    pool: Servers
     requirements: frozenset[Requirement]
     """The requirements that failed."""
     still_failing: Callable[[Limits], frozenset[Requirement]]
     """Returns the requirements that fail under other limits."""
 
 
-def explain_failures(
-    agent: AgentFile, pool: ServerPool, failed: tuple[Requirement, ...]
-) -> tuple[FailedRequirement, ...]:
+def explain_failures(agent: AgentFile, pool: Servers, failed: tuple[Requirement, ...]) -> tuple[FailedRequirement, ...]:
     """What stands between each failed requirement and a server."""
     needs = frozenset(requirements_of(agent))
 
@@ -62,7 +59,7 @@ def explain_failures(
 
 def _explain_failure(requirement: Requirement, case: Failed, *, with_suggestions: bool) -> FailedRequirement:
     category, limits = requirement.category, case.limits
-    closest = _closest_servers(requirement, limits, case.pool.offering(category))
+    closest = case.pool.offering(category).closest(requirement, limits, _MOST_JUDGED)
     return FailedRequirement(
         category=category,
         required_permissions=requirement.permissions,
@@ -76,18 +73,12 @@ def _explain_failure(requirement: Requirement, case: Failed, *, with_suggestions
 
 def _candidates(requirement: Requirement, case: Failed, closest: list[Server]) -> Iterator[tuple[Server, str]]:
     """The servers that edits may be for, each with the category that would then be asked for."""
-    offers = case.pool.offers
-    if requirement.category in offers:
+    if closest:
         yield from ((server, requirement.category) for server in closest)
         return
-    for word in near_categories(requirement.category, offers):
-        yield from ((server, word) for server in _closest_servers(requirement, case.limits, offers[word]))
-
-
-def _closest_servers(requirement: Requirement, limits: Limits, offering: Iterable[Server]) -> list[Server]:
-    """The servers that break the fewest rules and lack the fewest scopes, the closest first."""
-    count = distance(requirement, limits)
-    return nsmallest(_MOST_JUDGED, offering, key=lambda server: (*count(server), preference(server)))
+    for word in near_categories(requirement.category, case.pool.categories):
+        near = case.pool.offering(word).closest(requirement, case.limits, _MOST_JUDGED)
+        yield from ((server, word) for server in near)
 
 
 def _find_suggestions(requirement: Requirement, case: Failed, closest: list[Server]) -> tuple[Suggestion, ...]:
@@ -127,8 +118,8 @@ def _try_edits(requirement: Requirement, edits: Edits, case: Failed) -> Suggesti
     return Suggestion(server_id=chosen.id, version=chosen.version, edits=edits, resolves_all=not left)
 
 
-def _choose_server(requirement: Requirement, limits: Limits, pool: ServerPool) -> Server | None:
-    return choose(requirement, limits, pool.offering(requirement.category)).server
+def _choose_server(requirement: Requirement, limits: Limits, pool: Servers) -> Server | None:
+    return next(pool.passing(requirement, limits), None)
 
 
 Cost = tuple[int, int, int, int]

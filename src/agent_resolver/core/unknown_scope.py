@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from agent_resolver.core.server import ServerPool
+from agent_resolver.core.server import Servers
 from agent_resolver.core.spelling import similar_scopes
 from agent_resolver.schema.agent_file import Requirement
 
@@ -21,26 +21,17 @@ class UnknownScope(Struct, frozen=True, rename="camel"):
     """The first categories whose servers offer it."""
 
 
-def unknown_scopes(requirements: Iterable[Requirement], pool: ServerPool) -> list[tuple[UnknownScope, ...]]:
+def unknown_scopes(requirements: Iterable[Requirement], pool: Servers) -> list[tuple[UnknownScope, ...]]:
     """For each requirement the scopes that no server of its category offers, where something is known of them."""
     needs = tuple(requirements)
-    offered = [{scope for server in pool.offering(need.category) for scope in server.scopes or ()} for need in needs]
+    offered = [pool.offering(need.category).scopes for need in needs]
     unknown = [
         [scope for scope in dict.fromkeys(need.permissions) if scope not in known]
         for need, known in zip(needs, offered, strict=True)
     ]
-    elsewhere = _categories_by_scope({scope for scopes in unknown for scope in scopes}, pool)
+    elsewhere = pool.categories_of({scope for scopes in unknown for scope in scopes}, _MOST_CATEGORIES)
     found = []
     for scopes, known in zip(unknown, offered, strict=True):
         hints = (UnknownScope(scope, tuple(similar_scopes(scope, known)), elsewhere.get(scope, ())) for scope in scopes)
         found.append(tuple(hint for hint in hints if hint.similar or hint.other_categories))
     return found
-
-
-def _categories_by_scope(scopes: set[str], pool: ServerPool) -> dict[str, tuple[str, ...]]:
-    """The first categories, in order, whose servers offer each of these scopes."""
-    found: dict[str, set[str]] = {}
-    for server in pool.servers:
-        for scope in scopes.intersection(server.scopes or ()):
-            found.setdefault(scope, set()).update(server.categories)
-    return {scope: tuple(sorted(categories)[:_MOST_CATEGORIES]) for scope, categories in found.items()}

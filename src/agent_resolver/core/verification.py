@@ -1,7 +1,7 @@
 """Whether a lock still holds: against itself, against the agent file and against the index."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from msgspec import UNSET, Struct, structs
 
@@ -10,6 +10,7 @@ from agent_resolver.core.lock import address, called_at, integrity_of, lock_entr
 from agent_resolver.core.lock_difference import Difference, DifferenceKind
 from agent_resolver.core.pairing import pair_by_likeness
 from agent_resolver.core.rule import judge
+from agent_resolver.core.server import KnownServers, known_servers
 from agent_resolver.core.tool_definition import definition_changes
 from agent_resolver.schema.agent_file import AgentFile, Limits, Requirement
 from agent_resolver.schema.conflict import find_conflict
@@ -18,8 +19,6 @@ from agent_resolver.schema.index import Server
 from agent_resolver.schema.lockfile import LockedServer, Lockfile, is_newer, is_ours, parse_lockfile, to_json
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
-KnownServers = Mapping[tuple[str, str], Server]
-"""Servers by id and version."""
 
 
 class Examined(Struct, frozen=True):
@@ -64,11 +63,6 @@ def unusable(raw: bytes) -> Difference | None:
     return None
 
 
-def known_servers(servers: Iterable[Server]) -> KnownServers:
-    """The servers of an index by id and version."""
-    return {(server.id, server.version): server for server in servers}
-
-
 def verify(lockfile: Lockfile, agent: AgentFile, servers: KnownServers | Iterable[Server]) -> tuple[Difference, ...]:
     """Everything about `lockfile` that does not hold; nothing means that it may govern a run.
 
@@ -79,7 +73,7 @@ def verify(lockfile: Lockfile, agent: AgentFile, servers: KnownServers | Iterabl
 
     That the index has a better server by now is no difference: a lock is there to keep what was chosen.
     """
-    known = servers if isinstance(servers, Mapping) else known_servers(servers)
+    known = known_servers(servers)
     limits = limits_of(agent)
     return (
         *_agent_differences(lockfile, agent),

@@ -39,7 +39,7 @@ def why(resolution: Resolution, word: str) -> tuple[Answer, ...]:
 
     A server that offers no category of the agent file is held against all of them.
     """
-    named = [server for server in resolution.servers if word in {server.id, str(server)}]
+    named = resolution.pool.named(word)
     answers = tuple(_find_answers(resolution, word, named))
     near = tuple(answer for answer in answers if _is_near(answer, word))
     return near or answers
@@ -51,23 +51,23 @@ def _is_near(answer: Answer, word: str) -> bool:
 
 
 def _find_answers(resolution: Resolution, word: str, named: list[Server]) -> Iterator[Answer]:
-    offering = [server for server in resolution.servers if word in server.categories]
+    offering = [*resolution.pool.offering(word)]
     for choice in resolution.choices:
         if choice.requirement.category == word:
-            yield _make_answer(resolution, choice, offering, len(resolution.servers) - len(offering))
+            yield _make_answer(resolution, choice, offering, len(resolution.pool) - len(offering))
         elif named:
             yield _make_answer(resolution, choice, named, 0)
 
 
 def _make_answer(resolution: Resolution, choice: Choice, servers: list[Server], others: int) -> Answer:
-    ordered = sorted(servers, key=lambda server: (server is not choice.server, preference(server)))
+    ordered = sorted(servers, key=lambda server: ((server.id, server.version) != choice.key, preference(server)))
     verdicts = tuple(_judge_server(resolution, choice, server) for server in ordered)
     return Answer(choice.requirement, verdicts, others, choice.server is not None)
 
 
 def _judge_server(resolution: Resolution, choice: Choice, server: Server) -> Verdict:
     chosen = selection(choice)
-    if chosen and server is choice.server:
+    if chosen and (server.id, server.version) == choice.key:
         return Verdict(server, chosen.selection_reason, ())
     broken = every_broken(server, choice.requirement, resolution.limits)
     return Verdict(server, None, broken or (lost_tie_break(choice),))

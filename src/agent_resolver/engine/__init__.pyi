@@ -6,12 +6,19 @@ from agent_resolver.engine.conformance import (
     MakeDriver as MakeDriver,
 )
 from agent_resolver.engine.dbos_driver import DbosDriver as DbosDriver
+from agent_resolver.engine.dbos_place import (
+    ENGINE_SCHEMA as ENGINE_SCHEMA,
+    EngineFile as EngineFile,
+    EnginePlace as EnginePlace,
+    EngineSchema as EngineSchema,
+)
 from agent_resolver.engine.dbos_serializer import SealedJson as SealedJson
 from agent_resolver.engine.dbos_system import DbosSystem as DbosSystem, SegmentState as SegmentState
 from agent_resolver.engine.errors import (
     CannotAct as CannotAct,
     DamagedRun as DamagedRun,
     EditedRecord as EditedRecord,
+    EngineAway as EngineAway,
     EngineBroken as EngineBroken,
     EngineRefused as EngineRefused,
     ReplayMismatch as ReplayMismatch,

@@ -16,11 +16,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from agent_resolver.engine.carrier import Carrier
 from agent_resolver.engine.port import Driver, RunSegment, StepBody, StepRunner
 from agent_resolver.storage.errors import LeaseLost
 
 MakeDriver = Callable[[Path], Driver]
 """Makes a driver that keeps what it keeps in this folder; it is not open yet."""
+MakeCarrier = Callable[[Path], Carrier]
+"""The same for an engine that interprets runs itself. It is not given segments, so that only the checks of whole runs
+are about it."""
 DriverCheck = Callable[[MakeDriver, Path], Coroutine[Any, Any, None]]
 
 _SEGMENT: Final = "run-1:1"

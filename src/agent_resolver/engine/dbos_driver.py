@@ -1,9 +1,10 @@
-"""Drives segments with DBOS, on a file of its own."""
+"""Drives segments with DBOS, in a place of its own."""
 
 import asyncio
 from contextlib import suppress
 from typing import Any, Final
 
+from agent_resolver.engine.dbos_place import EnginePlace
 from agent_resolver.engine.dbos_system import DbosSystem, SegmentState
 from agent_resolver.engine.errors import EngineRefused
 from agent_resolver.engine.port import RunSegment
@@ -11,11 +12,11 @@ from agent_resolver.registry.port import Seal
 from agent_resolver.storage.errors import LeaseLost
 
 _LOOK_SECONDS: Final = 0.5
-"""How long a segment may take to begin here before the file is looked at."""
+"""How long a segment may take to begin here before its row is looked at."""
 _PAUSE_SECONDS: Final = 0.01
-"""How long the file is left alone before a segment is looked at that something else has."""
+"""How long the rows are left alone before a segment is looked at that something else has."""
 _KEPT_SECONDS: Final = 3600.0
-"""How long the file keeps a segment that has ended: long enough for a process that was about to drive it too."""
+"""How long the place keeps a segment that has ended: long enough for a process that was about to drive it too."""
 _SWEEP_EVERY: Final = 200
 """How many segments end here before old ones are deleted."""
 
@@ -24,18 +25,18 @@ class DbosDriver:
     """A driver whose segments go on, with the recorded results of their steps, after the end of their process.
 
     The process that drives a segment has the lease on its run. So it takes the segment from any other process that
-    the file names.
+    its row names.
     """
 
-    def __init__(self, path: str, seal: Seal, version: str) -> None:
+    def __init__(self, place: EnginePlace, seal: Seal, version: str) -> None:
         """Not open yet.
 
         Args:
-            path: The file of the engine.
+            place: Where DBOS keeps its rows.
             seal: Seals everything in it.
             version: The version of the order of steps; segments of another version cannot go on here.
         """
-        self._path = path
+        self._place = place
         self._seal = seal
         self._version = version
         self._executor = ""
@@ -48,7 +49,7 @@ class DbosDriver:
         """Be ready to drive, as the executor of this name.
 
         Raises:
-            EngineBroken: The file cannot be used.
+            EngineBroken: The place cannot be used.
             EngineRefused: This process has an open one already.
             MissingExtra: DBOS is not installed.
         """
@@ -57,7 +58,7 @@ class DbosDriver:
         async def run(segment: str, _payload: Any) -> None:  # noqa: ANN401 - there is none
             await self._run(segment, run_segment)
 
-        await self._system.open(self._path, self._seal, executor, self._version, run)
+        await self._system.open(self._place, self._seal, executor, self._version, run)
         await self._sweep()
 
     async def drive(self, segment: str) -> None:
@@ -65,7 +66,7 @@ class DbosDriver:
 
         Raises:
             EditedRecord: A recorded result is not what this program wrote.
-            EngineBroken: The file cannot be used.
+            EngineBroken: The place cannot be used.
             EngineRefused: The segment began under another version.
             LeaseLost: Another process has taken the run up, or this one ends.
             ReplayMismatch: The segment recorded other steps.
@@ -86,7 +87,7 @@ class DbosDriver:
             self._unswept = 0
             await self._sweep()
 
-    async def take_over(self, segment: str, executor: str) -> None:  # noqa: ARG002 - the file names it too
+    async def take_over(self, segment: str, executor: str) -> None:  # noqa: ARG002 - its row names it too
         """Drive a segment to its end that another executor, which is gone, may have begun. Raises as `drive` does."""
         await self.drive(segment)
 
@@ -98,7 +99,7 @@ class DbosDriver:
         self._endings.clear()
 
     async def _bring_here(self, segment: str, ending: "_Ending") -> None:
-        """Have the segment begin in this process, whatever the file says about it.
+        """Have the segment begin in this process, whatever its row says about it.
 
         Raises:
             EngineRefused: The segment began under another version.
@@ -107,10 +108,10 @@ class DbosDriver:
         while not await ending.begins_within(_LOOK_SECONDS if is_coming else _PAUSE_SECONDS):
             state = await self._system.state(segment)
             if ending.has_begun.is_set():
-                # It began while the file was looked at, and may have ended as well: it must not start again.
+                # It began while its row was looked at, and may have ended as well: it must not start again.
                 return
             if state is None or state.status != "running":
-                # What the file calls the end is not the truth: the store has more to do, or a row was edited.
+                # What the row calls the end is not the truth: the store has more to do, or a row was edited.
                 await self._system.forget([segment])
                 is_coming = await self._system.start(segment)
             elif not is_coming or state.executor != self._executor:
@@ -145,7 +146,7 @@ class DbosDriver:
             failure = error
 
     async def _sweep(self) -> None:
-        """Delete segments that ended long ago, so that the file does not grow."""
+        """Delete segments that ended long ago, so that the place does not grow."""
         if old := await self._system.ended(_KEPT_SECONDS):
             await self._system.forget(old)
 

@@ -89,7 +89,7 @@ class Recorder:
             self._task = asyncio.create_task(self._write_later(), context=contextvars.Context())
 
     async def flush(self) -> None:
-        """Write everything that waits, before the file is closed."""
+        """Write everything that waits, before the place is closed."""
         await self._write_expected()
         if self._task is not None:
             self._task.cancel()
@@ -147,7 +147,7 @@ def _commit(batch: _Batch) -> None:
 
 
 def _insert(database: Any, connection: "Connection", records: SegmentRecords, taken: Sequence[StepRecord]) -> None:  # noqa: ANN401 - of DBOS
-    # Once for all: nothing else writes to the file before the transaction ends.
+    # Once for all: nothing else can take the segment over before the transaction ends.
     database._check_owner_txn(connection, records.segment, records.owner)  # noqa: SLF001 - as above
     for record in taken:
         result = {

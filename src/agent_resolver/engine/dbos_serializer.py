@@ -1,4 +1,4 @@
-"""What DBOS writes into its file: JSON that is sealed, whatever format a row claims to have."""
+"""What DBOS writes into its rows: JSON that is sealed, whatever format a row claims to have."""
 
 import json
 from typing import Any, Final, cast
@@ -10,7 +10,7 @@ from agent_resolver.storage.seal import sealed_as_text, sealed_from_text
 NAME: Final = "sealed_json"
 """How the rows of the engine call this format."""
 PURPOSE: Final = "engine"
-"""What every value in the file of the engine is sealed for."""
+"""What every value of the engine is sealed for."""
 _MOST_BYTES: Final = 4_000_000
 """The largest value; inputs and results over 256 KB travel as references, so this is far above what is usual."""
 

@@ -1,14 +1,13 @@
 """The one DBOS of a process, behind plain calls.
 
-DBOS keeps a row for each segment and for each step of it in a SQLite file of its own, and lets a segment go on after
-the end of the process that ran it. Nothing that it keeps is the truth about a run: the file may be deleted while no
-worker runs.
+DBOS keeps a row for each segment and for each step of it in a place of its own, a SQLite file or a schema in Postgres,
+and lets a segment go on after the end of the process that ran it. Nothing that it keeps is the truth about a run: the
+place may be removed while no worker runs.
 """
 
 import asyncio
 import contextvars
 import logging
-import os
 import secrets
 import sqlite3
 import time
@@ -22,13 +21,12 @@ from msgspec import Struct
 
 from agent_resolver._extra import needing_extra
 from agent_resolver.core.shorten import shorten
+from agent_resolver.engine.dbos_place import EnginePlace
 from agent_resolver.engine.dbos_records import LAG_SECONDS, Recorder, SegmentRecords
 from agent_resolver.engine.dbos_serializer import SealedJson, SealedText, seal_every_format
-from agent_resolver.engine.errors import EditedRecord, EngineBroken, EngineRefused, ReplayMismatch
+from agent_resolver.engine.errors import EditedRecord, EngineRefused, ReplayMismatch
 from agent_resolver.registry.port import Seal
 from agent_resolver.storage.errors import LeaseLost
-from agent_resolver.storage.exclusive import exclusively
-from agent_resolver.storage.file import replace_with, tighten
 
 if TYPE_CHECKING:
     from dbos import DBOSConfig
@@ -41,11 +39,6 @@ _NAME: Final = "agent-resolver"
 _WORKFLOW: Final = "segment"
 _THREADS: Final = 16
 """How many threads `asyncio.to_thread` has while DBOS is there, which puts its own in the place of the loop's."""
-_CONNECTIONS: Final = 2
-"""SQLite lets one connection write at a time, and the others sleep up to a tenth of a second between their attempts.
-With many of them, steps that begin together take several times as long."""
-_CONNECTION_SECONDS: Final = 300.0
-"""How long a call waits for its turn at the connections."""
 _LISTENER_SECONDS: Final = 0.2
 """The pause after which a thread of DBOS notices its end. It waits for messages, which are never sent here."""
 _MESSAGE_LENGTH: Final = 300
@@ -61,7 +54,7 @@ _current: contextvars.ContextVar["_Running | None"] = contextvars.ContextVar("se
 
 
 class SegmentState(Struct, frozen=True, kw_only=True):
-    """What the engine's file says about a segment."""
+    """What the engine's place says about a segment."""
 
     status: Literal["queued", "running", "done", "failed"]
     """`queued` was being adopted by a process that ended; `running` may be at an executor that is gone."""
@@ -93,28 +86,28 @@ class DbosSystem:
         self._recorder = Recorder(lag_seconds)
         self._new: set[str] = set()
         """The segments that are being started here: as far as they begin, DBOS has nothing of them yet."""
-        self._path = ""
+        self._place: EnginePlace | None = None
         self._executor = ""
         self._version = ""
         self._serializer: SealedJson | None = None
         self._workflow: Any = None
         self._is_closing = False
 
-    async def open(self, path: str, seal: Seal, executor_id: str, version: str, workflow: RunWorkflow) -> None:
-        """Open the file, making it if need be, and take part in the work on it.
+    async def open(self, place: EnginePlace, seal: Seal, executor_id: str, version: str, workflow: RunWorkflow) -> None:
+        """Open the place of the engine, making it if need be, and take part in the work on it.
 
         `workflow` is called for each segment that is started or adopted here. It begins without the context variables
         of the caller that started it.
 
         Args:
-            path: The file, which belongs to the engine alone.
+            place: Where DBOS keeps its rows.
             seal: Seals everything in it.
             executor_id: The name of this process.
             version: Segments of another version are left alone.
             workflow: Runs a segment. What it raises ends the segment.
 
         Raises:
-            EngineBroken: The file cannot be used.
+            EngineBroken: The place cannot be used.
             EngineRefused: This process has an open one already.
             MissingExtra: DBOS is not installed.
         """
@@ -122,27 +115,30 @@ class DbosSystem:
             from dbos import DBOS, _dbos
         if _dbos._dbos_global_instance is not None:  # noqa: SLF001 - DBOS itself would hand out that one
             raise EngineRefused("This process has an engine already, and can have one only")
-        self._path, self._executor, self._version = path, executor_id, version
+        self._place, self._executor, self._version = place, executor_id, version
         self._serializer = SealedJson(seal)
         seal_every_format(self._serializer)
         _quieten()
         _leave_out_threads()
         with self._in_our_words():
-            await asyncio.to_thread(_prepare_file, path)
-            DBOS(config=self._config())
+            await asyncio.to_thread(place.prepare)
+            DBOS(config=self._config(place))
             self._workflow = DBOS.workflow(name=_WORKFLOW, max_recovery_attempts=None)(self._enter(workflow))
             try:
+                # A server that is away is an error here, and the run is found as interrupted when it is back. DBOS
+                # would wait for it without an end, and would not let this process end either.
                 # Not in a thread: DBOS then runs segments in the loop that it finds here.
                 DBOS.launch()
+                _dbos._get_dbos_instance()._sys_db._retry_connection_errors = False  # noqa: SLF001 - as below
             except BaseException:
                 await self._destroy()
                 raise
 
     async def start(self, segment: str, payload: Any = None) -> bool:  # noqa: ANN401 - JSON
-        """Begin a segment in this process; False if the file has one of this id, however far that is.
+        """Begin a segment in this process; False if the place has one of this id, however far that is.
 
         Raises:
-            EngineBroken: The file cannot be used.
+            EngineBroken: The place cannot be used.
             EngineRefused: The payload is not JSON, or too large.
         """
         from dbos import DBOS, SetWorkflowID
@@ -245,10 +241,10 @@ class DbosSystem:
             raise LeaseLost(f"the segment {segment}") from problem
 
     async def state(self, segment: str) -> SegmentState | None:
-        """What the file says about a segment; None if it has none of this id.
+        """What the place says about a segment; None if it has none of this id.
 
         Raises:
-            EngineBroken: The file cannot be used.
+            EngineBroken: The place cannot be used.
         """
         found = await self._rows(workflow_ids=[segment])
         if not found:
@@ -270,7 +266,7 @@ class DbosSystem:
         segment of another version is left alone.
 
         Raises:
-            EngineBroken: The file cannot be used.
+            EngineBroken: The place cannot be used.
         """
         if not await self._rows(workflow_ids=[segment], app_version=self._version):
             return False
@@ -305,17 +301,17 @@ class DbosSystem:
         """Some of the segments that ended at least so many seconds ago, the oldest first.
 
         Raises:
-            EngineBroken: The file cannot be used.
+            EngineBroken: The place cannot be used.
         """
         before = datetime.now(UTC) - timedelta(seconds=seconds)
         rows = await self._rows(status=_ENDED, completed_before=before.isoformat(), limit=_MOST_LISTED)
         return [row.workflow_id for row in rows]
 
     async def forget(self, segments: Sequence[str]) -> None:
-        """Delete what the file has of these segments, unless they are running; they can be started again then.
+        """Delete what the place has of these segments, unless they are running; they can be started again then.
 
         Raises:
-            EngineBroken: The file cannot be used.
+            EngineBroken: The place cannot be used.
         """
         from dbos import DBOS
 
@@ -332,6 +328,7 @@ class DbosSystem:
 
         if _dbos._dbos_global_instance is None:  # noqa: SLF001 - it has no public name
             # It could not be opened, which was reported then.
+            self._leave_place()
             return
         # A set that DBOS keeps up to date: every segment that runs here, and those that are about to begin.
         tasks = _dbos._get_dbos_instance()._workflow_tasks  # noqa: SLF001 - it has no public name
@@ -357,6 +354,11 @@ class DbosSystem:
             await loop.run_in_executor(thread, lambda: DBOS.destroy(destroy_registry=True))
         # DBOS has put its own threads behind `asyncio.to_thread`, and has just ended them.
         loop.set_default_executor(ThreadPoolExecutor())
+        self._leave_place()
+
+    def _leave_place(self) -> None:
+        if self._place is not None:
+            self._place.close()
 
     def _enter(self, workflow: RunWorkflow) -> Callable[[Any], Awaitable[None]]:
         """The function that DBOS calls for each segment."""
@@ -401,30 +403,22 @@ class DbosSystem:
         with self._in_our_words():
             return await asyncio.create_task(call, context=contextvars.Context())
 
-    def _config(self) -> "DBOSConfig":
+    def _config(self, place: EnginePlace) -> "DBOSConfig":
         return {
             "name": _NAME,
-            "system_database_url": _address(self._path),
             "serializer": self._serializer,  # type: ignore[typeddict-item]  # Its class would need DBOS to be imported.
             "application_version": self._version,
             "executor_id": self._executor,
             "log_level": "WARNING",
             "enable_otlp": False,
             "max_executor_threads": _THREADS,
-            "sys_db_pool_size": _CONNECTIONS,
             "notification_listener_polling_interval_sec": _LISTENER_SECONDS,
-            # A file needs no test whether it still answers, and errors must not quote values.
-            "db_engine_kwargs": {
-                "connect_args": {"factory": _Connection},
-                "hide_parameters": True,
-                "pool_pre_ping": False,
-                "pool_timeout": _CONNECTION_SECONDS,
-            },
+            **place.options(),
         }
 
     @contextmanager
     def _in_our_words(self) -> Iterator[None]:
-        """Turn what DBOS and SQLite raise into an error of ours; others have a meaning, and are passed on."""
+        """Turn what DBOS and its database raise into an error of ours; others have a meaning, and are passed on."""
         from dbos import error
         from sqlalchemy.exc import SQLAlchemyError
 
@@ -433,19 +427,9 @@ class DbosSystem:
         except (error.DBOSStepNondeterminismError, error.DBOSUnexpectedStepError):
             raise
         except (error.DBOSException, SQLAlchemyError, sqlite3.Error) as problem:
-            raise EngineBroken(self._path, shorten(str(problem), _MESSAGE_LENGTH)) from problem
-
-
-class _Connection(sqlite3.Connection):
-    """A connection whose commits do not wait for the disk.
-
-    A machine that loses its power may lose the newest rows of this file, and no more than that: the log is written in
-    order. The steps of these rows are then taken again, and the state, whose commits do wait, knows what was done.
-    """
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - those of the driver
-        super().__init__(*arguments, **options)
-        self.execute("PRAGMA synchronous = NORMAL")
+            if self._place is None:
+                raise
+            raise self._place.as_our_error(problem, shorten(str(problem), _MESSAGE_LENGTH)) from problem
 
 
 class _NotRecorded(BaseException):
@@ -517,41 +501,3 @@ def _leave_out_threads() -> None:
     patched.startup_recovery_thread = rest
     patched.dynamic_scheduler_loop = rest
     patched.workflow_timeout_thread = rest
-
-
-def _prepare_file(path: str) -> None:
-    """Make the file with the tables of DBOS, or bring it to the newest ones.
-
-    DBOS makes its tables one by one: a process that ends in the middle, or two at once, would leave a useless file. So
-    it is made under another name, and by one process at a time.
-    """
-    os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
-    with exclusively(path):
-        try:
-            is_new = os.path.getsize(path) == 0
-        except FileNotFoundError:
-            is_new = True
-        if is_new:
-            replace_with(path, _make_tables, mode=0o600)
-        else:
-            for suffix in ("", "-wal", "-shm"):
-                tighten(f"{path}{suffix}", 0o600)
-            _make_tables(path)
-
-
-def _make_tables(path: str) -> None:
-    from dbos import DBOS
-
-    connection = sqlite3.connect(path)
-    try:
-        connection.execute("PRAGMA journal_mode = WAL")
-    finally:
-        connection.close()
-    DBOS.migrate(_address(path))
-
-
-def _address(path: str) -> str:
-    """The file as an address, in which `?` and `%` are quoted."""
-    from sqlalchemy import URL
-
-    return URL.create("sqlite", database=os.path.abspath(path)).render_as_string()

@@ -6,8 +6,10 @@ ResolverError
 │   └── DamagedRun       what is kept of a run cannot be read, so that it is not driven
 ├── CallLost             the end of a call could not be written, so that its run may not go on here
 ├── CannotAct            no identity with a valid token can act for the starter of a run
-├── EngineBroken         the file of the engine cannot be used
-├── EditedRecord         a row of that file is not what this program wrote
+├── EngineBroken         the file or schema of the engine cannot be used
+│   └── EngineUnreachable    the server of the engine cannot be reached, or refuses this worker
+├── EngineAway           the database of the engine does not answer now
+├── EditedRecord         a row of the engine is not what this program wrote
 └── ReplayMismatch       a segment that goes on takes other steps than it recorded
 """
 
@@ -56,24 +58,52 @@ class CannotAct(ResolverError):
 
 
 class EngineBroken(ResolverError):
-    """The file of the engine cannot be used. No run depends on it: what they have done is in the state."""
+    """The place of the engine cannot be used. No run depends on it: what they have done is in the state."""
 
     exit_code = 2
-    hint = "stop all workers, delete the file and start them again: runs go on from the state"
 
-    def __init__(self, path: str, problem: str) -> None:
-        super().__init__(f"`{path}` cannot be used as the file of the engine: {problem}")
+    def __init__(self, path: str, problem: str, schema: str = "") -> None:
+        """The place is broken.
+
+        Args:
+            path: The file, or the database without its password.
+            problem: What the database says.
+            schema: The schema of the engine in that database; empty for a file.
+        """
+        used_as = f"the database of the engine (schema `{schema}`)" if schema else "the file of the engine"
+        super().__init__(f"`{path}` cannot be used as {used_as}: {problem}")
+        removal = f"drop the schema `{schema}`" if schema else "delete the file"
+        self.hint = f"stop all workers, {removal} and start them again: runs go on from the state"
         self.path = path
         self.problem = problem
 
 
-class EditedRecord(ResolverError):
-    """A row of the engine's file was edited, was moved from another row, or was sealed with another key."""
+class EngineUnreachable(EngineBroken):
+    """The server of the engine cannot be reached, or refuses this worker. Every run stays in the state."""
 
-    hint = "find out who can write the file of the engine; the segment can start again from the state"
+    def __init__(self, address: str, problem: str) -> None:
+        super().__init__(address, problem)
+        self.args = (f"The Temporal server at `{address}` cannot be used: {problem}",)
+        self.hint = "start the server, or set `engine.address` to where it is: runs go on from the state"
+
+
+class EngineAway(ResolverError):
+    """The database of the engine does not answer now. Runs that were driven are found as interrupted later."""
+
+    exit_code = 2
+    hint = "see that the database runs and can be reached; workers that run go on by themselves"
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"The database of the engine at `{name}` does not answer: {problem}")
+
+
+class EditedRecord(ResolverError):
+    """A row of the engine was edited, was moved from another row, or was sealed with another key."""
+
+    hint = "find out who can write the rows of the engine; the segment can start again from the state"
 
     def __init__(self) -> None:
-        super().__init__("A row in the file of the engine is not what this program wrote there, and is not used")
+        super().__init__("A row of the engine is not what this program wrote there, and is not used")
 
 
 class ReplayMismatch(ResolverError):

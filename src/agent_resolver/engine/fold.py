@@ -61,15 +61,20 @@ def course_of(history: History, outcomes: Mapping[str, StepOutcome], *, is_cance
     started, blueprint = history.started, history.blueprint
     if started.interpreter != INTERPRETER_VERSION:
         raise DamagedRun(history.row.id, f"it needs version {started.interpreter} of the interpreter")
-    facts = RunFacts(
+    known = Known(input=started.input, run=run_facts(history), outcomes=outcomes, is_cancelled=is_cancelled)
+    return Course(prepared_blueprint(started.blueprint, blueprint), known)
+
+
+def run_facts(history: History) -> RunFacts:
+    """What expressions can learn about a run itself."""
+    started, blueprint = history.started, history.blueprint
+    return RunFacts(
         id=history.row.id,
         blueprint=blueprint.id,
         version=blueprint.version,
         cost_center=started.starter.cost_center or blueprint.blueprint_metadata.cost_center,
         started_at=started.started_at,
     )
-    known = Known(input=started.input, run=facts, outcomes=outcomes, is_cancelled=is_cancelled)
-    return Course(prepared_blueprint(started.blueprint, blueprint), known)
 
 
 def fold(history: History, look_up: LookUp, *, first: str = "", again: Collection[str] = ()) -> Folded:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from agent_resolver.engine.conformance import MakeDriver
+from agent_resolver.engine.conformance import MakeCarrier, MakeDriver
 from agent_resolver.engine.errors import EngineRefused
 from agent_resolver.engine.journal import BlueprintJournal
 from agent_resolver.engine.port import RunResult, RunView
@@ -33,10 +33,12 @@ from agent_resolver.schema.caller import local_caller
 from agent_resolver.schema.descriptor import Descriptor, Rules
 from agent_resolver.schema.outcome import FailureCode
 from agent_resolver.schema.state import PENDING
+from agent_resolver.storage.port import Store
 from agent_resolver.storage.seal import AesSeal
 from agent_resolver.storage.sqlite.store import SqliteStore
 
-RunCheck = Callable[[MakeDriver, Path], Coroutine[Any, Any, None]]
+Make = MakeDriver | MakeCarrier
+RunCheck = Callable[[Make, Path], Coroutine[Any, Any, None]]
 
 _KEY: Final = bytes(range(32))
 _RUN: Final = "run-1"
@@ -89,7 +91,7 @@ class _Tool:
 class _Place:
     """A folder with a state, on which engines are opened one after the other."""
 
-    def __init__(self, make: MakeDriver, folder: Path) -> None:
+    def __init__(self, make: Make, folder: Path) -> None:
         self._make, self._folder = make, folder
         self.clock = _Clock()
         self.calls: list[str] = []
@@ -123,7 +125,7 @@ class _Place:
 class _Process:
     """One engine that is open."""
 
-    def __init__(self, engine: StoredEngine, store: SqliteStore, inbox: Inbox, context: CallContext) -> None:
+    def __init__(self, engine: StoredEngine, store: Store, inbox: Inbox, context: CallContext) -> None:
         self.engine, self.store, self._inbox, self._context = engine, store, inbox, context
 
     async def start(self, *steps: dict[str, Any], output: Any = None) -> None:  # noqa: ANN401 - JSON
@@ -190,7 +192,7 @@ def _require_end(result: RunResult, status: str, code: str = "", compensated: tu
 # The checks -----------------------------------------------------------------------------------------------------------
 
 
-async def _steps_have_their_own_results(make: MakeDriver, folder: Path) -> None:
+async def _steps_have_their_own_results(make: Make, folder: Path) -> None:
     """In a sequence, in a group whose first step is the slowest, and in a fan-out with batches."""
     place = _Place(make, folder)
 
@@ -210,7 +212,7 @@ async def _steps_have_their_own_results(make: MakeDriver, folder: Path) -> None:
     assert result.output == expected, f"the output is {result.output}"
 
 
-async def _a_failure_takes_back_in_reverse(make: MakeDriver, folder: Path) -> None:
+async def _a_failure_takes_back_in_reverse(make: Make, folder: Path) -> None:
     place = _Place(make, folder)
     place.works["fail"] = _fail
     async with place.opened() as process:
@@ -220,7 +222,7 @@ async def _a_failure_takes_back_in_reverse(make: MakeDriver, folder: Path) -> No
     assert taken_back == ["compensate/c", "compensate/b", "compensate/a"], f"it took back {taken_back}"
 
 
-async def _a_step_is_tried_again_as_often_as_it_says(make: MakeDriver, folder: Path) -> None:
+async def _a_step_is_tried_again_as_often_as_it_says(make: Make, folder: Path) -> None:
     place = _Place(make, folder)
 
     async def work(path: str) -> None:
@@ -236,7 +238,7 @@ async def _a_step_is_tried_again_as_often_as_it_says(make: MakeDriver, folder: P
     assert place.calls == ["a", "a#2", "a#3"], f"the attempts were {place.calls}"
 
 
-async def _a_step_that_takes_too_long_fails(make: MakeDriver, folder: Path) -> None:
+async def _a_step_that_takes_too_long_fails(make: Make, folder: Path) -> None:
     place = _Place(make, folder)
 
     async def work(_path: str) -> None:
@@ -248,7 +250,7 @@ async def _a_step_that_takes_too_long_fails(make: MakeDriver, folder: Path) -> N
         _require_end(await process.ended(), "failed", "TIMEOUT", ("a",))
 
 
-async def _a_wait_goes_on_after_a_restart(make: MakeDriver, folder: Path) -> None:
+async def _a_wait_goes_on_after_a_restart(make: Make, folder: Path) -> None:
     """The signal comes while no engine drives."""
     place = _Place(make, folder)
     async with place.opened() as process:
@@ -263,7 +265,7 @@ async def _a_wait_goes_on_after_a_restart(make: MakeDriver, folder: Path) -> Non
     assert place.calls == ["a", "b"], f"the calls were {place.calls}"
 
 
-async def _a_signal_may_come_before_its_wait_and_only_once(make: MakeDriver, folder: Path) -> None:
+async def _a_signal_may_come_before_its_wait_and_only_once(make: Make, folder: Path) -> None:
     place = _Place(make, folder)
     async with place.opened() as process:
         await process.start(_call("a"), _wait("w", "signal", signal="go"), output="${steps.w}")
@@ -277,7 +279,7 @@ async def _a_signal_may_come_before_its_wait_and_only_once(make: MakeDriver, fol
     assert result.output == 7, f"the output is {result.output}"  # noqa: PLR2004 - what was sent first
 
 
-async def _a_person_answers(make: MakeDriver, folder: Path) -> None:
+async def _a_person_answers(make: Make, folder: Path) -> None:
     place = _Place(make, folder)
     async with place.opened() as process:
         await process.start(_wait("w", "person", question="Shall it?"), _call("b"), output="${steps.w}")
@@ -287,7 +289,7 @@ async def _a_person_answers(make: MakeDriver, folder: Path) -> None:
     assert result.output == "yes", f"the output is {result.output}"
 
 
-async def _a_month_is_counted_from_when_the_wait_began(make: MakeDriver, folder: Path) -> None:
+async def _a_month_is_counted_from_when_the_wait_began(make: Make, folder: Path) -> None:
     place = _Place(make, folder)
     async with place.opened() as process:
         await process.start(_wait("w", "time", seconds=_MONTH_SECONDS), _call("b"))
@@ -301,7 +303,7 @@ async def _a_month_is_counted_from_when_the_wait_began(make: MakeDriver, folder:
         _require_end(await process.ended(), "done")
 
 
-async def _a_wait_that_nobody_ends_ends_in_time(make: MakeDriver, folder: Path) -> None:
+async def _a_wait_that_nobody_ends_ends_in_time(make: Make, folder: Path) -> None:
     place = _Place(make, folder)
     kept = _wait("w", "signal", signal="go", timeout_seconds=60, default="late")
     lost = _wait("x", "person", question="Shall it?", timeout_seconds=60)
@@ -314,7 +316,7 @@ async def _a_wait_that_nobody_ends_ends_in_time(make: MakeDriver, folder: Path) 
         _require_end(await process.ended(), "failed", "TIMEOUT", ("a",))
 
 
-async def _a_run_that_waits_can_be_cancelled(make: MakeDriver, folder: Path) -> None:
+async def _a_run_that_waits_can_be_cancelled(make: Make, folder: Path) -> None:
     place = _Place(make, folder)
     async with place.opened() as process:
         await process.start(_call("a"), _call("b"), _wait("w", "signal", signal="go"), _call("c"))
@@ -325,7 +327,7 @@ async def _a_run_that_waits_can_be_cancelled(make: MakeDriver, folder: Path) -> 
     assert "c" not in place.calls, "a step began after the run was cancelled"
 
 
-async def _a_run_whose_step_runs_can_be_cancelled(make: MakeDriver, folder: Path) -> None:
+async def _a_run_whose_step_runs_can_be_cancelled(make: Make, folder: Path) -> None:
     """The step comes to its end first, and is taken back with the others."""
     place = _Place(make, folder)
     has_begun, may_end = asyncio.Event(), asyncio.Event()
@@ -345,7 +347,7 @@ async def _a_run_whose_step_runs_can_be_cancelled(make: MakeDriver, folder: Path
     assert "c" not in place.calls, "a step began after the run was cancelled"
 
 
-async def _a_run_that_was_left_goes_on_with_what_it_has(make: MakeDriver, folder: Path) -> None:
+async def _a_run_that_was_left_goes_on_with_what_it_has(make: Make, folder: Path) -> None:
     """An engine ends in the middle of a wave; what had ended is not done again."""
     place = _Place(make, folder)
     has_begun = asyncio.Event()

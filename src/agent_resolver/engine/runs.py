@@ -213,6 +213,17 @@ class BlueprintRuns:
         now = self._journal.now()
         return row.status == "waiting" and bool(waits) and all(each.due > now for each in waits)
 
+    async def is_due(self, run: str) -> bool:
+        """True if a run waits for nothing any more, and a worker can take it up."""
+        now = self._journal.now()
+
+        def read(snapshot: Snapshot) -> bool:
+            row = snapshot.get(RUNS, run)
+            is_left = row is not None and row.status in {"waiting", "cancelling"}
+            return is_left and any(each.due <= now for each in snapshot.find(WAITS, {"run": run}))
+
+        return await self._journal.store.read(read)
+
     async def list(self) -> tuple[Run, ...]:
         """The runs of blueprints, the newest first."""
         rows = await self._journal.store.read(lambda snapshot: snapshot.find(RUNS))

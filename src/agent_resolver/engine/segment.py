@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from agent_resolver.engine.segment_telemetry import SegmentTelemetry
 from agent_resolver.engine.set_aside import CANNOT_ACT, Problem, asked_record, put_aside
 from agent_resolver.engine.taking import Taken, see_cancel, take_run
 from agent_resolver.engine.waiting import awaited_thing, question_of, resolve, wait_rows
+from agent_resolver.engine.wave_loop import SegmentStart, follow_course
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.state import PENDING, RUNS, WAITS, Run
 from agent_resolver.storage.errors import FileError, LeaseLost
@@ -33,8 +34,6 @@ from agent_resolver.storage.port import Snapshot, Transaction
 from agent_resolver.storage.wait_queue import drop_waits, end_waits, make_due
 from agent_resolver.telemetry.ending import ReasoningEnd
 
-_WAITS: Final = "WAITS"
-_HANDED_ON: Final = "HANDED_ON"
 _PATIENCE_SECONDS: Final = 0.05
 """How long the end of a call may wait for the next one, which may need a token or a secret first."""
 _SUSPECT_SECONDS: Final = 5.0
@@ -53,7 +52,7 @@ class Segments:
     """The segments that this process has taken up."""
 
     def __init__(self, journal: BlueprintJournal, parts: SegmentParts) -> None:
-        self._journal = journal
+        self.journal = self._journal = journal
         self._parts = parts
         self._calls = StepCalls(journal, parts.call, parts.acting)
         self._taken: dict[str, Taken] = {}
@@ -87,27 +86,41 @@ class Segments:
         Raises:
             LeaseLost: This process has not taken it up, or another one has since.
         """
+        opened = await self.begin(segment, run_step)
+        ending = ReasoningEnd(error="INTERRUPTED")
+        try:
+            ending = await opened.run()
+        except CannotAct as error:
+            await self.put_aside(opened, error)
+            ending = ReasoningEnd(error=CANNOT_ACT)
+        finally:
+            await self.finish(opened, ending)
+
+    async def begin(self, segment: str, run_step: StepRunner) -> "OpenSegment":
+        """Open a segment that this process has taken up. Its effects can be had one by one.
+
+        Raises:
+            LeaseLost: This process has not taken it up, or another one has since.
+        """
         taken = self._taken.get(segment)
         if taken is None:
             raise LeaseLost(lease_name(segment.rpartition(":")[0]))
         span, context = await self._begin_span(taken)
-        writer = JointWriter(self._journal.store, puts_off=True, patience_seconds=_PATIENCE_SECONDS)
-        ending = ReasoningEnd(error="INTERRUPTED")
+        store = self._journal.store
+        writer = JointWriter(store, lease=taken.lease, puts_off=True, patience_seconds=_PATIENCE_SECONDS)
+        return OpenSegment(self, self._journal, self._calls, taken, context, run_step, writer, span)
+
+    async def finish(self, opened: "OpenSegment", ending: ReasoningEnd) -> None:
+        """Close a segment, however it ended."""
         try:
-            ending = await _Segment(self, self._journal, self._calls, taken, context, run_step, writer).run()
-        except CannotAct as error:
-            await self._put_aside(taken, error, writer)
-            ending = ReasoningEnd(error=CANNOT_ACT)
+            # Where the segment broke off, the end of its last call still waits. What cannot be written is counted as
+            # interrupted.
+            with suppress(FileError, OSError, RuntimeError):
+                await opened.writer.flush()
         finally:
-            try:
-                # Where the segment broke off, the end of its last call still waits. What cannot be written is counted
-                # as interrupted.
-                with suppress(FileError, OSError, RuntimeError):
-                    await writer.flush()
-            finally:
-                telemetry = self._parts.telemetry
-                if telemetry is not None:
-                    telemetry.end_segment(span, ending)
+            telemetry = self._parts.telemetry
+            if telemetry is not None:
+                telemetry.end_segment(opened.span, ending)
 
     async def give_back(self, taken: Taken) -> None:
         """Let another process have a run whose segment did not come to its end here."""
@@ -145,7 +158,9 @@ class Segments:
         span = telemetry.begin_segment(blueprint.id, started.classification, context)
         return span, structs.replace(context, parent=telemetry.traceparent(span))
 
-    async def _put_aside(self, taken: Taken, error: CannotAct, writer: JointWriter) -> None:
+    async def put_aside(self, opened: "OpenSegment", error: CannotAct) -> None:
+        """End a segment whose run no identity can act for: a person has to look at it."""
+        taken = opened.taken
         message = f"{error}. {error.hint}" if error.hint else str(error)
         who = await self.who(taken)
 
@@ -158,12 +173,12 @@ class Segments:
             put_aside(transaction, self._journal, history, problem, who)
             release_in(transaction, taken.lease)
 
-        await writer.write(write)
+        await opened.writer.write(write)
         self.note_given_back(taken)
 
 
-class _Segment:
-    """One segment while it runs."""
+class OpenSegment:
+    """One segment while it runs: everything that it does to the state and to the world."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - the parts of one segment
         self,
@@ -174,65 +189,47 @@ class _Segment:
         context: CallContext,
         run_step: StepRunner,
         writer: JointWriter,
+        span: Any,  # noqa: ANN401 - that of the telemetry
     ) -> None:
         self._segments = segments
         self._journal = journal
         self._calls = calls
-        self._taken = taken
+        self.taken = taken
         self._context = context
         self._run_step = run_step
-        self._writer = writer
+        self.writer = writer
         """Puts off the end of a call until the next one starts, or until the segment ends."""
+        self.span = span
         self._is_cancelled = taken.history.cancel_seen is not None
 
     async def run(self) -> ReasoningEnd:
         """Make wave after wave, until the run waits, is handed on, or ends."""
-        taken = self._taken
-        course, move = taken.course, taken.move
-        again: frozenset[str] | None = taken.again
-        outcomes, still = dict(taken.outcomes), taken.still
-        while True:
-            if isinstance(move, Ended):
-                if await self._end(move):
-                    return ReasoningEnd(outcome=move.status.upper(), error=move.code)
-                # The wish to cancel came before the end was written: the run takes everything back instead.
-                course = self._cancelled_course()
-            else:
-                # Of the first wave, some calls have ended before, and others still wait.
-                calls = [call for call in move.calls if again is None or call.path in again]
-                recorded = await self._make_calls(calls)
-                waits = [*still, *(each.waits for each in recorded.values() if each.waits is not UNSET)]
-                outcomes |= await self._outcomes_of(recorded)
-                self._taken.known |= outcomes
-                # A call that found the wish to cancel was not made: no further wave starts either.
-                if any(each.is_cancelled for each in recorded.values()):
-                    await self._see_cancel(tuple(waits))
-                    course = self._cancelled_course()
-                elif waits or any(wait.path not in outcomes for wait in move.waits):
-                    await self._wait(move, outcomes, waits)
-                    return ReasoningEnd(outcome=_WAITS)
-                else:
-                    course.add(outcomes)
-            move, again, outcomes, still = course.next_move(), None, {}, ()
-            # The end of a run is written even while the process stops: handing it on would only cost time.
-            if isinstance(move, Wave) and self._segments.is_stopping():
-                await self._wait(Wave(), {}, [])
-                return ReasoningEnd(outcome=_HANDED_ON)
+        taken = self.taken
+        start = SegmentStart(
+            course=taken.course,
+            move=taken.move,
+            known=taken.known,
+            outcomes=taken.outcomes,
+            again=taken.again,
+            still=taken.still,
+        )
+        ending = await follow_course(start, self)
+        if isinstance(ending, Ended):
+            return ReasoningEnd(outcome=ending.status.upper(), error=ending.code)
+        return ReasoningEnd(outcome=ending)
 
-    def _cancelled_course(self) -> Course:
+    def is_stopping(self) -> bool:
+        """True once the process is to end."""
+        return self._segments.is_stopping()
+
+    def cancelled_course(self) -> Course:
         """The course of the run from the moment on that the wish to cancel was seen."""
-        return course_of(self._taken.history, self._taken.known, is_cancelled=True)
+        return course_of(self.taken.history, self.taken.known, is_cancelled=True)
 
-    async def _make_calls(self, calls: Sequence[StepCall]) -> dict[str, Recorded]:
+    async def make_calls(self, calls: Sequence[StepCall]) -> dict[str, Recorded]:
         """Make the calls of a wave, all together and in the order of their paths."""
-        wish = CancelWish(self._journal, self._taken.run)
-        context = self._context
-        if len(calls) == 1:
-            # The next wave follows at once: the end of this call and the start of the next share a commit.
-            context = structs.replace(context, writer=self._writer)
-        else:
-            # In a wave of several, the end of a quick call would wait for the slowest.
-            await self._writer.flush()
+        wish = self.new_wish()
+        context = await self.context_of_wave(len(calls))
         steps = [self._take_step(call, context, wish) for call in calls]
         if len(steps) == 1:
             values = [await steps[0]]
@@ -245,6 +242,23 @@ class _Segment:
             values = [each for each in ended if not isinstance(each, BaseException)]
         return {call.path: value for call, value in zip(calls, values, strict=True)}
 
+    def new_wish(self) -> CancelWish:
+        """The wish to cancel, for the calls of one wave."""
+        return CancelWish(self._journal, self.taken.run)
+
+    async def context_of_wave(self, count: int) -> CallContext:
+        """The context for the calls of a wave of so many."""
+        if count == 1:
+            # The next wave follows at once: the end of this call and the start of the next share a commit.
+            return structs.replace(self._context, writer=self.writer)
+        # In a wave of several, the end of a quick call would wait for the slowest.
+        await self.writer.flush()
+        return self._context
+
+    async def make_call(self, call: StepCall, context: CallContext, wish: CancelWish) -> Recorded:
+        """Make one call, with nothing of an engine around it."""
+        return from_json(await self._calls.make(self.taken, call, context, wish))
+
     async def _take_step(self, call: StepCall, context: CallContext, wish: CancelWish) -> Recorded:
         """Let the engine take a step, and return what it recorded: now, or before its process was lost."""
         has_run = False
@@ -252,7 +266,7 @@ class _Segment:
         async def body() -> Any:  # noqa: ANN401 - JSON
             nonlocal has_run
             has_run = True
-            return await self._calls.make(self._taken, call, context, wish)
+            return await self._calls.make(self.taken, call, context, wish)
 
         recorded = from_json(await self._run_step(call.path, body))
         if has_run or await self._is_kept(call, recorded):
@@ -266,32 +280,32 @@ class _Segment:
         if recorded.waits is not UNSET or recorded.is_cancelled or isinstance(recorded.outcome, StepFailed):
             # None of these is recorded before the state has it.
             return True
-        run = self._taken.run
-        key = call_key(self._taken.history.started.starter.id, call.tool, run, call.path)
+        run = self.taken.run
+        key = call_key(self.taken.history.started.starter.id, call.tool, run, call.path)
         kept = await self._journal.store.read(lambda snapshot: kept_outcome(snapshot, run, key, self._journal.seal))
         return kept is not None
 
-    async def _outcomes_of(self, recorded: dict[str, Recorded]) -> dict[str, StepOutcome]:
+    async def outcomes_of(self, recorded: Mapping[str, Recorded]) -> dict[str, StepOutcome]:
+        """The outcomes of the calls that have ended; the ledger has those that are too large to be recorded twice."""
         found = {path: each.outcome for path, each in recorded.items() if each.outcome is not UNSET}
         refs = {path: each.ref for path, each in recorded.items() if each.ref}
         if not refs:
             return found
-        await self._writer.flush()
+        await self.writer.flush()
 
         def read(snapshot: Snapshot) -> dict[str, StepOutcome]:
-            kept = {
-                path: kept_outcome(snapshot, self._taken.run, key, self._journal.seal) for path, key in refs.items()
-            }
+            kept = {path: kept_outcome(snapshot, self.taken.run, key, self._journal.seal) for path, key in refs.items()}
             if None in kept.values():
-                raise DamagedRun(self._taken.run, "the result of one of its calls is gone")
+                raise DamagedRun(self.taken.run, "the result of one of its calls is gone")
             return {path: outcome for path, outcome in kept.items() if outcome is not None}
 
         return found | await self._journal.store.read(read)
 
     # Commits ----------------------------------------------------------------------------------------------------------
 
-    async def _see_cancel(self, waits: tuple[AwaitedThing, ...]) -> None:
-        taken = self._taken
+    async def see_cancel(self, waits: tuple[AwaitedThing, ...]) -> None:
+        """Write down that the wish to cancel was seen."""
+        taken = self.taken
         if self._is_cancelled:
             return
         self._is_cancelled = True
@@ -306,14 +320,14 @@ class _Segment:
             seen = see_cancel(transaction, self._journal, history, taken.segment)
             transaction.put(RUNS, self._journal.append(transaction, history.row, seen))
 
-        await self._writer.write(write)
+        await self.writer.write(write)
 
-    async def _wait(self, wave: Wave, outcomes: dict[str, StepOutcome], things: list[AwaitedThing]) -> None:
+    async def wait(self, wave: Wave, outcomes: Mapping[str, StepOutcome], things: Sequence[AwaitedThing]) -> None:
         """End the segment: write down what the run waits for; nothing of it stays in memory.
 
         Without anything to wait for, the run is handed on.
         """
-        taken, journal = self._taken, self._journal
+        taken, journal = self.taken, self._journal
         who = await self._segments.who(taken)
         known = {thing.path for thing in things} | outcomes.keys()
         begun = [wait for wait in wave.waits if wait.path not in known]
@@ -347,12 +361,12 @@ class _Segment:
             transaction.append(waiting_record(row.id, who, history.started.trace_id, tuple(waits)))
             transaction.wake("run", row.id)
 
-        await self._writer.write(write)
+        await self.writer.write(write)
         self._segments.note_given_back(taken)
 
-    async def _end(self, ended: Ended) -> bool:
+    async def end(self, ended: Ended) -> bool:
         """Write down how the run ended; False if a caller wanted it to be taken back a moment before."""
-        taken, journal = self._taken, self._journal
+        taken, journal = self.taken, self._journal
         who = await self._segments.who(taken)
         result = RunResult(
             run=taken.run,
@@ -388,7 +402,7 @@ class _Segment:
             transaction.wake("run", row.id)
             return True
 
-        has_ended = await self._writer.write(write)
+        has_ended = await self.writer.write(write)
         if has_ended:
             self._segments.note_given_back(taken)
         return has_ended

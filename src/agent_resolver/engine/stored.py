@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from agent_resolver.engine.acting import Acting
+from agent_resolver.engine.carrier import Carrier
 from agent_resolver.engine.journal import BlueprintJournal
 from agent_resolver.engine.port import CallTool, Driver, RunResult, RunView
 from agent_resolver.engine.runs import BlueprintRuns
@@ -27,7 +28,7 @@ class EngineParts(Struct, frozen=True, kw_only=True):
     journal: BlueprintJournal
     call: CallTool
     """The one call: `ToolRegistry.call`."""
-    driver: Driver
+    driver: Driver | Carrier
     identity: WorkerIdentity | None = None
     """The worker's own identity; None where starters act in person."""
     stand_in: WorkerIdentity | None = None
@@ -51,7 +52,11 @@ class StoredEngine:
 
     async def open(self) -> None:
         """Let the driver be ready."""
-        await self._parts.driver.open(self._parts.journal.store.owner, self._segments.run)
+        driver = self._parts.driver
+        if isinstance(driver, Carrier):
+            await driver.open(self._segments, self._parts.capacity)
+        else:
+            await driver.open(self._parts.journal.store.owner, self._segments.run)
         self._is_open = True
 
     async def close(self) -> None:

@@ -7,23 +7,28 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from agent_resolver.core.authorization import is_same_caller
 from agent_resolver.core.blueprint.tool_rule import blueprint_rules, calls_of
 from agent_resolver.core.egress import egress_hosts
 from agent_resolver.engine.calling import RUN_PENDING
-from agent_resolver.engine.errors import DamagedRun, EngineRefused
-from agent_resolver.engine.port import AwaitedThing, RunResult, RunView
+from agent_resolver.engine.errors import DamagedRun, EngineRefused, UnknownRun
+from agent_resolver.engine.port import RunResult, RunView
 from agent_resolver.engine.runs import BlueprintRuns, input_schema_of
 from agent_resolver.registry.errors import ToolFailure, WaitsFor
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.blueprint import Blueprint
 from agent_resolver.schema.blueprint_file import blueprint_digest
+from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.descriptor import Descriptor, Labels
 from agent_resolver.schema.outcome import FailureCode, Pending
+from agent_resolver.schema.pending import PendingAction
 from agent_resolver.telemetry.current_span import current_traceparent
 
 PATIENCE_SECONDS: Final = 30.0
 """How long a call waits for a run that goes on; then it is pending, and the run goes on all the same."""
+_LEFT_SECONDS: Final = 5.0
+"""Seconds that a call takes part in a run whose caller has left; the run goes on all the same."""
 _REPORT_SECONDS: Final = 0.5
 """Seconds between two reports of how far a run is."""
 _PAUSES_PER_LOOK: Final = 10
@@ -61,20 +66,27 @@ class BlueprintTool:
             ToolFailure: The run failed, or was cancelled.
             WaitsFor: The run waits for something, or goes on for longer than a call can wait.
         """
-        run = await self.run_of(arguments, context)
+        handle = context.handle
+        run = handle.run if handle is not None and handle.run else await self.run_of(arguments, context)
         # The segments of the run belong below the span of this call.
         below = structs.replace(context, parent=current_traceparent() or context.parent)
         try:
-            level = self.descriptor.rules.classification
-            if not await self._runs.start(self._blueprint, arguments, below, run, level):
+            if handle is not None and handle.run:
+                await self._require_own_run(run, arguments, context.caller)
+            elif not await self._runs.start(
+                self._blueprint, arguments, below, run, self.descriptor.rules.classification
+            ):
                 await self._require_same_call(run, arguments)
+            if handle is not None:
+                handle.keep(run)
             found = await self._finish_and_report(run, context)
         except EngineRefused as refused:
             code = FailureCode.TOOL_ERROR if isinstance(refused, DamagedRun) else FailureCode.INPUT_VALIDATION_FAILED
             raise ToolFailure(code, str(refused), refused.hint) from refused
         if isinstance(found, RunView):
             raise WaitsFor(await self._pending(found, context))
-        if context.key is None:
+        # A caller with a handle asks for the run by its id, and does not mean another one by the same call.
+        if context.key is None and handle is None:
             await self._runs.mark_delivered(run)
         if found.status == "done":
             return found.output
@@ -90,8 +102,20 @@ class BlueprintTool:
             message = f"The key was used for another call of {self.descriptor.id}"
             raise ToolFailure(FailureCode.KEY_REUSED, message, f"give each call a key of its own: this is run {run}")
 
+    async def _require_own_run(self, run: str, arguments: dict[str, Any], caller: Caller) -> None:
+        """Refuse to go on with a run that another caller started, or that is not one of this call."""
+        history = await self._runs.history(run)
+        if history is None or not is_same_caller(history.started.starter, caller):
+            raise UnknownRun(run)
+        is_of_tool = history.blueprint.id == self.descriptor.id
+        if not is_of_tool or history.started.input != arguments:
+            raise EngineRefused(f"Run {run} is not one of this call", f"`agent blueprint status {run}`")
+
     async def _finish_and_report(self, run: str, context: CallContext) -> RunResult | RunView:
         """Wait for the run, and report meanwhile how many steps are done and which ones run."""
+        if context.handle is not None:
+            # Nobody waits here, and the same key finds the run again only once this call is over.
+            return await self._finish(run, min(_LEFT_SECONDS, _patience(context)))
         finishing = asyncio.ensure_future(self._finish(run, _patience(context)))
         try:
             pause = _REPORT_SECONDS
@@ -127,9 +151,8 @@ class BlueprintTool:
         """What the caller of a run that has not ended learns: the question of a person where there is one."""
         run = view.row.id
         # A run that is a step of another wakes that one when it ends.
-        thing = None if view.row.parent == context.run else await self._question_in(view)
-        action = None if thing is None else await self._runs.action(thing.id)
-        if action is not None and action.is_open:
+        action = None if view.row.parent == context.run else await open_question(self._runs, view)
+        if action is not None:
             answer = f"agent inbox approve {action.id}"
             if action.type != "APPROVAL":
                 answer = f"agent inbox answer {action.id} TEXT"
@@ -153,17 +176,21 @@ class BlueprintTool:
             remedy=f"`agent blueprint status {run}`; make the same call again once it has ended",
         )
 
-    async def _question_in(self, view: RunView) -> AwaitedThing | None:
-        """The first question of a run, or of the runs that it waits for."""
-        waiting = list(view.waits)
-        for _ in range(_MOST_PARTS):
-            thing = next((each for each in waiting if each.kind in {"action", "person"}), None)
-            part = next((each for each in waiting if each.kind == "run"), None)
-            if thing is not None or part is None:
-                return thing
-            inner = await self._runs.query(part.id)
-            waiting = [] if inner is None else list(inner.waits)
-        return None
+
+async def open_question(runs: BlueprintRuns, view: RunView) -> PendingAction | None:
+    """The first open question of a run, or of the runs that it waits for."""
+    waiting = list(view.waits)
+    for _ in range(_MOST_PARTS):
+        thing = next((each for each in waiting if each.kind in {"action", "person"}), None)
+        part = next((each for each in waiting if each.kind == "run"), None)
+        if thing is not None:
+            action = await runs.action(thing.id)
+            return action if action is not None and action.is_open else None
+        if part is None:
+            return None
+        inner = await runs.query(part.id)
+        waiting = [] if inner is None else list(inner.waits)
+    return None
 
 
 def describe_blueprint(blueprint: Blueprint, find_tool: FindTool, source: str) -> Descriptor:

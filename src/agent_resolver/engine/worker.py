@@ -2,11 +2,11 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from agent_resolver.core.lease import is_free
+from agent_resolver.engine.carrier import Carrier
 from agent_resolver.engine.errors import EngineBroken
 from agent_resolver.engine.journal import BlueprintJournal
 from agent_resolver.engine.port import Driver
@@ -15,7 +15,7 @@ from agent_resolver.engine.taking import Taken
 from agent_resolver.registry.call import place_of
 from agent_resolver.schema.errors import ResolverError
 from agent_resolver.schema.state import LEASES, RUNS, WAITS
-from agent_resolver.storage.errors import FileError
+from agent_resolver.storage.errors import FileError, LeaseLost
 from agent_resolver.storage.lease import lease_name
 from agent_resolver.storage.port import Snapshot
 from agent_resolver.storage.wait_queue import TOPIC
@@ -34,15 +34,21 @@ class Worker:
     """Drives the runs of a store, together with any number of others."""
 
     def __init__(
-        self, journal: BlueprintJournal, segments: Segments, driver: Driver, *, capacity: int = CAPACITY
+        self, journal: BlueprintJournal, segments: Segments, driver: Driver | Carrier, *, capacity: int = CAPACITY
     ) -> None:
         self.report: Report = _report_nothing
         """Hears of runs that were not driven to their next wait; others go on with them."""
+        self.note_lost: Callable[[str], None] = _note_nothing
+        """Hears of each run that another process took from this one, because its lease had run out."""
+        self.count_others: Callable[[], int] = _count_none
+        """The number of runs of other kinds for which this process needs room."""
         self._journal = journal
         self._segments = segments
         self._driver = driver
         self._capacity = capacity
         self._driven: dict[str, asyncio.Task[None]] = {}
+        self._taking: set[str] = set()
+        """Runs that are being taken up: they need room as well."""
         self._left: dict[str, float] = {}
         """Runs that could not be taken up, and when each is tried again, by the clock of the loop."""
         self._changed = asyncio.Event()
@@ -82,8 +88,12 @@ class Worker:
 
     @property
     def count(self) -> int:
-        """The number of runs that are driven now."""
-        return len(self._driven)
+        """The number of runs that are driven now, or about to be."""
+        return len(self._driven.keys() | self._taking)
+
+    @property
+    def _room(self) -> int:
+        return self._capacity - self.count - self.count_others()
 
     async def drive(self, run: str) -> None:
         """Take one run up now, however many are driven, and drive it to its next wait; nothing if it is not due."""
@@ -115,6 +125,8 @@ class Worker:
     async def _end(self) -> None:
         if self._driven:
             await asyncio.wait(self._driven.values())
+        if isinstance(self._driver, Carrier):
+            await self._driver.settle()
         if self.broken is not None:
             raise self.broken
 
@@ -122,7 +134,7 @@ class Worker:
 
     async def _take_due(self) -> float:
         """Take up runs that are due, as far as there is room; returns the seconds until the next is."""
-        room = self._capacity - len(self._driven)
+        room = self._room
         if room <= 0:
             return LOOK_SECONDS
         self._forget_left()
@@ -135,7 +147,11 @@ class Worker:
         if due:
             # In no order: workers that begin with the same run would all but one come too late for every run.
             random.shuffle(due)
-            await self._start(due[: min(room, _TOGETHER)])
+            # Looked at again: meanwhile other kinds of runs may have taken the room.
+            room = min(self._room, _TOGETHER)
+            if room <= 0:
+                return LOOK_SECONDS
+            await self._start(due[:room])
             return 0.0
         return (others[0].due - now) / 1000 if others else LOOK_SECONDS
 
@@ -143,11 +159,12 @@ class Worker:
         """Take up the runs whose process is gone."""
         # One by one: of those that may have ended their process, a worker has only one at a time.
         for run in await self._interrupted():
-            await self._start([run])
+            if self._room > 0:
+                await self._start([run])
 
     async def _interrupted(self) -> list[str]:
         """The runs that a process was driving which is gone, or which lost them."""
-        room = self._capacity - len(self._driven)
+        room = self._room
         seconds = self._journal.seconds()
 
         def read(snapshot: Snapshot) -> list[tuple[str, str, bool]]:
@@ -184,10 +201,19 @@ class Worker:
     # Driving ----------------------------------------------------------------------------------------------------------
 
     async def _start(self, runs: Iterable[str]) -> None:
-        # Together, so that they share commits.
-        await asyncio.gather(*(self._start_one(run) for run in runs if run not in self._driven))
+        new = [run for run in runs if run not in self._driven]
+        self._taking.update(new)
+        try:
+            # Together, so that they share commits.
+            await asyncio.gather(*(self._start_one(run) for run in new))
+        finally:
+            self._taking.difference_update(new)
 
     async def _start_one(self, run: str) -> None:
+        if isinstance(self._driver, Carrier):
+            task = self._driven[run] = asyncio.create_task(self._report_failure(run, self._driver.carry(run)))
+            task.add_done_callback(lambda _: self._forget(run))
+            return
         try:
             taken = await self._segments.take(run)
         except Exception as error:  # noqa: BLE001 - one run must not end the worker of all others
@@ -197,40 +223,56 @@ class Worker:
             self._left[run] = asyncio.get_running_loop().time() + LOOK_SECONDS
             return
         if taken is not None:
-            task = self._driven[run] = asyncio.create_task(self._drive(taken))
-            task.add_done_callback(partial(self._forget, taken))
+            task = self._driven[run] = asyncio.create_task(self._drive(self._driver, taken))
+            task.add_done_callback(lambda _: self._forget(run, is_suspect=taken.is_suspect))
 
     def _forget_left(self) -> None:
         now = asyncio.get_running_loop().time()
         self._left = {run: until for run, until in self._left.items() if until > now}
 
-    def _forget(self, taken: Taken, _: asyncio.Task[None]) -> None:
-        self._driven.pop(taken.run, None)
-        if taken.is_suspect:
+    def _forget(self, run: str, *, is_suspect: bool = False) -> None:
+        self._driven.pop(run, None)
+        if is_suspect:
             # Others like it wait for their turn.
             self._next_look = 0.0
         self._changed.set()
 
-    async def _drive(self, taken: Taken) -> None:
+    async def _drive(self, driver: Driver, taken: Taken) -> None:
+        before = taken.executor_before
+        driving = driver.take_over(taken.id, before) if before else driver.drive(taken.id)
         try:
-            if taken.executor_before:
-                await self._driver.take_over(taken.id, taken.executor_before)
-            else:
-                await self._driver.drive(taken.id)
+            await self._report_failure(taken.run, driving)
+        finally:
+            await self._segments.give_back(taken)
+
+    async def _report_failure(self, run: str, driving: Awaitable[None]) -> None:
+        """Let a run be driven, and report why it was not driven to its next wait."""
+        try:
+            await driving
         except EngineBroken as error:
             # No run is at fault: every further one would fail as well, and be set aside after some attempts.
             self.broken = error
             self.stop()
+        except LeaseLost as error:
+            self.note_lost(run)
+            self.report(run, str(error))
         except ResolverError as error:
-            # Another process has the run, or the state cannot be written now: it is found as interrupted.
-            self.report(taken.run, str(error))
+            # The state cannot be written now: the run is found as interrupted.
+            self.report(run, str(error))
         except Exception as error:  # noqa: BLE001 - code of the engine
             # A fault of this program, or of the engine: after some attempts a person is asked. Its words may hold
             # arguments; its kind and its place are enough to find it.
-            self.report(taken.run, f"{type(error).__name__}{place_of(error)}")
-        finally:
-            await self._segments.give_back(taken)
+            self.report(run, f"{type(error).__name__}{place_of(error)}")
 
 
 def _report_nothing(run: str, problem: str) -> None:
     """The default: no program listens."""
+
+
+def _note_nothing(run: str) -> None:
+    """The default: no program counts."""
+
+
+def _count_none() -> int:
+    """The default: this process drives no other kind of runs."""
+    return 0

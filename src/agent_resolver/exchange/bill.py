@@ -10,6 +10,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from msgspec import Struct
 
 from agent_resolver.core.package import package_of, package_url
+from agent_resolver.core.server import known_servers
 from agent_resolver.exchange.client.direct import wire_of_entry
 from agent_resolver.exchange.jsonc_edit import json_text
 from agent_resolver.schema.index import Server
@@ -53,11 +54,11 @@ def bill_of(lockfile: Lockfile, digest: str, servers: Iterable[Server], time: da
         servers: The index that it was verified against, with facts that a lock does not have.
         time: When the bill says that it was made.
     """
-    facts = {str(server): server for server in servers}
+    facts = known_servers(servers)
     entries: dict[str, list[LockedServer]] = {}
     for entry in lockfile.servers:
         entries.setdefault(f"{entry.server_id}@{entry.version}", []).append(entry)
-    parts = (_server_of(found, facts.get(name)) for name, found in sorted(entries.items()))
+    parts = (_server_of(found, facts.get(_key_of(found[0]))) for _, found in sorted(entries.items()))
     return Bill(
         name=lockfile.agent_name,
         version=lockfile.agent_version,
@@ -65,6 +66,10 @@ def bill_of(lockfile: Lockfile, digest: str, servers: Iterable[Server], time: da
         time=time,
         servers=tuple(parts),
     )
+
+
+def _key_of(entry: LockedServer) -> tuple[str, str]:
+    return entry.server_id, entry.version
 
 
 def _server_of(entries: list[LockedServer], facts: Server | None) -> BillServer:

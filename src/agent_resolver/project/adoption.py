@@ -175,7 +175,7 @@ def _is_below(path: str, folder: str) -> bool:
 def positions_to_probe(session: Session, merging: Merging) -> list[int]:
     """The places of the servers to adopt in the index."""
     ids = {wish.server_id for wish in merging.wishes}
-    return [position for position, server in enumerate(session.servers) if server.id in ids]
+    return [position for position, server in enumerate(session.listed_servers) if server.id in ids]
 
 
 def plan_adoption(

@@ -10,14 +10,10 @@ from agent_resolver.catalog.index import CatalogIndex
 from agent_resolver.catalog.listing import Verdict
 from agent_resolver.catalog.query import Judge
 from agent_resolver.core.resolution import Resolution, resolve, resolver
-from agent_resolver.project.index import overlaid_servers, read_overlay_bytes
+from agent_resolver.project.open_index import OpenIndex, open_index
 from agent_resolver.schema.agent_file import AgentFile, parse_agent_file
 from agent_resolver.schema.errors import InvalidAgentFile
-from agent_resolver.schema.index import Server
-from agent_resolver.schema.index_reader import parse_index
-from agent_resolver.schema.limit import MAX_INDEX_BYTES
 from agent_resolver.storage.errors import UnreadableFile
-from agent_resolver.storage.file import read_bounded
 
 if TYPE_CHECKING:
     from agent_resolver.project.session import Session
@@ -51,13 +47,11 @@ def judge_of(index_path: str) -> Judge | None:
         InvalidOverlay: With every error in the overlay.
     """
     try:
-        raw = read_bounded(index_path, MAX_INDEX_BYTES)
+        return _judge_by(open_index(index_path, os.environ))
     except UnreadableFile as error:
         if error.missing:
             return None
         raise
-    overlay = read_overlay_bytes(index_path)
-    return _judge_by(raw, overlay, overlaid_servers(parse_index(raw), overlay, index_path))
 
 
 def judge_in(session: "Session") -> Judge | None:
@@ -68,16 +62,15 @@ def judge_in(session: "Session") -> Judge | None:
         InvalidOverlay: With every error in the overlay.
     """
     try:
-        raw = session.index_content
+        return _judge_by(session.index)
     except UnreadableFile as error:
         if error.missing:
             return None
         raise
-    return _judge_by(raw, session.overlay_content, session.servers)
 
 
-def _judge_by(raw: bytes, overlay: bytes | None, servers: tuple[Server, ...]) -> Judge:
-    resolve_one = resolver(servers)
+def _judge_by(index: OpenIndex) -> Judge:
+    resolve_one = resolver(index.servers)
 
     def judge(content: bytes) -> Verdict:
         try:
@@ -86,8 +79,7 @@ def _judge_by(raw: bytes, overlay: bytes | None, servers: tuple[Server, ...]) ->
             return Verdict("unresolved", f"the agent file is invalid: {error.issues[0]}")
         return Verdict("resolved") if resolution.success else Verdict("unresolved", unresolved_reason(resolution))
 
-    content = raw if overlay is None else b"\0".join((raw, overlay))
-    return Judge(sha256(content).hexdigest(), judge)
+    return Judge(index.digest, judge)
 
 
 def unresolved_reason(resolution: Resolution) -> str:
@@ -99,8 +91,7 @@ def unresolved_reason(resolution: Resolution) -> str:
 def resolve_against(index_path: str, agent: AgentFile) -> Resolution | None:
     """What an agent file resolves to against the index as it is now; None where there is none."""
     try:
-        raw = read_bounded(index_path, MAX_INDEX_BYTES)
+        index = open_index(index_path, os.environ)
     except UnreadableFile:
         return None
-    overlay = read_overlay_bytes(index_path)
-    return resolve(agent, overlaid_servers(parse_index(raw), overlay, index_path))
+    return resolve(agent, index.servers)

@@ -37,11 +37,13 @@ class Catalog(Struct, frozen=True, kw_only=True):
     """How many agents a page of a listing has, unless a request asks for another number."""
 
 
-class IndexSources(Struct, frozen=True, kw_only=True):
-    """Where servers are imported from."""
+class IndexSettings(Struct, frozen=True, kw_only=True):
+    """Where servers are imported from, and how an index is read."""
 
     sources: Texts = ()
     """Addresses that `agent index sync` fetches; one that begins with `git+` is a repository."""
+    cache: bool = True
+    """Whether a large JSON index gets a cache in the user's cache folder."""
 
 
 class ModelData(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -163,15 +165,23 @@ class Remote(Struct, frozen=True, kw_only=True):
 class Engine(Struct, frozen=True, kw_only=True):
     """What runs durable blueprints."""
 
-    kind: Literal["dbos", "memory"] = "dbos"
+    kind: Literal["dbos", "memory", "temporal"] = "dbos"
     """`memory` drives runs without a file of its own; the runs themselves are in the state with each of them."""
     address: Text | UnsetType = UNSET
+    """The host and the port of the Temporal server; left out, the usual port of this machine."""
+    namespace: Text = "default"
+    """The namespace of the Temporal server that the project's workflows are in."""
+    api_key_env: Text | UnsetType = UNSET
+    """The variable that holds the key for the Temporal server; with one, the connection is encrypted."""
+    ca_file: Text | UnsetType = UNSET
+    """The certificates that the Temporal server's must come from; with them, the connection is encrypted."""
 
 
 class State(Struct, frozen=True, kw_only=True):
     """Where the project keeps its state."""
 
     url: Text = "sqlite:///.agent/state.db"
+    password_env: Text | UnsetType = UNSET
     key_env: Text | UnsetType = UNSET
     old_key_env: Text | UnsetType = UNSET
 
@@ -243,7 +253,7 @@ class Config(Struct, frozen=True, kw_only=True):
 
     project: ProjectFacts = ProjectFacts()
     catalog: Catalog = Catalog()
-    index: IndexSources = IndexSources()
+    index: IndexSettings = IndexSettings()
     models: dict[Text, Model] = {}
     pools: dict[Text, Pool] = {}
     providers: dict[Text, Provider] = {}
@@ -337,6 +347,8 @@ def _layer_trees(layers: Layers) -> Iterator[tuple[str, Node]]:
 def _of_variable(text: str, kind: Any) -> object:  # noqa: ANN401 - a type
     if kind == Texts:
         return list(map(str.strip, text.split(",")))
+    if kind is bool:
+        return {"true": True, "false": False}.get(text, text)
     return int(text) if _is_integer(kind) and re.fullmatch("[0-9]{1,9}", text) else text
 
 

@@ -5,32 +5,48 @@ other: the engine is given `ToolRegistry.call`, and the registry is given tools 
 """
 
 import asyncio
+import os
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from agent_resolver._extra import MissingExtra
 from agent_resolver.core.blueprint.wave import INTERPRETER_VERSION
+from agent_resolver.engine.carrier import Carrier, LeftToWorkers
+from agent_resolver.engine.errors import EngineRefused
 from agent_resolver.engine.journal import BlueprintJournal
 from agent_resolver.engine.memory import MemoryDriver
 from agent_resolver.engine.port import CallTool, Driver, RunSegment, StepRunner
 from agent_resolver.engine.runs import BlueprintRuns
 from agent_resolver.engine.segment_telemetry import SegmentTelemetry
 from agent_resolver.engine.stored import EngineParts, StoredEngine
+from agent_resolver.engine.temporal_place import TemporalPlace, place_of
 from agent_resolver.engine.worker import CAPACITY
 from agent_resolver.project.identity import worker_of
 from agent_resolver.project.session import Session
+from agent_resolver.project.state_place import PostgresPlace
 from agent_resolver.registry.worker_identity import WorkerIdentity
 from agent_resolver.storage.clock import SystemClock
+from agent_resolver.storage.file import read_bounded
+
+if TYPE_CHECKING:
+    from agent_resolver.engine.dbos_place import EnginePlace
 
 EXTRA: Final = "engine"
 _PACKAGE: Final = "dbos"
+_TEMPORAL: Final = ("temporalio", "temporal")
+"""The package that the workers of a project on Temporal need, and the extra that brings it."""
+_TEMPORAL_ADDRESS: Final = "127.0.0.1:7233"
+_SQLITE: Final = "sqlite:"
+_MAX_CERTIFICATE_BYTES: Final = 1_000_000
 
-SegmentWatch = Callable[[str, Literal["begun", "ended"]], None]
-"""Takes the id of a run whose segment begins or ends in this process."""
+Moment = Literal["begun", "adopted", "ended"]
+SegmentWatch = Callable[[str, Moment], None]
+"""Takes the id of a run whose segment begins or ends in this process; `adopted` if another process had begun it."""
 
 
 class EngineUse(Struct, frozen=True, kw_only=True):
@@ -43,6 +59,8 @@ class EngineUse(Struct, frozen=True, kw_only=True):
     """False if runs that begin here are left to workers."""
     is_worker: bool = False
     """True if runs are driven whatever blueprints the settings name now: each keeps the one that it began with."""
+    is_host: bool = False
+    """True for a process that drives runs until it is stopped. With Temporal, all others leave runs to these."""
     watch: SegmentWatch | None = None
 
 
@@ -61,14 +79,20 @@ def has_driver(session: Session) -> bool:
     return session.config.engine.kind != "dbos" or find_spec(_PACKAGE) is not None
 
 
-def require_driver(session: Session) -> None:
+def require_driver(session: Session, *, is_host: bool = False) -> None:
     """Stop before a run begins that nothing here could drive.
+
+    Args:
+        session: The project.
+        is_host: True for a process that drives runs until it is stopped.
 
     Raises:
         MissingExtra: The engine of the settings is not installed.
     """
     if not has_driver(session):
         raise MissingExtra(_PACKAGE, EXTRA)
+    if is_host and session.config.engine.kind == "temporal" and find_spec(_TEMPORAL[0]) is None:
+        raise MissingExtra(*_TEMPORAL)
 
 
 @asynccontextmanager
@@ -84,7 +108,7 @@ async def open_engine(
     parts = EngineParts(
         journal=blueprint_journal(session),
         call=call,
-        driver=_WatchedDriver(_driver_of(session), use.watch) if use.watch else _driver_of(session),
+        driver=_driver_of(session, use),
         identity=use.identity,
         stand_in=worker_of(session) if use.identity is None else None,
         telemetry=telemetry,
@@ -101,12 +125,67 @@ async def open_engine(
         await engine.close()
 
 
-def _driver_of(session: Session) -> Driver:
+def _driver_of(session: Session, use: EngineUse) -> Driver | Carrier:
+    driver: Driver
     match session.config.engine.kind:
+        case "temporal":
+            return _temporal_carrier(session, use.watch) if use.is_host else LeftToWorkers()
         case "memory":
-            return MemoryDriver()
+            driver = MemoryDriver()
         case "dbos":
-            return _SharingDriver(session.shared("engine", lambda: _ProcessDriver(session)))
+            driver = _SharingDriver(session.shared("engine", lambda: _ProcessDriver(session)))
+    return _WatchedDriver(driver, use.watch) if use.watch else driver
+
+
+def _temporal_carrier(session: Session, watch: SegmentWatch | None) -> Carrier:
+    # Only now, since it imports Temporal, which only workers need.
+    from agent_resolver.engine.temporal_carrier import TemporalCarrier
+
+    return TemporalCarrier(temporal_place(session), session.seal, watch=watch)
+
+
+def temporal_place(session: Session) -> TemporalPlace:
+    """Where the Temporal server of the settings is, and what the project is called there.
+
+    Raises:
+        EngineRefused: The variable with its key is not set.
+        UntrustedFolder: A file chose the server, and no person trusts its folder.
+        UnreadableFile: The file with its certificates cannot be read.
+    """
+    if any(map(session.is_set_by_file, ("engine.address", "engine.api_key_env", "engine.ca_file"))):
+        session.require_trust("its settings name the server that carries its runs")
+    engine, url = session.config.engine, session.config.state.url
+    is_shared = not url.startswith(_SQLITE)
+    # A password may be in the address of a database: it must not become a part of a name, not even of its digest.
+    location = re.sub("//[^@/]*@", "//", url).partition("?")[0] if is_shared else os.path.realpath(session.state_path)
+    # Not the name of an agent: all workers of the project meet under this one.
+    project = session.config.project.name or os.path.basename(session.root)
+    place = place_of(engine.address or _TEMPORAL_ADDRESS, project, location, is_shared=is_shared)
+    api_key = session.environment.get(engine.api_key_env, "") if engine.api_key_env else ""
+    if engine.api_key_env and not api_key:
+        problem = f"The variable {engine.api_key_env} is not set, which has the key for the Temporal server"
+        raise EngineRefused(problem, "set it, or see `engine.api_key_env` in agent.toml")
+    certificate = b""
+    if engine.ca_file:
+        certificate = read_bounded(os.path.join(session.root, engine.ca_file), _MAX_CERTIFICATE_BYTES)
+    is_encrypted = bool(api_key or certificate)
+    return structs.replace(
+        place,
+        namespace=engine.namespace,
+        api_key=api_key,
+        is_encrypted=is_encrypted,
+        root_certificate=certificate,
+    )
+
+
+def _place_of(session: Session) -> "EnginePlace":
+    """Where DBOS keeps its rows: beside the state, and never in the same file or schema."""
+    from agent_resolver.engine.dbos_place import EngineFile, EngineSchema
+
+    place = session.state_place
+    if isinstance(place, PostgresPlace):
+        return EngineSchema(place.address)
+    return EngineFile(session.engine_path)
 
 
 class _WatchedDriver:
@@ -120,15 +199,15 @@ class _WatchedDriver:
 
     async def drive(self, segment: str) -> None:
         """Drive a segment to its end."""
-        await self._reported(segment, self._driver.drive(segment))
+        await self._reported(segment, "begun", self._driver.drive(segment))
 
     async def take_over(self, segment: str, executor: str) -> None:
         """Drive a segment to its end that another executor, which is gone, may have begun."""
-        await self._reported(segment, self._driver.take_over(segment, executor))
+        await self._reported(segment, "adopted", self._driver.take_over(segment, executor))
 
-    async def _reported(self, segment: str, driving: Awaitable[None]) -> None:
+    async def _reported(self, segment: str, moment: Moment, driving: Awaitable[None]) -> None:
         run, _, _ = segment.rpartition(":")
-        self._watch(run, "begun")
+        self._watch(run, moment)
         await driving
         self._watch(run, "ended")
 
@@ -173,7 +252,7 @@ class _ProcessDriver:
                 from agent_resolver.engine.dbos_driver import DbosDriver
 
                 session = self._session
-                driver = DbosDriver(session.engine_path, session.seal, INTERPRETER_VERSION)
+                driver = DbosDriver(_place_of(session), session.seal, INTERPRETER_VERSION)
                 await driver.open(executor, self._run)
                 self._driver = driver
             return self._driver

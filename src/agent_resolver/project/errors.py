@@ -1,11 +1,13 @@
 """What goes wrong with a project.
 
 ResolverError
+├── DuplicateServers   several indexes have one server; holds every such pair
 ├── InvalidBlueprints  blueprints have faults; holds every one of each file
 ├── InvalidConfig      agent.toml, a variable or a flag is refused; holds every issue
 ├── InvalidSkills      prompts have faults; holds every one of each file
 ├── LockRefused        the lock does not hold, so nothing is connected
 ├── ManifestDrift      the code offers other tools than the committed manifest says; holds every change
+├── MoveRefused        the state cannot be moved to another place
 ├── RefusedManifest    the committed manifest of tools cannot be used
 ├── RefusedStep        a step of a workflow cannot be taken
 ├── RotationRefused    the state cannot be sealed with another key
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from agent_resolver.core.manifest_diff import ToolChange
 
 
+_MOST_NAMED = 20
+
+
 class InvalidConfig(ResolverError):
     """A layer of the settings is refused; holds every issue of it."""
 
@@ -39,6 +44,16 @@ class InvalidConfig(ResolverError):
         super().__init__(f"{source} is refused")
         self.source = source
         self.issues = tuple(issues)
+
+
+class DuplicateServers(ResolverError):
+    """Indexes that are compiled together have a server with one id and version; holds every such pair."""
+
+    hint = "leave it in one of them"
+
+    def __init__(self, twice: Sequence[str]) -> None:
+        super().__init__(f"{len(twice)} {plural(len(twice), 'server is', 'servers are')} in more than one index")
+        self.details = tuple(twice[:_MOST_NAMED])
 
 
 class InvalidBlueprints(ResolverError):
@@ -87,6 +102,14 @@ class RotationRefused(ResolverError):
         self.hint = hint
 
 
+class MoveRefused(ResolverError):
+    """The state cannot be moved to another place; it is as it was, and nothing is in the other place."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
 class UnusableEvals(ResolverError):
     """There is no eval set to run, or its tools cannot be used."""
 
@@ -116,7 +139,7 @@ class UnusableProvider(ResolverError):
 class UnusableState(ResolverError):
     """The state cannot be kept where the settings say."""
 
-    def __init__(self, what: str, hint: str = "use a `sqlite:///` address in `state.url`") -> None:
+    def __init__(self, what: str, hint: str = "use a `sqlite:///` or `postgresql://` address in `state.url`") -> None:
         super().__init__(f"The state cannot be kept with {what}")
         self.hint = hint
 

@@ -4,9 +4,9 @@ The steps, each of which can be interrupted:
 
 1. The process has the state to itself: others know only the keys that they started with.
 2. The next key is in a file of its own, or in the variable that the settings name.
-3. The file of the engine is sealed again, in one transaction.
+3. What the engine keeps is sealed again, in one transaction.
 4. The state is sealed again and names the next key, in one transaction.
-5. Both files are written again without the old values.
+5. Both are written again without the old values.
 6. The next key takes the place of the old one, which gets a name of its own.
 
 Between the steps every value names its key, and both keys are known: nothing is unreadable, and the same command goes
@@ -14,28 +14,23 @@ on.
 """
 
 import os
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
-from typing import Final
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from agent_resolver.core.audit import is_sealed
 from agent_resolver.project.errors import RotationRefused
-from agent_resolver.project.sealed_place import Opens, UnopenedValue, reseal_engine, reseal_state
+from agent_resolver.project.rotation_place import Reach, RotationDatabase, RotationFile, RotationPlace
+from agent_resolver.project.sealed_place import Opens, UnopenedValue, reseal_state
 from agent_resolver.project.session import Session
+from agent_resolver.project.state_place import PostgresPlace
 from agent_resolver.schema.audit import AuditKind, Record
 from agent_resolver.storage.file import sync_folder
 from agent_resolver.storage.key_ring import UNNAMED, KeyRing
 from agent_resolver.storage.seal import AesSeal, UnnamedSeal, id_of_key, key_beside
-from agent_resolver.storage.sqlite.alone import alone_with, forget_removed
-from agent_resolver.storage.sqlite.database import Database, written_at_once
-from agent_resolver.storage.sqlite.trail import append_records, read_seal, rekey_trail
-
-_WAIT_SECONDS: Final = 5
-Reach = Callable[[str], None]
-"""Called with the name of each step before it is taken, for tests that end the process there."""
+from agent_resolver.storage.sql.connection import SqlConnection
+from agent_resolver.storage.sql.trail import append_records, read_seal, rekey_trail
 
 
 class Rotated(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -107,25 +102,25 @@ def rotate_key(  # noqa: PLR0913 - each is one option of a command line
         EditedTrail: The audit trail does not verify.
     """
     session.require_trust_in_state()
-    path, keys = session.state_path, session.keys
-    # Brings the file to the newest schema, before this process has it to itself.
-    Database(path, keys.newest).close()
-    with alone_with(path) as connection:
+    place, keys = _place_of(session), session.keys
+    place.prepare(keys)
+    with place.alone() as connection:
         plan = _plan(connection, keys, from_file=from_file, from_earlier_version=from_earlier_version)
         with _refusals():
             reach("engine")
-            _rotate_engine(session.engine_path, plan, reach)
+            place.reseal_engine(connection, plan.opener, plan.seal, reach, is_unnamed=plan.is_unnamed)
             reach("state")
-            count = 0 if plan.is_done else _rotate_state(connection, path, plan, run, at, reach)
+            record = Record(run, AuditKind.STATE_REKEYED, {})
+            count = 0 if plan.is_done else _rotate_state(place, connection, plan, record, at, reach)
         reach("vacuum")
-        forget_removed(connection)
+        place.forget(connection)
         reach("key")
         old_key = _replace_key_file(keys) if keys.newest is None else _unused_key_file(keys, plan)
         reach("end")
     return Rotated(key=id_of_key(plan.current), before=plan.recorded, values=count, old_key=old_key)
 
 
-def _plan(connection: sqlite3.Connection, keys: KeyRing, *, from_file: bool, from_earlier_version: bool) -> _Plan:
+def _plan(connection: SqlConnection, keys: KeyRing, *, from_file: bool, from_earlier_version: bool) -> _Plan:
     recorded = _recorded_key(connection)
     if recorded == UNNAMED and not from_earlier_version:
         raise RotationRefused(
@@ -148,7 +143,7 @@ def _plan(connection: sqlite3.Connection, keys: KeyRing, *, from_file: bool, fro
     )
 
 
-def _recorded_key(connection: sqlite3.Connection) -> str:
+def _recorded_key(connection: SqlConnection) -> str:
     """The id of the key that the state names.
 
     Raises:
@@ -161,7 +156,7 @@ def _recorded_key(connection: sqlite3.Connection) -> str:
     return found[0]
 
 
-def _trail_key(connection: sqlite3.Connection, recorded: str, keys: KeyRing) -> bytes | None:
+def _trail_key(connection: SqlConnection, recorded: str, keys: KeyRing) -> bytes | None:
     """The key that seals the trail now."""
     named = [key for key in (keys.newest, keys.old) if key is not None]
     if recorded == UNNAMED:
@@ -196,26 +191,22 @@ def _refusals() -> Iterator[None]:
         raise RotationRefused(problem, hint) from None
 
 
-def _rotate_engine(path: str, plan: _Plan, reach: Reach) -> None:
-    # No process has it open: each that drives runs has the state open too.
-    if not os.path.exists(path):
-        return
-    with closing(sqlite3.connect(path, timeout=_WAIT_SECONDS, isolation_level=None)) as connection:
-        with written_at_once(connection):
-            reseal_engine(connection, plan.opener, plan.seal, is_unnamed=plan.is_unnamed)
-            reach("engine commit")
-        forget_removed(connection)
+def _place_of(session: Session) -> RotationPlace:
+    place = session.state_place
+    if isinstance(place, PostgresPlace):
+        return RotationDatabase(place.address)
+    return RotationFile(session.state_path, session.engine_path)
 
 
 def _rotate_state(  # noqa: PLR0913, PLR0917 - the state, its keys, and what is recorded of it
-    connection: sqlite3.Connection, path: str, plan: _Plan, run: str, at: str, reach: Reach
+    place: RotationPlace, connection: SqlConnection, plan: _Plan, record: Record, at: str, reach: Reach
 ) -> int:
-    with written_at_once(connection):
-        count = reseal_state(connection, plan.opener, plan.seal, are_words_open=plan.is_unnamed)
-        before = rekey_trail(connection, path, plan.trail_before, plan.trail_after)
+    with place.at_once(connection):
+        count = reseal_state(connection, place.sealed, plan.opener, plan.seal, are_words_open=plan.is_unnamed)
+        before = rekey_trail(connection, place.path, plan.trail_before, plan.trail_after)
         body = {"from": plan.recorded, "to": id_of_key(plan.current), "values": count, "root": before.root}
-        records = [Record(run, AuditKind.STATE_REKEYED, body)]
-        append_records(connection, path, records, at, plan.trail_after, last=None)
+        records = [structs.replace(record, body=body)]
+        append_records(connection, place.path, records, at, plan.trail_after, last=None)
         connection.execute("UPDATE sealed_with SET key = ?", (id_of_key(plan.current),))
         reach("state commit")
     return count

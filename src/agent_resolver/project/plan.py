@@ -17,7 +17,8 @@ from agent_resolver.catalog.uri import SCHEME, agent_uri, parse_uri
 from agent_resolver.core.admission import Grant, grants_of
 from agent_resolver.core.constraint import limits_of
 from agent_resolver.core.lock_difference import remedy
-from agent_resolver.core.verification import KnownServers, examine, known_servers
+from agent_resolver.core.server import Servers
+from agent_resolver.core.verification import examine
 from agent_resolver.project.blueprint import DescribedBlueprint, load_blueprints
 from agent_resolver.project.capability import load_capabilities
 from agent_resolver.project.config import Model, ModelData, Pool, Remote
@@ -42,7 +43,6 @@ from agent_resolver.runtime.spec import AgentSpec, EndpointAuth, RemoteEndpoint
 from agent_resolver.schema.agent_file import AgentFile, read_agent_file
 from agent_resolver.schema.artifact_path import lock_path_of
 from agent_resolver.schema.governing_key import governing_faults
-from agent_resolver.schema.index import Server
 from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
 from agent_resolver.storage.errors import UnreadableFile
 from agent_resolver.storage.file import read_bounded
@@ -223,7 +223,6 @@ class ProjectLocks(Mapping[str, Lock]):
         self._session = session
         self._agents = agents
         self._known: dict[str, tuple[_Basis, Lock]] = {}
-        self._servers: tuple[tuple[Server, ...], KnownServers] = ((), {})
 
     def __getitem__(self, agent_id: str) -> Lock:
         """What is known of the lock of an agent, as lock, agent file, index and overlay are now.
@@ -259,9 +258,7 @@ class ProjectLocks(Mapping[str, Lock]):
 
     def _verified(self, basis: "_Basis", agent: AgentFile) -> Lock:
         """What the lock beside an agent file opens, once it was verified in full."""
-        if self._servers[0] is not basis.servers:
-            self._servers = (basis.servers, known_servers(basis.servers))
-        examined = examine(basis.lock, agent, self._servers[1])
+        examined = examine(basis.lock, agent, basis.servers)
         if examined.lockfile is None or examined.differences:
             hint = remedy(examined.differences[0].kind)
             return StaleLock(path=basis.path, differences=examined.differences, hint=hint)
@@ -279,7 +276,7 @@ class _Basis(Struct, frozen=True):
     path: str
     lock: bytes
     agent: bytes
-    servers: tuple[Server, ...]
+    servers: Servers
 
 
 def _read_lock(path: str) -> bytes | None:

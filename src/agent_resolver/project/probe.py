@@ -102,7 +102,7 @@ async def probe_servers(
 
 
 async def _probe_server(session: Session, position: int, around: Surroundings) -> Probed:
-    server = session.servers[position]
+    server = session.listed_servers[position]
     access = session.config.servers.get(server.id, ServerAccess())
     try:
         listing = await list_tools(_reachable(server), credentials_of(access), around)

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from agent_resolver.engine.dbos_serializer import PURPOSE as ENGINE_PURPOSE
 from agent_resolver.engine.entry import blueprint_entry_purpose, blueprint_purpose
+from agent_resolver.engine.temporal_place import payload_purpose
 from agent_resolver.reasoner.sealed_purpose import FIRST, artifact_purpose, checkpoint_purpose, first_purpose
 from agent_resolver.registry.ledger import outcome_purposes
 from agent_resolver.registry.question import seal_purpose
@@ -18,7 +19,8 @@ from agent_resolver.schema.state import TABLES
 from agent_resolver.schema.table import Table
 from agent_resolver.storage.excerpt import excerpt_purpose_of_text
 from agent_resolver.storage.seal import CIPHER, AesSeal, sealed_as_text, sealed_from_text
-from agent_resolver.storage.sqlite.sealed_column import column_purpose
+from agent_resolver.storage.sql.connection import SqlConnection
+from agent_resolver.storage.sql.sealed_column import column_purpose
 
 Row = Mapping[str, Any]
 
@@ -62,11 +64,11 @@ def _journal_purposes(row: Row) -> tuple[str, ...]:
 def _artifact_purposes(row: Row) -> tuple[str, ...]:
     if row["digest"] == FIRST:
         return (first_purpose(row["task"]),)
-    return (artifact_purpose(row["task"], row["digest"]),)
+    return artifact_purpose(row["task"], row["digest"]), payload_purpose(row["task"], row["digest"])
 
 
 _CHECKPOINT: Final = ("thread_id", "checkpoint_ns", "checkpoint_id")
-PLACES: Final = (
+_OF_BOTH: Final = (
     SealedPlace(
         table="ledger",
         key=("key",),
@@ -85,10 +87,6 @@ PLACES: Final = (
         purposes=lambda row: (plan_purpose(row["digest"]), blueprint_purpose(row["digest"])),
     ),
     SealedPlace(table="artifact", key=("task", "digest"), column="body", purposes=_artifact_purposes),
-    SealedPlace(table="checkpoints", key=_CHECKPOINT, column="checkpoint", purposes=_thread_purposes, type="type"),
-    SealedPlace(
-        table="writes", key=(*_CHECKPOINT, "task_id", "idx"), column="value", purposes=_thread_purposes, type="type"
-    ),
     SealedPlace(
         table="audit",
         key=("position",),
@@ -97,17 +95,45 @@ PLACES: Final = (
         purposes=lambda row: (excerpt_purpose_of_text(row["run"], row["body"]),),
     ),
 )
-"""Every column of the state that holds sealed bytes."""
+SQLITE_PLACES: Final[tuple[SealedPlace, ...]] = (
+    *_OF_BOTH,
+    SealedPlace(table="checkpoints", key=_CHECKPOINT, column="checkpoint", purposes=_thread_purposes, type="type"),
+    SealedPlace(
+        table="writes", key=(*_CHECKPOINT, "task_id", "idx"), column="value", purposes=_thread_purposes, type="type"
+    ),
+)
+"""Every column of a state file that holds sealed bytes."""
+POSTGRES_PLACES: Final[tuple[SealedPlace, ...]] = (
+    *_OF_BOTH,
+    SealedPlace(
+        table="checkpoint_blobs",
+        key=("thread_id", "checkpoint_ns", "channel", "version"),
+        column="blob",
+        purposes=_thread_purposes,
+        type="type",
+    ),
+    SealedPlace(
+        table="checkpoint_writes",
+        key=(*_CHECKPOINT, "task_id", "idx"),
+        column="blob",
+        purposes=_thread_purposes,
+        type="type",
+    ),
+)
+"""Every column of a state in Postgres that holds sealed bytes."""
 
 
 # The state ------------------------------------------------------------------------------------------------------------
 
 
-def reseal_state(connection: sqlite3.Connection, opener: Opens, seal: AesSeal, *, are_words_open: bool) -> int:
+def reseal_state(
+    connection: SqlConnection, places: tuple[SealedPlace, ...], opener: Opens, seal: AesSeal, *, are_words_open: bool
+) -> int:
     """Seal every value of a state again, in the transaction that is open; the number of values.
 
     Args:
         connection: The state.
+        places: Every column with sealed bytes.
         opener: Opens the values as they are.
         seal: Closes them.
         are_words_open: True if an earlier version wrote the state, which kept the words of rows as they were.
@@ -115,14 +141,14 @@ def reseal_state(connection: sqlite3.Connection, opener: Opens, seal: AesSeal, *
     Raises:
         UnopenedValue: A value cannot be opened; nothing is to be committed then.
     """
-    count = sum(_reseal_place(connection, place, opener, seal) for place in PLACES)
+    count = sum(_reseal_place(connection, place, opener, seal) for place in places)
     for table in TABLES:
         for column in table.sealed:
             count += _reseal_words(connection, table, column, None if are_words_open else opener, seal)
     return count
 
 
-def _reseal_place(connection: sqlite3.Connection, place: SealedPlace, opener: Opens, seal: AesSeal) -> int:
+def _reseal_place(connection: SqlConnection, place: SealedPlace, opener: Opens, seal: AesSeal) -> int:
     count = 0
     for row in _rows_with(connection, place.table, place.key, place.column):
         wanted = (*place.key, *place.needs, place.column, *filter(None, (place.type,)))
@@ -150,7 +176,7 @@ def _open_for_any(opener: Opens, sealed: object, place: SealedPlace, row: Row) -
 
 
 def _reseal_words(
-    connection: sqlite3.Connection, table: Table[Any], column: str, opener: Opens | None, seal: AesSeal
+    connection: SqlConnection, table: Table[Any], column: str, opener: Opens | None, seal: AesSeal
 ) -> int:
     """Seal the words in a column again; without an opener they are not sealed yet."""
     count = 0
@@ -169,9 +195,7 @@ def _reseal_words(
     return count
 
 
-def _rows_with(
-    connection: sqlite3.Connection, table: str, key: tuple[str, ...], column: str
-) -> list[tuple[object, ...]]:
+def _rows_with(connection: SqlConnection, table: str, key: tuple[str, ...], column: str) -> list[tuple[object, ...]]:
     """The keys of the rows that hold something in a column: read first, since a row must not change under a cursor."""
     # The names are those of our own declarations.
     statement = f"SELECT {', '.join(key)} FROM {table} WHERE {column} IS NOT NULL"  # noqa: S608
@@ -179,35 +203,35 @@ def _rows_with(
 
 
 def _read(
-    connection: sqlite3.Connection,
+    connection: SqlConnection,
     table: str,
     key: tuple[str, ...],
     values: tuple[object, ...],
     wanted: tuple[str, ...],
 ) -> tuple[Any, ...]:
-    is_key = " AND ".join(f"{name} IS ?" for name in key)
+    is_key = " AND ".join(f"{name} = ?" for name in key)
     statement = f"SELECT {', '.join(wanted)} FROM {table} WHERE {is_key}"  # noqa: S608 - as above
     found: tuple[Any, ...] = connection.execute(statement, values).fetchone()
     return found
 
 
 def _update(
-    connection: sqlite3.Connection,
+    connection: SqlConnection,
     table: str,
     key: tuple[str, ...],
     values: tuple[object, ...],
     changes: Mapping[str, object],
 ) -> None:
     sets = ", ".join(f"{name} = ?" for name in changes)
-    is_key = " AND ".join(f"{name} IS ?" for name in key)
+    is_key = " AND ".join(f"{name} = ?" for name in key)
     statement = f"UPDATE {table} SET {sets} WHERE {is_key}"  # noqa: S608 - as above
     connection.execute(statement, (*changes.values(), *values))
 
 
-# The file of the engine -----------------------------------------------------------------------------------------------
+# The engine -----------------------------------------------------------------------------------------------
 
 
-def reseal_engine(connection: sqlite3.Connection, opener: Opens, seal: AesSeal, *, is_unnamed: bool) -> int:
+def reseal_engine_file(connection: sqlite3.Connection, opener: Opens, seal: AesSeal, *, is_unnamed: bool) -> int:
     """Seal every value in the file of the engine again, in the transaction that is open; the number of values.
 
     The engine is free to choose its tables, so each text in it is looked at.
@@ -234,6 +258,38 @@ def reseal_engine(connection: sqlite3.Connection, opener: Opens, seal: AesSeal, 
                 update = f'UPDATE "{table}" SET "{column}" = ? WHERE rowid = ?'  # noqa: S608 - as above
                 connection.execute(update, (sealed, row))
                 count += 1
+    return count
+
+
+def reseal_engine_schema(connection: SqlConnection, schema: str, opener: Opens, seal: AesSeal) -> int:
+    """Seal every value in the schema of the engine again, in the transaction that is open; the number of values.
+
+    Args:
+        connection: The database.
+        schema: The schema of the engine; it need not be there.
+        opener: Opens the values as they are.
+        seal: Closes them.
+
+    Raises:
+        UnopenedValue: A value cannot be opened; nothing is to be committed then.
+    """
+    count = 0
+    columns = connection.execute(
+        "SELECT quote_ident(table_schema) || '.' || quote_ident(table_name), quote_ident(column_name)"
+        " FROM information_schema.columns WHERE table_schema = ? AND data_type IN ('text', 'character varying')",
+        (schema,),
+    ).fetchall()
+    for table, column in columns:
+        # Read for each column: a row that was written again is in another place.
+        statement = f"SELECT ctid::text, {column} FROM {table} WHERE starts_with({column}, ?)"  # noqa: S608 - quoted
+        for row, text in connection.execute(statement, (f"{CIPHER}.",)).fetchall():
+            content = _open_text_of_engine(text, opener, is_unnamed=False)
+            if content is None:
+                raise UnopenedValue(f"`{column}` of `{table}` (row {row})")
+            sealed = sealed_as_text(seal.close(content, ENGINE_PURPOSE))
+            update = f"UPDATE {table} SET {column} = ? WHERE ctid = ?::tid"  # noqa: S608 - as above
+            connection.execute(update, (sealed, row))
+            count += 1
     return count
 
 

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from agent_resolver.core.constraint import limits_of
 from agent_resolver.core.lock_difference import remedy
+from agent_resolver.core.server import Servers
 from agent_resolver.core.verification import examine
 from agent_resolver.project.config import Config, Layers, Loaded, load_config, masked
 from agent_resolver.project.config_file import find_config, read_config
 from agent_resolver.project.definition import definitions_path
 from agent_resolver.project.errors import LockRefused, UntrustedFolder, UnusableState
 from agent_resolver.project.index import overlaid_servers, overlay_path, read_overlay_bytes
+from agent_resolver.project.open_index import JsonIndex, OpenIndex, open_index
+from agent_resolver.project.state_place import StatePlace, find_place, has_password
 from agent_resolver.project.trust import TrustedFolders, folders_behind
 from agent_resolver.schema.agent_file import AgentFile, Limits, Reading, limits_in_front_matter, read_agent_file
 from agent_resolver.schema.artifact_path import lock_path_of
@@ -26,8 +29,9 @@ from agent_resolver.schema.issue import Issue
 from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES, MAX_INDEX_BYTES, MAX_LOCKFILE_BYTES
 from agent_resolver.schema.lockfile import Lockfile
 from agent_resolver.schema.tree import Mapping as Tree, Node
-from agent_resolver.storage.errors import UnreadableFile
-from agent_resolver.storage.file import Stamp, read_bounded, stamp_of
+from agent_resolver.storage.errors import UnreadableFile, UnusableIndex
+from agent_resolver.storage.file import Stamp, read_bounded, read_head, stamp_of
+from agent_resolver.storage.index_file.form import LARGE, MAGIC
 from agent_resolver.storage.ownership import believed_users, require_own
 
 if TYPE_CHECKING:
@@ -35,16 +39,12 @@ if TYPE_CHECKING:
     from agent_resolver.catalog.query import Judge
     from agent_resolver.project.secret import ProjectSecrets
     from agent_resolver.storage.key_ring import KeyRing
+    from agent_resolver.storage.port import ProjectStore
     from agent_resolver.storage.seal import AesSeal
-    from agent_resolver.storage.sqlite.store import SqliteStore
 
 Shared = TypeVar("Shared")
 
-_SQLITE = "sqlite:///"
 _DEFAULT_ROOTS = ("agents", "agents.md")
-_JOURNALS = ("-wal", "-shm", "-journal")
-"""What SQLite adds to the name of a database for the files that it keeps beside it."""
-_ENGINE_NAME = "engine.db"
 _COMPILED = f"{os.sep}__pycache__"
 _OF_A_LOCK = {("requires",), ("version",)}
 """What an agent file must say only for the sake of its lock."""
@@ -76,7 +76,7 @@ class Session:
         self._index = index
         self._index_stamp: Stamp | None = None
         """The stamp of the index when it was read, for one use."""
-        self._newest: tuple[tuple[bytes, bytes | None], tuple[Server, ...]] | None = None
+        self._newest: tuple[tuple[Stamp | None, bytes | None], OpenIndex] | None = None
         self.agent_path = agent_path
         self.index_path = index_path
         self.lock_path = lock_path or lock_path_of(agent_path)
@@ -190,11 +190,31 @@ class Session:
         return {item.key: item.value for item in tree.items} if isinstance(tree, Tree) else {}
 
     @cached_property
-    def index_content(self) -> bytes:
-        """The bytes of the index."""
+    def index(self) -> OpenIndex:
+        """The index, in whichever form it is.
+
+        Raises:
+            InvalidIndex: With every error in the index.
+            InvalidOverlay: With every error in the overlay.
+            UnusableIndex: It is compiled, and damaged, newer, or not ours.
+        """
         if self._index is not None:
-            return self._index
+            return JsonIndex(self.index_path, self._index, self.overlay_content)
         self._index_stamp = stamp_of(self.index_path)
+        return open_index(self.index_path, self.environment)
+
+    @property
+    def index_content(self) -> bytes:
+        """The bytes of the JSON index.
+
+        Raises:
+            UnusableIndex: The index is compiled: what is changed is the JSON that it was built from.
+        """
+        if isinstance(self.index, JsonIndex):
+            return self.index.raw
+        if read_head(self.index_path, len(MAGIC)) == MAGIC:
+            problem = "is compiled, and what this command needs is the JSON index that it was built from"
+            raise UnusableIndex(self.index_path, problem, "name that with `--index`, and then build this one again")
         return read_bounded(self.index_path, MAX_INDEX_BYTES)
 
     @cached_property
@@ -202,18 +222,27 @@ class Session:
         """The bytes of the overlay of the index; None if there is none."""
         return read_overlay_bytes(self.index_path)
 
-    @cached_property
-    def servers(self) -> tuple[Server, ...]:
+    @property
+    def servers(self) -> Servers:
         """The servers of the index, with the facts of its overlay.
 
         Raises:
             InvalidIndex: With every error in the index.
             InvalidOverlay: With every error in the overlay.
+            UnusableIndex: The index is compiled, and damaged, newer, or not ours.
         """
-        return overlaid_servers(parse_index(self.index_content), self.overlay_content, self.index_path)
+        return self.index.servers
 
-    def servers_now(self) -> tuple[Server, ...]:
-        """The servers as index and overlay are now: the same object for as long as the bytes of both are the same.
+    @cached_property
+    def listed_servers(self) -> tuple[Server, ...]:
+        """The servers of a JSON index in its order, for commands that change it."""
+        content = self.index_content
+        if isinstance(self.index, JsonIndex):
+            return self.index.servers.servers
+        return overlaid_servers(parse_index(content), self.overlay_content, self.index_path)
+
+    def servers_now(self) -> Servers:
+        """The servers as index and overlay are now: the same object for as long as both are the same.
 
         A session may live as long as a server; what `servers` has was read at its start.
 
@@ -221,23 +250,26 @@ class Session:
             InvalidIndex: With every error in the index.
             InvalidOverlay: With every error in the overlay.
         """
-        content = self._index_content_now(), read_overlay_bytes(self.index_path)
-        if self._newest is None and content == (self.index_content, self.overlay_content):
-            self._newest = (content, self.servers)
-        if self._newest is None or self._newest[0] != content:
-            index, overlay = content
-            self._newest = (content, overlaid_servers(parse_index(index), overlay, self.index_path))
-        return self._newest[1]
-
-    def _index_content_now(self) -> bytes:
-        """The bytes of the index, read again unless the session has just read them."""
+        is_first = "index" not in vars(self)
+        first = self.index
         if self._index is not None:
-            return self._index
-        is_first = "index_content" not in vars(self)
-        content = self.index_content
-        stamp, self._index_stamp = self._index_stamp, None
-        is_as_read = is_first or (stamp is not None and stamp == stamp_of(self.index_path))
-        return content if is_as_read else read_bounded(self.index_path, MAX_INDEX_BYTES)
+            return first.servers
+        overlay = read_overlay_bytes(self.index_path)
+        if self._newest is None:
+            self._newest = ((self._index_stamp, self.overlay_content), first)
+        (stamp, known), index = self._newest
+        now = stamp_of(self.index_path)
+        is_as_read = (is_first or (stamp is not None and stamp == now)) and known == overlay
+        if not is_as_read and not (known == overlay and self._has_same_bytes(index)):
+            index = open_index(self.index_path, self.environment)
+        self._newest = ((now, overlay), index)
+        return index.servers
+
+    def _has_same_bytes(self, index: OpenIndex) -> bool:
+        """True if a small JSON index is the one that was read: the times alone do not tell."""
+        if not isinstance(index, JsonIndex) or len(index.raw) >= LARGE:
+            return False
+        return read_bounded(self.index_path, MAX_INDEX_BYTES) == index.raw
 
     @cached_property
     def lockfile(self) -> Lockfile:
@@ -248,7 +280,7 @@ class Session:
             LockRefused: It is missing, or anything about it does not hold.
         """
         require_own(self.index_path, self.users)
-        if self.overlay_content is not None:
+        if self.overlay_content is not None and isinstance(self.index, JsonIndex):
             require_own(overlay_path(self.index_path), self.users)
         examined = examine(self._lock_content, self.agent, self.servers)
         if examined.lockfile is None or examined.differences:
@@ -270,28 +302,38 @@ class Session:
                 raise LockRefused(f"`{self.lock_path}` is missing", hint="run `agent resolve`") from None
             raise
 
+    @cached_property
+    def state_place(self) -> StatePlace:
+        """Where the state is, or would be.
+
+        Raises:
+            UnusableState: It cannot be kept there, or the address in agent.toml holds a password.
+        """
+        url = self.config.state.url
+        if self.is_set_by_file("state.url") and has_password(url):
+            what = f"{masked(url)}, an address with a password in a file"
+            raise UnusableState(what, "name a variable with the password in `state.password_env`, or use a passfile")
+        name = self.config.state.password_env or ""
+        password = self._in_variable(name, "state.password_env") if name else None
+        return find_place(url, self.root, password, self.environment)
+
     @property
     def state_path(self) -> str:
-        """Where the state file is, or would be."""
-        url = self.config.state.url
-        if not url.startswith(_SQLITE):
-            raise UnusableState(masked(url))
-        return os.path.realpath(os.path.join(self.root, url.removeprefix(_SQLITE)))
+        """What messages call the place of the state: a path, or an address without what is secret."""
+        return self.state_place.name
 
     @cached_property
-    def store(self) -> "SqliteStore":
+    def store(self) -> "ProjectStore":
         """The state, made if it is not there.
 
         Raises:
             UntrustedFolder: The state would be outside of the project or use a secret, and no person trusts the folder.
-            UnreadableFile: It is not a state file, is damaged, or comes from a newer version.
+            UnreadableFile: It is not a state, is damaged, cannot be reached, or comes from a newer version.
         """
         if self._project is not None:
             return self._project.store
-        from agent_resolver.storage.sqlite.store import SqliteStore
-
         self.require_trust_in_state()
-        store = SqliteStore(self.state_path, keys=self.keys)
+        store = self.state_place.open(self.keys)
         self._opened.callback(store.close)
         return store
 
@@ -301,33 +343,33 @@ class Session:
         Raises:
             UntrustedFolder: No person does.
         """
-        if any(not _is_within(os.path.realpath(path), self.root) for path in self._files_of_state()):
+        place = self.state_place
+        is_outside = place.is_outside and self.is_set_by_file("state.url")
+        if is_outside or any(not _is_within(os.path.realpath(path), self.root) for path in place.files()):
             self.require_trust("its settings keep the state outside of it")
+        if self.is_set_by_file("state.password_env"):
+            self.require_trust("its settings send a secret of this machine to the server of the state")
         # What is sealed with a secret lets its reader try out guesses of the secret.
         if self.is_set_by_file("state.key_env"):
             self.require_trust("its settings seal the state with a secret of this machine")
         if self.is_set_by_file("state.old_key_env"):
             self.require_trust("its settings open the state with a secret of this machine")
 
-    def _files_of_state(self) -> tuple[str, ...]:
-        """The state file, and each symbolic link among what is written beside it: it may lead out of the project."""
-        from agent_resolver.storage.sqlite.owner import owners_folder
-
-        path = self.state_path
-        journals = (f"{each}{suffix}" for each in (path, self.engine_path) for suffix in _JOURNALS)
-        keys = (self.key_path, self.keys.next_file)
-        beside = (*journals, owners_folder(path), *keys, self.engine_path)
-        return (path, *filter(os.path.islink, beside))
-
     @property
     def engine_path(self) -> str:
-        """Where the engine of blueprints keeps what it needs to drive runs: beside the state file."""
-        return os.path.join(os.path.dirname(self.state_path), _ENGINE_NAME)
+        """Where an engine that needs a file keeps what it needs to drive runs."""
+        return self.state_place.engine_path
 
     @property
     def has_state(self) -> bool:
-        """True if there is a state file: looking at what is not there must not make it."""
-        return os.path.exists(self.state_path)
+        """True if there is a state: looking at what is not there must not make it.
+
+        Raises:
+            UntrustedFolder: To look there would already need trust.
+        """
+        if self.state_place.is_outside:
+            self.require_trust_in_state()
+        return self.state_place.is_there()
 
     @property
     def seal(self) -> "AesSeal":
@@ -354,12 +396,12 @@ class Session:
         """
         from agent_resolver.storage.seal import evidence_key
 
-        return evidence_key(self.keys.sealing_key(self.store.database.key_id))
+        return evidence_key(self.keys.sealing_key(self.store.key_id))
 
     @property
     def key_path(self) -> str:
         """Where the key is kept that is made where the settings name none."""
-        return f"{os.path.splitext(self.state_path)[0]}.key"
+        return self.state_place.key_path
 
     def catalog(
         self, named_roots: Sequence[str] = (), *, index_path: str = "", judge: "Judge | None" = None
@@ -397,11 +439,12 @@ class Session:
         return self._key_in_variable(self.config.state.old_key_env or "", "state.old_key_env")
 
     def _key_in_variable(self, name: str, setting: str) -> bytes | None:
-        if not name:
-            return None
+        return os.fsencode(self._in_variable(name, setting)) if name else None
+
+    def _in_variable(self, name: str, setting: str) -> str:
         if not (value := self.environment.get(name)):
             raise UnusableState(f"the environment variable {name}", f"set it: `{setting}` in agent.toml names it")
-        return os.fsencode(value)
+        return value
 
     @property
     def is_of_project(self) -> bool:

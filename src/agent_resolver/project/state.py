@@ -19,8 +19,11 @@ from agent_resolver.core.retention import (
     traces_of,
     unfinished,
 )
+from agent_resolver.engine.dbos_place import ENGINE_SCHEMA
 from agent_resolver.project.session import Session
+from agent_resolver.reasoner.checkpoint_table import delete_thread
 from agent_resolver.schema.audit import AuditKind, Record
+from agent_resolver.schema.errors import ResolverError
 from agent_resolver.schema.state import (
     ARTIFACTS,
     FINISHED,
@@ -39,6 +42,7 @@ from agent_resolver.storage.errors import UnwritableFile
 from agent_resolver.storage.file import replace_with
 from agent_resolver.storage.lease import lease_name
 from agent_resolver.storage.port import Snapshot, Store, Transaction
+from agent_resolver.storage.sqlite.store import SqliteStore
 
 _PAGE = 500
 """How many rows are removed in one commit: other processes write in between."""
@@ -101,10 +105,10 @@ def state_info(session: Session, now: str) -> StateInfo:
     runs = store.read_now(lambda snapshot: [run.status for run in snapshot.find(RUNS)])
     return StateInfo(
         path=session.state_path,
-        bytes=os.path.getsize(session.state_path),
-        schema=store.database.version,
+        bytes=store.size,
+        schema=store.version,
         key=key,
-        key_id=store.database.key_id,
+        key_id=store.key_id,
         ledger=_count_values(calls),
         pending=_count_values(actions),
         runs=_count_values(runs),
@@ -132,19 +136,34 @@ def _trail_info(snapshot: Snapshot) -> TrailInfo:
     )
 
 
+class BackupElsewhere(ResolverError):
+    """The state is in Postgres, whose own tools copy it."""
+
+    exit_code = 2
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"`{name}` is copied with the tools of Postgres, also while it is in use")
+        self.hint = f"pg_dump --format=custom --schema=agent_resolver --schema={ENGINE_SCHEMA} --file=FILE {name}"
+
+
 def back_up(session: Session, target: str) -> int:
     """Copy one state of the state file to `target`, whole or not at all, while other processes go on; its size.
 
     Raises:
+        BackupElsewhere: The state is not in a file.
         UnwritableFile: There is a file already, or no file can be made there.
         UnreadableFile: The state cannot be copied.
     """
     if os.path.lexists(target):
         raise UnwritableFile(target, "is there already: name another file, or move it away")
 
+    store = session.store
+    if not isinstance(store, SqliteStore):
+        raise BackupElsewhere(store.path)
+
     def copy(temporary: str) -> None:
         with closing(sqlite3.connect(temporary)) as connection:
-            session.store.database.back_up(connection)
+            store.database.back_up(connection)
 
     replace_with(target, copy, mode=0o600)
     return os.path.getsize(target)
@@ -268,10 +287,8 @@ def _drop_task(transaction: Transaction, run: Run) -> None:
     """Remove what only tasks have: their artifacts, and the checkpoints that LangGraph's saver wrote."""
     for row in transaction.find(ARTIFACTS, {"task": run.id}):
         transaction.drop(ARTIFACTS, run.id, row.digest)
-    connection = transaction.lend()
-    for table in ("checkpoints", "writes"):
-        # The names are our own; the thread of a task is that of `reasoner/tasks.py`.
-        connection.execute(f"DELETE FROM {table} WHERE thread_id = ?", (f"{run.trace_id}/{run.id}",))  # noqa: S608
+    # The thread of a task is that of `reasoner/tasks.py`.
+    delete_thread(transaction, f"{run.trace_id}/{run.id}")
 
 
 def _unused_plans(snapshot: Snapshot, removed: set[str]) -> list[str]:

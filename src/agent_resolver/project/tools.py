@@ -29,6 +29,7 @@ from agent_resolver.registry.tool import CallContext, Tool
 from agent_resolver.schema.audit import AuditKind, Record
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.descriptor import Descriptor
+from agent_resolver.schema.lockfile import LockedServer
 from agent_resolver.storage.clock import SystemClock
 from agent_resolver.storage.trail import append_record
 from agent_resolver.telemetry.setup import open_telemetry
@@ -266,7 +267,6 @@ def _server_uses(session: Session) -> list[ServerUse]:
     """Each locked server once, with the scopes of all its entries."""
     entries = session.lockfile.servers
     grants = grants_of(entries, session.limits.forbid, session.config.tools.admit)
-    limits = {str(server): server.rate_limit_per_minute for server in session.servers}
     by_name = {f"{entry.server_id}@{entry.version}": entry for entry in entries}
     kept = kept_definitions(session.index_path) if any(entry.tools for entry in entries) else {}
     return [
@@ -274,11 +274,16 @@ def _server_uses(session: Session) -> list[ServerUse]:
             entry=entry,
             grant=grants[name],
             credentials=credentials_of(session.config.servers.get(entry.server_id, ServerAccess())),
-            rate_limit_per_minute=limits[name],
+            rate_limit_per_minute=_rate_limit(session, entry),
             definitions=kept.get(name, {}),
         )
         for name, entry in sorted(by_name.items())
     ]
+
+
+def _rate_limit(session: Session, entry: LockedServer) -> float | None:
+    server = session.servers.get((entry.server_id, entry.version))
+    return server.rate_limit_per_minute if server else None
 
 
 def credentials_of(access: ServerAccess) -> Credentials:

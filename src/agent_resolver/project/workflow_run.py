@@ -19,6 +19,7 @@ from agent_resolver.project.workflow_request import WorkflowRequest, WorkflowRes
 from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.errors import RunRefused
 from agent_resolver.runtime.journal.journal import Journal
+from agent_resolver.runtime.loop.calling import INTERRUPTED
 from agent_resolver.runtime.message import user_message
 from agent_resolver.runtime.plan import ResolvedRunPlan
 from agent_resolver.runtime.run import ResumeRequest, RunRequest, RunResult, Termination, spent
@@ -143,6 +144,10 @@ async def run_workflow(
     for step in steps[len(done) :]:
         result.step = step
         ran = await _take(step, request, run_step, events, progress, result)
+        if result.termination.code == INTERRUPTED:
+            # The workflow has not ended: another process takes the step up.
+            _set_totals(result, progress)
+            return result
         if not result.termination.is_planned or ran is None:
             break
         result.done.append(StepResult(step, ran.text))

@@ -21,6 +21,7 @@ from agent_resolver.reasoner.context_conformance import (
 from agent_resolver.reasoner.errors import (
     DamagedTask as DamagedTask,
     RefusedEnvironment as RefusedEnvironment,
+    TaskLost as TaskLost,
     TaskRefused as TaskRefused,
     TaskTaken as TaskTaken,
     UnknownTask as UnknownTask,

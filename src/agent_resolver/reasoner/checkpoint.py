@@ -1,11 +1,11 @@
-"""Checkpoints of tasks in the state: LangGraph's own saver for SQLite, on the connection that the store lends.
+"""Checkpoints of tasks in the state: LangGraph's own savers, on the connection that the store lends.
 
 A checkpoint, the decision records of its step and the row of its task are one piece of work: all of it is kept, or
 none. The saver that opens connections of its own would double records under a kill.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -15,11 +15,17 @@ from langgraph.checkpoint.base import (
     CheckpointMetadata,
     CheckpointTuple,
 )
-from langgraph.checkpoint.sqlite import SqliteSaver
 
+from agent_resolver._extra import needing_extra
+from agent_resolver.reasoner.checkpoint_table import delete_thread, is_postgres
 from agent_resolver.reasoner.sealed_serializer import SealedSerializer
 from agent_resolver.registry.port import Seal
 from agent_resolver.storage.port import Lease, Store, Transaction
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.sqlite import SqliteSaver
+
+    from agent_resolver.reasoner.postgres_checkpoint import SealedPostgresSaver
 
 Result = TypeVar("Result")
 KeepStep = Callable[[Transaction, Checkpoint, ChannelVersions], None]
@@ -27,7 +33,7 @@ KeepStep = Callable[[Transaction, Checkpoint, ChannelVersions], None]
 
 
 class StoreSaver(BaseCheckpointSaver[str]):
-    """Keeps the checkpoints of graphs in a store that can lend a SQLite connection."""
+    """Keeps the checkpoints of graphs in a store that can lend a connection to SQLite or to Postgres."""
 
     def __init__(
         self, store: Store, seal: Seal, *, lease: Lease | None = None, keep_step: KeepStep | None = None
@@ -115,9 +121,16 @@ class StoreSaver(BaseCheckpointSaver[str]):
         if self._lease is not None:
             transaction.require(self._lease)
 
-    def _upstream(self, transaction: Transaction, config: RunnableConfig) -> SqliteSaver:
-        thread = str(config["configurable"]["thread_id"])
-        saver = SqliteSaver(transaction.lend(), serde=SealedSerializer(self._seal, thread))
+    def _upstream(self, transaction: Transaction, config: RunnableConfig) -> "SqliteSaver | SealedPostgresSaver":
+        connection = transaction.lend()
+        serializer = SealedSerializer(self._seal, str(config["configurable"]["thread_id"]))
+        if is_postgres(connection):
+            with needing_extra("postgres"):
+                from agent_resolver.reasoner.postgres_checkpoint import SealedPostgresSaver
+            return SealedPostgresSaver(connection, serializer)
+        from langgraph.checkpoint.sqlite import SqliteSaver
+
+        saver = SqliteSaver(connection, serde=serializer)
         # The tables are there since the migration; to make them here would commit our transaction.
         saver.is_setup = True
         return saver
@@ -126,13 +139,6 @@ class StoreSaver(BaseCheckpointSaver[str]):
         """The version of a channel after `current`: it counts up, and has nothing random in it."""
         number = 0 if current is None else int(str(current).partition(".")[0])
         return f"{number + 1:032}"
-
-
-def delete_thread(transaction: Transaction, thread: str) -> None:
-    """Remove the checkpoints of a thread."""
-    connection = transaction.lend()
-    connection.execute("DELETE FROM checkpoints WHERE thread_id = ?", (thread,))
-    connection.execute("DELETE FROM writes WHERE thread_id = ?", (thread,))
 
 
 def _configs_of_threads(transaction: Transaction, config: RunnableConfig | None) -> list[RunnableConfig]:

@@ -1,4 +1,4 @@
-"""Checks that every retriever and every source of health passes, whoever wrote it.
+"""Checks that every retriever and every source of health passes, of any author.
 
 The author gives a function that makes an adapter for documents or states that are known. Each check raises
 `AssertionError` with what it missed:

@@ -5,6 +5,7 @@ ResolverError
 └── TaskRefused          something is asked of a task that it does not allow
     ├── UnknownTask      there is no such task that concerns the caller
     ├── TaskTaken        another process works on the task
+    │   └── TaskLost     and took it from this one
     ├── TooLarge         something is larger than what a task keeps
     └── DamagedTask      what is kept of the task cannot be read
 """
@@ -32,6 +33,10 @@ class TaskTaken(TaskRefused):
 
     def __init__(self, task: str) -> None:
         super().__init__(f"Another process works on task {task}", "wait until it is done: `agent task show`")
+
+
+class TaskLost(TaskTaken):
+    """Another process took the task while this one worked on it: this one was frozen or cut off for too long."""
 
 
 class TooLarge(TaskRefused):

@@ -19,3 +19,17 @@ def artifact_purpose(task: str, reference: str) -> str:
 def first_purpose(task: str) -> str:
     """The purpose of the state that a task began with."""
     return f"first state of {task}"
+
+
+def kind_of_sealed(kind: object, sealed: object) -> str:
+    """The format of a value before it was sealed: what its type says before the name of the cipher.
+
+    Raises:
+        ValueError: The type does not name the cipher that the value begins with. This program did not write it.
+    """
+    # The file may hold anything in any column.
+    if isinstance(kind, str) and isinstance(sealed, bytes):
+        plain, plus, cipher = kind.partition("+")
+        if plus and cipher and sealed.startswith(f"{cipher}:".encode()):
+            return plain
+    raise ValueError("a value of a checkpoint is not sealed")

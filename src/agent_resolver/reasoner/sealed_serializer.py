@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from agent_resolver.reasoner.sealed_purpose import checkpoint_purpose
+from agent_resolver.reasoner.sealed_purpose import checkpoint_purpose, kind_of_sealed
 from agent_resolver.registry.port import Seal
 
 _KINDS: Final = frozenset({"null", "bytes", "bytearray", "msgpack"})
@@ -37,17 +37,3 @@ class SealedSerializer:
             raise ValueError(f"a value of a checkpoint claims to be `{plain_kind[:20]}`")
         content = self._seal.open(sealed, checkpoint_purpose(self._thread, plain_kind))
         return self._plain.loads_typed((plain_kind, content))
-
-
-def kind_of_sealed(kind: object, sealed: object) -> str:
-    """The format of a value before it was sealed: what its type says before the name of the cipher.
-
-    Raises:
-        ValueError: The type does not name the cipher that the value begins with. This program did not write it.
-    """
-    # The file may hold anything in any column.
-    if isinstance(kind, str) and isinstance(sealed, bytes):
-        plain, plus, cipher = kind.partition("+")
-        if plus and cipher and sealed.startswith(f"{cipher}:".encode()):
-            return plain
-    raise ValueError("a value of a checkpoint is not sealed")

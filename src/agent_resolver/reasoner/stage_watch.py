@@ -1,4 +1,4 @@
-"""Runs each stage: under the eyes of telemetry, and only while nobody has cancelled the task."""
+"""Runs each stage: under the eyes of telemetry, and only while the task is not cancelled."""
 
 from collections.abc import Awaitable, Callable
 
@@ -18,19 +18,28 @@ class TaskCancelled(Exception):
     """A person cancelled the task while a process worked on it: no further stage begins."""
 
 
+class TaskHandedOver(Exception):
+    """The process is to end: another one takes the task up, and begins with the next stage."""
+
+
 class StageWatch:
     """Runs the stages of one task."""
 
     def __init__(
-        self, is_cancelled: Callable[[], bool] = lambda: False, telemetry: StageTelemetry | None = None
+        self,
+        is_cancelled: Callable[[], bool] = lambda: False,
+        telemetry: StageTelemetry | None = None,
+        is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         """A watch.
 
         Args:
             is_cancelled: True once no further stage shall begin.
             telemetry: Is told of each stage: names, codes and numbers, and never of a request or an answer.
+            is_stopping: True once no further stage shall begin in this process.
         """
         self._is_cancelled = is_cancelled
+        self._is_stopping = is_stopping
         self._telemetry = telemetry
 
     async def run(self, name: str, state: TaskState, context: TaskContext, run_stage: RunStage) -> Update:
@@ -38,9 +47,12 @@ class StageWatch:
 
         Raises:
             TaskCancelled: No further stage shall begin.
+            TaskHandedOver: None shall begin in this process.
         """
         if self._is_cancelled():
             raise TaskCancelled
+        if self._is_stopping():
+            raise TaskHandedOver
         if self._telemetry is None:
             return await _run(state, context, run_stage)
         origin = structs.replace(context.call_context(state), lease=None)

@@ -13,13 +13,13 @@ from agent_resolver.core.authorization import acting_for, is_expired, may_read_a
 from agent_resolver.reasoner.artifact import Artifacts
 from agent_resolver.reasoner.checkpoint import StoreSaver
 from agent_resolver.reasoner.context_binder import bind_context
-from agent_resolver.reasoner.errors import DamagedTask, TaskRefused, TaskTaken, UnknownTask
+from agent_resolver.reasoner.errors import DamagedTask, TaskLost, TaskRefused, TaskTaken, UnknownTask
 from agent_resolver.reasoner.evidence import gather_evidence, with_seal
 from agent_resolver.reasoner.sealed_purpose import FIRST, first_purpose
 from agent_resolver.reasoner.stage.hitl_resolution import GivenAnswer
 from agent_resolver.reasoner.stage.request_intake import first_state
 from agent_resolver.reasoner.stage_telemetry import StageTelemetry
-from agent_resolver.reasoner.stage_watch import StageWatch, TaskCancelled
+from agent_resolver.reasoner.stage_watch import StageWatch, TaskCancelled, TaskHandedOver
 from agent_resolver.reasoner.task_context import ReasonerPorts, TaskContext
 from agent_resolver.reasoner.task_row import (
     CANCELLED,
@@ -107,6 +107,8 @@ class Tasks:
         self._home = home
         self._ports = ports
         self._keeper = LeaseKeeper(home.store, home.seconds)
+        self.is_stopping = False
+        """True once the process is to end: each task is left to another one before its next stage."""
 
     # Starting and going on --------------------------------------------------------------------------------------------
 
@@ -139,7 +141,7 @@ class Tasks:
             return lease
 
         lease = await self._home.store.write(begin)
-        assert lease is not None  # noqa: S101 - nobody knows the name of a task that begins
+        assert lease is not None  # noqa: S101 - no other process knows the name of a task that begins
         await self._drive(state, caller, golden, lease, {"task": encode_state(state)})
         return await self._view(task)
 
@@ -306,24 +308,27 @@ class Tasks:
 
         self._keeper.hold(state.task_id, lease, cancelled.set, lose)
         try:
-            yield StageWatch(cancelled.is_set, self._home.telemetry)
+            yield StageWatch(cancelled.is_set, self._home.telemetry, lambda: self.is_stopping)
         except TaskCancelled:
             await self._home.store.write(lambda transaction: self._cancel_held(transaction, state, lease))
+        except TaskHandedOver:
+            # Its row says that it runs, and its lease is given back below: it counts as interrupted.
+            pass
         except LeaseLost:
-            raise TaskTaken(state.task_id) from None
+            raise TaskLost(state.task_id) from None
         except asyncio.CancelledError:
             if not lost.is_set():
                 raise
             if driving is not None:
                 driving.uncancel()
             if not await self._has_ended_under(lease, state.task_id):
-                raise TaskTaken(state.task_id) from None
+                raise TaskLost(state.task_id) from None
         finally:
             self._keeper.drop(state.task_id)
             await self._home.store.release(lease)
 
     async def _has_ended_under(self, lease: Lease, task: str) -> bool:
-        """True if a task ended under a lease, which it then gave back: nobody else took it."""
+        """True if a task ended under a lease, which it then gave back: no other process took it."""
         row = await self._home.store.read(lambda snapshot: snapshot.get(RUNS, task))
         return row is not None and row.status in FINISHED and row.lease == lease.number
 
@@ -394,7 +399,7 @@ class Tasks:
             self._end_cancelled(transaction, row, state, None)
 
     def _end_cancelled(self, transaction: Transaction, row: Run, state: TaskState, by: Caller | None) -> Run:
-        """End a task in its row, and withdraw its questions: nobody has to answer them any longer."""
+        """End a task in its row, and withdraw its questions: no answer is needed any longer."""
         now = self._home.clock.now()
         ended = structs.replace(row, status="cancelled", code=CANCELLED, waits_for=None, changed_at=now)
         transaction.put(RUNS, ended)

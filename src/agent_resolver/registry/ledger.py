@@ -3,13 +3,15 @@
 from msgspec import structs
 
 from agent_resolver.core.approval import is_usable
+from agent_resolver.core.lease import is_taken_from
 from agent_resolver.core.ledger import judge_start
 from agent_resolver.registry.port import Seal
 from agent_resolver.schema.audit import Record
 from agent_resolver.schema.ledger import Begun, Ending, LedgerEntry, Start
-from agent_resolver.schema.state import LEDGER, PENDING
+from agent_resolver.schema.state import LEASES, LEDGER, PENDING, LeaseRow
 from agent_resolver.storage.joint_writer import JointWriter
-from agent_resolver.storage.port import Lease, Store, Transaction
+from agent_resolver.storage.lease import require_not_taken
+from agent_resolver.storage.port import Lease, Snapshot, Store, Transaction
 
 
 class Ledger:
@@ -40,13 +42,13 @@ class Ledger:
                 transaction.require(lease)
             kept = transaction.get(LEDGER, start.key)
             answer = None if start.uses is None else transaction.get(PENDING, start.uses)
-            is_interrupted = kept is not None and self._is_interrupted(kept)
+            is_interrupted = kept is not None and self._is_interrupted(kept, _lease_row(transaction, lease))
             begun = judge_start(kept, start, answer, is_interrupted=is_interrupted)
             if begun.state != "started":
                 return begun
             if answer is not None and is_usable(answer):
                 transaction.put(PENDING, structs.replace(answer, used_at=start.at))
-            transaction.put(LEDGER, _started_entry(start, owner))
+            transaction.put(LEDGER, _started_entry(start, owner, lease))
             if start.record is not None:
                 transaction.append(start.record)
             return begun
@@ -71,11 +73,18 @@ class Ledger:
         at: str,
         sealed: bytes | None,
         record: Record | None,
+        lease: Lease | None = None,
         writer: JointWriter | None = None,
     ) -> None:
-        """Note how a call of this process ended and record it, all at once; a writer may put that off."""
+        """Note how a call of this process ended and record it, all at once; a writer may put that off.
+
+        Raises:
+            LeaseLost: Another process took the run up while the call was under way, and decides what becomes of it.
+        """
 
         def end(transaction: Transaction) -> None:
+            if lease is not None:
+                require_not_taken(transaction, lease)
             kept = transaction.get(LEDGER, key)
             # A call that another process has taken up is no longer this one's to end.
             if kept is not None and kept.owner == self._store.owner:
@@ -108,10 +117,14 @@ class Ledger:
         kept = await self._store.read(lambda snapshot: snapshot.get(LEDGER, key))
         return kept is not None and kept.arguments == arguments
 
-    async def is_running(self, key: str) -> bool:
-        """True if a call started under this key in a process that is there, and has not ended."""
-        kept = await self._store.read(lambda snapshot: snapshot.get(LEDGER, key))
-        return kept is not None and kept.state == "started" and not self._is_interrupted(kept)
+    async def is_running(self, key: str, lease: Lease | None = None) -> bool:
+        """True if a call started under this key in a process that is there and may end it, and has not ended."""
+
+        def read(snapshot: Snapshot) -> tuple[LedgerEntry | None, LeaseRow | None]:
+            return snapshot.get(LEDGER, key), _lease_row(snapshot, lease)
+
+        kept, held = await self._store.read(read)
+        return kept is not None and kept.state == "started" and not self._is_interrupted(kept, held)
 
     async def interrupted(self) -> list[LedgerEntry]:
         """Every call that started and whose process is gone, by key."""
@@ -137,10 +150,16 @@ class Ledger:
 
         return await self._store.write(end)
 
-    def _is_interrupted(self, entry: LedgerEntry) -> bool:
+    def _is_interrupted(self, entry: LedgerEntry, held: LeaseRow | None = None) -> bool:
+        """True if no process will write how a call ended; `held` is the lease of its run, where that is known."""
         if entry.owner == self._store.owner:
             return entry.key in self._lost
-        return self._store.is_gone(entry.owner)
+        # A process that is frozen is not gone. It must not write any longer, so that waiting for it would be in vain.
+        return is_taken_from(held, entry.lease) or self._store.is_gone(entry.owner)
+
+
+def _lease_row(snapshot: Snapshot, lease: Lease | None) -> LeaseRow | None:
+    return None if lease is None else snapshot.get(LEASES, lease.name)
 
 
 def seal_outcome(seal: Seal, content: bytes, key: str, ending: Ending) -> bytes:
@@ -173,7 +192,7 @@ def outcome_purposes(key: str, state: str) -> tuple[str, ...]:
     return (_purpose(key, "failed"), key) if state == "failed" else (key,)
 
 
-def _started_entry(start: Start, owner: str) -> LedgerEntry:
+def _started_entry(start: Start, owner: str, lease: Lease | None) -> LedgerEntry:
     return LedgerEntry(
         key=start.key,
         tool=start.tool,
@@ -184,6 +203,7 @@ def _started_entry(start: Start, owner: str) -> LedgerEntry:
         trace_id=start.trace_id,
         owner=owner,
         started_at=start.at,
+        lease=0 if lease is None else lease.number,
     )
 
 

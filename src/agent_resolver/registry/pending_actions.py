@@ -143,7 +143,7 @@ class PendingActions:
         return await self._store.read(find)
 
     async def unanswered_of(self, requester: str) -> list[PendingAction]:
-        """The actions of a requester that nobody has answered, oldest first; some may have expired."""
+        """The actions of a requester without an answer, oldest first; some may have expired."""
 
         def find(snapshot: Snapshot) -> list[PendingAction]:
             return snapshot.find(PENDING, {"requester": requester, "answer": None})

@@ -41,6 +41,7 @@ from agent_resolver.schema.ledger import Begun, Ending, LedgerEntry, Start
 from agent_resolver.schema.outcome import Done, Failed, FailureCode, Outcome, Pending
 from agent_resolver.schema.pending import PendingAction
 from agent_resolver.storage.errors import UNUSABLE, FileError
+from agent_resolver.storage.joint_writer import JointWriter
 from agent_resolver.storage.memory import MemoryStore
 from agent_resolver.storage.port import Store
 from agent_resolver.storage.trail import append_record
@@ -98,6 +99,7 @@ class Pipeline:
         11. No secret that it was given leaves in what it says.
         12. The outcome is recorded before it is told; a run that nothing watches records it with its next step.
         """
+        self._fence(call)
         # Before anything is watched: until its source is there, a tool has no descriptor to tell telemetry of.
         if call.offer.has_sources and self.caller(call) is None:
             call.source_problem = await self._restore_sources(call)
@@ -117,6 +119,7 @@ class Pipeline:
 
         Whoever may not make the call may not ask about it either, so that steps 1, 2, 4 and 5 of `run` come first.
         """
+        self._fence(call)
         if call.offer.has_sources and self.caller(call) is None:
             call.source_problem = await self._restore_sources(call)
         try:
@@ -131,6 +134,7 @@ class Pipeline:
 
         An approval that is given here is not used up: the same call under the same trace uses it.
         """
+        self._fence(call)
         if call.offer.has_sources and self.caller(call) is None:
             call.source_problem = await self._restore_sources(call)
         try:
@@ -148,12 +152,19 @@ class Pipeline:
 
     async def deny(self, call: Call, reason: str) -> Failed:
         """Record a call that is not made for a reason outside of the pipeline, such as a permission rule."""
+        self._fence(call)
         denied = call.failed(FailureCode.FORBIDDEN_ACTION, reason, "`agent plan` shows the rules of the agent")
         try:
             await self.audit(call, denied)
         except (FileError, OSError) as error:
             return call.failed_like(_state_failure(error, "it was not made: see `agent state info`"))
         return denied
+
+    def _fence(self, call: Call) -> None:
+        """Let nothing of a call be written once another process took its run up."""
+        lease = call.context.lease
+        if call.writer is None and lease is not None:
+            call.writer = JointWriter(self._store, lease=lease)
 
     async def _answer_to(self, call: Call, question: str) -> str | Pending | Failed:
         # The arguments need not follow their schema, but a person is shown them.
@@ -333,7 +344,8 @@ class Pipeline:
         """True if a call with this key runs, in any process: a question about it is not a call, and is not recorded."""
         if context.key is None:
             return False
-        return await self._ledger.is_running(ledger_key(context.caller.id, tool_id, context.key))
+        key = ledger_key(context.caller.id, tool_id, context.key)
+        return await self._ledger.is_running(key, context.lease)
 
     async def _gather_secrets(self, call: Call) -> Failed | Pending | None:
         found = []
@@ -515,7 +527,8 @@ class Pipeline:
             sealed = self._sealed(call, outcome, ending) if ending in {"done", "failed"} else None
             # What the ledger cannot write it counts as interrupted by itself.
             call.is_started = False
-            await self._ledger.finish(call.key, ending, self._ports.clock.now(), sealed, record, call.writer)
+            now, lease = self._ports.clock.now(), call.context.lease
+            await self._ledger.finish(call.key, ending, now, sealed, record, lease, call.writer)
         elif record and call.writer:
             # A call waits for a question that was put off only if the question is kept.
             is_with_question = isinstance(outcome, Pending) and call.writer.has_dependent
@@ -536,7 +549,7 @@ class Pipeline:
         record = call.ended(outcome) if self.is_recorded else None
         call.is_started = False
         with suppress(Exception):
-            await self._ledger.finish(call.key, ending, self._ports.clock.now(), None, record)
+            await self._ledger.finish(call.key, ending, self._ports.clock.now(), None, record, call.context.lease)
 
     def _sealed(self, call: Call, outcome: Outcome, ending: Ending) -> bytes:
         content = outcome.result if isinstance(outcome, Done) else outcome

@@ -25,6 +25,28 @@ async def _no_progress(done: float, total: float | None = None, message: str | N
     """Nobody waits for it."""
 
 
+class RunHandle:
+    """Lets a caller leave a call that starts a run, and ask for the run later by its id.
+
+    Only tools whose work is a run that the state keeps take one: blueprints and `run_agent`. Such a call is never ended
+    because its caller has gone; a server that stops interrupts the run, which goes on in another process.
+    """
+
+    def __init__(self, run: str = "") -> None:
+        self.run = run
+        """The run of the caller that the call goes on with; empty for a call that starts one."""
+        self._kept: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def keep(self, run: str) -> None:
+        """Note the id of the run of the call, once the state has it."""
+        if not self._kept.done():
+            self._kept.set_result(run)
+
+    async def kept(self) -> str:
+        """The id of the run; waits until the state has the run."""
+        return await asyncio.shield(self._kept)
+
+
 class CallContext(Struct, frozen=True, kw_only=True):
     """Who calls, in which run, under which trace; and what the tool is given besides its arguments."""
 
@@ -61,6 +83,8 @@ class CallContext(Struct, frozen=True, kw_only=True):
     the tool: what a tool calls itself is not a step of the run."""
     given_up: asyncio.Event | None = None
     """Set once the caller no longer waits; the call goes on unless its tool ends it. None where that is not known."""
+    handle: RunHandle | None = None
+    """Given where the caller does not wait for the run of the call; None where it does."""
 
     @classmethod
     def for_caller(cls, caller: Caller) -> Self:

@@ -106,6 +106,10 @@ class AgentRuntime:
         """End a run as cancelled, from the loop that it runs on; False if no run of this id runs here."""
         return self._runs.cancel(run_id)
 
+    def hand_over(self) -> None:
+        """Let every run that is kept stop before its next question or call, for another process to take up."""
+        self._runs.hand_over()
+
     def add(self, spec: AgentSpec) -> int:
         """Add an agent; the version of the new snapshot.
 

@@ -82,6 +82,7 @@ class Runs:
         self._not_given_back: dict[str, Lease] = {}
         """Leases of runs that stopped while the state could not be written."""
         self._delegation = Delegation(self, self._running)
+        self._is_handing_over = False
 
     @property
     def journal(self) -> Journal | None:
@@ -98,6 +99,13 @@ class Runs:
             return False
         run.cancel()
         return True
+
+    def hand_over(self) -> None:
+        """Let every run stop before its next question or call, so that other processes can take them up."""
+        self._is_handing_over = True
+        for run in self._running.values():
+            if isinstance(run, Lifecycle):
+                run.hand_over()
 
     async def resume(
         self,
@@ -178,6 +186,8 @@ class Runs:
                 # What only the start of a run needs is made elsewhere, so that no run which waits holds it.
                 lifecycle = await self._prepare(plan, request, run_id, opened, sink, delegating, taken)
                 self._replace(run_id, lifecycle, delegating)
+                if self._is_handing_over:
+                    lifecycle.hand_over()
                 try:
                     return await lifecycle.execute()
                 finally:

@@ -290,9 +290,11 @@ from agent_resolver.schema.state import (
     PLANS as PLANS,
     RATES as RATES,
     RUNS as RUNS,
+    SERVED as SERVED,
     TABLES as TABLES,
     THREADS as THREADS,
     WAITS as WAITS,
+    WORKERS as WORKERS,
     ArtifactRow as ArtifactRow,
     JournalRow as JournalRow,
     LeaseRow as LeaseRow,
@@ -302,6 +304,8 @@ from agent_resolver.schema.state import (
     RunStatus as RunStatus,
     ThreadRow as ThreadRow,
     WaitRow as WaitRow,
+    WorkerRow as WorkerRow,
+    WorkerState as WorkerState,
 )
 from agent_resolver.schema.table import Table as Table, optional_columns as optional_columns
 from agent_resolver.schema.toml_tree import parse_toml as parse_toml, tree_of as tree_of

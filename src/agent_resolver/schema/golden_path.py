@@ -108,7 +108,7 @@ class TaskState(GoldenPathState, frozen=True, kw_only=True):
     task_id: Identifier
     environment: Environment
     initiator: Caller
-    """Who asked. Not a token: whoever lets the task go on proves again who they are."""
+    """Who asked. Not a token: the caller who lets the task go on proves again who they are."""
     incident: Incident = Incident()
     cycles: Count = 0
     """How often the planner was asked; the guardrail counts these."""

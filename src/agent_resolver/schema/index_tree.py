@@ -1,5 +1,6 @@
 """Where entries of a valid index stand: a tree of each that is asked for, and of no other."""
 
+import re
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -31,6 +32,34 @@ def entry_trees(raw: bytes, positions: Iterable[int]) -> dict[int, Node]:
             counted = start
             offsets[position] = characters
     return dict(zip(offsets, parse_json_at(raw.decode(), offsets.values()), strict=True))
+
+
+EntryPlace = tuple[int, int, int, int]
+"""Where an entry begins and ends, in bytes, and its line and column, both from 1."""
+_LINE_BREAK = re.compile(rb"\r\n?|\n")
+
+
+def entry_places(raw: bytes) -> Iterator[EntryPlace]:
+    """Where each entry of a valid index is."""
+    mark = BYTE_ORDER_MARK.encode()
+    # A column counts characters, and the mark is not one of the text.
+    seen = len(mark) if raw.startswith(mark) else 0
+    line, column = 1, 1
+    is_ascii, has_returns = raw.isascii(), b"\r" in raw
+    for start, end in entry_spans(raw):
+        passed = raw[seen:start]
+        breaks = len(_LINE_BREAK.findall(passed)) if has_returns else passed.count(b"\n")
+        if breaks:
+            line, column = line + breaks, 1
+            passed = passed[max(passed.rfind(b"\n"), passed.rfind(b"\r")) + 1 :]
+        column += len(passed) if is_ascii else len(passed.decode())
+        seen = start
+        yield start, end, line, column
+
+
+def entry_tree(body: str, line: int, column: int) -> Node:
+    """The tree of one entry, which begins at this line and column of its file."""
+    return parse_json_at(body, [0], line, column)[0]
 
 
 def entry_spans(raw: bytes) -> Iterator[tuple[int, int]]:

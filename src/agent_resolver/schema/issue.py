@@ -50,6 +50,7 @@ class IssueCode(StrEnum):
     RESIDENCY_ABSENT = "residency-absent"
     SECRET = "secret"  # noqa: S105 - the name of a fault
     SEPARATOR = "separator"
+    SOURCE_CHANGED = "source-changed"
     SYNTAX = "syntax"
     TAG_WITHOUT_DIGEST = "tag-without-digest"
     UNKNOWN_AGENT = "unknown-agent"

@@ -31,18 +31,21 @@ def parse_json(text: str) -> Node:
     return node
 
 
-def parse_json_at(text: str, offsets: Iterable[int]) -> list[Node]:
-    """The trees of the values that stand at these offsets of a JSON text, without a look at the rest of it."""
-    parser = _Parser(text)
+def parse_json_at(text: str, offsets: Iterable[int], line: int = 1, column: int = 1) -> list[Node]:
+    """The trees of the values that stand at these offsets of a JSON text, without a look at the rest of it.
+
+    The text begins at this line and column of its file.
+    """
+    parser = _Parser(text, line, column)
     return [parser.value(parser.skip(offset), 1)[0] for offset in offsets]
 
 
 class _Parser:
     """A recursive descent, its depth bounded by `MAX_DEPTH`. Offsets in, a node and the offset after it out."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, line: int = 1, column: int = 1) -> None:
         self._text = text
-        self._lines = Lines(text)
+        self._lines = Lines(text, line, column)
 
     def stop(self, message: str, offset: int, hint: str = "", code: IssueCode = IssueCode.SYNTAX) -> Unreadable:
         return unreadable(code, message, self._lines.place(offset), hint=hint)

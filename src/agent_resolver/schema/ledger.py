@@ -48,6 +48,8 @@ class LedgerEntry(Struct, frozen=True, kw_only=True):
     ended_at: str | None = None
     result: bytes | None = None
     """The sealed outcome: of a call that is done its result, of one that failed the whole failure."""
+    lease: int = 0
+    """The fencing number of the lease under which its run was held when it started; 0 for a call of no run."""
 
 
 class Begun(Struct, frozen=True):

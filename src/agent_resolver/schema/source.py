@@ -12,17 +12,18 @@ _LINE_BREAK = re.compile(r"\r\n?|\n")
 class Lines:
     """Where each line of a text starts, to turn an offset into a line and a column, both from 1.
 
-    `first` is the line of its file that the text starts on.
+    `first` is the line of its file that the text starts on, and `column` the column.
     """
 
-    def __init__(self, text: str, first: int = 1) -> None:
-        self._first = first
+    def __init__(self, text: str, first: int = 1, column: int = 1) -> None:
+        self._first, self._column = first, column
         self._starts = [0, *(found.end() for found in _LINE_BREAK.finditer(text))]
 
     def place(self, offset: int) -> tuple[int, int]:
         """The line and column of the character at `offset`."""
         line = bisect_right(self._starts, offset)
-        return self._first + line - 1, offset - self._starts[line - 1] + 1
+        before = self._column if line == 1 else 1
+        return self._first + line - 1, offset - self._starts[line - 1] + before
 
 
 class Unreadable(Exception):

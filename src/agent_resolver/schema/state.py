@@ -10,6 +10,8 @@ from agent_resolver.schema.table import Table
 
 RunStatus = Literal["running", "waiting", "cancelling", "done", "failed", "cancelled"]
 RunKind = Literal["agent", "workflow", "blueprint", "task"]
+AGENT_KINDS: Final[frozenset[RunKind]] = frozenset({"agent", "workflow"})
+"""The kinds of runs in which agents act, which go on from one kind of journal."""
 FINISHED: Final[frozenset[RunStatus]] = frozenset({"done", "failed", "cancelled"})
 
 
@@ -106,6 +108,35 @@ class LeaseRow(Struct, frozen=True, kw_only=True):
     number: int
     """The fencing number: each new holder has a higher one."""
     until: float
+    lost: int = 0
+    """The highest fencing number whose holder did not give the lease back before another one took it. Nothing may be
+    written any longer under this number or a lower one."""
+    losses: int = 0
+    """The number of holders in a row that did not give the lease back: each was killed, cut off or frozen."""
+
+
+WorkerState = Literal["working", "draining", "stopped"]
+
+
+class WorkerRow(Struct, frozen=True, kw_only=True):
+    """A process that takes up runs."""
+
+    name: str
+    """The name of the process, as leases have it."""
+    host: str
+    pid: int
+    version: str
+    kinds: str
+    """The kinds of runs that it takes up, separated by commas."""
+    capacity: int
+    """The most runs that it drives at once."""
+    driven: int
+    """The number of runs that it drove when it was last seen."""
+    started_at: str
+    seen: float
+    """The time when it last said so, as leases measure it."""
+    state: WorkerState = "working"
+    """`draining` once it is to take up nothing further: an operator may ask for that from any machine."""
 
 
 FAR: Final = 2**62
@@ -122,6 +153,17 @@ class WaitRow(Struct, frozen=True, kw_only=True):
     """The id of the pending action or of the run that ends the wait, or `signal/<run>/<name>`; empty for a time."""
 
 
+class ServedRow(Struct, frozen=True, kw_only=True):
+    """Something that the servers of a project have to know of a client, whichever of them it reaches."""
+
+    key: str
+    """The kind and a digest of what it is about: `ended/…` and `wanted/…` are about a session of MCP, `waiting/…` is
+    about a call."""
+    until: int
+    """The time after which it is of no use, in milliseconds since 1970."""
+    body: str = ""
+
+
 class RateUse(Struct, frozen=True, kw_only=True):
     """One use of something that has a limit."""
 
@@ -135,6 +177,7 @@ PENDING: Final = Table(
     row=PendingAction,
     key=("id",),
     indexes=(("binding",), ("requester", "answer")),
+    scans=(("answer",),),
     # A question quotes the request. An answer is what a person wrote, and one of an approval lets a call pass.
     sealed=("message", "answer", "reason"),
 )
@@ -147,7 +190,7 @@ RUNS: Final = Table(
     row=Run,
     key=("id",),
     indexes=(("status",),),
-    scans=(("parent",), ("kind",), ("kind", "status")),
+    scans=(("parent",), ("kind",), ("kind", "status"), ("caller", "issuer")),
     # Why it ended may quote a failure, which may quote arguments.
     sealed=("reason",),
 )
@@ -159,7 +202,9 @@ WAITS: Final = Table(
     name="wait", row=WaitRow, key=("due", "run", "awaited"), order="key", indexes=(("awaited",), ("run",))
 )
 ARTIFACTS: Final = Table(name="artifact", row=ArtifactRow, key=("task", "digest"), order="key", indexes=(("task",),))
-LEASES: Final = Table(name="lease", row=LeaseRow, key=("name",), owner="owner")
+SERVED: Final = Table(name="served", row=ServedRow, key=("key",), order="key")
+LEASES: Final = Table(name="lease", row=LeaseRow, key=("name",), owner="owner", is_durable=False)
+WORKERS: Final = Table(name="worker", row=WorkerRow, key=("name",), order="key", owner="name", is_durable=False)
 
 TABLES: Final[tuple[Table[Any], ...]] = (
     PENDING,
@@ -171,5 +216,7 @@ TABLES: Final[tuple[Table[Any], ...]] = (
     THREADS,
     WAITS,
     ARTIFACTS,
+    SERVED,
     LEASES,
+    WORKERS,
 )

@@ -26,6 +26,10 @@ class Table(Struct, Generic[Row], frozen=True, kw_only=True):
     owner: str = ""
     """The column that names the process a row belongs to; a store remembers the process while a row names it."""
 
+    is_durable: bool = True
+    """False for rows that the end of the machine may undo: they say what processes do now, and processes end with it.
+    `Store.write_leases` changes such rows without a flush to the disk."""
+
     sealed: tuple[str, ...] = ()
     """Columns with words that only the holder of the key may read. A store that writes to a disk seals each text for
     its place, and leaves an empty one and None as they are; rows can be found by them only where they are None."""

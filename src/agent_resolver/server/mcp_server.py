@@ -14,6 +14,7 @@ from agent_resolver._version import __version__
 from agent_resolver.server.notification import Notices
 from agent_resolver.server.prompt import AgentPrompts
 from agent_resolver.server.resource import TTL_MS, AgentResources, Context
+from agent_resolver.server.task import EXTENSION, Tasks, UpdateTaskRequestParams
 from agent_resolver.server.tool import RegistryTools
 
 Params = TypeVar("Params")
@@ -89,10 +90,20 @@ def agent_server(
         on_subscriptions_listen=notices.listen,
         on_completion=guard(resources.complete),
         on_list_tools=_guard_handler(tools.list),
-        on_call_tool=guard(tools.call),
+        on_call_tool=guard(tools.call),  # type: ignore[arg-type] # The extension has a result of its own.
     )
+    if tools.tasks is not None:
+        _serve_tasks(server, tools.tasks)
     server.add_notification_handler("notifications/initialized", types.NotificationParams, notices.initialized)
     return server
+
+
+def _serve_tasks(server: AgentServer, tasks: Tasks) -> None:
+    server.extensions[EXTENSION] = {}
+    server.add_request_handler("tasks/get", types.GetTaskRequestParams, _guard_handler(tasks.get))
+    server.add_request_handler("tasks/update", UpdateTaskRequestParams, _guard_handler(tasks.update))
+    server.add_request_handler("tasks/cancel", types.CancelTaskRequestParams, _guard_handler(tasks.cancel))
+    server.add_request_handler("tasks/list", types.PaginatedRequestParams, _guard_handler(tasks.list))
 
 
 def _guard_handler(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 import mcp_types as types
@@ -22,6 +22,7 @@ from mcp.shared.exceptions import MCPError
 
 from agent_resolver.catalog.errors import MalformedUri
 from agent_resolver.catalog.uri import parse_uri
+from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.classification import CLASSIFICATION_RANK, Classification
 from agent_resolver.server.protocol_revision import is_modern
 
@@ -63,6 +64,18 @@ class Listening(ListenHandler):
         return sorted({*uris, *(spelling for uri, spelling in others if uri in uris)})
 
 
+class SessionSubscriptions(Protocol):
+    """The agents that sessions over HTTP subscribe to, which all servers of a project share."""
+
+    async def wanted(self, sessions: list[str]) -> dict[str, set[str]]:
+        """The agents that each of these sessions subscribes to."""
+        ...
+
+    async def change(self, session: str, name: str, *, is_wanted: bool) -> bool:
+        """Subscribe to an agent, or no longer; False if the session has too many subscriptions."""
+        ...
+
+
 class Notices:
     """Who wants to know, and the one way to tell them all.
 
@@ -79,6 +92,10 @@ class Notices:
         """Whether clients see only the agents that resolve."""
         self.clearance_of: Callable[[Context], Classification] = lambda _: "RESTRICTED"
         """Finds the clearance of a request's caller."""
+        self.usual_clearance: Classification = "RESTRICTED"
+        """The clearance of a request over HTTP where callers bring no token."""
+        self.sessions: SessionSubscriptions | None = None
+        """What sessions over HTTP subscribe to; the other connections are remembered here."""
 
     async def listen(
         self, ctx: Context, params: types.SubscriptionsListenRequestParams
@@ -95,9 +112,16 @@ class Notices:
         """Remember a client that has shaken hands: it hears when the list changes, whether it subscribes or not."""
         self.remember(ctx)
 
+    def remember_stream(self, connection: Connection, session: str, caller: Caller | None) -> None:
+        """Remember the stream on which a session over HTTP hears of changes, until it closes."""
+        stream = self._connections[id(connection)] = _Subscriber(connection, session)
+        connection.exit_stack.callback(self._connections.pop, id(connection), None)
+        clearance = self.usual_clearance if caller is None else caller.clearance
+        stream.rank = CLASSIFICATION_RANK[clearance]
+
     def remember(self, ctx: Context) -> set[str] | None:
         """Remember the connection of a request with a handshake; the addresses that it subscribes to."""
-        if is_modern(ctx):
+        if is_modern(ctx) or (self.sessions is not None and ctx.request is not None):
             return None
         connection = ctx.session._connection  # noqa: SLF001 - the SDK has no other way to reach it later
         known = self._connections.get(id(connection))
@@ -111,7 +135,10 @@ class Notices:
     async def subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
         """Tell this client when an agent changes."""
         wanted = self.remember(ctx)
-        if wanted is not None:
+        if session := self._session_of(ctx):
+            if self.sessions and not await self.sessions.change(session, _agent_of(params.uri), is_wanted=True):
+                raise _too_many()
+        elif wanted is not None:
             name = _agent_of(params.uri)
             if name not in wanted and len(wanted) >= _MOST_SUBSCRIPTIONS:
                 raise _too_many()
@@ -121,9 +148,18 @@ class Notices:
     async def unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
         """Tell it no longer."""
         wanted = self.remember(ctx)
-        if wanted is not None:
+        if session := self._session_of(ctx):
+            if self.sessions:
+                await self.sessions.change(session, _agent_of(params.uri), is_wanted=False)
+        elif wanted is not None:
             wanted.discard(_agent_of(params.uri))
         return types.EmptyResult()
+
+    def _session_of(self, ctx: Context) -> str:
+        """The session of a request over HTTP with a handshake; empty for any other request."""
+        if is_modern(ctx) or self.sessions is None or ctx.request is None:
+            return ""
+        return str(ctx.request.headers.get("mcp-session-id", ""))
 
     async def tell(self, uris: Iterable[str], ranks: Mapping[str, int] = MappingProxyType({})) -> None:
         """Tell every client that sees them that these agents came, went or changed.
@@ -139,10 +175,13 @@ class Notices:
                     await bus.publish(ResourceUpdated(uri=uri))
                 await bus.publish(ResourcesListChanged())
                 await bus.publish(PromptsListChanged())
+        streams = [each.session for each in self._connections.values() if each.session]
+        asked = await self.sessions.wanted(streams) if self.sessions and streams else {}
         async with anyio.create_task_group() as group:
             for subscriber in list(self._connections.values()):
+                wanted = asked.get(subscriber.session, subscriber.wanted)
                 if visible := _seen_at(changed, subscriber.rank):
-                    group.start_soon(_notify_client, subscriber.connection, sorted(visible & subscriber.wanted))
+                    group.start_soon(_notify_client, subscriber.connection, sorted(visible & wanted))
 
     async def tell_of_tools(self) -> None:
         """Tell every client that tools came, went or changed."""
@@ -156,8 +195,10 @@ class Notices:
 class _Subscriber:
     """A connection of a client with a handshake."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, session: str = "") -> None:
         self.connection = connection
+        self.session = session
+        """The session over HTTP whose stream it is; empty over stdio."""
         self.wanted: set[str] = set()
         """The agents that it subscribes to."""
         self.rank = max(CLASSIFICATION_RANK.values())

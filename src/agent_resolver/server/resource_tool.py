@@ -266,7 +266,7 @@ def _requirement_documents(resolution: Resolution) -> list[dict[str, object]]:
                 "selected": selection(choice),
                 "rejected": rejected[:_MOST_REJECTIONS],
                 "moreRejected": max(0, len(rejected) - _MOST_REJECTIONS),
-                "otherServers": len(resolution.servers) - len(offering),
+                "otherServers": len(resolution.pool) - len(offering),
             }
         )
     return shown

@@ -10,6 +10,7 @@ from agent_resolver.catalog.catalog import Catalog
 from agent_resolver.catalog.errors import MalformedUri, UnknownAgent
 from agent_resolver.catalog.query import View
 from agent_resolver.catalog.uri import agent_uri, parse_uri
+from agent_resolver.core.authorization import is_same_caller
 from agent_resolver.project.plan import agent_id_of
 from agent_resolver.project.run import ProjectRuns
 from agent_resolver.registry.errors import ToolFailure, WaitsFor
@@ -27,6 +28,8 @@ from agent_resolver.schema.descriptor import Descriptor, Rules
 from agent_resolver.schema.errors import ResolverError
 from agent_resolver.schema.outcome import FailureCode
 
+RUN_AGENT: Final = "run_agent"
+CLASSIFICATION: Final = "INTERNAL"
 SCOPE: Final = "run:agents"
 """What a caller that an issuer vouches for must hold; whoever sits at this machine holds every scope."""
 _log = logging.getLogger(__name__)
@@ -75,7 +78,7 @@ class RunAgentTool:
         self._is_strict = is_strict
         self._is_stopping = False
         self.descriptor = Descriptor(
-            id="run_agent",
+            id=RUN_AGENT,
             description="Run an agent with a prompt, and return what it says in the end. "
             "`list_agents` and `search_agents` have the names.",
             input_schema=_SCHEMA,
@@ -83,7 +86,7 @@ class RunAgentTool:
             timeout_seconds=_MOST_SECONDS,
             hints={"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True},
             # A caller over HTTP that no issuer vouches for is cleared for PUBLIC alone, and runs nothing.
-            rules=Rules(classification="INTERNAL", required_scopes=(SCOPE,)),
+            rules=Rules(classification=CLASSIFICATION, required_scopes=(SCOPE,)),
         )
 
     async def invoke(self, arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401 - the port
@@ -94,7 +97,13 @@ class RunAgentTool:
             WaitsFor: A call of the run waits for a person.
         """
         agent_id = self._agent_id(arguments["agent"], context.caller)
-        run_id, known = await self._find_run(arguments, context)
+        handle = context.handle
+        if handle is not None and handle.run:
+            run_id, known = handle.run, await self._own_run(handle.run, agent_id, context.caller)
+        else:
+            run_id, known = await self._find_run(arguments, context)
+        if handle is not None and known is not None:
+            handle.keep(run_id)
         if known is not None and known.termination is not None and known.pending is None:
             return _document_of(result_of(known.state, known.termination))
         request: RunRequest | ResumeRequest
@@ -117,6 +126,19 @@ class RunAgentTool:
         if result.pending is not None:
             raise WaitsFor(result.pending)
         return _document_of(result)
+
+    async def _own_run(self, run_id: str, agent_id: str, caller: Caller) -> Folded | None:
+        """A run of this agent that the caller started.
+
+        Raises:
+            ToolFailure: There is none.
+        """
+        known = await self._look_up(self._journal(), run_id)
+        # The sealed beginning decides, never the row.
+        is_own = known is not None and is_same_caller(known.beginning.caller, caller)
+        if known is None or not is_own or known.row.agent != agent_id:
+            raise ToolFailure(FailureCode.TOOL_ERROR, f"There is no run {run_id} of agent {agent_id}", "start one")
+        return known
 
     def stop(self) -> None:
         """Let the runs be interrupted: the server stops, and they go on later with `agent runs resume`."""
@@ -167,10 +189,12 @@ class RunAgentTool:
         self, request: RunRequest | ResumeRequest, run_id: str, context: CallContext
     ) -> RunResult:
         """Run, and end the run once the client no longer waits. Calls that had started are recorded all the same."""
-        running = asyncio.create_task(self._run(request, _progress_sink(context)))
+        running = asyncio.create_task(self._run(request, _sink_of(context, run_id)))
         try:
             await _first_of(running, context.given_up)
-            if not running.done() and not self._is_stopping and self._runs.runtime.cancel(run_id):
+            # With a handle, only the end of this server ends the wait: the run goes on elsewhere.
+            is_unwanted = not self._is_stopping and context.handle is None
+            if not running.done() and is_unwanted and self._runs.runtime.cancel(run_id):
                 await asyncio.wait([running], timeout=_CLOSING_SECONDS)
         finally:
             # Cancelled like this, a run is interrupted, unless it has ended.
@@ -212,10 +236,12 @@ async def _first_of(running: "asyncio.Task[RunResult]", given_up: asyncio.Event 
         gone.cancel()
 
 
-def _progress_sink(context: CallContext) -> Sink:
-    """Sends each event to the client, as progress of its call."""
+def _sink_of(context: CallContext, run_id: str) -> Sink:
+    """Sends each event to the client, as progress of its call; the first one comes when the state has the run."""
 
     async def send_progress(event: RunEvent) -> None:
+        if context.handle is not None:
+            context.handle.keep(run_id)
         await context.progress(event.number, None, _words_of(event))
 
     return send_progress

@@ -22,7 +22,7 @@ from agent_resolver.project.identity import caller_of, caller_or_anonymous, veri
 from agent_resolver.project.index import overlay_path
 from agent_resolver.project.manifest import require_no_drift
 from agent_resolver.project.project import Project
-from agent_resolver.project.run import open_runs
+from agent_resolver.project.run import ProjectRuns, open_journal, open_runs
 from agent_resolver.project.session import Session
 from agent_resolver.project.tools import open_tools
 from agent_resolver.registry.manifest import manifest_of
@@ -35,18 +35,23 @@ from agent_resolver.schema.errors import InvalidInput, ResolverError
 from agent_resolver.server.address import mcp_url
 from agent_resolver.server.errors import CannotServe
 from agent_resolver.server.inbox import inbox_tools
+from agent_resolver.server.listening import open_listener
 from agent_resolver.server.mcp_server import AgentServer, agent_server
+from agent_resolver.server.metric import ServedProcess
 from agent_resolver.server.notification import Notices
 from agent_resolver.server.prompt import AgentPrompts
 from agent_resolver.server.resource import AgentResources
 from agent_resolver.server.resource_tool import ResourceTools
 from agent_resolver.server.run_tool import RunAgentTool
 from agent_resolver.server.stdio import own_wire
+from agent_resolver.server.task import Tasks
+from agent_resolver.server.task_run import AgentTaskRuns, BlueprintTaskRuns, TaskRuns
 from agent_resolver.server.tool import RegistryTools, caller_of_request
-from agent_resolver.server.transport import Beside, listener, serve_http, serve_stdio
+from agent_resolver.server.transport import Beside, Keeping, serve_http, serve_stdio
 from agent_resolver.server.watch import keep_up, tell_of_tools
 
 if TYPE_CHECKING:
+    from agent_resolver.engine.stored import StoredEngine
     from agent_resolver.server.auth import Authentication
 
 _NO_INDEX = Judge("", lambda _: Verdict("unresolved", "there is no index"))
@@ -70,6 +75,12 @@ class Serving(Struct, frozen=True, kw_only=True):
 
     http: tuple[str, int] | None = None
     """The host and port to listen on; None for stdio."""
+    is_shared: bool = False
+    """True if other servers of the project answer at the same address."""
+    listening: socket.socket | None = None
+    """The socket to listen on, where another program has bound it."""
+    channel: socket.socket | None = None
+    """Leads to that program."""
     allow_hosts: Sequence[str] = ()
     page_size: int
     has_locked_tools: bool = False
@@ -151,7 +162,8 @@ async def serve_session(session: Session, catalog: Catalog, how: Serving, index:
             await serve_stdio(opened.server, opened.beside, wire, opened.stop_runs)
             return
         opened = await _open_server(session, catalog, how, index, stack)
-        listening = stack.enter_context(_open_listener(*how.http))
+        listening = how.listening or open_listener(*how.http, is_shared=how.is_shared)
+        stack.enter_context(listening)
         url = mcp_url(how.http[0], listening.getsockname()[1])
         authentication = _authentication_of(session, opened.offer, url, how.allow_hosts)
         _note_ready(how, catalog, opened.offer, url)
@@ -163,7 +175,20 @@ async def serve_session(session: Session, catalog: Catalog, how: Serving, index:
             opened.beside,
             on_interrupt=opened.stop_runs,
             authentication=authentication,
+            probed=ServedProcess(session),
+            keeping=_keeping_of(session, how, opened.offer),
         )
+
+
+def _keeping_of(session: Session, how: Serving, offer: "_Offer") -> Keeping:
+    """What this server shares with others: the state, where it uses the state at all."""
+    is_kept = offer.has_state or how.is_shared
+    return Keeping(
+        store=session.store if is_kept else None,
+        seal=session.seal if is_kept else None,
+        is_shared=how.is_shared,
+        channel=how.channel,
+    )
 
 
 def _note_ready(how: Serving, catalog: Catalog, offer: "_Offer", url: str | None) -> None:
@@ -189,6 +214,7 @@ async def _open_server(
     resolve_one = partial(resolve_against, index)
     for tool in ResourceTools(catalog, resolve_one, how.page_size, is_strict=how.is_strict).tools():
         offer.registry.add(tool)
+    runs: ProjectRuns | None = None
     run_agent: RunAgentTool | None = None
     if how.runs_of is not None:
         opening = open_runs(how.runs_of, catalog, caller=offer.context.caller, is_strict=how.is_strict)
@@ -196,7 +222,12 @@ async def _open_server(
         run_agent = RunAgentTool(runs, catalog, is_strict=how.is_strict)
         offer.registry.add(run_agent)
     notices = Notices()
-    tools = RegistryTools(offer.registry, offer.context, caller_of_request, offer.manifest)
+    store = session.store if offer.has_state else None
+    tools = RegistryTools(offer.registry, offer.context, caller_of_request, offer.manifest, store)
+    notices.usual_clearance = offer.context.caller.clearance
+    if task_runs := _task_runs(session, offer, runs):
+        tools.tasks = Tasks(offer.registry, session.store, offer.context, tools.caller_of, task_runs)
+        stack.callback(tools.tasks.stop)
     resources = AgentResources(
         catalog,
         page_size=how.page_size,
@@ -221,8 +252,20 @@ async def _open_server(
     def stop_runs() -> None:
         if run_agent is not None:
             run_agent.stop()
+        if tools.tasks is not None:
+            tools.tasks.stop()
 
     return _OpenServer(server, notices, offer, beside, stop_runs)
+
+
+def _task_runs(session: Session, offer: "_Offer", runs: ProjectRuns | None) -> dict[str, TaskRuns]:
+    """The runs that clients may start as tasks, by their kind."""
+    found: dict[str, TaskRuns] = {}
+    if offer.engine is not None:
+        found["blueprint"] = BlueprintTaskRuns(offer.engine.runs)
+    if runs is not None:
+        found["agent"] = AgentTaskRuns(partial(open_journal, session), session.store, offer.registry.now)
+    return found
 
 
 # The catalog ----------------------------------------------------------------------------------------------------------
@@ -277,6 +320,9 @@ class _Offer(Struct, frozen=True):
     manifest: dict[str, str] | None = None
     count: int = 0
     problems: Mapping[str, Exception] = {}
+    has_state: bool = False
+    engine: "StoredEngine | None" = None
+    """What runs the blueprints of the project; None if it has none."""
 
 
 async def _open_offer(session: Session, how: Serving, stack: AsyncExitStack) -> _Offer:
@@ -300,7 +346,7 @@ async def _open_offer(session: Session, how: Serving, stack: AsyncExitStack) -> 
         prepare_calls()
     problems = dict(sorted(tools.servers.problems.items()))
     tools.servers.keep_connected(tools.context.run)
-    return _Offer(tools.registry, tools.context, manifest, count, problems)
+    return _Offer(tools.registry, tools.context, manifest, count, problems, has_state=True, engine=tools.engine)
 
 
 async def _caller_to_serve(session: Session, how: Serving) -> Caller:
@@ -333,14 +379,6 @@ def _check_address(http: tuple[str, int] | None, allow_hosts: Sequence[str]) -> 
     if http is not None and not is_loopback(http[0]) and not allow_hosts:
         message = f"`{http[0]}` can be reached from other machines"
         raise CannotServe(message, "bind 127.0.0.1, or name the host that clients use with `--allow-host`")
-
-
-def _open_listener(host: str, port: int) -> socket.socket:
-    try:
-        return listener(host, port)
-    except OSError as error:
-        message = f"Cannot listen on `{host}:{port}`: {(error.strerror or str(error)).partition(' (')[0]}"
-        raise CannotServe(message, "name another port, or 0 for any that is free", exit_code=1) from None
 
 
 def _authentication_of(session: Session, offer: _Offer, url: str, names: Sequence[str]) -> "Authentication | None":

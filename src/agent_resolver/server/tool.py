@@ -23,9 +23,12 @@ from agent_resolver.registry.tool import CallContext, Progress
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.descriptor import Descriptor
-from agent_resolver.schema.outcome import Done, Failed, FailureCode, Outcome
+from agent_resolver.schema.outcome import Failed, FailureCode
+from agent_resolver.server.call_result import TRACE_KEY, make_result
 from agent_resolver.server.resource import TTL_MS, limit_of
+from agent_resolver.server.task import Tasks, run_or_outcome, starts_run
 from agent_resolver.server.waiting_call import WaitingCalls
+from agent_resolver.storage.port import Store
 from agent_resolver.telemetry.trace_context import format_parent, parse_parent, parse_state, parse_trace_id
 
 Context = ServerRequestContext[Any, Any]
@@ -33,10 +36,10 @@ _log = logging.getLogger(__name__)
 
 CALLER_KEY: Final = "agent_resolver.caller"
 """Where an authenticated request carries its caller."""
-TRACE_KEY: Final = "agent-resolver/trace_id"
 CALL_KEY: Final = "agent-resolver/key"
 TAG_KEY: Final = "agent-resolver/tag"
 MANIFEST_KEY: Final = "agent-resolver/manifest"
+TASK_KEY: Final = "agent-resolver/task"
 ID_KEY: Final = "agent-resolver/id"
 _PAGE: Final = 100
 _PATIENCE_SECONDS: Final = 1.0
@@ -66,13 +69,19 @@ class RegistryTools:
         context: CallContext,
         caller_of: Callable[[Context], Caller | None] = lambda _: None,
         manifest: dict[str, str] | None = None,
+        store: Store | None = None,
     ) -> None:
-        """Tools for the caller that `caller_of` finds in a request, else for the caller of `context`."""
+        """Tools for the caller that `caller_of` finds in a request, else for the caller of `context`.
+
+        `store` is the state that all servers of the project share; left out, nothing is shared.
+        """
         self._registry = registry
         self._context = context
         self._caller_in = caller_of
         self._manifest = manifest
-        self._waiting = WaitingCalls()
+        self._waiting = WaitingCalls(store)
+        self.tasks: Tasks | None = None
+        """Given where calls start runs that clients may ask for later."""
 
     def caller_of(self, ctx: Context) -> Caller:
         """Who sent a request."""
@@ -100,21 +109,25 @@ class RegistryTools:
         if self._manifest:
             meta[MANIFEST_KEY] = self._manifest
         return types.ListToolsResult(
-            tools=list(map(_make_mcp_tool, page)),
+            tools=[_make_mcp_tool(tool, is_task=bool(self.tasks) and starts_run(tool)) for tool in page],
             next_cursor=encode_cursor(listing, page[-1].id) if has_more else None,
             # Clients keep listings without what they asked by: part of one must not stand for the whole.
             ttl_ms=TTL_MS if tag is None else 0,
             _meta=meta,
         )
 
-    async def call(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        """Call a tool by its served name or its id; a refusal is a result that says so, for the model to read."""
+    async def call(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult | dict[str, Any]:
+        """Call a tool by its served name or its id; a refusal is a result that says so, for the model to read.
+
+        A call that starts a run is answered with a task, if the client can take one.
+        """
         caller = self.caller_of(ctx)
         tool_id = from_wire_name(params.name, self._known_ids())
         if tool_id is None:
             raise _unknown_tool(params.name, _trace_of(ctx, None)[1])
         call = (caller.id, tool_id, params.arguments or {})
-        parent, trace_id = _trace_of(ctx, self._waiting.trace_of(*call))
+        waiting = await self._waiting.trace_of(*call)
+        parent, trace_id = _trace_of(ctx, waiting)
         given_up = asyncio.Event()
         context = structs.replace(
             self._context,
@@ -126,19 +139,27 @@ class RegistryTools:
             progress=_progress_to_client(ctx),
             given_up=given_up,
         )
+        handle = self.tasks.handle_for(ctx, self._registry.get(tool_id)) if self.tasks else None
         try:
-            outcome = await self._registry.call(tool_id, params.arguments or {}, context)
+            if self.tasks and handle:
+                context = self.tasks.left_alone(context, handle)
+                calling = self._registry.start_call(tool_id, params.arguments or {}, context)
+                if run := await run_or_outcome(calling, handle):
+                    return await self.tasks.created(run)
+                outcome = await calling
+            else:
+                outcome = await self._registry.call(tool_id, params.arguments or {}, context)
         except asyncio.CancelledError:
             # The client cancelled its request, or is gone: a tool that can end early does so.
             given_up.set()
             raise
         if _text_in_meta(ctx, TRACE_KEY) is None:
-            self._waiting.note(*call, outcome)
+            await self._waiting.note(*call, outcome, waiting)
         if isinstance(outcome, Failed) and outcome.code is FailureCode.UNKNOWN_TOOL:
             raise _unknown_tool(params.name, outcome.trace_id)
         if isinstance(outcome, Failed) and _is_about_arguments(outcome):
             outcome = _for_a_model(outcome, tool_id, params.name)
-        return _make_result(outcome, parent, _trace_state_of(ctx) if parent else "")
+        return make_result(outcome, parent, _trace_state_of(ctx) if parent else "")
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
         """The schema of a tool's arguments, for the SDK."""
@@ -230,7 +251,7 @@ def _progress_to_client(ctx: Context) -> Progress:
     return tell
 
 
-def _make_mcp_tool(descriptor: Descriptor) -> types.Tool:
+def _make_mcp_tool(descriptor: Descriptor, *, is_task: bool) -> types.Tool:
     hints = {} if descriptor.hints is UNSET else descriptor.hints
     meta: dict[str, Any] = {
         ID_KEY: descriptor.id,
@@ -239,6 +260,8 @@ def _make_mcp_tool(descriptor: Descriptor) -> types.Tool:
     }
     if descriptor.labels.tags:
         meta["agent-resolver/tags"] = list(descriptor.labels.tags)
+    if is_task:
+        meta[TASK_KEY] = True
     name = to_wire_name(descriptor.id)
     return types.Tool(
         name=name,
@@ -289,26 +312,4 @@ def _for_a_model(outcome: Failed, tool_id: str, name: str) -> Failed:
         outcome,
         message=outcome.message.replace(tool_id, name),
         remedy="`inputSchema` in tools/list says what it takes",
-    )
-
-
-def _make_result(outcome: Outcome, parent: str | None, state: str) -> types.CallToolResult:
-    meta = {TRACE_KEY: outcome.trace_id}
-    if traceparent := outcome.traceparent or parent:
-        meta["traceparent"] = traceparent
-    if state:
-        meta["tracestate"] = state
-    if isinstance(outcome, Done):
-        result = outcome.result
-        text = result if isinstance(result, str) else msgspec.json.encode(result).decode()
-        return types.CallToolResult(
-            content=[types.TextContent(type="text", text=text)],
-            structured_content=result if isinstance(result, dict) else None,
-            _meta=meta,
-        )
-    return types.CallToolResult(
-        content=[types.TextContent(type="text", text=msgspec.json.encode(outcome).decode())],
-        structured_content=msgspec.to_builtins(outcome),
-        is_error=True,
-        _meta=meta,
     )

@@ -1,6 +1,8 @@
 """How the server is reached: over stdio, or at an address."""
 
+import asyncio
 import logging
+import secrets
 import signal
 import socket
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -11,22 +13,47 @@ import anyio
 from anyio.abc import TaskStatus
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
+from msgspec import Struct
 
 from agent_resolver.core.loopback import is_loopback
+from agent_resolver.registry.port import Seal
 from agent_resolver.server.http_error import plain_errors
 from agent_resolver.server.mcp_server import AgentServer
 from agent_resolver.server.notification import Notices
+from agent_resolver.server.probe import Probes
 from agent_resolver.server.stdio import PATIENCE_SECONDS, Input, Output
+from agent_resolver.storage.memory import MemoryStore
+from agent_resolver.storage.port import Store
+from agent_resolver.storage.seal import AesSeal
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from agent_resolver.server.auth import Authentication
+    from agent_resolver.server.probe import Probed
+    from agent_resolver.server.session import SharedSessions
 
 _LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 
+DRAIN_SECONDS: Final = 30.0
+"""The longest time that a server which others replace takes for the requests that it still has."""
+_LOOK_SECONDS: Final = 0.05
+
 Beside = Callable[[], Coroutine[Any, Any, None]]
 """What runs as long as the server does."""
+
+
+class Keeping(Struct, frozen=True, kw_only=True):
+    """What a server shares with the others of its project."""
+
+    store: Store | None = None
+    """The state; None for a server that is alone."""
+    seal: Seal | None = None
+    """Seals the names of sessions; None for names that this process alone opens."""
+    is_shared: bool = False
+    """True if other servers answer at the same address, while this one ends."""
+    channel: socket.socket | None = None
+    """Leads to the program that started this process, where it is one of several."""
 
 
 async def serve_stdio(
@@ -44,7 +71,7 @@ async def serve_stdio(
                 on_interrupt()
                 group.cancel_scope.cancel()
 
-            await group.start(_when_interrupted, end)
+            await group.start(_on_signal, lambda _: end())
             group.start_soon(beside)
             await server.run(read, write, server.create_initialization_options())
             group.cancel_scope.cancel()
@@ -61,25 +88,6 @@ def _first_error(error: Exception) -> Exception:
     return _first_error(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error
 
 
-def listener(host: str, port: int) -> socket.socket:
-    """A socket that listens there.
-
-    Raises:
-        OSError: It cannot, as where another server does.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # The protocol is named, since asyncio sends small answers at once only where it sees that it is TCP.
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen()
-    except OSError:
-        listening.close()
-        raise
-    return listening
-
-
 async def serve_http(  # noqa: PLR0913 - each is one part of the server
     server: AgentServer,
     listening: socket.socket,
@@ -89,13 +97,18 @@ async def serve_http(  # noqa: PLR0913 - each is one part of the server
     *,
     on_interrupt: Callable[[], None] = lambda: None,
     authentication: "Authentication | None" = None,
+    probed: "Probed | None" = None,
+    keeping: Keeping | None = None,
 ) -> None:
     """Serve Streamable HTTP at `/mcp` until interrupted; `names` are the hosts that clients may call it by.
 
     `on_interrupt` is called once it is, before requests end. With `authentication`, every request needs a valid token,
-    and `caller_of_request` says whose it is.
+    and `caller_of_request` says whose it is. Probes of `probed` take none. `keeping` says what this server shares with
+    others.
     """
     import uvicorn
+
+    from agent_resolver.server.session import SharedSessions
 
     class Running(uvicorn.Server):
         @contextmanager
@@ -103,13 +116,19 @@ async def serve_http(  # noqa: PLR0913 - each is one part of the server
             """Leave signals to us: it would raise them again, before tools are closed."""
             yield
 
-    hosts = [pattern for name in (*_loopback_names(listening), *names) for pattern in (name, f"{name}:*")]
+    known = (*_loopback_names(listening), *names)
+    hosts = [pattern for name in known for pattern in (name, f"{name}:*")]
     security = TransportSecuritySettings(
         enable_dns_rebinding_protection=True,
         allowed_hosts=hosts,
         allowed_origins=[f"{scheme}://{name}" for name in hosts for scheme in ("http", "https")],
     )
-    app = _make_application(server, security, authentication)
+    keeping = keeping or Keeping()
+    sessions = SharedSessions(server, notices, keeping.seal or _own_seal(), keeping.store or MemoryStore(), security)
+    drain = Drain()
+    app = drain.closing_connections(_make_application(sessions, security, authentication))
+    if probed is not None:
+        app = Probes(probed, known).beside(app)
     config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=PATIENCE_SECONDS)
     running = Running(config)
 
@@ -120,10 +139,32 @@ async def serve_http(  # noqa: PLR0913 - each is one part of the server
         # It calls it an error when a stream of an older client has to be cut, which cannot be told to close.
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
 
+    async def finish() -> None:
+        """Take no further connections, and end once those that are there have what they asked for."""
+        drain.begin(running.servers)
+        notices.close()
+        await sessions.close_streams()
+        state = running.server_state
+        with anyio.move_on_after(DRAIN_SECONDS):
+            # Connections that are not used are closed by uvicorn after some seconds.
+            while state.connections or state.tasks:  # noqa: ASYNC110 - uvicorn says nothing when they end
+                await anyio.sleep(_LOOK_SECONDS)
+        end()
+
     async with anyio.create_task_group() as group:
+
+        def stop(number: int) -> None:
+            if keeping.is_shared and number == signal.SIGTERM and not drain.has_begun:
+                group.start_soon(finish)
+            else:
+                end()
+
         # First of all: cancelled while it starts, uvicorn would print where it was.
-        await group.start(_when_interrupted, end)
+        await group.start(_on_signal, stop)
         group.start_soon(beside)
+        group.start_soon(sessions.follow)
+        if keeping.channel is not None:
+            group.start_soon(_when_left_alone, keeping.channel, stop)
         await running.serve([listening])
         group.cancel_scope.cancel()
 
@@ -139,22 +180,71 @@ def _loopback_names(listening: socket.socket) -> list[str]:
     return [*_LOOPBACK_NAMES, *([bound] if is_other else [])]
 
 
+class Drain:
+    """Lets the connections of a server end without cutting one on which a request is on its way.
+
+    A client may send a request at the very moment in which its unused connection is closed, and that request would be
+    lost. So connections stay open, and each answer says that its connection is the client's last one here.
+    """
+
+    def __init__(self) -> None:
+        self.has_begun = False
+
+    def begin(self, servers: "Sequence[asyncio.Server]") -> None:
+        """Take no further connections: they wait in the queue of the socket, for the others that listen on it."""
+        self.has_begun = True
+        for each in servers:
+            each.close()
+
+    def closing_connections(self, app: "ASGIApp") -> "ASGIApp":
+        """The application, whose answers end their connections once this has begun."""
+
+        async def answer(scope: "Scope", receive: "Receive", send: "Send") -> None:
+            async def send_closing(message: "Message") -> None:
+                if self.has_begun and message["type"] == "http.response.start":
+                    others = [pair for pair in message.get("headers", ()) if pair[0].lower() != b"connection"]
+                    message = {**message, "headers": [*others, (b"connection", b"close")]}
+                await send(message)
+
+            await app(scope, receive, send_closing)
+
+        return answer
+
+
+def _own_seal() -> Seal:
+    """A seal that no other process has, for sessions that end with this one."""
+    return AesSeal(secrets.token_bytes(32))
+
+
+async def _when_left_alone(channel: socket.socket, stop: Callable[[int], None]) -> None:
+    """Finish once the program that started this process is gone."""
+    channel.settimeout(0)
+    with suppress(ConnectionError):
+        await asyncio.get_running_loop().sock_recv(channel, 1)
+    stop(signal.SIGTERM)
+
+
 def _make_application(
-    server: AgentServer, security: TransportSecuritySettings, authentication: "Authentication | None"
+    sessions: "SharedSessions", security: TransportSecuritySettings, authentication: "Authentication | None"
 ) -> "ASGIApp":
+    from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
+    from starlette.applications import Starlette
+    from starlette.routing import Route
+
+    # A place for further routes, such as probes.
+    routes = [Route("/mcp", endpoint=StreamableHTTPASGIApp(sessions))]
     if authentication is None:
-        return plain_errors(server.streamable_http_app(transport_security=security))
+        return plain_errors(Starlette(routes=routes, lifespan=lambda _: sessions.run()))
     from agent_resolver.server.auth import authenticated, metadata_routes
 
-    routes = metadata_routes(authentication)
-    app = server.streamable_http_app(transport_security=security, custom_starlette_routes=routes)
+    app = Starlette(routes=[*routes, *metadata_routes(authentication)], lifespan=lambda _: sessions.run())
     return authenticated(plain_errors(app), authentication, security)
 
 
-async def _when_interrupted(end: Callable[[], None], *, task_status: TaskStatus[None]) -> None:
+async def _on_signal(stop: Callable[[int], None], *, task_status: TaskStatus[None]) -> None:
     # Windows has no such signals.
     with suppress(NotImplementedError), anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         task_status.started()
-        async for _ in signals:
-            end()
+        async for number in signals:
+            stop(number)
     task_status.started()

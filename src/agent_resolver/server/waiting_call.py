@@ -1,40 +1,46 @@
 """Calls that were told to wait for a person."""
 
-from collections import OrderedDict
 from typing import Any, Final
 
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.outcome import Done, Failed, FailureCode, Outcome, Pending
+from agent_resolver.schema.state import SERVED
+from agent_resolver.server.served_note import milliseconds_now, put_note, read_note, short_digest
+from agent_resolver.storage.memory import MemoryStore
+from agent_resolver.storage.port import Store
 
-_MOST: Final = 1_000
+_KEPT_MS: Final = 30 * 24 * 3600 * 1000
 
 
 class WaitingCalls:
-    """Knows under which trace each of them waits, for clients that name none.
+    """Knows under which trace each of them waits, for clients that name none, at whichever server of the project.
 
     An approval holds for one trace, and few clients can name the one that they were told of, or keep to it: the same
     call by the same caller goes on with it. The approval is bound as before, and is still used up by one call.
     """
 
-    def __init__(self) -> None:
-        self._traces: OrderedDict[str, str] = OrderedDict()
+    def __init__(self, store: Store | None = None) -> None:
+        """Calls that wait; without a store, those of this process alone."""
+        self._store = store or MemoryStore()
 
-    def trace_of(self, caller_id: str, tool_id: str, arguments: dict[str, Any]) -> str | None:
+    async def trace_of(self, caller_id: str, tool_id: str, arguments: dict[str, Any]) -> str | None:
         """The trace under which this very call waits, if it does."""
-        if not self._traces:
-            return None
-        return self._traces.get(_key_of_call(caller_id, tool_id, arguments))
+        key = _key_of_call(caller_id, tool_id, arguments)
+        return await self._store.read(lambda snapshot: read_note(snapshot, key)) if key else None
 
-    def note(self, caller_id: str, tool_id: str, arguments: dict[str, Any], outcome: Outcome) -> None:
-        """Remember a call that has to wait, the newest ones only; what is done or rejected waits no longer."""
-        if isinstance(outcome, Pending):
-            key = _key_of_call(caller_id, tool_id, arguments)
-            self._traces[key] = outcome.trace_id
-            self._traces.move_to_end(key)
-            if len(self._traces) > _MOST:
-                self._traces.popitem(last=False)
-        elif self._traces and _is_over(outcome):
-            self._traces.pop(_key_of_call(caller_id, tool_id, arguments), None)
+    async def note(
+        self, caller_id: str, tool_id: str, arguments: dict[str, Any], outcome: Outcome, known: str | None = None
+    ) -> None:
+        """Remember a call that has to wait; what is done or rejected waits no longer.
+
+        `known` is the trace that `trace_of` gave for the call.
+        """
+        key = _key_of_call(caller_id, tool_id, arguments)
+        if isinstance(outcome, Pending) and key and outcome.trace_id != known:
+            until = milliseconds_now() + _KEPT_MS
+            await self._store.write(lambda work: put_note(work, key, until, outcome.trace_id))
+        elif known is not None and _is_over(outcome):
+            await self._store.write(lambda work: work.drop(SERVED, key))
 
 
 def _is_over(outcome: Outcome) -> bool:
@@ -43,6 +49,6 @@ def _is_over(outcome: Outcome) -> bool:
 
 def _key_of_call(caller_id: str, tool_id: str, arguments: dict[str, Any]) -> str:
     try:
-        return digest([caller_id, tool_id, arguments])
+        return f"waiting/{short_digest(digest([caller_id, tool_id, arguments]))}"
     except (TypeError, ValueError, RecursionError):
         return ""  # What is no JSON never comes to wait.

@@ -30,7 +30,15 @@ from agent_resolver.storage.lease import (
 from agent_resolver.storage.lease_keeper import LeaseKeeper as LeaseKeeper
 from agent_resolver.storage.memory import MemoryStore as MemoryStore
 from agent_resolver.storage.ownership import believed_users as believed_users, require_own as require_own
-from agent_resolver.storage.port import Lease as Lease, Snapshot as Snapshot, Store as Store, Transaction as Transaction
+from agent_resolver.storage.port import (
+    Lease as Lease,
+    ProjectStore as ProjectStore,
+    Snapshot as Snapshot,
+    Store as Store,
+    Transaction as Transaction,
+)
+from agent_resolver.storage.postgres.address import PostgresAddress as PostgresAddress
+from agent_resolver.storage.postgres.store import PostgresStore as PostgresStore
 from agent_resolver.storage.process_tree import (
     become_subreaper as become_subreaper,
     children_of as children_of,
@@ -45,12 +53,13 @@ from agent_resolver.storage.run_listing import (
     list_runs as list_runs,
 )
 from agent_resolver.storage.seal import AesSeal as AesSeal, id_of_key as id_of_key, key_beside as key_beside
-from agent_resolver.storage.sqlite.commit import Committer as Committer
-from agent_resolver.storage.sqlite.database import MIGRATIONS as MIGRATIONS, Busy as Busy, Database as Database
+from agent_resolver.storage.sql.commit import Busy as Busy, Committer as Committer
+from agent_resolver.storage.sql.transaction import SqlTransaction as SqlTransaction
+from agent_resolver.storage.sql.writer import Writer as Writer
+from agent_resolver.storage.sqlite.alone import StateInUse as StateInUse
+from agent_resolver.storage.sqlite.database import MIGRATIONS as MIGRATIONS, Database as Database
 from agent_resolver.storage.sqlite.owner import Owner as Owner
 from agent_resolver.storage.sqlite.store import SqliteStore as SqliteStore
-from agent_resolver.storage.sqlite.transaction import SqliteTransaction as SqliteTransaction
-from agent_resolver.storage.sqlite.writer import Writer as Writer
 from agent_resolver.storage.trail import append_record as append_record, trail_faults as trail_faults
 from agent_resolver.storage.wake import Waiters as Waiters
 from agent_resolver.storage.walk import Identity as Identity, files_below as files_below, identity_of as identity_of

@@ -6,6 +6,7 @@ ResolverError
 │   ├── LinkedAway        is to be written, and a link leads out of the project
 │   ├── UnreadableFile    missing, not a regular file, or not permitted
 │   ├── OversizeFile      larger than its kind may be
+│   ├── UnusableIndex     a compiled index that is damaged, newer or not ours
 │   └── UnwritableFile    the target cannot be replaced
 └── LeaseLost             another holder has the lease now
 """
@@ -61,6 +62,16 @@ class OversizeFile(FileError):
     """The file is larger than its kind may be."""
 
     exit_code = 1
+
+
+class UnusableIndex(FileError):
+    """A compiled index is damaged, was written by a newer version, or is a file of another program."""
+
+    exit_code = 1
+
+    def __init__(self, path: str, problem: str, hint: str) -> None:
+        super().__init__(path, problem)
+        self.hint = hint
 
 
 class UnwritableFile(FileError):

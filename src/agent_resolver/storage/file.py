@@ -11,6 +11,7 @@ from typing import Final, Self
 
 from agent_resolver.storage.errors import ForeignFile, OversizeFile, UnreadableFile, UnwritableFile
 
+_STATE_FOLDER: Final = ".agent"
 _KINDS: Final = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a named pipe",
@@ -374,3 +375,14 @@ def sync_folder(folder: str) -> None:
 
 def _reason_of(error: OSError | ValueError) -> str:
     return error.strerror or str(error) if isinstance(error, OSError) else str(error)
+
+
+def make_state_folder(folder: str) -> None:
+    """Make the state folder, out of version control; only its owner may enter a folder of our own name."""
+    if os.path.isdir(folder):
+        if os.path.basename(folder) == _STATE_FOLDER:
+            tighten(folder, 0o700)
+        return
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    with open(os.path.join(folder, ".gitignore"), "w", encoding="utf-8") as file:
+        file.write("*\n")

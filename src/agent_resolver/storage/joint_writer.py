@@ -8,7 +8,8 @@ from threading import Lock
 from msgspec import Struct
 
 from agent_resolver.storage.errors import FileError
-from agent_resolver.storage.port import Result, Store, Transaction
+from agent_resolver.storage.lease import require_not_taken
+from agent_resolver.storage.port import Lease, Result, Store, Transaction
 
 
 class WriteStopped(Exception):
@@ -35,19 +36,31 @@ class JointWriter:
     A run that asks a model or calls a tool writes what it is about to do, and waits for that. What happened since its
     last effect goes with it, in one transaction: after a crash, the state has all of it or nothing, and in both cases
     the effect has not begun. Whatever else can be seen from outside, or takes long, needs a `flush` first.
+
+    Nothing is written once another process took the lease of the run.
     """
 
-    __slots__ = ("_is_timed", "_late", "_lock", "_patience", "_put_off", "_puts_off", "_store", "has_lost")
+    __slots__ = ("_is_timed", "_late", "_lock", "_patience", "_put_off", "_puts_off", "_store", "has_lost", "lease")
 
-    def __init__(self, store: Store, *, puts_off: bool = False, patience_seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        lease: Lease | None = None,
+        puts_off: bool = False,
+        patience_seconds: float | None = None,
+    ) -> None:
         """A writer to this store; unless it puts off, it does each piece of work at once.
 
         Args:
             store: The state.
+            lease: The lease under which the run is held; None for a run that no process could take.
             puts_off: True if work may wait for the next write.
             patience_seconds: How long it waits at most; None if there is always a next write soon, or a `flush`.
         """
         self._store = store
+        self.lease = lease
+        """The lease under which the run is held; None until it is."""
         self._puts_off = puts_off
         self._patience = patience_seconds
         self._is_timed = False
@@ -81,12 +94,13 @@ class JointWriter:
 
         Raises:
             FileError: The state cannot be written.
+            LeaseLost: Another process took the run up.
             WriteStopped: What was put off is kept, and lets nothing follow it: the work was not done.
             Exception: What the first piece of work raised that failed.
         """
         before = self._take()
         if not before:
-            return await self._store.write(work)
+            return await self._write_fenced(work)
 
         def do_all(transaction: Transaction) -> Result:
             for piece in before:
@@ -95,7 +109,7 @@ class JointWriter:
             return work(transaction)
 
         try:
-            return await self._store.write(do_all)
+            return await self._write_fenced(do_all)
         except (FileError, OSError):
             # Nothing can be written now, neither together nor alone.
             for piece in before:
@@ -103,11 +117,23 @@ class JointWriter:
             raise
         except Exception:  # noqa: BLE001 - whatever a piece of work raises
             await self._write_each(before)
-            return await self._store.write(work)
+            return await self._write_fenced(work)
         finally:
             for piece in before:
                 if piece.on_end is not None:
                     piece.on_end()
+
+    async def _write_fenced(self, work: Callable[[Transaction], Result]) -> Result:
+        """Do a piece of work, unless another process took the run up."""
+        lease = self.lease
+        if lease is None:
+            return await self._store.write(work)
+
+        def fenced(transaction: Transaction) -> Result:
+            require_not_taken(transaction, lease)
+            return work(transaction)
+
+        return await self._store.write(fenced)
 
     async def put_off(
         self,
@@ -176,7 +202,7 @@ class JointWriter:
                 self._lose(piece)
                 continue
             try:
-                is_stopped = await self._store.write(piece.stops) or is_stopped
+                is_stopped = await self._write_fenced(piece.stops) or is_stopped
             except Exception as error:  # noqa: BLE001 - as above
                 self._lose(piece)
                 first_error = first_error or error

@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import structs
 
-from agent_resolver.core.lease import claimed, is_free, lease_end
+from agent_resolver.core.lease import claimed, is_free, is_taken_from, lease_end
 from agent_resolver.schema.state import LEASES
 from agent_resolver.storage.errors import LeaseLost
 from agent_resolver.storage.port import Lease, Snapshot, Store, Transaction
@@ -51,7 +51,7 @@ def release_in(transaction: Transaction, lease: Lease) -> None:
     """Give a lease back; its number stays, so that the next holder has a higher one."""
     row = transaction.get(LEASES, lease.name)
     if row is not None and row.number == lease.number:
-        transaction.put(LEASES, structs.replace(row, owner="", until=0.0))
+        transaction.put(LEASES, structs.replace(row, owner="", until=0.0, losses=0))
 
 
 def require_in(snapshot: Snapshot, lease: Lease) -> None:
@@ -62,4 +62,16 @@ def require_in(snapshot: Snapshot, lease: Lease) -> None:
     """
     row = snapshot.get(LEASES, lease.name)
     if row is None or not row.owner or row.number != lease.number:
+        raise LeaseLost(lease.name)
+
+
+def require_not_taken(snapshot: Snapshot, lease: Lease) -> None:
+    """Refuse to write for a holder whose lease another one took.
+
+    A holder that gave its lease back may still write how calls ended which it had started: the next one waits for them.
+
+    Raises:
+        LeaseLost: Another holder took it.
+    """
+    if is_taken_from(snapshot.get(LEASES, lease.name), lease.number):
         raise LeaseLost(lease.name)

@@ -14,7 +14,7 @@ from agent_resolver.storage.port import Lease, Store, Transaction
 
 LOOK_SECONDS: Final = 1.0
 """Seconds between two looks for runs that shall end."""
-_LOOKS_PER_RENEWAL: Final = 20
+_LOOKS_PER_RENEWAL: Final = max(1, int(LEASE_SECONDS / 3 / LOOK_SECONDS))
 """A lease is renewed well before it runs out, also if some looks come late."""
 
 

@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 from agent_resolver.core.audit import anchored, extended, new_seal
 from agent_resolver.schema.audit import AuditRecord, Head, Record, Seal
-from agent_resolver.schema.state import LEASES
 from agent_resolver.schema.table import Row, Table
 from agent_resolver.storage.clock import system_time
 from agent_resolver.storage.lease import claim_in, release_in, renew_in, require_in, require_leases_alone
-from agent_resolver.storage.port import Lease, Result, Snapshot, Transaction
+from agent_resolver.storage.port import MOST_WAKES, Lease, Result, Snapshot, Transaction
 from agent_resolver.storage.trail import as_kept
-from agent_resolver.storage.wake import MOST_WAKES, Waiters
+from agent_resolver.storage.wake import Waiters
 
 Key = tuple[Any, ...]
 
@@ -126,7 +125,7 @@ class MemoryStore:
         """The keys that were woken since the last call."""
         return await self._waiters.woken(topic, seconds)
 
-    def _woken_since(self, topic: str, position: int | None) -> tuple[frozenset[str], int]:
+    async def _woken_since(self, topic: str, position: int | None) -> tuple[frozenset[str], int]:
         self._require_ready()
         with self._turn:
             last = self._newest_wake if position is None else position
@@ -237,7 +236,7 @@ class _MemoryTransaction:
 
     def put(self, table: Table[Row], row: Row, *, only_new: bool = False) -> bool:
         rows, key = self._store.tables[table.name], table.key_of(row)
-        self.needs_flush = self.needs_flush or table.name != LEASES.name
+        self.needs_flush = self.needs_flush or table.is_durable
         before = rows.get(key)
         if before is not None and only_new:
             return False
@@ -248,7 +247,7 @@ class _MemoryTransaction:
 
     def drop(self, table: Table[Row], *key: object) -> bool:
         rows = self._store.tables[table.name]
-        self.needs_flush = self.needs_flush or table.name != LEASES.name
+        self.needs_flush = self.needs_flush or table.is_durable
         before = rows.pop(key, None)
         if before is None:
             return False

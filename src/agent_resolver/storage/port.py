@@ -15,14 +15,19 @@ another thread, and may do it again after another process came in between.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from msgspec import Struct
 
 from agent_resolver.schema.audit import AuditRecord, Record, Seal
 from agent_resolver.schema.table import Row, Table
 
+if TYPE_CHECKING:
+    from agent_resolver.storage.seal import AesSeal
+
 Result = TypeVar("Result")
+MOST_WAKES: Final = 10_000
+"""How many wake-ups a store keeps; every task that waits has heard of older ones long ago."""
 
 
 class Lease(Struct, frozen=True):
@@ -226,4 +231,63 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Finish what waits, and end."""
+        ...
+
+
+class ProjectStore(Store, Protocol):
+    """The state of a project, with what commands need besides: they look without an event loop, and name its key."""
+
+    @property
+    def path(self) -> str:
+        """What messages call the state: a path, or an address without what is secret."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """The version of the tables."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """The bytes that it takes."""
+        ...
+
+    @property
+    def trail_key(self) -> bytes | None:
+        """What seals the trail; None where the settings name no key."""
+        ...
+
+    @property
+    def key_id(self) -> str:
+        """The id of the key that seals the words in the state; empty while nothing was sealed in it."""
+        ...
+
+    def find_seal(self) -> "AesSeal":
+        """What seals the words in the state.
+
+        Raises:
+            UnknownKey: The state is sealed with a key that is not known here.
+        """
+        ...
+
+    def read_now(self, work: Callable[[Snapshot], Result]) -> Result:
+        """Look at one state, for code that has no event loop.
+
+        Raises:
+            RuntimeError: The store is closed.
+            UnreadableFile: The state cannot be read.
+        """
+        ...
+
+    @property
+    def commits(self) -> int:
+        """The number of commits that this process has made."""
+        ...
+
+    def count(self, table: Table[Any], where: Mapping[str, object] | None = None) -> int:
+        """The number of rows of a table with these values, without reading them; for code that may wait.
+
+        Raises:
+            ValueError: No index has exactly these columns.
+        """
         ...

@@ -24,6 +24,8 @@ class ListedRun(Struct, frozen=True, kw_only=True):
     status: ShownStatus
     action: PendingAction | None = None
     """The action that a waiting run waits for."""
+    crashes: int = 0
+    """The number of processes in a row that ended, or were lost, in the middle of an interrupted run."""
 
     @property
     def is_part(self) -> bool:
@@ -81,7 +83,15 @@ async def list_runs(
     found = [(row, status) for row, status in judged if chosen.status in {None, status}][:limit]
     waiting = [row.waits_for for row, _ in found if row.waits_for is not None]
     actions = await store.read(lambda snapshot: {each: snapshot.get(PENDING, each) for each in waiting})
-    return [ListedRun(row=row, status=status, action=actions.get(row.waits_for or "")) for row, status in found]
+    return [
+        ListedRun(
+            row=row,
+            status=status,
+            action=actions.get(row.waits_for or ""),
+            crashes=_count_crashes(leases.get(row.id)) if status == "interrupted" else 0,
+        )
+        for row, status in found
+    ]
 
 
 async def look_at_run(store: Store, seconds: float, run: str) -> ListedRun | None:
@@ -124,6 +134,11 @@ def _free_runs(store: Store, leases: dict[str, LeaseRow | None], seconds: float)
         if is_free(lease, seconds, is_owner_gone=is_owner_gone):
             free.add(run)
     return free
+
+
+def _count_crashes(lease: LeaseRow | None) -> int:
+    """The number of holders in a row that did not give the lease of an interrupted run back."""
+    return lease.losses + 1 if lease is not None and lease.owner else 0
 
 
 def _shown_status(row: Run, *, is_free: bool) -> ShownStatus:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from math import inf
 from typing import Final
@@ -10,10 +10,8 @@ from typing import Final
 _QUIET_SHARE: Final = 0.05
 _LONGEST_PAUSE: Final = 10
 """The longer nothing came, the longer the pause before the next look: a twentieth of that time, up to ten pauses."""
-MOST_WAKES: Final = 10_000
-"""How many wake-ups a store keeps; every task that waits has heard of older ones long ago."""
 
-WokenSince = Callable[[str, int | None], tuple[frozenset[str], int]]
+WokenSince = Callable[[str, int | None], Awaitable[tuple[frozenset[str], int]]]
 
 
 class Waiters:
@@ -45,13 +43,14 @@ class Waiters:
         loop, event = asyncio.get_running_loop(), asyncio.Event()
         deadline = loop.time() + seconds
         if topic not in self._heard:
-            _, self._heard[topic] = self._woken_since(topic, None)
+            _, newest = await self._woken_since(topic, None)
+            self._heard.setdefault(topic, newest)
         position = self._heard[topic]
         waiting = (topic, loop, event)
         self._waiting.append(waiting)
         try:
             while True:
-                keys, position = self._woken_since(topic, position)
+                keys, position = await self._woken_since(topic, position)
                 left = deadline - loop.time()
                 if keys or left <= 0:
                     break

@@ -47,7 +47,7 @@ def look(folder: Path) -> Aftermath:
     """Look at what is left; the trail must verify, and what the store knows of runs must fit together."""
     stage = Stage(folder)
     try:
-        found = stage.sqlite.read_now(_read)
+        found: Aftermath = stage.sqlite.read_now(_read)
         results = {run: stage.result_now(run) for run, row in found.runs.items() if row.status in FINISHED}
     finally:
         stage.close()

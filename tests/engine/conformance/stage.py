@@ -24,18 +24,22 @@ from agent_resolver.engine import (
     StoredEngine,
     describe_blueprint,
 )
+from agent_resolver.engine.segment import OpenSegment, Segments
 from agent_resolver.registry import CallContext, Inbox, MemorySecrets, Ports, ToolRegistry, ledger_key
 from agent_resolver.schema import FINISHED, PENDING, RUNS, WAITS, PendingAction, Run, digest, local_caller
-from agent_resolver.storage import AesSeal, Snapshot, SqliteStore
+from agent_resolver.storage import AesSeal, Snapshot
 from tests.dying import Death, DyingStore, Effects
 from tests.engine.conformance.families import INNER, ITEMS, family_of, kind_of
 from tests.engine.conformance.mother import Task
 from tests.engine.conformance.tools import QUESTION, writing_tools
+from tests.state_place import engine_place, open_state
 
 KEY: Final = bytes(range(32))
 CALLER: Final = local_caller("program")
 DRIVERS: Final = ("memory", "dbos")
 """Every engine that the tests run on."""
+TEMPORAL: Final = "temporal:"
+"""What the name of a driver begins with that is a Temporal server; its address follows."""
 _LOOK_SECONDS: Final = 0.02
 
 
@@ -88,11 +92,47 @@ class DyingDriver:
         await self._driver.open(executor, watched)
 
 
+class DyingHost:
+    """The segments of a process that Temporal asks for each effect, any of which may be the last."""
+
+    def __init__(self, carrier: Any, death: Death) -> None:
+        self._carrier, self._death = carrier, death
+        self.carry, self.settle, self.close = carrier.carry, carrier.settle, carrier.close
+
+    async def open(self, segments: Segments, capacity: int) -> None:
+        """Open the carrier, with segments whose calls are watched."""
+        begin = segments.begin
+
+        async def watched_begin(segment: str, step: StepRunner) -> OpenSegment:
+            opened = await begin(segment, step)
+            make_call, run = opened.make_call, segment.rpartition(":")[0]
+
+            async def watched_call(*arguments: Any) -> Any:
+                self._death.at("step:before", run)
+                result = await make_call(*arguments)
+                self._death.at("step:after", run)
+                return result
+
+            setattr(opened, "make_call", watched_call)  # noqa: B010 - a method of one segment alone
+            return opened
+
+        setattr(segments, "begin", watched_begin)  # noqa: B010 - as above
+        await self._carrier.open(segments, capacity)
+
+
+def make_carrier(address: str, folder: Path) -> Any:
+    """What carries the runs of a folder with the Temporal server at this address."""
+    from agent_resolver.engine.temporal_carrier import TemporalCarrier
+    from agent_resolver.engine.temporal_place import place_of
+
+    return TemporalCarrier(place_of(address, "tests", str(folder), is_shared=False), AesSeal(KEY))
+
+
 def make_driver(name: str, folder: Path) -> Driver:
     """The driver of this name, which keeps what it keeps in the folder."""
     if name == "memory":
         return MemoryDriver()
-    return DbosDriver(str(folder / "engine.db"), AesSeal(KEY), INTERPRETER_VERSION)
+    return DbosDriver(engine_place(folder / "engine.db"), AesSeal(KEY), INTERPRETER_VERSION)
 
 
 class Stage:
@@ -108,7 +148,7 @@ class Stage:
     ) -> None:
         death = death or Death()
         self._clock = AheadClock(offset)
-        self.sqlite = SqliteStore(str(folder / "state.db"), key=KEY, now=self._clock.now, seconds=self._clock.seconds)
+        self.sqlite = open_state(folder, key=KEY, now=self._clock.now, seconds=self._clock.seconds)
         store: Any = DyingStore(self.sqlite, death)
         self._effects = Effects(folder)
         seal = AesSeal(KEY)
@@ -116,7 +156,11 @@ class Stage:
         for tool in writing_tools(folder, death):
             registry.add(tool)
         self.inbox = Inbox(store, MemorySecrets(), self._clock, seal=seal)
-        driving: Any = DyingDriver(make_driver(driver, folder), death)
+        driving: Any
+        if driver.startswith(TEMPORAL):
+            driving = DyingHost(make_carrier(driver.removeprefix(TEMPORAL), folder), death)
+        else:
+            driving = DyingDriver(make_driver(driver, folder), death)
         journal = BlueprintJournal(store, seal, self._clock, self._clock.seconds)
         self.engine = StoredEngine(EngineParts(journal=journal, call=registry.call, driver=driving, capacity=capacity))
         described = describe_blueprint(INNER, registry.get, "test")
@@ -201,7 +245,8 @@ class Stage:
             busy = [row for status in ("running", "cancelling") for row in snapshot.find(RUNS, {"status": status})]
             return not (is_due or busy)
 
-        return await self.sqlite.read(look)
+        is_idle: bool = await self.sqlite.read(look)
+        return is_idle
 
     async def work(self, until: Callable[[], Awaitable[bool]]) -> None:
         """Work on the runs of the folder until something is so."""

@@ -44,6 +44,11 @@ def act(folder: Path, *runs: str) -> None:
     stage.close()
 
 
+def is_tried(folder: Path, key: str) -> bool:
+    """True once a tool was called under this key; the state is not looked at, which may take as long as the call."""
+    return any(line[0] == "tried" and line[2] == key for line in Effects(folder).read())
+
+
 def statuses(after: Aftermath) -> Counter[str]:
     return Counter(row.status for row in after.runs.values())
 
@@ -113,7 +118,7 @@ def test_a_worker_that_was_stopped_past_its_lease_makes_no_further_call(
     """Its process is there all the while, so that only the time takes its lease away."""
     start(tmp_path, "stopped-0")
     first = mother.fork(Task(folder=str(tmp_path), driver=driver, does="serve"))
-    assert eventually(lambda: ("safe", "stopped-0/b") in look(tmp_path).tried)
+    assert eventually(lambda: is_tried(tmp_path, "stopped-0/b"))
     os.kill(first, signal.SIGSTOP)
     left = look(tmp_path)
     second = mother.fork(Task(folder=str(tmp_path), driver=driver, does="serve", offset=2 * LEASE_SECONDS))
@@ -127,9 +132,10 @@ def test_a_worker_that_was_stopped_past_its_lease_makes_no_further_call(
     assert after.results["stopped-0"].status == "done"
     assert set(after.effects.values()) == {1}
     tries = [line for line in Effects(tmp_path).read() if line[0] == "tried"]
-    # The call that was under way ends where it began; all later ones are the other worker's.
+    # All later calls are the other worker's. It makes the one that was under way again, which is safe to repeat.
     assert [int(line[3]) for line in tries] == [first, first, *[second] * (len(tries) - 2)]
-    assert len(tries) == len(after.effects)
+    calls = Counter(line[2] for line in tries)
+    assert {call for call, count in calls.items() if count > 1} <= {"stopped-0/b"}
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
@@ -138,7 +144,7 @@ def test_a_run_that_is_cancelled_while_a_step_runs_takes_back_what_it_did(
 ) -> None:
     start(tmp_path, "stopped-0")
     worker = mother.fork(Task(folder=str(tmp_path), driver=driver, does="serve"))
-    assert eventually(lambda: ("safe", "stopped-0/b") in look(tmp_path).tried)
+    assert eventually(lambda: is_tried(tmp_path, "stopped-0/b"))
     act(tmp_path, "stopped-0")
     if is_killed:
         mother.kill(worker)

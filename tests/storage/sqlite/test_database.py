@@ -235,7 +235,7 @@ def test_a_part_that_fails_leaves_the_rest_whole(path: Path) -> None:
         with database.part():
             put(connection, "part")
         put(connection, "after")
-    assert not database.is_in_transaction
+    assert database.is_undone_by(Exception())
     database.close()
 
     assert ask(path, "SELECT subject FROM rate ORDER BY position") == [("before",), ("part",), ("after",)]
@@ -414,7 +414,7 @@ def test_a_disk_that_is_full_in_a_part_ends_the_whole_and_nothing_after_it_is_ke
         database.part(),
     ):
         put(connection, "lost", "x" * 100_000)
-    assert not database.is_in_transaction
+    assert database.is_undone_by(Exception())
     database.close()
 
     assert ask(path, "SELECT subject FROM rate ORDER BY position") == []
@@ -572,7 +572,7 @@ def version_2(path: Path, records: int = 3) -> Path:
     connection.executemany(f"INSERT INTO pending VALUES (NULL, {places})", actions)  # noqa: S608 - question marks
     for entry in (UNKNOWN, DONE, STARTED):
         values = msgspec.structs.asdict(entry)
-        values["result"], _ = entry.result, values.pop("ended_at")
+        values["result"], _, _ = entry.result, values.pop("ended_at"), values.pop("lease")
         connection.execute("INSERT INTO ledger VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", tuple(values.values()))
     fill_rates(connection)
     connection.commit()

@@ -14,7 +14,7 @@ from agent_resolver.storage import (
     Committer,
     Database,
     SqliteStore,
-    SqliteTransaction,
+    SqlTransaction,
     Transaction,
     UnreadableFile,
     append_record,
@@ -160,7 +160,7 @@ def test_whatever_a_body_holds_it_verifies_and_is_read_as_written(path: Path) ->
     committer = Committer(database, lambda: AT, KEY, lambda _: None)
     appended: list[dict[str, object]] = []
 
-    def look(transaction: SqliteTransaction) -> tuple[list[str], list[dict[str, object]]]:
+    def look(transaction: SqlTransaction) -> tuple[list[str], list[dict[str, object]]]:
         return trail_faults(transaction, KEY)[0], [record.body for record in transaction.records()]
 
     @settings(deadline=None, max_examples=100)

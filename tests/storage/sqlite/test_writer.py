@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from agent_resolver.schema import AuditKind, Record
-from agent_resolver.storage import Committer, Database, SqliteTransaction, UnreadableFile, Writer
+from agent_resolver.storage import Committer, Database, SqlTransaction, UnreadableFile, Writer
 
 
 def put_row(connection: sqlite3.Connection, subject: str) -> None:
     connection.execute("INSERT INTO rate VALUES (NULL, ?, random(), 1.0)", (subject,))
 
 
-def this_thread(_: SqliteTransaction) -> int:
+def this_thread(_: SqlTransaction) -> int:
     """Work: tell which thread does it."""
     return threading.get_ident()
 
@@ -31,7 +31,7 @@ class Held:
     def __init__(self) -> None:
         self.begun, self.released = threading.Event(), threading.Event()
 
-    def __call__(self, _: SqliteTransaction) -> str:
+    def __call__(self, _: SqlTransaction) -> str:
         self.begun.set()
         assert self.released.wait(10)
         return "held"
@@ -49,12 +49,12 @@ class Desk:
         self.statements: list[str] = []
         self.database._connection.set_trace_callback(self.statements.append)
 
-    def put(self, subject: str, transaction: SqliteTransaction) -> str:
+    def put(self, subject: str, transaction: SqlTransaction) -> str:
         """Work: write one row."""
-        put_row(transaction.connection, subject)
+        put_row(cast("sqlite3.Connection", transaction.connection), subject)
         return subject
 
-    def put_and_fail(self, subject: str, error: BaseException, transaction: SqliteTransaction) -> None:
+    def put_and_fail(self, subject: str, error: BaseException, transaction: SqlTransaction) -> None:
         """Work: write one row, and then fail."""
         self.put(subject, transaction)
         raise error
@@ -70,7 +70,7 @@ class Desk:
     def commits(self) -> int:
         return self.statements.count("COMMIT")
 
-    async def together(self, *works: Callable[[SqliteTransaction], Any]) -> list[Any]:
+    async def together(self, *works: Callable[[SqlTransaction], Any]) -> list[Any]:
         """What these come to when all of them wait at the same time."""
         held = Held()
         first = asyncio.create_task(self.writer.do(held))
@@ -111,7 +111,7 @@ def test_what_was_done_is_on_the_disk_when_it_is_told(desk: Desk) -> None:
     assert asyncio.run(story()) == ("a", ["a"])
 
 
-def _same(value: Any, _: SqliteTransaction) -> Any:
+def _same(value: Any, _: SqlTransaction) -> Any:
     return value
 
 
@@ -136,7 +136,7 @@ def test_what_waits_at_the_same_time_is_one_commit_in_the_order_it_came(desk: De
 
 
 def test_each_sees_what_was_written_before_it(desk: Desk) -> None:
-    def count(transaction: SqliteTransaction) -> int:
+    def count(transaction: SqlTransaction) -> int:
         return len(transaction.connection.execute("SELECT * FROM rate").fetchall())
 
     put = partial(desk.put, "x")
@@ -156,7 +156,7 @@ def test_a_piece_that_fails_fails_alone_and_leaves_nothing(desk: Desk) -> None:
 
 
 def test_a_statement_that_fails_fails_its_piece_alone(desk: Desk) -> None:
-    def clash(transaction: SqliteTransaction) -> None:
+    def clash(transaction: SqlTransaction) -> None:
         desk.put("lost", transaction)
         transaction.connection.execute("INSERT INTO audit_seal (id, count, root) VALUES (1, 0, '')")
 
@@ -199,7 +199,7 @@ def test_a_commit_that_fails_is_told_to_all_and_nothing_is_kept(desk: Desk) -> N
             "CREATE TABLE child (parent INTEGER REFERENCES audit_seal (id) DEFERRABLE INITIALLY DEFERRED)"
         )
 
-    def orphan(transaction: SqliteTransaction) -> None:
+    def orphan(transaction: SqlTransaction) -> None:
         transaction.connection.execute("INSERT INTO child VALUES (7)")
 
     told = asyncio.run(desk.together(partial(desk.put, "a"), orphan, partial(desk.put, "b")))
@@ -323,7 +323,7 @@ def test_what_comes_alone_is_done_where_it_came_from(quick: Desk) -> None:
 
 
 def test_what_comes_together_is_one_commit_of_the_thread_but_for_the_first(quick: Desk) -> None:
-    def put(name: str, transaction: SqliteTransaction) -> tuple[str, int]:
+    def put(name: str, transaction: SqlTransaction) -> tuple[str, int]:
         return quick.put(name, transaction), threading.get_ident()
 
     async def story() -> list[Any]:
@@ -381,7 +381,7 @@ def test_what_comes_alone_waits_for_what_is_being_written(quick: Desk) -> None:
     held = Held()
 
     async def story() -> list[Any]:
-        works: tuple[Callable[[SqliteTransaction], Any], ...] = (
+        works: tuple[Callable[[SqlTransaction], Any], ...] = (
             partial(_same, "by the loop"),
             held,
             partial(quick.put, "a"),
@@ -536,7 +536,7 @@ def test_a_piece_that_raises_stop_iteration_is_told_and_so_are_the_others(desk: 
 
 @pytest.mark.parametrize("body", [{"value": object()}, {"value": {1: {2: {3: b""}}, None: 1}, "other": object()}])
 def test_a_record_that_cannot_be_kept_fails_its_piece_alone(desk: Desk, body: dict[str, object]) -> None:
-    def append(transaction: SqliteTransaction) -> None:
+    def append(transaction: SqlTransaction) -> None:
         desk.put("lost", transaction)
         transaction.append(Record("run", AuditKind.CALL_DONE, body))
 
@@ -561,7 +561,7 @@ EDITS = {
 def test_where_the_trail_was_edited_only_what_goes_into_it_fails(desk: Desk, statement: str) -> None:
     desk.database._connection.execute(statement)
 
-    def append(transaction: SqliteTransaction) -> None:
+    def append(transaction: SqlTransaction) -> None:
         desk.put("lost", transaction)
         transaction.append(Record("run", AuditKind.CALL_DONE, {}))
 
@@ -574,7 +574,7 @@ def test_where_the_trail_was_edited_only_what_goes_into_it_fails(desk: Desk, sta
 
 
 def test_wake_ups_are_told_once_they_are_on_the_disk(desk: Desk) -> None:
-    def wake(topic: str, transaction: SqliteTransaction) -> int:
+    def wake(topic: str, transaction: SqlTransaction) -> int:
         transaction.wake(topic, "key")
         return len(desk.woken)
 

@@ -5,11 +5,12 @@ import os
 
 from agent_resolver.cli.diff.report import DiffReport, Source, print_json, print_markdown, print_text
 from agent_resolver.cli.errors import InvalidFile, InvalidFiles, Refusal
-from agent_resolver.cli.input import AGENT_FILE, AGENT_FILE_LABEL, INDEX, load_servers, read_agent_bytes
+from agent_resolver.cli.input import AGENT_FILE, AGENT_FILE_LABEL, INDEX, load_index, read_agent_bytes
 from agent_resolver.cli.option import Commands, add_command, add_json
 from agent_resolver.core.lock_diff import Risk, Side, diff, worst
 from agent_resolver.core.lock_difference import remedy
-from agent_resolver.core.verification import KnownServers, known_servers, unusable
+from agent_resolver.core.server import KnownServers
+from agent_resolver.core.verification import unusable
 from agent_resolver.schema.agent_file import AgentFile, parse_agent_file
 from agent_resolver.schema.artifact_path import agent_path_of, lock_path_of
 from agent_resolver.schema.errors import InvalidAgentFile, InvalidLockfile
@@ -113,4 +114,4 @@ def _read_agent_file(path: str) -> AgentFile:
 
 
 def _read_servers(path: str) -> KnownServers:
-    return known_servers(load_servers(path))
+    return load_index(path).servers

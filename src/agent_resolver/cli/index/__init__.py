@@ -1,6 +1,6 @@
 """`agent index`: fills the server index, and says what is in it."""
 
-from agent_resolver.cli.index import coverage, importing, listing, probe, search, show, sync
+from agent_resolver.cli.index import build, coverage, importing, listing, probe, search, show, sync
 from agent_resolver.cli.option import Commands, add_group
 
 _EXAMPLES = """\
@@ -9,10 +9,11 @@ _EXAMPLES = """\
   agent index search issue tracker          which servers have to do with these words
   agent index show github                   every fact of a server, and where it comes from
   agent index coverage                      which facts to fill in first
+  agent index build mcp.index.json          compile it, so that any size is resolved in milliseconds
   agent index probe github                  ask a server for its tools, pin them, and draft their scopes
   agent index sync https://registry.example fetch a registry, and keep what it says
 """
-_SUBCOMMANDS = (importing, listing, show, search, coverage, probe, sync)
+_SUBCOMMANDS = (importing, listing, show, search, coverage, build, probe, sync)
 
 
 def add_to(commands: Commands) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from agent_resolver.cli.index.template import template_line
-from agent_resolver.cli.input import AGENT_FILE, INDEX, OTHER_AGENT_FILE, load, load_servers
+from agent_resolver.cli.input import AGENT_FILE, INDEX, OTHER_AGENT_FILE, load, load_index
 from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json
 from agent_resolver.cli.output import err, out, out_json, shown
 from agent_resolver.core.count import counted
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     agent_path = options.agents
     # Only the default path may be absent.
     has_agent = agent_path not in {AGENT_FILE, OTHER_AGENT_FILE} or os.path.lexists(agent_path)
-    servers, failed = _look_at(agent_path, path) if has_agent else (load_servers(path), ())
+    servers, failed = _look_at(agent_path, path) if has_agent else (tuple(load_index(path).servers), ())
     coverage = coverage_of(servers)
     if options.json:
         out_json(_coverage_document(coverage, failed, agent_path if has_agent else None))
@@ -59,7 +59,7 @@ def _look_at(agent_path: str, index_path: str) -> tuple[tuple[Server, ...], tupl
     from agent_resolver.core.resolution import resolve
 
     inputs = load(agent_path, index_path)
-    return inputs.servers, unresolved(resolve(inputs.agent, inputs.servers))
+    return tuple(inputs.servers), unresolved(resolve(inputs.agent, inputs.servers))
 
 
 def _coverage_document(coverage: Coverage, failed: Sequence[Unresolved], agent_path: str | None) -> dict[str, object]:

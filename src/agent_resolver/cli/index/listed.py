@@ -5,14 +5,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from agent_resolver.cli.errors import InvalidFile, InvalidFiles
-from agent_resolver.cli.input import INDEX_LABEL, load_servers, read_index_bytes
+from agent_resolver.cli.input import load_index
 from agent_resolver.cli.output import out
 from agent_resolver.core.index_coverage import unknown_facts
 from agent_resolver.core.server_search import ServerText
-from agent_resolver.schema.errors import InvalidIndex
+from agent_resolver.project.open_index import OpenIndex
 from agent_resolver.schema.index import UNVERSIONED, IndexEntry, Server
-from agent_resolver.schema.index_reader import parse_index
 
 HAND_WRITTEN: Final = "hand-written"
 MOST_SHOWN: Final = 50
@@ -50,13 +48,12 @@ class Listed(Struct, frozen=True):
 
 def load_listed(path: str) -> list[Listed]:
     """The servers of the index at `path`, in order."""
-    raw = read_index_bytes(path)
-    servers = load_servers(path, raw)
-    try:
-        entries = parse_index(raw)
-    except InvalidIndex as error:
-        raise InvalidFiles([InvalidFile(INDEX_LABEL, path, error.issues)]) from None
-    found = [Listed(entry, server) for entry, server in zip(entries, servers, strict=True)]
+    return listed_in(load_index(path))
+
+
+def listed_in(index: OpenIndex) -> list[Listed]:
+    """The servers of an index, in order."""
+    found = [Listed(entry, server) for entry, server in index.each()]
     return sorted(found, key=lambda listed: (listed.server.id, listed.server.version))
 
 

@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _chosen_positions(session: "Session", ids: Sequence[str]) -> list[int]:
-    servers = session.servers
+    servers = session.listed_servers
     if not ids:
         return [position for position, server in enumerate(servers) if server.status != "deleted"]
     known = {name for server in servers for name in (server.id, str(server))}

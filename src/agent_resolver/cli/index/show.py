@@ -9,9 +9,9 @@ from msgspec import UNSET, Struct
 
 from agent_resolver.cli.errors import Refusal
 from agent_resolver.cli.fact_place import FactPlaces
-from agent_resolver.cli.index.listed import Listed, load_listed
+from agent_resolver.cli.index.listed import Listed, listed_in
 from agent_resolver.cli.index.template import template_line
-from agent_resolver.cli.input import INDEX
+from agent_resolver.cli.input import INDEX, load_index
 from agent_resolver.cli.option import Commands, add_command, add_index, add_json
 from agent_resolver.cli.output import out, out_json
 from agent_resolver.core.index_coverage import unknown_facts
@@ -46,13 +46,14 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the facts of each version that is asked for."""
-    path = options.index or INDEX
-    listed = load_listed(path)
+    index = load_index(options.index or INDEX)
+    listed = listed_in(index)
     found = [each for each in listed if options.server in _names_of(each)]
     if not found:
         raise _refuse_unknown(options.server, listed)
-    in_order = _as_in_index(path, found)
-    shown = [(each, list(_facts_of(each, places))) for each, places in in_order]
+    places = FactPlaces(index)
+    places.read_entries(each.server for each in found)
+    shown = [(each, list(_facts_of(each, places))) for each in found]
     if options.json:
         documents = [_server_document(each, facts) for each, facts in shown]
         out_json({"servers": documents})
@@ -74,19 +75,6 @@ def _refuse_unknown(word: str, listed: Sequence[Listed]) -> Refusal:
 
     known = {name for each in listed for name in (each.server.id, str(each.server))}
     return Refusal(f"The index has no server `{word}`", suggestion(word, known) or "`agent index search` finds some")
-
-
-def _as_in_index(path: str, found: Sequence[Listed]) -> Iterator[tuple[Listed, FactPlaces]]:
-    from agent_resolver.cli.input import load_servers
-
-    # Places are found by the position in the file, which the sorted list does not have.
-    servers = load_servers(path)
-    by_name = {str(server): server for server in servers}
-    places = FactPlaces(path, servers)
-    same = [by_name[str(each.server)] for each in found]
-    places.read_entries(same)
-    for each, server in zip(found, same, strict=True):
-        yield msgspec.structs.replace(each, server=server), places
 
 
 def _facts_of(listed: Listed, places: FactPlaces) -> Iterator[ShownFact]:

@@ -60,7 +60,7 @@ def lock_state(path: str, resolution: Resolution) -> LockState:
         return LockState(status=LockStatus.MISSING if error.missing else LockStatus.UNREADABLE)
     except FileError:
         return LockState(status=LockStatus.UNREADABLE)
-    examined = examine(raw, resolution.agent, resolution.servers)
+    examined = examine(raw, resolution.agent, resolution.pool)
     if examined.differences or examined.lockfile is None:
         remedies = dict.fromkeys(remedy(found.kind) for found in examined.differences)
         return LockState(status=LockStatus.DIFFERS, differences=examined.differences, remedies=tuple(remedies))

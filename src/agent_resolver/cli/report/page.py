@@ -47,7 +47,7 @@ def page(subject: Subject) -> str:
         agent=resolution.agent,
         limits=resolution.limits,
         warnings=subject.warnings,
-        server_count=len(resolution.servers),
+        server_count=len(resolution.pool),
         answers=found,
         failed=len(resolution.failed),
         wide=draw_wide(resolution.agent, found),

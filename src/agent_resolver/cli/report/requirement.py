@@ -104,7 +104,7 @@ def answers(resolution: Resolution) -> list[Answer]:
                 choice=choice,
                 shown=shown,
                 codes={reason: codes[reason] for reason in RejectionCode if codes[reason]},
-                others=len(resolution.servers) - len(servers),
+                others=len(resolution.pool) - len(servers),
                 tools=_listed_tools(choice.server, grants.get(str(choice.server))),
                 promises_region=choice.server is None or promises_asked_region(choice.server, resolution.limits),
             )

@@ -5,9 +5,9 @@ import os
 from collections.abc import Sequence
 
 from agent_resolver.cli.artifact import Artifact, Settled, Status, lock_status
-from agent_resolver.cli.chosen import chosen_issues
+from agent_resolver.cli.chosen import SourceIssues, chosen_issues, flattened
 from agent_resolver.cli.errors import InvalidFile, InvalidFiles, Usage
-from agent_resolver.cli.input import AGENT_FILE_LABEL, INDEX, INDEX_LABEL, load
+from agent_resolver.cli.input import AGENT_FILE_LABEL, INDEX, INDEX_LABEL, Inputs, load
 from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json, add_workspace, output_path
 from agent_resolver.cli.output import err_warnings
 from agent_resolver.cli.resolve.report import print_header, print_json, print_text
@@ -15,7 +15,7 @@ from agent_resolver.cli.resolved_at import resolved_at
 from agent_resolver.core.explanation_writer import explanation_json
 from agent_resolver.core.resolution import Resolution, resolve
 from agent_resolver.schema.artifact_path import explanation_path_of, lock_path_of
-from agent_resolver.schema.issue import Issue, only_warnings
+from agent_resolver.schema.issue import only_warnings
 from agent_resolver.schema.lockfile import Lockfile, to_json
 from agent_resolver.storage.file import Batch
 
@@ -80,32 +80,36 @@ def run(options: argparse.Namespace) -> int:
 
         return run_workspace(options)
     instant = resolved_at(options.resolved_at)
-    index = options.index or INDEX
-    inputs = load(options.agents, index)
+    inputs = load(options.agents, options.index or INDEX)
     resolution = resolve(inputs.agent, inputs.servers, resolved_at=instant)
-    chosen = chosen_issues(inputs.index, inputs.servers, [resolution])
+    chosen = chosen_issues(inputs.index, [resolution])
     if options.strict:
-        _refuse_warnings(options.agents, inputs.warnings, index, chosen)
+        _refuse_warnings(options.agents, inputs, chosen)
     if not options.json:
         err_warnings(options.agents, inputs.warnings, shows_all=options.all)
-        err_warnings(index, chosen, shows_all=options.all)
+        for found in chosen:
+            err_warnings(found.path, found.issues, shows_all=options.all)
         print_header(resolution)
     with Batch() as batch:
         settled = settle(resolution, options.agents, options, batch)
+    is_old = bool(inputs.index.issues) and (options.check or options.locked)
+    success = resolution.success and not is_old and not any(file.status.is_refusal for file in settled)
     if options.json:
-        print_json(resolution, settled, (*inputs.warnings, *chosen))
+        warnings = (*inputs.index.issues, *inputs.warnings, *flattened(chosen))
+        print_json(resolution, settled, warnings, success=success)
     else:
         print_text(resolution, settled, inputs, options)
-    return 0 if resolution.success and not any(file.status.is_refusal for file in settled) else 1
+    return 0 if success else 1
 
 
-def _refuse_warnings(agent_path: str, of_agent: Sequence[Issue], index_path: str, of_index: Sequence[Issue]) -> None:
+def _refuse_warnings(agent_path: str, inputs: Inputs, chosen: Sequence[SourceIssues]) -> None:
     """Stop before anything is written while there is a warning.
 
     Raises:
         InvalidFiles: With every warning as an error.
     """
-    found = ((AGENT_FILE_LABEL, agent_path, of_agent), (INDEX_LABEL, index_path, of_index))
+    found = [(AGENT_FILE_LABEL, agent_path, inputs.warnings), (INDEX_LABEL, inputs.index.path, inputs.index.issues)]
+    found += [(INDEX_LABEL, each.path, each.issues) for each in chosen]
     files = [InvalidFile(label, path, only_warnings(issues)) for label, path, issues in found]
     if refused := [file for file in files if file.issues]:
         raise InvalidFiles(refused)

@@ -8,11 +8,12 @@ from msgspec import Struct
 
 from agent_resolver.cli.artifact import Settled, Status
 from agent_resolver.cli.input import Inputs
-from agent_resolver.cli.output import condense, err, issue_document, out, out_json, shown
-from agent_resolver.core.choice import rejections
+from agent_resolver.cli.output import FEW, MANY, condense, err, issue_document, out, out_json, shown
+from agent_resolver.core.choice import Choice, rejections
 from agent_resolver.core.constraint import positions_of
 from agent_resolver.core.count import counted
 from agent_resolver.core.resolution import Resolution
+from agent_resolver.core.server import in_order
 from agent_resolver.core.spelling import are_twins
 from agent_resolver.core.unknown_scope import UnknownScope, unknown_scopes
 from agent_resolver.schema.agent_file import find_in_agent_file
@@ -32,6 +33,7 @@ class Unresolved(Struct, frozen=True, kw_only=True, rename="camel"):
     category: str
     required_permissions: tuple[str, ...]
     rejected: tuple[Rejection, ...]
+    """Empty until it is asked for: a report for a person shows few of them."""
     other_servers: int
     """How many servers do not offer the category at all."""
     nearest: tuple[NearMiss, ...]
@@ -59,15 +61,15 @@ def print_header(resolution: Resolution) -> None:
     agent = resolution.agent
     out(f"Resolving agent '{agent.name}@{agent.version}'...")
     out(f"  Requirements: {len(agent.requires.mcp)} MCP category/categories")
-    out(f"  Available servers: {len(resolution.servers)}")
+    out(f"  Available servers: {len(resolution.pool)}")
     out()
 
 
-def print_json(resolution: Resolution, settled: Sequence[Settled], warnings: Sequence[Issue]) -> None:
+def print_json(resolution: Resolution, settled: Sequence[Settled], warnings: Sequence[Issue], *, success: bool) -> None:
     """The whole result as one JSON document."""
     lockfile = resolution.lockfile
     report = ResolveReport(
-        success=resolution.success and not any(file.status.is_refusal for file in settled),
+        success=success,
         agent_name=resolution.agent.name,
         agent_version=resolution.agent.version,
         files=tuple({"path": file.path, "status": file.status.value} for file in settled),
@@ -149,9 +151,12 @@ def lock_diff(settled: Sequence[Settled]) -> str:
     return settled[0].artifact.diff() if settled and settled[0].status is Status.CHANGED else ""
 
 
-def unresolved(resolution: Resolution) -> Iterator[Unresolved]:
-    """Every requirement that failed, one after the other: all that they say together may be large."""
-    choices = (choice for choice in resolution.choices if choice.server is None)
+def unresolved(resolution: Resolution, *, is_whole: bool = True) -> Iterator[Unresolved]:
+    """Every requirement that failed, one after the other: all that they say together may be large.
+
+    The rejected servers of one that is not whole are left out.
+    """
+    choices = _failed_choices(resolution)
     hints = unknown_scopes(resolution.failed[:_MOST_REQUIREMENTS_SHOWN], resolution.pool)
     none: tuple[UnknownScope, ...] = ()
     for choice, failure, unknown in zip(choices, resolution.failures, chain(hints, repeat(none)), strict=False):
@@ -159,8 +164,8 @@ def unresolved(resolution: Resolution) -> Iterator[Unresolved]:
         yield Unresolved(
             category=failure.category,
             required_permissions=failure.required_permissions,
-            rejected=tuple(rejections(choice, resolution.limits, offering)),
-            other_servers=len(resolution.servers) - len(offering),
+            rejected=tuple(rejections(choice, resolution.limits, offering)) if is_whole else (),
+            other_servers=len(resolution.pool) - len(offering),
             nearest=failure.nearest,
             suggestions=failure.suggestions,
             unknown_scopes=unknown,
@@ -174,12 +179,20 @@ def err_unresolved(resolution: Resolution, tree: Node, agent_path: str, *, shows
     err(f"Resolution failed: no candidates for categories: {', '.join(categories)}")
     most = None if shows_all else _MOST_REQUIREMENTS_SHOWN
     positions = positions_of(failed, resolution.agent)
-    for requirement, position in zip(islice(unresolved(resolution), most), positions, strict=False):
+    failures = unresolved(resolution, is_whole=shows_all)
+    shown_ones = zip(_failed_choices(resolution), islice(failures, most), positions, strict=False)
+    for choice, requirement, position in shown_ones:
         scopes = ", ".join(requirement.required_permissions)
         of_which = f" for `{requirement.category}` ({scopes})" if len(failed) > 1 else ""
         err(f"Rejected candidates{of_which}:")
-        _err_rejected(requirement, shows_all=shows_all)
-        _err_nearest(requirement)
+        if shows_all:
+            _err_every_rejected(requirement)
+            rejected = len(requirement.rejected)
+        else:
+            rejected = _err_rejected(choice, resolution)
+        if not rejected:
+            err(f"  none: no server of the index offers `{requirement.category}`")
+        _err_nearest(requirement, rejected)
         for line in (*_render_suggestions(requirement, position, tree, agent_path), *_render_unknown(requirement)):
             err(line)
     if most is not None and len(failed) > most:
@@ -187,19 +200,30 @@ def err_unresolved(resolution: Resolution, tree: Node, agent_path: str, *, shows
         err(f"… and {more} that no server can serve: `--all` shows each")
 
 
-def _err_rejected(requirement: Unresolved, *, shows_all: bool) -> None:
-    """Every server of the category, unless many are rejected for like reasons."""
-    rejected, left_out = condense(requirement.rejected, lambda found: found.reason.code)
-    for found in requirement.rejected if shows_all else rejected:
+def _failed_choices(resolution: Resolution) -> list[Choice]:
+    return [choice for choice in resolution.choices if choice.server is None]
+
+
+def _err_every_rejected(requirement: Unresolved) -> None:
+    for found in requirement.rejected:
         err(f"  {found.server_id}@{found.version}: {found.reason.message}")
-    for code, hidden in {} if shows_all else left_out.items():
-        err(f"  … and {len(hidden)} more with `{code}`: `--all` shows each")
-    if not requirement.rejected:
-        err(f"  none: no server of the index offers `{requirement.category}`")
+
+
+def _err_rejected(choice: Choice, resolution: Resolution) -> int:
+    """The servers of the category, few where many are rejected for like reasons; how many there are in all."""
+    offering = resolution.pool.offering(choice.requirement.category)
+    groups = offering.rejected(choice.requirement, resolution.limits, MANY)
+    few = [server for each in groups for server in each.first[: FEW if each.total > MANY else None]]
+    for found in rejections(choice, resolution.limits, in_order(few)):
+        err(f"  {found.server_id}@{found.version}: {found.reason.message}")
+    for each in groups:
+        if each.total > MANY:
+            err(f"  … and {each.total - FEW} more with `{each.code}`: `--all` shows each")
+    return len(offering)
 
 
 def _err_advice(resolution: Resolution) -> None:
-    offers = resolution.pool.offers
+    offers = set(resolution.pool.categories)
     categories = list(dict.fromkeys(need.category for need in resolution.failed if need.category in offers))
     err()
     if len(resolution.failed) > 1 and any(failure.suggestions for failure in resolution.failures):
@@ -210,9 +234,9 @@ def _err_advice(resolution: Resolution) -> None:
     err(f"hint: Run `agent discover` to see every server{shown}")
 
 
-def _err_nearest(requirement: Unresolved) -> None:
+def _err_nearest(requirement: Unresolved, rejected: int) -> None:
     """The servers that come closest, where the rejections alone do not show it."""
-    if len(requirement.rejected) < 2 and all(len(miss.reasons) < 2 for miss in requirement.nearest):  # noqa: PLR2004
+    if rejected < 2 and all(len(miss.reasons) < 2 for miss in requirement.nearest):  # noqa: PLR2004
         return
     err("Nearest misses:")
     for miss in requirement.nearest:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct
 
 from agent_resolver.cli.artifact import Settled, Status
-from agent_resolver.cli.chosen import chosen_issues
+from agent_resolver.cli.chosen import chosen_issues, flattened
 from agent_resolver.cli.errors import Refusal
-from agent_resolver.cli.input import load_servers, read_index_bytes, warnings_of
+from agent_resolver.cli.input import load_index, warnings_of
 from agent_resolver.cli.option import workspace_of
 from agent_resolver.cli.output import err, err_faults, err_warnings, issue_document, out, out_json, out_text, safe
 from agent_resolver.cli.progress import shown_progress
@@ -69,20 +69,24 @@ class Outcome(Struct, frozen=True):
 def run_workspace(options: argparse.Namespace) -> int:
     """Resolve every agent file and report all of them, whatever became of each."""
     folder, index = workspace_of(options, "output", "explain_output")
-    content = read_index_bytes(index)
-    servers = load_servers(index, content)
-    resolve = resolver(servers, resolved_at=resolved_at(options.resolved_at))
+    opened = load_index(index)
+    resolve = resolver(opened.servers, resolved_at=resolved_at(options.resolved_at))
     if not options.json:
         out(f"Resolving the agent files below `{folder}`...")
         out()
     outcomes = list(shown_progress(_resolve_members(folder, options, resolve), "Resolving agent files:"))
-    chosen = chosen_issues(content, servers, [outcome.resolution for outcome in outcomes if outcome.resolution])
+    chosen = chosen_issues(opened, [outcome.resolution for outcome in outcomes if outcome.resolution])
+    is_old = bool(opened.issues) and (options.check or options.locked)
+    success = all(outcome.success for outcome in outcomes) and not is_old
     if options.json:
-        out_json({**_workspace_document(outcomes), "warnings": list(map(issue_document, chosen))})
+        warnings = [*opened.issues, *flattened(chosen)]
+        document = {**_workspace_document(outcomes), "success": success}
+        out_json({**document, "warnings": list(map(issue_document, warnings))})
     else:
-        err_warnings(index, chosen, shows_all=options.all)
+        for found in chosen:
+            err_warnings(found.path, found.issues, shows_all=options.all)
         _print_outcomes(outcomes, shows_all=options.all)
-    return 0 if all(outcome.success for outcome in outcomes) else 1
+    return 0 if success else 1
 
 
 def _resolve_members(
@@ -110,7 +114,7 @@ def _settle_member(member: Member, resolution: Resolution | None, options: argpa
 def _warnings_about(member: Member, resolution: Resolution) -> str:
     """How many warnings there are about an agent file and the servers chosen for it; empty if there are none."""
     chosen = (choice.server for choice in resolution.choices if choice.server)
-    of_servers = only_warnings(chosen_notices(resolution.servers, chosen))
+    of_servers = only_warnings(chosen_notices(resolution.pool, chosen))
     count = len(of_servers) + len(warnings_of(member.reading))
     if not count:
         return ""

@@ -8,15 +8,13 @@ from agent_resolver.cli.output import err, out_json_line, safe
 from agent_resolver.cli.run.ending import exit_code_of
 from agent_resolver.cli.runs.resume import Resuming, resume_run
 from agent_resolver.core.count import counted
-from agent_resolver.registry.errors import AnswerRefused
+from agent_resolver.project.ready import ReadyRuns
 from agent_resolver.schema.errors import ResolverError
-from agent_resolver.schema.pending import PendingAction
-from agent_resolver.schema.state import PENDING
-from agent_resolver.storage.run_listing import ListedRun, RunFilter, list_runs
+from agent_resolver.schema.state import AGENT_KINDS, PENDING
+from agent_resolver.storage.run_listing import ListedRun
 
 _LOOK_SECONDS: Final = 30.0
 """Seconds between two looks of a watcher: nothing wakes it for a process that was killed or a secret that was set."""
-_ANSWERED: Final = {"approved", "rejected", "answered"}
 
 
 async def resume_ready(resuming: Resuming) -> int:
@@ -24,6 +22,7 @@ async def resume_ready(resuming: Resuming) -> int:
     endings: Counter[str] = Counter()
     refused: dict[str, str] = {}
     store, is_watching = resuming.session.store, resuming.options.watch
+    ready = ReadyRuns(store=store, inbox=resuming.runs.inbox)
     code = 0
     if is_watching:
         # Hears of what is answered from here on, so that nothing is missed between a look and the wait.
@@ -31,7 +30,7 @@ async def resume_ready(resuming: Resuming) -> int:
         if not resuming.options.json:
             err("Watching for answers; Ctrl-C ends it")
     while True:
-        for listed in await ready_runs(resuming):
+        for listed in await ready.find(AGENT_KINDS, resuming.context):
             # One that cannot go on is tried again only after something about it changed.
             if refused.get(listed.row.id) == listed.row.changed_at:
                 continue
@@ -44,29 +43,6 @@ async def resume_ready(resuming: Resuming) -> int:
             _report(endings, resuming)
             return code
         await store.woken(PENDING.name, _LOOK_SECONDS)
-
-
-async def ready_runs(resuming: Resuming) -> list[ListedRun]:
-    """The runs that can go on now, the oldest first. Parts of other runs go on with those."""
-    store, seconds = resuming.session.store, resuming.journal.seconds()
-    interrupted = await list_runs(store, seconds, RunFilter(status="interrupted"))
-    waiting = await list_runs(store, seconds, RunFilter(status="waiting"))
-    answered = [each for each in waiting if each.action and await _is_answered(each.action, resuming)]
-    # Workers go on with the runs of blueprints, and `agent task run` with tasks.
-    agents = [each for each in (*interrupted, *answered) if each.row.kind not in {"blueprint", "task"}]
-    found = [each for each in agents if not each.is_part]
-    return sorted(found, key=lambda each: (each.row.started_at, each.row.id))
-
-
-async def _is_answered(action: PendingAction, resuming: Resuming) -> bool:
-    now = resuming.journal.clock.now()
-    if action.needs and action.is_open:
-        # It is answered by a secret that is there, which the inbox looks for.
-        try:
-            action = await resuming.runs.inbox.show(action.id, resuming.context)
-        except AnswerRefused:
-            return False
-    return action.state(now) in _ANSWERED or action.used_at is not None
 
 
 async def _resume_one_of_many(listed: ListedRun, resuming: Resuming) -> tuple[int, str]:

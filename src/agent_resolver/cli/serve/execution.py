@@ -20,6 +20,8 @@ from agent_resolver.project.config import variables_of
 from agent_resolver.project.config_file import find_config
 
 if TYPE_CHECKING:
+    import socket
+
     from agent_resolver.project.session import Session
 
 
@@ -31,6 +33,8 @@ def run(options: argparse.Namespace) -> int:
         raise Usage("`--lock` names the lock of an agent file", "name that with `--tools-of`")
     if options.print_config:
         return _print_config(options)
+    if options.processes > 1:
+        return _supervise(options)
     import anyio
 
     gc.enable()  # Commands live for moments and do without; this one lives on.
@@ -42,6 +46,7 @@ def run(options: argparse.Namespace) -> int:
 async def _serve_until_end(options: argparse.Namespace) -> None:
     from agent_resolver.server.serving import Ready, Serving, serve_session
 
+    listening, channel = _handed_sockets(options)
     is_typed = sys.stdin.isatty()  # By a person, who may expect something to happen.
 
     def note_ready(ready: Ready) -> None:
@@ -49,7 +54,11 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
             err(f"warning: {server} is not there: {problem}")
         if ready.url is not None:
             tools_too = f" and {counted(ready.tools, 'tool')}" if ready.tools else ""
-            err(f"Serving {counted(ready.agents, 'agent')}{tools_too} at {ready.url}")
+            words = f"Serving {counted(ready.agents, 'agent')}{tools_too} at {ready.url}"
+            if channel is None:
+                err(words)
+            else:
+                channel.sendall(words.encode())
         elif is_typed:
             err("Waiting for messages of an MCP client on stdin; Ctrl-C ends it")
             err("hint: `agent serve --print-config CLIENT` prints what a client needs to start this by itself")
@@ -64,6 +73,9 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
         catalog = open_catalog_of(here, options, may_be_empty=_has_own_tools(session), may_be_late=not options.http)
         how = Serving(
             http=options.http,
+            is_shared=options.shared or channel is not None,
+            listening=listening,
+            channel=channel,
             allow_hosts=options.allow_host,
             page_size=options.page_size or here.config.catalog.page_size,
             has_locked_tools=bool(options.tools_of),
@@ -75,6 +87,38 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
             on_indexed=warn_of_refused,
         )
         await serve_session(session, catalog, how, options.index or INDEX)
+
+
+def _handed_sockets(options: argparse.Namespace) -> "tuple[socket.socket | None, socket.socket | None]":
+    """The socket that this process listens on and the one to its supervisor, where it has one."""
+    if options.serve_on is None:
+        return None, None
+    import socket
+
+    try:
+        listening, channel = (socket.socket(fileno=number) for number in options.serve_on)
+    except OSError as error:
+        raise Usage("`--serve-on` is for server processes that `--processes` starts") from error
+    return listening, channel
+
+
+def _supervise(options: argparse.Namespace) -> int:
+    """Start several server processes on one port, and keep them."""
+    import asyncio
+
+    from agent_resolver.server.listening import open_listener
+    from agent_resolver.server.supervisor import Supervisor, child_command
+
+    count = options.processes
+    with open_listener(*options.http, is_shared=options.shared) as listening:
+        supervisor = Supervisor(
+            child_command(sys.argv[1:]),
+            listening,
+            count,
+            on_ready=lambda said: err(f"{said.decode()}"),
+            report=lambda words: err(f"note: {words}"),
+        )
+        return asyncio.run(supervisor.run())
 
 
 def _has_own_tools(session: "Session") -> bool:

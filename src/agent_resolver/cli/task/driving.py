@@ -27,7 +27,7 @@ Work = Callable[["OpenTasks", "Caller"], Awaitable[int]]
 
 
 def drive(options: argparse.Namespace, words: str, work: Work) -> int:
-    """Open the tasks of the project for whoever asks, and do the work."""
+    """Open the tasks of the project for the caller, and do the work."""
     gc.enable()  # Other commands live for moments, and do without.
     _require_extra()
     with session_of(options) as session:
@@ -64,7 +64,7 @@ async def _drive(session: "Session", options: argparse.Namespace, words: str, wo
 
 
 def acts_as_worker(session: "Session", options: argparse.Namespace) -> bool:
-    """True if the project's worker acts, because nobody gave a token where an issuer vouches for callers."""
+    """True if the project's worker acts, because no token was given where an issuer vouches for callers."""
     has_token = bool(options.token_file or session.environment.get(VARIABLE))
     return session.has_issuer and not has_token
 

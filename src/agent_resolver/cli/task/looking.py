@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def look_at(options: argparse.Namespace, given: str) -> "TaskView":
-    """The task that is meant, for whoever asks."""
+    """The task that the caller means."""
     from agent_resolver.project.task import kept_tasks
 
     with session_of(options) as session:

@@ -1,7 +1,6 @@
 """The command `agent task run`: goes on with every task that can, and with others as answers come."""
 
 import argparse
-import time
 from typing import TYPE_CHECKING, Final
 
 from agent_resolver.cli.errors import code_of
@@ -9,11 +8,10 @@ from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out_json_line, safe
 from agent_resolver.cli.task.driving import acts_as_worker, drive
 from agent_resolver.cli.task.report import report_end
+from agent_resolver.project.ready import ReadyRuns
 from agent_resolver.schema.errors import ResolverError
-from agent_resolver.schema.state import FINISHED, PENDING, RUNS
-from agent_resolver.storage.clock import SystemClock
-from agent_resolver.storage.port import Snapshot
-from agent_resolver.storage.run_listing import ListedRun, RunFilter, list_runs
+from agent_resolver.schema.state import PENDING, RUNS
+from agent_resolver.storage.run_listing import ListedRun
 
 if TYPE_CHECKING:
     from agent_resolver.project.session import Session
@@ -39,13 +37,14 @@ async def _run_ready(
     session: "Session", opened: "OpenTasks", caller: "Caller", options: argparse.Namespace, *, is_worker: bool
 ) -> int:
     store = session.store
+    ready = ReadyRuns(store=store, inbox=opened.tools.inbox)
     tried: dict[str, str] = {}
     code = 0
     if options.watch:
         # Hears of what is answered from here on, so that nothing is missed between a look and the wait.
         await store.woken(PENDING.name, 0.0)
     while True:
-        for listed in await ready_tasks(session):
+        for listed in await ready.find({"task"}, opened.tools.context):
             # One that cannot go on is tried again only after something about it changed.
             if tried.get(listed.row.id) == listed.row.changed_at:
                 continue
@@ -59,28 +58,6 @@ async def _run_ready(
 def _changed_at(session: "Session", task: str) -> str:
     row = session.store.read_now(lambda snapshot: snapshot.get(RUNS, task))
     return "" if row is None else row.changed_at
-
-
-async def ready_tasks(session: "Session") -> list[ListedRun]:
-    """The tasks that may go on now, the oldest first."""
-    seconds, now = time.time(), SystemClock().now()
-    interrupted = await list_runs(session.store, seconds, RunFilter(status="interrupted", kind="task"))
-    waiting = await list_runs(session.store, seconds, RunFilter(status="waiting", kind="task"))
-
-    def may_go_on(listed: ListedRun) -> bool:
-        action = listed.action
-        if action is not None:
-            return action.state(now) != "open" or bool(action.needs)
-        return session.store.read_now(lambda snapshot: _has_ended(snapshot, listed.row.waits_for))
-
-    found = [*interrupted, *(each for each in waiting if may_go_on(each))]
-    return sorted(found, key=lambda each: (each.row.started_at, each.row.id))
-
-
-def _has_ended(snapshot: Snapshot, run_id: str | None) -> bool:
-    """True if the run of a plan has ended, which a task waits for; a task that a limit halted waits for none."""
-    row = snapshot.get(RUNS, run_id) if run_id else None
-    return row is not None and row.status in FINISHED
 
 
 async def _resume_one(

@@ -163,7 +163,7 @@ def _write_changes(session: "Session", changes: Sequence[Change]) -> list[str]:
     kept = read_definitions(session.index_path)
     edited: dict[int, dict[str, Any]] = {}
     texts: dict[str, dict[str, Any]] = {}
-    for position, server in enumerate(session.servers):
+    for position, server in enumerate(session.listed_servers):
         found = {change.tool: change.after for change in changes if change.server == str(server)}
         if not found:
             continue

@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from msgspec import Struct
+
 from agent_resolver.core.shorten import shorten
 from agent_resolver.reasoner.planner.classifier import (
     NONE_OF_THEM,
@@ -85,25 +87,37 @@ def apply_choices(
     if not denied and not any(known[part.number] or confirmed.get(part.number) for part in parts):
         return classify_routing(routing)
     every = _whole_request(routing) if routing.unclear else routing.parts
-    questions: list[PlanQuestion] = []
-    chosen: list[str] = []
-    missing: list[str] = []
-    for part in every:
-        choice = (part.tool.id,) if part.tool else confirmed.get(part.number)
-        proposal = known.get(part.number, ())
-        if choice is None and proposal and not _only_looks(part, proposal, tools):
-            questions.append(_confirmation(part, proposal))
-        elif choice or (choice is None and proposal):
-            chosen += choice or proposal
-        elif part.question and choice is None:
-            questions.append(part.question)
-        else:
-            missing.append(missing_words(part))
+    outcomes = [_outcome_of(part, confirmed.get(part.number), known.get(part.number, ()), tools) for part in every]
+    chosen = tuple(tool for outcome in outcomes for tool in outcome.tools)
+    missing = tuple(outcome.missing for outcome in outcomes if outcome.missing is not None)
     if len(chosen) > _MAX_TOOLS or len(missing) > MAX_CLAUSES:
         return classify_routing(routing)
+    questions = tuple(outcome.question for outcome in outcomes if outcome.question)
     if questions:
-        return Classified(questions=tuple(questions))
-    return Classified(kind=kind_of(tuple(chosen), tuple(missing)), tools=tuple(chosen), missing=tuple(missing))
+        return Classified(questions=questions)
+    return Classified(kind=kind_of(chosen, missing), tools=chosen, missing=missing)
+
+
+class _Outcome(Struct, frozen=True, kw_only=True):
+    """What becomes of one part of a request: tools, a question, or words for what no tool does."""
+
+    tools: Choice = ()
+    question: PlanQuestion | None = None
+    missing: str | None = None
+
+
+def _outcome_of(part: Routed, confirmed: Choice | None, proposal: Choice, tools: Mapping[str, Descriptor]) -> _Outcome:
+    """Decide about a part. The rules come first, then the person, and a model last."""
+    if part.tool:
+        return _Outcome(tools=(part.tool.id,))
+    if confirmed is not None:
+        # A person who confirmed no tool at all said that none of them is meant.
+        return _Outcome(tools=confirmed) if confirmed else _Outcome(missing=missing_words(part))
+    if proposal:
+        # A tool with an effect is not taken on the word of a model alone.
+        is_safe = _only_looks(part, proposal, tools)
+        return _Outcome(tools=proposal) if is_safe else _Outcome(question=_confirmation(part, proposal))
+    return _Outcome(question=part.question) if part.question else _Outcome(missing=missing_words(part))
 
 
 def _usable(part: Routed, proposal: Choice, tools: Mapping[str, Descriptor]) -> Choice:

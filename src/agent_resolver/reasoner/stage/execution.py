@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import structs
 
 from agent_resolver.reasoner.errors import TooLarge
+from agent_resolver.reasoner.stage.assembly import install_here
 from agent_resolver.reasoner.task_context import TaskContext, action_of, with_actions
 from agent_resolver.reasoner.update import Update, decided, failed
 from agent_resolver.schema.golden_context import Environment
@@ -19,6 +20,9 @@ _ASKABLE = frozenset({"APPROVAL", "CLARIFICATION", "OAUTH", "SECRET"})
 
 async def execution(state: TaskState, context: TaskContext) -> Update:
     """Call the plan. A call that is made again under the task's key goes on with the same run."""
+    prevented = await install_here(state, context)
+    if prevented is not None:
+        return prevented
     arguments: dict[str, Any] = await context.ports.artifacts.plain(state.task_id, state.arguments)
     outcome = await context.call(state, state.draft, arguments, "execute", approval_reason(state.environment))
     match outcome:

@@ -130,7 +130,7 @@ def _is_for_builder(violation: Violation, state: TaskState, key: str) -> bool:
 
 
 def _mended_action(violation: Violation, state: TaskState) -> TaskAction:
-    """A remedy that the Builder applies by itself: nobody has to do anything, and the list is complete."""
+    """A remedy that the Builder applies by itself: no person has to act, and it is listed for completeness."""
     identity = digest([state.task_id, violation.id, state.cycles])[-12:]
     message = f"{violation.message}; the Builder mends it: {violation.remedy}"
     return TaskAction(id=identity, type="CLARIFICATION", message=message[:4_000], resolved=True)
@@ -171,7 +171,7 @@ async def _certify(
 
 
 def _audit_capabilities(state: TaskState, context: TaskContext) -> Update:
-    """Let drafts of capabilities be scaffolded. They are never certified here: nobody has written them yet."""
+    """Let drafts of capabilities be scaffolded. They are never certified here: they are still to be written."""
     artifacts = dict(state.artifacts)
     for name, artifact in state.artifacts.items():
         if artifact.type != "CAPABILITY":

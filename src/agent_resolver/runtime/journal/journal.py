@@ -55,6 +55,8 @@ from agent_resolver.storage.joint_writer import JointWriter, WriteStopped
 from agent_resolver.storage.lease import LEASE_SECONDS, claim_in, lease_name, release_in
 from agent_resolver.storage.port import Lease, Snapshot, Store, Transaction
 
+_NO_LEASE: Final = Lease("", 0)
+
 
 class RunStart(Struct, frozen=True, kw_only=True):
     """A run that is about to begin."""
@@ -292,7 +294,6 @@ class RunJournal:
         "has_delegates",
         "is_cancelling",
         "is_held",
-        "lease",
         "number",
         "row",
         "writes",
@@ -305,7 +306,6 @@ class RunJournal:
         self.row = row
         self.writes = JointWriter(journal.store, puts_off=puts_off)
         """Writes the entries, together with what the registry keeps of the run's calls."""
-        self.lease = Lease("", 0)
         self.number = 0
         """The number of the newest entry."""
         self.is_cancelling = False
@@ -317,6 +317,15 @@ class RunJournal:
         self.has_delegates = False
         """True if the agent delegates to others, whose runs may be left when this one ends."""
         self._watch = StateWatch(state, message_count=message_count)
+
+    @property
+    def lease(self) -> Lease:
+        """The lease under which this process holds the run."""
+        return self.writes.lease or _NO_LEASE
+
+    @lease.setter
+    def lease(self, lease: Lease) -> None:
+        self.writes.lease = lease
 
     def watch_instead(self, state: RunState) -> None:
         """Write the changes of another state from here on, the first time against the one before."""
@@ -433,7 +442,7 @@ class RunJournal:
         # A call of the run may still be under way, and there is no later write that its end could go with.
         self.writes.stop_putting_off()
         with suppress(LeaseLost, DamagedJournal, TooManyQuestions, WriteStopped):
-            # Where another process has the run, only the ends of calls can still be written.
+            # Where another process took the run, nothing of it is written here any longer.
             await self.writes.flush()
         if self.is_held:
             await self._journal.release(self.lease)

@@ -34,6 +34,7 @@ _MOST_LOOK_SECONDS: Final = 1.0
 """The shortest and the longest time between two looks at a call that is under way in another process."""
 INTERRUPTED: Final = "interrupted"
 """The code of a run that stopped here, and can be taken up again from its journal."""
+INTERRUPTED_HERE: Final = Termination(reason="cancelled", code=INTERRUPTED, message="The run was interrupted")
 _NO_REASON: Final = "a plugin asks before this call"
 GIVEN_BACK: Final = (
     "The arguments do not follow the schema: ",
@@ -91,7 +92,7 @@ def cancelled(run: LiveRun) -> Termination | None:
     if run.is_journal_lost:
         return Termination(reason="error", code=LEASE_LOST, message=TAKEN_OVER)
     if run.is_interrupted:
-        return Termination(reason="cancelled", code=INTERRUPTED, message="The run was interrupted")
+        return INTERRUPTED_HERE
     return Termination(reason="cancelled", message="The run was cancelled")
 
 
@@ -331,6 +332,10 @@ async def _set_result(run: LiveRun, call: PlannedCall, gate: SetResult) -> None:
 
 
 async def _suspend(run: LiveRun, call_id: str, tool_id: str, pending: Pending) -> Termination:
+    if run.is_interrupted:
+        # The process that takes the run up makes the call again, and waits then. An agent that this one delegates to
+        # was interrupted with it, and waits for no person.
+        return INTERRUPTED_HERE
     run.pending = pending
     await _send_end(run, call_id, tool_id, "pending", pending.code, pending.message)
     return Termination(reason="suspended", code=pending.code, message=pending.message)

@@ -18,7 +18,7 @@ from agent_resolver.runtime.errors import StateFailure
 from agent_resolver.runtime.event import HandlerFailed, PlanWarned, RunEnded, RunStarted, Sink
 from agent_resolver.runtime.journal.journal import RunJournal
 from agent_resolver.runtime.loop.call_port import CallPort
-from agent_resolver.runtime.loop.calling import INTERRUPTED, cancelled, ended
+from agent_resolver.runtime.loop.calling import INTERRUPTED_HERE, cancelled, ended
 from agent_resolver.runtime.loop.emitter import Emitter, SinkFailed
 from agent_resolver.runtime.loop.foreign_code import is_being_cancelled, settle
 from agent_resolver.runtime.loop.journaling import JournalFailed, note_end
@@ -45,7 +45,6 @@ from agent_resolver.schema.outcome import Pending
 from agent_resolver.storage.joint_writer import WriteStopped
 from agent_resolver.telemetry.ending import ReasoningEnd
 
-INTERRUPTED_HERE: Final = Termination(reason="cancelled", code=INTERRUPTED, message="The run was interrupted")
 _TASK_CANCELLED: Final = Termination(reason="cancelled", message="The task of the run was cancelled")
 
 
@@ -147,6 +146,11 @@ class Lifecycle:
         self.run.is_interrupted = self.run.journal is not None
         self.cancel()
 
+    def hand_over(self) -> None:
+        """Stop the run before its next question or call, so that another process can take it up."""
+        if self.run.journal is not None:
+            self.run.is_interrupted = self.run.is_cancelled = True
+
     def lose(self) -> None:
         """Stop the run here: another process has taken it up, and nothing of it may be written any longer."""
         self.run.is_journal_lost = True
@@ -208,7 +212,7 @@ class Lifecycle:
         try:
             await note_end(run, result_of(run.save(), waiting, run.pending))
         except TooManyQuestions:
-            # Other processes have asked for the same caller meanwhile. The call is made again, and is told so.
+            # Other processes have asked for the same caller meanwhile. The call is made again, and reports that.
             run.pending = None
             return await self._guarded(partial(run_rounds, run))
         except JournalFailed as failure:

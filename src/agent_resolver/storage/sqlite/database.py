@@ -7,15 +7,18 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from agent_resolver.storage.errors import UNUSABLE, FileError, UnreadableFile
-from agent_resolver.storage.file import tighten
+from agent_resolver.storage.file import make_state_folder, tighten
 from agent_resolver.storage.key_ring import KeyRing
+from agent_resolver.storage.sql.commit import Busy
+from agent_resolver.storage.sql.connection import SqlConnection
+from agent_resolver.storage.sql.database import StoreDatabase
+from agent_resolver.storage.sql.trail import seal_first
 from agent_resolver.storage.sqlite.owner import owners_folder, remember_gone
-from agent_resolver.storage.sqlite.trail import seal_first
+from agent_resolver.storage.sqlite.transaction import SqliteTransaction
 
 _APPLICATION: Final = 0x41524553
 """Marks the file as ours: `ARES`."""
 
-_FOLDER: Final = ".agent"
 _WAIT_SECONDS: Final = 30
 _ATTEMPTS: Final = 100
 _BEFORE_NAMES_WERE_KEPT: Final = 2
@@ -248,12 +251,30 @@ MIGRATIONS: Final = (
         OR EXISTS (SELECT 1 FROM pending)
         OR EXISTS (SELECT 1 FROM run);
     """,
+    """
+    ALTER TABLE lease ADD COLUMN lost INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE lease ADD COLUMN losses INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE ledger ADD COLUMN lease INTEGER NOT NULL DEFAULT 0;
+    CREATE TABLE worker (
+        name TEXT NOT NULL PRIMARY KEY,
+        host TEXT NOT NULL,
+        pid INTEGER NOT NULL,
+        version TEXT NOT NULL,
+        kinds TEXT NOT NULL,
+        capacity INTEGER NOT NULL,
+        driven INTEGER NOT NULL,
+        started_at TEXT NOT NULL,
+        seen REAL NOT NULL,
+        state TEXT NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE served (
+        key TEXT NOT NULL PRIMARY KEY,
+        until INTEGER NOT NULL,
+        body TEXT NOT NULL
+    ) WITHOUT ROWID;
+    """,
 )
 """Each script brings the schema from one version to the next; they are only ever added to."""
-
-
-class Busy(Exception):
-    """Another process writes at this moment."""
 
 
 @contextmanager
@@ -278,7 +299,7 @@ def _kept_or_undone(connection: sqlite3.Connection, end: str, *undo: str) -> Ite
         raise
 
 
-class Database:
+class Database(StoreDatabase):
     """A connection to the state file. Not for several threads at once: threads that share it bring the lock."""
 
     def __init__(self, path: str, key: bytes | None = None, keys: KeyRing | None = None) -> None:
@@ -293,7 +314,7 @@ class Database:
             UnreadableFile: It is not a state file, is damaged, or comes from a newer version.
             UnknownKey: The settings name keys, and it is sealed with another one.
         """
-        self.path = path
+        self._path = path
         self.trail_key = key if keys is None else keys.newest
         """What seals the trail."""
         self.key_id = ""
@@ -307,7 +328,7 @@ class Database:
         self._reading: sqlite3.Connection | None = None
         """The connection for snapshots, opened with the first of them."""
         with self._in_our_words():
-            _make_folder(os.path.dirname(path) or ".")
+            make_state_folder(os.path.dirname(path) or ".")
             _make_private(path)
             self._connection = self._connect()
         try:
@@ -319,6 +340,11 @@ class Database:
         except FileError:
             self.close()
             raise
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self._path
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
@@ -392,7 +418,10 @@ class Database:
             for script in MIGRATIONS[version:]:
                 for statement in script.split(";"):
                     connection.execute(statement)
-            seal_first(connection, key, is_new=is_new)
+            try:
+                seal_first(connection, key, is_new=is_new)
+            except ValueError as error:
+                raise sqlite3.DatabaseError(str(error)) from None
             connection.execute(f"PRAGMA application_id = {_APPLICATION}")
             connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
 
@@ -470,10 +499,20 @@ class Database:
         with self._in_our_words():
             return self._pragma("user_version")
 
-    @property
-    def is_in_transaction(self) -> bool:
-        """Whether one is open still; after some faults, as of a full disk, SQLite ends it by itself."""
-        return self._connection.in_transaction
+    def is_undone_by(self, error: BaseException) -> bool:  # noqa: ARG002 - the port
+        """True if no transaction is open any more: after some faults, as of a full disk, SQLite ends it by itself."""
+        return not self._connection.in_transaction
+
+    def transaction(self, connection: SqlConnection) -> SqliteTransaction:
+        """What a piece of work gets."""
+        return SqliteTransaction(connection, self.path, self.trail_key, self.find_seal)
+
+    def data_version(self) -> int:
+        """A number that SQLite counts up for a connection whenever another one has written."""
+        return self._pragma("data_version")
+
+    def wait_to_do_again(self, attempt: int) -> None:
+        """Nothing: with one writer at a time, no transaction has to be done again."""
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
@@ -525,17 +564,6 @@ class Database:
         if self._reading is not None:
             self._reading.close()
         self._connection.close()
-
-
-def _make_folder(folder: str) -> None:
-    """Make the state folder, out of version control; only its owner may enter a folder of our own name."""
-    if os.path.isdir(folder):
-        if os.path.basename(folder) == _FOLDER:
-            tighten(folder, 0o700)
-        return
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    with open(os.path.join(folder, ".gitignore"), "w", encoding="utf-8") as file:
-        file.write("*\n")
 
 
 def _make_private(path: str) -> None:

@@ -1,0 +1,318 @@
+"""Carries runs with Temporal: one workflow for each, which any worker of the project may go on with.
+
+The store stays the truth. A workflow can be ended and begun again at any time: it takes the run up from the store.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+from msgspec import Struct
+from temporalio.client import Client
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.service import RPCError, RPCStatusCode, TLSConfig
+from temporalio.worker import Worker, WorkerDeploymentConfig, WorkerDeploymentVersion
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from agent_resolver.engine import temporal_message as message
+from agent_resolver.engine.errors import DamagedRun, EngineUnreachable
+from agent_resolver.engine.segment import Segments
+from agent_resolver.engine.temporal_codec import SealedCodec, sealed_converter
+from agent_resolver.engine.temporal_deployment import require_namespace, require_one_machine, set_current_version
+from agent_resolver.engine.temporal_host import SegmentHost, Watch
+from agent_resolver.engine.temporal_place import TemporalPlace
+from agent_resolver.engine.temporal_workflow import BlueprintWorkflow
+from agent_resolver.registry.port import Seal
+from agent_resolver.schema.state import FINISHED, LEASES, RUNS, WAITS
+from agent_resolver.storage.lease import lease_name
+from agent_resolver.storage.port import Snapshot
+
+_CONNECT_SECONDS: Final = 10.0
+_CALL_SECONDS: Final = 5.0
+_SIGNAL_SECONDS: Final = 2.0
+_MOST_SIGNAL_SECONDS: Final = 30.0
+"""After these seconds a workflow is woken again that does not go on; each pause is twice as long, up to the second.
+
+A server with more to do than it can must not get even more of it.
+"""
+_UNREACHABLE_SECONDS: Final = 60.0
+_SWEEP_SECONDS: Final = 5.0
+_STICKY_SECONDS: Final = 1
+"""How long a workflow waits for the process that has it in memory: that one may be gone."""
+_BEAT_SECONDS: Final = 2
+_PASSED_THROUGH: Final = ("agent_resolver.core", "agent_resolver.schema", "agent_resolver.engine", "msgspec")
+_MOST_ACTIVITIES: Final = 1_000
+_MOST_WORKFLOWS: Final = 1_000
+"""The most workflows that are kept in memory. Each of the others is replayed when it goes on."""
+_PASSING: Final = frozenset(
+    {
+        RPCStatusCode.UNAVAILABLE,
+        RPCStatusCode.DEADLINE_EXCEEDED,
+        RPCStatusCode.CANCELLED,
+        RPCStatusCode.RESOURCE_EXHAUSTED,
+        RPCStatusCode.ABORTED,
+        RPCStatusCode.INTERNAL,
+        RPCStatusCode.UNKNOWN,
+    }
+)
+"""Failures of a request that may pass by themselves."""
+Answer = TypeVar("Answer")
+
+
+class _Look(Struct, frozen=True):
+    """What the store says about a run that a worker wants to go on."""
+
+    is_settled: bool
+    is_held: bool = False
+    """True if a living process has it."""
+    gone: str = ""
+    """The process that had it, where that is known to be gone, or gave it back."""
+
+
+class TemporalCarrier:
+    """Lets workflows of a Temporal server carry runs, and this process take them up."""
+
+    def __init__(
+        self, place: TemporalPlace, seal: Seal, build: str = message.BUILD_ID, watch: Watch | None = None
+    ) -> None:
+        """Not open yet.
+
+        Args:
+            place: The server, and the names of this project there.
+            seal: Seals everything that the server keeps.
+            build: The version of the workflow's order; workflows of another one do not go on here.
+            watch: Hears of segments that begin and end here.
+        """
+        self._place = place
+        self._seal = seal
+        self._build = build
+        self._watch = watch
+        self._client: Client | None = None
+        self._host: SegmentHost | None = None
+        self._segments: Segments | None = None
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._workers: list[Worker] = []
+        self._broken: EngineUnreachable | None = None
+
+    # Opening and closing ----------------------------------------------------------------------------------------------
+
+    async def open(self, segments: Segments, capacity: int) -> None:
+        """Connect to the server, and begin to take runs up.
+
+        Raises:
+            EngineUnreachable: The server cannot be reached, or does not know the namespace.
+            EngineRefused: A worker of another machine is there, and the state is a file of this one.
+        """
+        place, store = self._place, segments.journal.store
+        owner = store.owner
+        identity = f"{place.machine}/{owner}"
+        codec = SealedCodec(store, self._seal, f"{place.queue}/")
+        self._segments = segments
+        self._client = client = await self._connected(sealed_converter(codec), identity)
+        own_queue = f"{place.queue}/{owner}"
+        self._host = host = SegmentHost(segments, own_queue, place.state, capacity, self._watch)
+        await self._answered(require_namespace(client))
+        self._workers = [
+            Worker(
+                client,
+                task_queue=place.queue,
+                workflows=[BlueprintWorkflow],
+                activities=host.shared_activities,
+                workflow_runner=workflow_sandbox(),
+                max_cached_workflows=_MOST_WORKFLOWS if place.is_versioned else 0,
+                sticky_queue_schedule_to_start_timeout=timedelta(seconds=_STICKY_SECONDS),
+                max_heartbeat_throttle_interval=timedelta(seconds=_BEAT_SECONDS),
+                deployment_config=self._deployment(),
+                identity=identity,
+                on_fatal_error=self._break,
+            ),
+            Worker(
+                client,
+                task_queue=own_queue,
+                activities=host.own_activities,
+                max_concurrent_activities=_MOST_ACTIVITIES,
+                max_heartbeat_throttle_interval=timedelta(seconds=_BEAT_SECONDS),
+                identity=identity,
+                on_fatal_error=self._break,
+            ),
+        ]
+        self._tasks = [asyncio.create_task(worker.run()) for worker in self._workers]
+        self._tasks.append(asyncio.create_task(self._sweep(host)))
+        try:
+            # Only now: of two workers that begin together, at least one finds the other.
+            if place.is_versioned and not place.is_shared:
+                await self._answered(require_one_machine(client, place))
+            if place.is_versioned:
+                await self._answered(set_current_version(client, place.deployment, self._build))
+        except BaseException:
+            await self.close()
+            raise
+
+    async def settle(self) -> None:
+        """Return once no segment is open here any more."""
+        host = self._host
+        while host is not None and host.count:
+            await host.changed(_SIGNAL_SECONDS)
+
+    async def close(self) -> None:
+        """End. What still runs is interrupted, and stays for another process."""
+        host, self._host = self._host, None
+        for worker in self._workers:
+            with suppress(RuntimeError):  # It has not begun, or has failed.
+                await worker.shutdown()
+        self._workers = []
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+        if host is not None:
+            await host.close()
+        self._client = None
+
+    # Carrying ---------------------------------------------------------------------------------------------------------
+
+    async def carry(self, run: str) -> None:
+        """Wake the workflow of a run, or begin it, until the store says that the run waits or has ended.
+
+        Raises:
+            EngineUnreachable: The server could not be reached for too long.
+        """
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        next_signal, pause, unreachable_since = began, _SIGNAL_SECONDS, 0.0
+        while True:
+            host = self._host
+            if self._broken is not None:
+                raise self._broken
+            look = await self._look(run)
+            is_leaving = self._is_stopping() and not (host is not None and host.has(run))
+            if host is None or look.is_settled or is_leaving:
+                return
+            now = loop.time()
+            if look.is_held:
+                began = now
+            elif now >= next_signal:
+                next_signal, pause = now + pause, min(2 * pause, _MOST_SIGNAL_SECONDS)
+                try:
+                    await self._wake(run, look.gone, is_stuck=now - began > self._place.patience_seconds)
+                    unreachable_since = 0.0
+                except RPCError as error:
+                    unreachable_since = unreachable_since or now
+                    if error.status not in _PASSING or now - unreachable_since > _UNREACHABLE_SECONDS:
+                        raise EngineUnreachable(self._place.address, _words_of(error)) from None
+            await host.changed(0.5)
+
+    async def _wake(self, run: str, gone: str, *, is_stuck: bool) -> None:
+        """Send the signal, to a workflow that begins with it where there is none."""
+        client, place = self._client, self._place
+        if client is None:
+            return
+        carried = message.Carried(run=run, state=place.state, most_events=place.most_events)
+        conflict = WorkflowIDConflictPolicy.USE_EXISTING
+        if is_stuck:
+            # It cannot be read, or belongs to a version that no worker has. The store knows how the run goes on.
+            conflict = WorkflowIDConflictPolicy.TERMINATE_EXISTING
+        await client.start_workflow(
+            message.WORKFLOW,
+            message.encode(carried),
+            id=f"{place.queue}/{run}",
+            task_queue=place.queue,
+            id_conflict_policy=conflict,
+            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+            start_signal=None if is_stuck else message.WAKE,
+            start_signal_args=() if is_stuck else [gone],
+            rpc_timeout=timedelta(seconds=_CALL_SECONDS),
+        )
+
+    def _is_stopping(self) -> bool:
+        return self._segments is not None and self._segments.is_stopping()
+
+    async def _look(self, run: str) -> _Look:
+        if self._segments is None:
+            return _Look(is_settled=True)
+        journal = self._segments.journal
+        now = journal.now()
+
+        def read(snapshot: Snapshot) -> tuple[bool, str, str]:
+            row = snapshot.get(RUNS, run)
+            if row is None or row.status in FINISHED:
+                return True, "", ""
+            waits = snapshot.find(WAITS, {"run": run})
+            is_waiting = row.status == "waiting" and bool(waits) and all(each.due > now for each in waits)
+            lease = snapshot.get(LEASES, lease_name(run))
+            is_held = lease is not None and lease.until > journal.seconds()
+            owner = lease.owner if lease is not None and is_held else ""
+            left_by = "" if row.status == "waiting" or owner else self._left_by(snapshot, run)
+            return is_waiting, owner, left_by
+
+        is_settled, owner, left_by = await journal.store.read(read)
+        is_gone = bool(owner) and journal.store.is_gone(owner)
+        return _Look(is_settled, is_held=bool(owner) and not is_gone, gone=owner if is_gone else left_by)
+
+    def _left_by(self, snapshot: Snapshot, run: str) -> str:
+        """The process that gave a run back in the middle of a segment, or lost it."""
+        if self._segments is None:
+            return ""
+        try:
+            history = self._segments.journal.read(snapshot, run)
+        except DamagedRun:
+            return ""  # The process that takes it up sets it aside.
+        newest = history.segment if history is not None else None
+        return newest.executor if newest is not None else ""
+
+    # Parts ------------------------------------------------------------------------------------------------------------
+
+    async def _connected(self, converter: Any, identity: str) -> Client:  # noqa: ANN401 - Temporal's own
+        place = self._place
+        connecting = Client.connect(
+            place.address,
+            namespace=place.namespace,
+            data_converter=converter,
+            identity=identity,
+            api_key=place.api_key or None,
+            tls=TLSConfig(server_root_ca_cert=place.root_certificate) if place.root_certificate else place.is_encrypted,
+        )
+        try:
+            return await asyncio.wait_for(connecting, _CONNECT_SECONDS)
+        except TimeoutError:
+            raise EngineUnreachable(place.address, f"no answer in {_CONNECT_SECONDS:.0f} seconds") from None
+        except (RuntimeError, ValueError) as error:
+            raise EngineUnreachable(place.address, str(error).partition("\n")[0][:200]) from None
+
+    async def _answered(self, request: Awaitable[Answer]) -> Answer:
+        """The answer of the server.
+
+        Raises:
+            EngineUnreachable: It gave none, or refused.
+        """
+        try:
+            return await asyncio.wait_for(request, 2 * _CONNECT_SECONDS)
+        except TimeoutError:
+            raise EngineUnreachable(self._place.address, "no answer") from None
+        except RPCError as error:
+            raise EngineUnreachable(self._place.address, _words_of(error)) from None
+
+    def _deployment(self) -> WorkerDeploymentConfig | None:
+        if not self._place.is_versioned:
+            return None
+        version = WorkerDeploymentVersion(self._place.deployment, self._build)
+        return WorkerDeploymentConfig(version=version, use_worker_versioning=True)
+
+    async def _break(self, error: BaseException) -> None:
+        self._broken = EngineUnreachable(self._place.address, str(error).partition("\n")[0][:200])
+
+    async def _sweep(self, host: SegmentHost) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            await host.give_back_idle()
+
+
+def workflow_sandbox() -> SandboxedWorkflowRunner:
+    """Modules that are pure are not imported again for every workflow."""
+    return SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*_PASSED_THROUGH))
+
+
+def _words_of(error: RPCError) -> str:
+    return f"{error.status.name}: {error.message.partition(chr(10))[0][:200]}"

@@ -1,0 +1,331 @@
+"""The activities: what the workflow of a run asks of the process that has the run."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from functools import wraps
+from typing import Any, Final, Literal
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from agent_resolver.core.blueprint.wave import Ended, Wave
+from agent_resolver.engine import temporal_message as message
+from agent_resolver.engine.errors import CannotAct
+from agent_resolver.engine.fold import is_cancelled_before, run_facts
+from agent_resolver.engine.outcome import Recorded
+from agent_resolver.engine.port import StepBody
+from agent_resolver.engine.segment import OpenSegment, Segments
+from agent_resolver.engine.set_aside import CANNOT_ACT
+from agent_resolver.engine.taking import Taken
+from agent_resolver.registry.call import place_of
+from agent_resolver.schema.errors import ResolverError
+from agent_resolver.schema.state import FAR, FINISHED, RUNS, WAITS
+from agent_resolver.storage.errors import FileError, LeaseLost
+from agent_resolver.storage.lease import lease_name
+from agent_resolver.storage.port import Snapshot
+from agent_resolver.telemetry.ending import ReasoningEnd
+
+IDLE_SECONDS: Final = 30.0
+"""How long a segment may be asked for nothing before its run is given back: its workflow may be gone."""
+_BEAT_SECONDS: Final = 2.0
+_FULL_SECONDS: Final = 0.5
+_BUSY_SECONDS: Final = 1.0
+_LEAST_SECONDS: Final = 0.2
+"""How long a run rests at least that was not taken up, so that nothing turns in a circle."""
+Watch = Callable[[str, Literal["begun", "ended"]], None]
+"""Takes the id of a run whose segment begins or ends in this process."""
+Report = Callable[[str, str], None]
+
+
+class _Held:
+    """A segment that is open in this process."""
+
+    def __init__(self, opened: OpenSegment) -> None:
+        self.opened = opened
+        self.wave = ""
+        self.wish = opened.new_wish()
+        self.running = 0
+        """The number of activities that are under way."""
+        self.used_at = 0.0
+        """When the last one ended, in the time of the loop."""
+
+
+def _told(body: Callable[[Any, bytes], Awaitable[Any]]) -> Callable[[Any, bytes], Awaitable[bytes]]:
+    """An activity that takes and gives JSON, and whose failures name their kind alone.
+
+    The workflow only needs the kind. The words of an exception may quote arguments, and stay in this process.
+    """
+
+    @wraps(body)
+    async def told(self: "SegmentHost", order: bytes) -> bytes:
+        try:
+            async with _beating():
+                return message.encode(await body(self, order))
+        except ApplicationError:
+            raise
+        except Exception as error:  # noqa: BLE001 - each has to be told to the workflow by its kind
+            kind = type(error).__name__
+            words = str(error) if isinstance(error, ResolverError | OSError) else f"{kind}{place_of(error)}"
+            self.report(activity.info().workflow_id or "", words)
+            is_passing = isinstance(error, FileError | OSError) and not isinstance(error, LeaseLost)
+            raise ApplicationError(kind, type=kind, non_retryable=not is_passing) from None
+
+    return told
+
+
+class SegmentHost:
+    """The segments that this process has taken up for workflows."""
+
+    def __init__(self, segments: Segments, queue: str, state: str, capacity: int, watch: Watch | None) -> None:
+        """Nothing is open yet.
+
+        Args:
+            segments: Takes runs up.
+            queue: The queue that only this process listens to.
+            state: The state that this process works on.
+            capacity: The most runs that it has at once.
+            watch: Hears of segments that begin and end.
+        """
+        self.report: Report = _report_nothing
+        self._segments = segments
+        self._journal = segments.journal
+        self._queue = queue
+        self._state = state
+        self._capacity = capacity
+        self._watch = watch
+        self._held: dict[str, _Held] = {}
+        self._changed = asyncio.Event()
+        self._is_closed = False
+
+    @property
+    def shared_activities(self) -> list[Callable[..., Any]]:
+        """What any process can be asked for."""
+        return [self.take]
+
+    @property
+    def own_activities(self) -> list[Callable[..., Any]]:
+        """What only the process can be asked for that has the run."""
+        return [self.call, self.see_cancel, self.wait, self.end, self.put_aside, self.leave]
+
+    def has(self, run: str) -> bool:
+        """True if a segment of the run is open here."""
+        return any(held.opened.taken.run == run for held in self._held.values())
+
+    @property
+    def count(self) -> int:
+        """The number of segments that are open here."""
+        return len(self._held)
+
+    async def changed(self, seconds: float) -> None:
+        """Return once a segment has ended here, or when the time is over."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), seconds)
+
+    # Activities -------------------------------------------------------------------------------------------------------
+
+    @activity.defn(name=message.TAKE)
+    @_told
+    async def take(self, order: bytes) -> message.TakeAnswer:
+        """Take a run up, and say all that it takes to interpret it; or why there is nothing to do."""
+        carried: message.Carried = message.decode(order, message.Carried)
+        if carried.state != self._state:
+            raise _elsewhere("another state")
+        if self._is_closed or self._segments.is_stopping() or len(self._held) >= self._capacity:
+            raise _elsewhere("no room")
+        await self._drop_own(carried.run)
+        taken = await self._segments.take(carried.run)
+        if taken is None:
+            return await self.rest_of(carried.run, _LEAST_SECONDS)
+        try:
+            opened = await self._segments.begin(taken.id, _make_directly)
+        except BaseException:
+            await self._segments.give_back(taken)
+            raise
+        held = self._held[taken.id] = _Held(opened)
+        held.used_at = asyncio.get_running_loop().time()
+        if self._watch is not None:
+            self._watch(taken.run, "begun")
+        return self._begun(taken)
+
+    @activity.defn(name=message.CALL)
+    @_told
+    async def call(self, order: bytes) -> message.CallAnswer:
+        """Call the tool of a step, under the key of the step: the ledger sees to it that it is done once."""
+        asked: message.CallOrder = message.decode(order, message.CallOrder)
+        async with self._using(asked.segment) as held:
+            opened = held.opened
+            if held.wave != asked.wave:
+                held.wave, held.wish = asked.wave, opened.new_wish()
+            try:
+                context = await opened.context_of_wave(asked.count)
+                recorded = await opened.make_call(asked.call, context, held.wish)
+            except CannotAct as error:
+                return message.CallAnswer(problem=str(error), hint=error.hint)
+            found = await opened.outcomes_of({asked.call.path: recorded})
+            opened.taken.known.update(found)
+            if recorded.ref:
+                recorded = Recorded(outcome=found[asked.call.path])
+            return message.CallAnswer(recorded=recorded, is_stopping=opened.is_stopping())
+
+    @activity.defn(name=message.SEE_CANCEL)
+    @_told
+    async def see_cancel(self, order: bytes) -> bool:
+        """Write down that the wish to cancel was seen."""
+        asked: message.CancelOrder = message.decode(order, message.CancelOrder)
+        async with self._using(asked.segment) as held:
+            await held.opened.see_cancel(asked.waits)
+        return True
+
+    @activity.defn(name=message.WAIT)
+    @_told
+    async def wait(self, order: bytes) -> message.RestAnswer:
+        """Write down what the run waits for."""
+        asked: message.WaitOrder = message.decode(order, message.WaitOrder)
+        async with self._using(asked.segment) as held:
+            opened = held.opened
+            outcomes = {path: opened.taken.known[path] for path in asked.ended}
+            await opened.wait(Wave(waits=asked.waits), outcomes, asked.things)
+            await self._close(held, ReasoningEnd(outcome="WAITS" if asked.waits or asked.things else "HANDED_ON"))
+        return await self.rest_of(opened.taken.run)
+
+    @activity.defn(name=message.END)
+    @_told
+    async def end(self, order: bytes) -> bool:
+        """Write down how the run ended."""
+        asked: message.EndOrder = message.decode(order, message.EndOrder)
+        async with self._using(asked.segment) as held:
+            has_ended = await held.opened.end(asked.ended)
+            if has_ended:
+                await self._close(held, ReasoningEnd(outcome=asked.ended.status.upper(), error=asked.ended.code))
+        return has_ended
+
+    @activity.defn(name=message.PUT_ASIDE)
+    @_told
+    async def put_aside(self, order: bytes) -> message.RestAnswer:
+        """Let the run wait for a person: no identity can act for its starter."""
+        asked: message.AsideOrder = message.decode(order, message.AsideOrder)
+        async with self._using(asked.segment) as held:
+            await self._segments.put_aside(held.opened, CannotAct(asked.problem, asked.hint))
+            await self._close(held, ReasoningEnd(error=CANNOT_ACT))
+        return await self.rest_of(held.opened.taken.run)
+
+    @activity.defn(name=message.LEAVE)
+    @_told
+    async def leave(self, order: bytes) -> bool:
+        """Give a run back whose segment did not come to its end."""
+        held = self._held.get(message.decode(order, str))
+        if held is not None:
+            await self._drop(held)
+        return True
+
+    # Segments ---------------------------------------------------------------------------------------------------------
+
+    async def rest_of(self, run: str, least: float = 0.0) -> message.RestAnswer:
+        """How long a run rests that this process does not have, so many seconds at least."""
+        journal = self._journal
+        now = journal.now()
+
+        def read(snapshot: Snapshot) -> message.RestAnswer:
+            row = snapshot.get(RUNS, run)
+            if row is None or row.status in FINISHED:
+                return message.Gone()
+            due = min((each.due for each in snapshot.find(WAITS, {"run": run})), default=0)
+            # Where it does not wait, another process has it, or had it and is gone.
+            seconds = max((due - now) / 1000, least if row.status == "waiting" else _BUSY_SECONDS)
+            return message.Rest(seconds=None if due == FAR else seconds)
+
+        return await journal.store.read(read)
+
+    async def give_back_idle(self) -> None:
+        """Give back the runs whose workflow asks for nothing any more."""
+        now = asyncio.get_running_loop().time()
+        idle = [held for held in self._held.values() if not held.running and now - held.used_at > IDLE_SECONDS]
+        for held in idle:
+            await self._drop(held)
+
+    async def close(self) -> None:
+        """Give everything back."""
+        self._is_closed = True
+        for held in list(self._held.values()):
+            await self._drop(held)
+
+    @asynccontextmanager
+    async def _using(self, segment: str) -> AsyncIterator[_Held]:
+        held = self._held.get(segment)
+        if held is None:
+            raise LeaseLost(lease_name(segment.rpartition(":")[0]))
+        held.running += 1
+        try:
+            yield held
+        finally:
+            held.running -= 1
+            held.used_at = asyncio.get_running_loop().time()
+
+    async def _drop_own(self, run: str) -> None:
+        """Give back a segment of the run that is open here: the workflow has left it, or is another one."""
+        for held in [each for each in self._held.values() if each.opened.taken.run == run and not each.running]:
+            await self._drop(held)
+
+    async def _drop(self, held: _Held) -> None:
+        await self._close(held, ReasoningEnd(error="INTERRUPTED"))
+
+    async def _close(self, held: _Held, ending: ReasoningEnd) -> None:
+        taken = held.opened.taken
+        if self._held.pop(taken.id, None) is None:
+            return
+        try:
+            await self._segments.finish(held.opened, ending)
+        finally:
+            await self._segments.give_back(taken)
+            if self._watch is not None:
+                self._watch(taken.run, "ended")
+            changed, self._changed = self._changed, asyncio.Event()
+            changed.set()
+
+    def _begun(self, taken: Taken) -> message.Begun:
+        history, move = taken.history, taken.move
+        return message.Begun(
+            segment=taken.id,
+            executor=self._journal.store.owner,
+            queue=self._queue,
+            blueprint=history.blueprint,
+            input=history.started.input,
+            facts=run_facts(history),
+            known=taken.known,
+            is_cancelled=is_cancelled_before(history, taken.segment),
+            first="" if isinstance(move, Ended) else move.paths[0],
+            outcomes=tuple(sorted(taken.outcomes)),
+            again=tuple(sorted(taken.again)),
+            still=taken.still,
+        )
+
+
+@asynccontextmanager
+async def _beating() -> AsyncIterator[None]:
+    """Tell Temporal every few seconds that the process is there."""
+
+    async def beat() -> None:
+        while True:
+            await asyncio.sleep(_BEAT_SECONDS)
+            activity.heartbeat()
+
+    beating = asyncio.create_task(beat())
+    try:
+        yield
+    finally:
+        beating.cancel()
+
+
+def _elsewhere(why: str) -> ApplicationError:
+    """Ask Temporal for a further attempt, which may reach another process."""
+    return ApplicationError(why, type="ELSEWHERE", next_retry_delay=timedelta(seconds=_FULL_SECONDS))
+
+
+async def _make_directly(name: str, body: StepBody) -> Any:  # noqa: ANN401, ARG001 - the port
+    return await body()
+
+
+def _report_nothing(run: str, problem: str) -> None:
+    """The default: no program listens."""

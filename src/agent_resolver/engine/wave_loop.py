@@ -1,0 +1,99 @@
+"""The loop of a segment: wave after wave, to the next wait or to the end of the run.
+
+It decides, and has no effect of its own. So the same loop runs in a process, for drivers that are given a segment, and
+inside of an engine that interprets runs itself.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol
+
+from msgspec import UNSET, Struct
+
+from agent_resolver.core.blueprint.move import Course
+from agent_resolver.core.blueprint.wave import Ended, Move, StepCall, StepOutcome, Wave
+from agent_resolver.engine.outcome import Recorded
+from agent_resolver.engine.port import AwaitedThing
+
+
+class SegmentStart(Struct, kw_only=True):
+    """What a segment begins with."""
+
+    course: Course
+    move: Move
+    known: dict[str, StepOutcome]
+    """All outcomes that are known; the loop adds those that it learns of."""
+    outcomes: Mapping[str, StepOutcome]
+    """Those of the first wave among them."""
+    again: frozenset[str]
+    """The calls of the first wave that are made."""
+    still: tuple[AwaitedThing, ...]
+    """What calls and waits of the first wave wait for, as before."""
+
+
+class SegmentEffects(Protocol):
+    """Everything that a segment does to the world."""
+
+    async def make_calls(self, calls: Sequence[StepCall]) -> dict[str, Recorded]:
+        """Make the calls of a wave, all together and in the order of their paths."""
+        ...
+
+    async def outcomes_of(self, recorded: Mapping[str, Recorded]) -> dict[str, StepOutcome]:
+        """The outcomes of the calls that have ended."""
+        ...
+
+    async def see_cancel(self, waits: tuple[AwaitedThing, ...]) -> None:
+        """Write down that the wish to cancel was seen."""
+        ...
+
+    def cancelled_course(self) -> Course:
+        """The course of the run from the moment on that the wish to cancel was seen."""
+        ...
+
+    async def wait(self, wave: Wave, outcomes: Mapping[str, StepOutcome], things: Sequence[AwaitedThing]) -> None:
+        """End the segment: write down what the run waits for. Without anything to wait for, it is handed on."""
+        ...
+
+    async def end(self, ended: Ended) -> bool:
+        """Write down how the run ended; False if a caller wanted it to be taken back a moment before."""
+        ...
+
+    def is_stopping(self) -> bool:
+        """True if the run is to be handed on before its next wave."""
+        ...
+
+
+SegmentEnding = Ended | Literal["WAITS", "HANDED_ON"]
+
+
+async def follow_course(start: SegmentStart, effects: SegmentEffects) -> SegmentEnding:
+    """Make wave after wave, until the run waits, is handed on, or ends."""
+    course, move = start.course, start.move
+    again: frozenset[str] | None = start.again
+    outcomes, still = dict(start.outcomes), start.still
+    while True:
+        if isinstance(move, Ended):
+            if await effects.end(move):
+                return move
+            # The wish to cancel came before the end was written: the run takes everything back instead.
+            course = effects.cancelled_course()
+        else:
+            # Of the first wave, some calls have ended before, and others still wait.
+            calls = [call for call in move.calls if again is None or call.path in again]
+            recorded = await effects.make_calls(calls)
+            waits = [*still, *(each.waits for each in recorded.values() if each.waits is not UNSET)]
+            outcomes |= await effects.outcomes_of(recorded)
+            start.known |= outcomes
+            # A call that found the wish to cancel was not made: no further wave starts either.
+            if any(each.is_cancelled for each in recorded.values()):
+                await effects.see_cancel(tuple(waits))
+                course = effects.cancelled_course()
+            elif waits or any(wait.path not in outcomes for wait in move.waits):
+                await effects.wait(move, outcomes, waits)
+                return "WAITS"
+            else:
+                course.add(outcomes)
+        move, again, outcomes, still = course.next_move(), None, {}, ()
+        # The end of a run is written even while the process stops: handing it on would only cost time.
+        if isinstance(move, Wave) and effects.is_stopping():
+            await effects.wait(Wave(), {}, [])
+            return "HANDED_ON"

@@ -1,0 +1,98 @@
+"""Writes the cache of one JSON index: `python -m agent_resolver.project.index_cache_writer PATH`.
+
+A command starts it after its answer. It says nothing, whatever happens: without a cache all works, only slower.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from agent_resolver.project.index_build import read_source
+from agent_resolver.project.index_cache import (
+    MAX_CACHE_BYTES,
+    cache_folder,
+    cache_path,
+    note_digest,
+    stamp_of_descriptor,
+)
+from agent_resolver.schema.errors import ResolverError
+from agent_resolver.storage.index_file.writer import CacheStamp, write_index_file
+
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks.
+    fcntl = None
+
+_MOST_SECONDS: Final = 600
+
+
+def main() -> None:
+    """Write one cache, as unobtrusively as can be."""
+    with suppress(OSError):
+        os.nice(19)
+    signal.alarm(_MOST_SECONDS)
+    with suppress(ResolverError, OSError):
+        write_cache(sys.argv[1], os.environ)
+
+
+def write_cache(path: str, environment: Mapping[str, str]) -> bool:
+    """Write the cache of an index, unless another process is at it; whether it was written.
+
+    Raises:
+        ResolverError: The index is not valid, or the cache cannot be written.
+        OSError: The folder of the caches cannot be made.
+    """
+    folder = cache_folder(environment)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    target = cache_path(path, environment)
+    descriptor = os.open(f"{target}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        if fcntl is not None:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        return _write(path, target, environment)
+    finally:
+        os.close(descriptor)
+
+
+def _write(path: str, target: str, environment: Mapping[str, str]) -> bool:
+    read_at = time.time_ns()
+    with open(path, "rb") as file:
+        before = stamp_of_descriptor(file.fileno())
+        source = read_source(path, os.path.basename(path), file.read())
+        after = stamp_of_descriptor(file.fileno())
+    if before != after:
+        return False  # It is being written: the next command asks again.
+    write_index_file(target, [source], cache=CacheStamp(before, read_at), mode=0o600)
+    note_digest(path, before, source.file.sha256, environment)
+    remove_oldest(os.path.dirname(target), target)
+    return True
+
+
+def remove_oldest(folder: str, newest: str, most: int = MAX_CACHE_BYTES) -> None:
+    """Remove the caches that were not used for longest, until the others take at most so many bytes; never `newest`."""
+    with os.scandir(folder) as entries:
+        found = [(each.stat().st_mtime_ns, each.path, each.stat().st_size) for each in entries if _is_cache(each.name)]
+    total = sum(size for _, _, size in found)
+    for _, path, size in sorted(found):
+        if total <= most:
+            return
+        if path != newest:
+            with suppress(OSError):
+                os.unlink(path)
+            total -= size
+
+
+def _is_cache(name: str) -> bool:
+    return name.startswith("index-") and name.endswith(".db")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""One connection to Postgres."""
+
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import cache
+from typing import Any, Final
+
+import psycopg
+from psycopg import errors, pq
+
+from agent_resolver.storage.errors import UnreadableFile
+from agent_resolver.storage.postgres.address import PostgresAddress, Unencrypted
+from agent_resolver.storage.postgres.lock import IN_USE, LOCKS
+from agent_resolver.storage.sql.connection import SqlCursor
+
+SCHEMA: Final = "agent_resolver"
+_FIXED: Final = f"""
+    SET search_path = {SCHEMA}, pg_temp;
+    SET synchronous_commit = on;
+    SELECT pg_advisory_lock_shared({LOCKS}, {IN_USE});
+"""
+# A process that stops in the middle of a transaction loses it, before those that wait for its rows give up.
+_BOUNDS: Final = {
+    "statement_timeout": "120s",
+    "lock_timeout": "45s",
+    "idle_in_transaction_session_timeout": "30s",
+    "tcp_keepalives_idle": "20",
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "3",
+}
+"""Settings of a session, each of which the `options` of an address may replace."""
+_FIRST_PAUSE: Final = 0.02
+_LONGEST_PAUSE: Final = 1.0
+_AGAIN: Final = (errors.SerializationFailure, errors.DeadlockDetected)
+
+
+class UnreachableState(UnreadableFile):
+    """Postgres does not answer, or does not let this process in."""
+
+    hint = "see that the server runs, and that `state.url` names its host, port, database and user"
+
+    def __init__(self, name: str, error: Exception) -> None:
+        super().__init__(name, f"cannot be reached: {' '.join(str(error).split())}")
+
+
+class PostgresConnection:
+    """Runs statements of the adapters; `?` marks the place of a value."""
+
+    IntegrityError = psycopg.IntegrityError
+    DataError = psycopg.DataError
+
+    def __init__(self, raw: "psycopg.Connection[Any]") -> None:
+        self.raw = raw
+        self.process = raw.info.backend_pid
+        """The id of the server's process for this connection."""
+
+    def execute(self, statement: str, parameters: Sequence[Any] = (), /) -> SqlCursor:
+        """Run one statement."""
+        return self.raw.execute(_translated(statement), _storable(parameters) or None)
+
+    def executemany(self, statement: str, parameters: Iterable[Sequence[Any]], /) -> None:
+        """Run one statement for each of the parameters."""
+        with self.raw.cursor() as cursor:
+            cursor.executemany(_translated(statement), map(_storable, parameters))
+
+    def run(self, script: str) -> SqlCursor:
+        """Run statements without values, all with one message to the server."""
+        return self.raw.execute(script.encode(), prepare=False)
+
+    @property
+    def is_lost(self) -> bool:
+        """True if the connection has ended."""
+        return self.raw.closed
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """True if a transaction is open, also one that failed."""
+        return self.raw.pgconn.transaction_status in {pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR}
+
+    def undo(self) -> None:
+        """Undo what is open; a connection that has ended was undone by the server."""
+        with suppress(psycopg.Error):
+            if self.is_in_transaction:
+                self.run("ROLLBACK")
+
+    def close(self) -> None:
+        """End the connection."""
+        self.raw.close()
+
+
+def connect(address: PostgresAddress) -> PostgresConnection:
+    """A new connection, with every wait bounded.
+
+    Raises:
+        psycopg.Error: The server cannot be reached, or refuses.
+        Unencrypted: The server is on another machine, and does not encrypt.
+    """
+    raw: psycopg.Connection[Any] = psycopg.connect(**address.parameters, autocommit=True)  # type: ignore[arg-type]
+    try:
+        _require_tls(raw, address)
+        connection = PostgresConnection(raw)
+        chosen = address.parameters.get("options", "")
+        bounds = [f"SET {name} = '{value}';" for name, value in _BOUNDS.items() if name not in chosen]
+        connection.run("".join((*bounds, _FIXED)))
+    except BaseException:
+        raw.close()
+        raise
+    return connection
+
+
+def _require_tls(raw: "psycopg.Connection[Any]", address: PostgresAddress) -> None:
+    """Refuse a session with another machine that others can read, whatever libpq took its settings from."""
+    is_meant = address.parameters.get("sslmode") == "disable"
+    if address.is_remote and not raw.pgconn.ssl_in_use and not is_meant:
+        raise Unencrypted(address.name)
+
+
+def connect_within(address: PostgresAddress, seconds: float) -> PostgresConnection:
+    """A new connection, once the server answers: it may be starting again.
+
+    Raises:
+        UnreachableState: It did not answer in time.
+    """
+    deadline, pause = time.monotonic() + seconds, _FIRST_PAUSE
+    while True:
+        try:
+            return connect(address)
+        except psycopg.Error as error:
+            if time.monotonic() + pause > deadline:
+                raise UnreachableState(address.name, error) from None
+        time.sleep(pause)
+        pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+def is_to_be_done_again(error: BaseException) -> bool:
+    """True if another transaction came in between, also where a library raised something else for it."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, _AGAIN):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
+
+
+@cache
+def _translated(statement: str) -> bytes:
+    """The statement as psycopg takes it. Ours hold neither question marks nor percent signs but for values."""
+    return statement.replace("?", "%s").encode()
+
+
+def _storable(parameters: Sequence[Any]) -> list[Any]:
+    """The values as Postgres can keep them: its texts hold no zero character."""
+    return [_without_zero(value) for value in parameters]
+
+
+def _without_zero(value: object) -> object:
+    return value.replace("\x00", "\\x00") if isinstance(value, str) else value

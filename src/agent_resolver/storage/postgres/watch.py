@@ -1,0 +1,179 @@
+"""The session that shows to other processes that this one is there, and that hears of wake-ups."""
+
+import secrets
+import select
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Event, Lock, Thread
+from typing import Final
+
+import psycopg
+
+from agent_resolver.storage.errors import UnreadableFile
+from agent_resolver.storage.postgres.address import PostgresAddress
+from agent_resolver.storage.postgres.connection import PostgresConnection, connect, connect_within
+from agent_resolver.storage.postgres.lock import OWNERS
+from agent_resolver.storage.postgres.transaction import CHANNEL
+from agent_resolver.storage.sql.store import OWNERS_IN_USE
+
+_GRACE_SECONDS: Final = 30
+"""How long a process may take to come back after the server was started again."""
+_FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 2.0
+_IS_HELD: Final = f"""
+    EXISTS (
+        SELECT FROM pg_locks
+        WHERE locktype = 'advisory' AND classid = {OWNERS} AND objid = owner.number AND granted
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    )
+"""  # noqa: S608 - our own number
+# A server that was started again has lost the locks of processes that are there, until they have connected again.
+_IS_GONE: Final = f"""
+    NOT {_IS_HELD} AND (
+        server_start = pg_postmaster_start_time()
+        OR pg_postmaster_start_time() < clock_timestamp() - interval '{_GRACE_SECONDS} seconds'
+    )
+"""
+_SWEEP: Final = f"DELETE FROM owner WHERE name <> ? AND {_IS_GONE} AND name NOT IN ({OWNERS_IN_USE})"  # noqa: S608
+
+
+class Watch:
+    """A connection of its own, which holds a lock with the number of this process for as long as the process is there.
+
+    The server drops the lock with the session, however the process ended. A connection that was lost is made again, and
+    the process keeps its name; meanwhile others may take it for gone, and what they claim then has a higher number.
+    """
+
+    def __init__(self, address: PostgresAddress, on_word: Callable[[set[str] | None], None]) -> None:
+        """No session yet: the first use makes it.
+
+        Args:
+            address: The database.
+            on_word: Called with the topics that were woken; with None when any may have been.
+        """
+        self.name = secrets.token_hex(8)
+        self._address = address
+        self._on_word = on_word
+        self._starting = Lock()
+        self._connection: PostgresConnection | None = None
+        self._thread: Thread | None = None
+        self._closing = Event()
+        self._here, self._there = socket.socketpair()
+        """A byte from here lets the thread look."""
+
+    def start(self) -> None:
+        """Be there, under the name of this process.
+
+        Raises:
+            UnreachableState: The server does not answer.
+        """
+        with self._starting:
+            if self._thread is not None or self._closing.is_set():
+                return
+            connection = connect_within(self._address, 0)
+            try:
+                self._enter(connection)
+                connection.execute(_SWEEP, (self.name,))
+            except psycopg.Error as error:
+                connection.close()
+                raise UnreadableFile(self._address.name, f"cannot keep the names of processes: {error}") from error
+            self._connection = connection
+            self._thread = Thread(target=self._listen, name="state words", daemon=True)
+            self._thread.start()
+
+    def is_gone(self, name: str) -> bool:
+        """True if the process of that name has ended; one that is not known, or cannot be asked for, is not gone."""
+        if name == self.name:
+            return False
+        self.start()
+        connection = self._connection
+        if connection is None:
+            return False
+        try:
+            found = connection.execute(f"SELECT {_IS_GONE} FROM owner WHERE name = ?", (name,)).fetchone()  # noqa: S608
+        except psycopg.OperationalError:
+            return False
+        finally:
+            self._look()  # Words may have come with the answer.
+        return found is not None and bool(found[0])
+
+    def _enter(self, connection: PostgresConnection) -> None:
+        """Take the lock, and then the name: others take a name without a lock for one of a process that is gone."""
+        known = connection.execute("SELECT number FROM owner WHERE name = ?", (self.name,)).fetchone()
+        if known is None:
+            (number,) = connection.execute("SELECT nextval(pg_get_serial_sequence('owner', 'number'))").fetchone()
+            connection.run(f"SELECT pg_advisory_lock_shared({OWNERS}, {int(number)})")
+            inserting = "INSERT INTO owner (name, number) OVERRIDING SYSTEM VALUE VALUES (?, ?)"
+            connection.execute(inserting, (self.name, number))
+        else:
+            connection.run(f"SELECT pg_advisory_lock_shared({OWNERS}, {int(known[0])})")
+            renewing = "UPDATE owner SET server_start = pg_postmaster_start_time() WHERE name = ?"
+            connection.execute(renewing, (self.name,))
+        connection.run(f"LISTEN {CHANNEL}")
+
+    # The thread -------------------------------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        while not self._closing.is_set():
+            try:
+                self._hear()
+            except (psycopg.Error, OSError, ValueError):
+                self._come_back()
+
+    def _hear(self) -> None:
+        connection = self._connection
+        if connection is None:
+            raise psycopg.OperationalError("not connected")
+        ready, _, _ = select.select([connection.raw.fileno(), self._there.fileno()], [], [])
+        if self._there.fileno() in ready:
+            self._there.recv(4096)
+        topics = {word.payload for word in connection.raw.notifies(timeout=0)}
+        if topics:
+            self._on_word(None if "" in topics else topics)
+
+    def _come_back(self) -> None:
+        """Make the connection again, as long as it takes."""
+        pause = _FIRST_PAUSE
+        old, self._connection = self._connection, None
+        if old is not None:
+            old.close()
+        while not self._closing.is_set():
+            try:
+                self._connection = self._entered()
+            except (psycopg.Error, UnreadableFile):
+                self._closing.wait(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+            else:
+                # Whatever was woken meanwhile is in the table.
+                self._on_word(None)
+                return
+
+    def _entered(self) -> PostgresConnection:
+        connection = connect(self._address)
+        try:
+            self._enter(connection)
+        except psycopg.Error:
+            connection.close()
+            raise
+        return connection
+
+    def _look(self) -> None:
+        with suppress(OSError):
+            self._here.send(b"x")
+
+    def close(self) -> None:
+        """Be gone; the name is kept where a row still has it."""
+        with self._starting:
+            self._closing.set()
+        self._look()
+        if self._thread is not None:
+            self._thread.join()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(psycopg.Error):
+                leaving = f"DELETE FROM owner WHERE name = ? AND name NOT IN ({OWNERS_IN_USE})"  # noqa: S608
+                connection.execute(leaving, (self.name,))
+            connection.close()
+        self._here.close()
+        self._there.close()

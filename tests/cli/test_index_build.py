@@ -1,0 +1,173 @@
+"""`agent index build`, and what commands say of a compiled index that is old."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Run
+
+OTHER = {
+    "id": "zeta",
+    "version": "1.0.0",
+    "endpoint": "https://zeta.example",
+    "categories": ["reporting"],
+    "scopes": ["read:reports"],
+    "data": {"residency": ["any"], "maxSensitivity": "pii.high"},
+    "trust": {"signed": True, "publisher": "Zeta"},
+}
+
+
+def test_a_build_says_what_it_wrote(project: Path, run: Run) -> None:
+    ran = run("index", "build", "--json")
+    document = json.loads(ran.stdout)
+
+    assert ran.code == 0
+    assert document["path"] == "./mcp.index.db"
+    assert document["sources"][0]["path"] == "mcp.index.json"
+    assert (project / "mcp.index.db").stat().st_size == document["bytes"]
+
+
+def test_building_again_changes_no_byte(project: Path, run: Run) -> None:
+    run("index", "build")
+    before = (project / "mcp.index.db").read_bytes()
+    run("index", "build")
+
+    assert (project / "mcp.index.db").read_bytes() == before
+
+
+def test_several_indexes_are_compiled_together(project: Path, run: Run) -> None:
+    (project / "more").mkdir()
+    (project / "more" / "other.json").write_text(json.dumps([OTHER]))
+    built = run("index", "build", "mcp.index.json", "more/other.json", "-o", "all.db")
+    shown = run("index", "show", "zeta", "--index", "all.db")
+
+    assert built.code == 0, built
+    assert "more/other.json:1:" in shown.stdout
+
+
+def test_a_server_of_two_indexes_is_refused(project: Path, run: Run) -> None:
+    (project / "copy.json").write_bytes((project / "mcp.index.json").read_bytes())
+    ran = run("index", "build", "mcp.index.json", "copy.json", "-o", "all.db")
+
+    assert ran.code == 1
+    assert "is in `mcp.index.json` and in `copy.json`" in ran.stderr
+    assert not (project / "all.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "says"), [(b"[{}]", "validation failed"), (b"", "validation failed"), (b"SQLite format 3\0", "already")]
+)
+def test_a_source_that_is_not_a_json_index_is_refused(project: Path, run: Run, content: bytes, says: str) -> None:
+    (project / "bad.json").write_bytes(content)
+    ran = run("index", "build", "bad.json", "-o", "out.db")
+
+    assert ran.code == 1
+    assert says in ran.stderr
+    assert not (project / "out.db").exists()
+
+
+def test_no_other_file_is_overwritten(project: Path, run: Run) -> None:
+    (project / "notes.db").write_text("mine")
+
+    assert run("index", "build", "-o", "notes.db").code == 1
+    assert run("index", "build", "-o", "mcp.index.json").code == 2
+    assert (project / "notes.db").read_text() == "mine"
+
+
+# No second truth ------------------------------------------------------------------------------------------------------
+
+
+def change_source(project: Path) -> None:
+    index = json.loads((project / "mcp.index.json").read_text())
+    (project / "mcp.index.json").write_text(json.dumps([*index, OTHER]))
+
+
+def change_overlay(project: Path) -> None:
+    (project / "mcp.overlay.yaml").write_text("servers: {}\n")
+
+
+@pytest.mark.parametrize("change", [change_source, change_overlay])
+@pytest.mark.parametrize("mode", ["--check", "--locked"])
+def test_a_changed_source_is_reported_and_fails_a_check(project: Path, run: Run, change: object, mode: str) -> None:
+    run("index", "build")
+    run("resolve", "--index", "mcp.index.db")
+    assert run("resolve", "--index", "mcp.index.db", mode).code == 0
+    assert callable(change)
+    change(project)
+
+    plain, checked = run("resolve", "--index", "mcp.index.db"), run("resolve", "--index", "mcp.index.db", mode)
+
+    assert (plain.code, checked.code) == (0, 1)
+    for ran in (plain, checked):
+        assert "is not what `mcp.index.db` was built from" in ran.stderr
+        assert "agent index build" in ran.stderr
+
+
+def test_a_changed_source_is_in_the_json_and_refused_by_strict(project: Path, run: Run) -> None:
+    run("index", "build")
+    change_source(project)
+    checked = json.loads(run("resolve", "--index", "mcp.index.db", "--check", "--json").stdout)
+
+    assert checked["success"] is False
+    assert [issue["code"] for issue in checked["warnings"]] == ["source-changed"]
+    assert run("resolve", "--index", "mcp.index.db", "--strict").code == 1
+
+
+def test_every_command_says_that_a_source_has_changed(project: Path, run: Run) -> None:
+    run("index", "build")
+    run("resolve", "--index", "mcp.index.db")
+    change_source(project)
+
+    for command in (("verify",), ("discover",), ("why", "reporting"), ("tree",), ("index", "list")):
+        assert "was built from" in run(*command, "--index", "mcp.index.db").stderr, command
+
+
+def test_a_compiled_index_alone_is_enough(project: Path, run: Run) -> None:
+    run("index", "build")
+    (project / "mcp.index.json").unlink()
+    ran = run("resolve", "--index", "mcp.index.db", "--check", "--json")
+
+    assert json.loads(ran.stdout)["warnings"] == []
+
+
+def test_a_damaged_index_is_an_error_with_the_way_out(project: Path, run: Run) -> None:
+    run("index", "build")
+    content = (project / "mcp.index.db").read_bytes()
+    (project / "mcp.index.db").write_bytes(content[: len(content) // 2])
+    ran = run("resolve", "--index", "mcp.index.db")
+
+    assert ran.code == 1
+    assert "damaged" in ran.stderr
+    assert "agent index build" in ran.stderr
+    assert not (project / "agents.lock").exists()
+
+
+def test_what_changes_an_index_asks_for_its_source(project: Path, run: Run) -> None:
+    run("index", "build")
+    ran = run("index", "probe", "--all", "--trust", "--index", "mcp.index.db")
+
+    assert ran.code == 1
+    assert "name that with `--index`" in ran.stderr
+
+
+def test_validate_reads_all_of_a_compiled_index(project: Path, run: Run) -> None:
+    run("index", "build")
+    assert run("validate", "--index", "mcp.index.db").code == 0
+    content = bytearray((project / "mcp.index.db").read_bytes())
+    content[content.index(b"acme-reporting")] ^= 1
+    (project / "mcp.index.db").write_bytes(content)
+
+    ran = run("validate", "--index", "mcp.index.db")
+
+    assert ran.code == 1
+    assert "damaged" in ran.stderr
+
+
+def test_a_session_verifies_its_lock_against_a_compiled_index(project: Path, run: Run) -> None:
+    run("index", "build")
+    run("resolve", "--index", "mcp.index.db")
+
+    assert run("export", "--format", "cyclonedx", "--index", "mcp.index.db").code == 0
+    assert run("resolve", "--workspace", "--index", "mcp.index.db").code == 0
+    assert run("catalog", "list", "--index", "mcp.index.db").code == 0

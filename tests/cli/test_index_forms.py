@@ -1,0 +1,155 @@
+"""Every command gives the same answer for each form of an index: JSON, compiled, and JSON with its cache."""
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from agent_resolver.project import open_index as opening
+from agent_resolver.project.index_cache_writer import write_cache
+from tests.conftest import Run
+from tests.core.test_scenarios import (
+    AGENT,
+    SCENARIOS,
+    TO_RESOLVE,
+    Scenario,
+    filled,
+    index_of,
+    load,
+    name,
+)
+from tests.strategies import agents, indexes
+
+COMMANDS = (
+    ("resolve", "--explain"),
+    ("resolve", "--json", "--check"),
+    ("resolve", "--locked", "--all"),
+    ("verify", "--json"),
+    ("tree", "--json"),
+    ("discover", "--json"),
+    ("why", "reporting", "--json"),
+    ("why", "acme"),
+    ("why", "nothing-of-the-kind"),
+    ("report", "--json"),
+    ("index", "coverage", "--json"),
+    ("index", "list", "--json"),
+    ("diff", "agents.lock", "agents.lock", "--json"),
+)
+WRITTEN = ("agents.lock", "agents.resolution.json", "agents.report.html")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder as the current one, with a cache of its own that small files have too."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(opening, "LARGE", 0)
+    return tmp_path
+
+
+def project_of(path: Path, scenario: Scenario) -> tuple[bytes, bytes] | None:
+    """The agent file and the index of a scenario; None if no index file states its servers."""
+    if scenario.servers:
+        return None
+    index = (path.parent / scenario.index_path).read_bytes() if scenario.index_path else index_of(scenario.index)
+    if scenario.agent_path:
+        return (path.parent / scenario.agent_path).read_bytes(), index
+    if isinstance(scenario.agent, str):
+        return scenario.agent.encode(), index
+    return f"---\n{json.dumps(filled(scenario.agent, AGENT), ensure_ascii=False)}\n---\n".encode(), index
+
+
+def answers(run: Run, folder: Path, index: str) -> list[object]:
+    """What every command says and writes with one form of the index."""
+    for each in WRITTEN:
+        (folder / each).unlink(missing_ok=True)
+    found: list[object] = []
+    for command in COMMANDS:
+        option = ("--new-index", index, "--old-index", index) if command[0] == "diff" else ("--index", index)
+        ran = run(*command, *option)
+        found.append((command, ran.code, _plain(ran.stdout), _plain(ran.stderr)))
+    files = [(folder / each).read_text(encoding="utf-8") for each in WRITTEN if (folder / each).exists()]
+    return [*found, *map(_plain, files)]
+
+
+def _plain(text: str) -> str:
+    """A text without the name of the form: the page says how to make it again, and a listing what it reads."""
+    return re.sub(r"mcp\.index\.(db|json)", "INDEX", text.replace(" --index mcp.index.db", ""))
+
+
+def compare_forms(run: Run, folder: Path, files: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "agents.md").write_bytes(files[0])
+    (folder / "mcp.index.json").write_bytes(files[1])
+    monkeypatch.setenv("AGENT_INDEX_CACHE", "false")
+    as_json = answers(run, folder, "mcp.index.json")
+    built = run("index", "build", "mcp.index.json", "-o", "mcp.index.db")
+    assert built.code == 0, built
+    as_compiled = answers(run, folder, "mcp.index.db")
+    assert write_cache("mcp.index.json", os.environ)
+    monkeypatch.setenv("AGENT_INDEX_CACHE", "true")
+    as_cached = answers(run, folder, "mcp.index.json")
+
+    for one, two, three in zip(as_json, as_compiled, as_cached, strict=True):
+        assert two == one
+        assert three == one
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=name(path)) for path in TO_RESOLVE])
+def test_every_scenario_has_one_answer_in_every_form(
+    path: Path, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = project_of(path, load(path, Scenario))
+    if files is None:
+        pytest.skip("states servers that no index file could")
+    compare_forms(run, folder, files, monkeypatch)
+
+
+def test_scenarios_are_found() -> None:
+    assert SCENARIOS.is_dir()
+    assert len(TO_RESOLVE) > 100
+
+
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.filter_too_much],
+    max_examples=15,
+    deadline=None,
+)
+@given(agent=agents(), index=indexes())
+def test_any_project_has_one_answer_in_every_form(
+    agent: dict[str, Any], index: list[Any], folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = json.dumps(index, ensure_ascii=False, default=str).encode()
+    text = f"---\n{json.dumps(agent, ensure_ascii=False, default=str)}\n---\n".encode()
+    (folder / "mcp.index.json").write_bytes(raw)
+    if run("validate", "--index", "mcp.index.json", "--agents", "none.md").code == 1:
+        return
+    if run("index", "build", "-o", "mcp.index.db").code == 0:
+        compare_forms(run, folder, (text, raw), monkeypatch)
+
+
+OVERLAID = b"""\
+servers:
+  "acme*":
+    trust: {signed: true}
+    data: {residency: [eu-only], maxSensitivity: pii.high}
+  beta-reporting:
+    categories: [reporting, extra]
+aliases:
+  reports: [reporting]
+"""
+
+
+def test_an_overlay_is_part_of_every_form(project: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(project / "cache"))
+    monkeypatch.setattr(opening, "LARGE", 0)
+    (project / "mcp.overlay.yaml").write_bytes(OVERLAID)
+
+    files = ((project / "agents.md").read_bytes(), (project / "mcp.index.json").read_bytes())
+    compare_forms(run, project, files, monkeypatch)
+    shown = run("index", "show", "acme-reporting", "--index", "mcp.index.db").stdout
+
+    assert "mcp.overlay.yaml:" in shown

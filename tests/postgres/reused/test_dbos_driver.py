@@ -1,0 +1,3 @@
+"""The tests of `tests/engine/test_dbos_driver.py`, on Postgres."""
+
+from tests.engine.test_dbos_driver import *  # noqa: F403 - all of its tests

@@ -1,0 +1,114 @@
+"""Where the state is, and that nothing on the way can read it."""
+
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from agent_resolver.storage import PostgresAddress, PostgresStore, UnreadableFile
+from tests.postgres_server import PostgresServer, postgres_server
+
+HOST = "db.example"
+
+
+def test_the_name_of_an_address_has_no_password() -> None:
+    address = PostgresAddress("postgresql://ada:secret@localhost:7/state?application_name=x", environment={})
+
+    assert address.name == "postgresql://localhost:7/state"
+    assert "secret" not in repr(address)
+
+
+@pytest.mark.parametrize("url", ["postgresql://ada:se%zzcret@localhost/state", "postgresql://localhost/?nonsense=1"])
+def test_what_is_not_an_address_is_refused_without_quoting_it(url: str) -> None:
+    with pytest.raises(UnreadableFile, match="is not an address of Postgres") as caught:
+        PostgresAddress(url)
+    assert "cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", ["prefer", "allow"])
+def test_another_machine_is_refused_where_tls_could_be_left_out(mode: str) -> None:
+    with pytest.raises(UnreadableFile, match="does not ask for TLS"):
+        PostgresAddress(f"postgresql://{HOST}/state?sslmode={mode}", environment={})
+    with pytest.raises(UnreadableFile, match="does not ask for TLS"):
+        PostgresAddress(f"postgresql://{HOST}/state", environment={"PGSSLMODE": mode})
+
+
+def test_another_machine_is_asked_for_tls_unless_the_address_says_otherwise() -> None:
+    def mode(url: str) -> str | None:
+        return PostgresAddress(url, environment={}).parameters.get("sslmode")
+
+    assert mode(f"postgresql://{HOST}/state") == "verify-full"
+    assert mode(f"postgresql://localhost,{HOST}/state") == "verify-full"
+    assert mode("postgresql://localhost/state?hostaddr=192.0.2.1") == "verify-full"
+    assert mode(f"postgresql://{HOST}/state?sslmode=require") == "require"
+    assert mode(f"postgresql://{HOST}/state?sslmode=disable") == "disable"
+    assert mode("postgresql:///state?host=/run/postgresql") is None
+    assert mode("postgresql://127.0.0.1/state") is None
+
+
+@pytest.fixture(scope="module")
+def encrypted() -> Iterator[tuple[PostgresServer, Path]]:
+    """A server with a certificate of its own, and the file that has it."""
+    with postgres_server() as server:
+        server.stop()
+        folder = server.folder
+        key, certificate = folder / "server.key", folder / "server.crt"
+        _make_certificate(key, certificate)
+        server.settings = ["ssl=on", f"ssl_cert_file={certificate}", f"ssl_key_file={key}"]
+        server.start()
+        yield server, certificate
+
+
+def _make_certificate(key_file: Path, certificate_file: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, HOST)])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(HOST)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    encoding = serialization.Encoding.PEM
+    plain = serialization.NoEncryption()
+    key_file.write_bytes(key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain))
+    certificate_file.write_bytes(certificate.public_bytes(encoding))
+    for file in (key_file, certificate_file):
+        file.chmod(0o600)
+        shutil.chown(file, key_file.parent.owner())
+    certificate_file.chmod(0o644)
+
+
+def test_a_server_whose_certificate_holds_is_used(encrypted: tuple[PostgresServer, Path]) -> None:
+    server, certificate = encrypted
+    where = f"postgresql://postgres@{HOST}:{server.port}/postgres?hostaddr=127.0.0.1"
+
+    PostgresStore(PostgresAddress(f"{where}&sslmode=verify-full&sslrootcert={certificate}")).close()
+    PostgresStore(PostgresAddress(f"{where}&sslmode=disable")).close()
+
+
+def test_a_server_whose_certificate_does_not_hold_is_refused(encrypted: tuple[PostgresServer, Path]) -> None:
+    server, certificate = encrypted
+
+    with pytest.raises(UnreadableFile, match="certificate"):
+        PostgresStore(PostgresAddress(f"postgresql://postgres@{HOST}:{server.port}/postgres?hostaddr=127.0.0.1"))
+    other = f"postgresql://postgres@other.example:{server.port}/postgres?hostaddr=127.0.0.1"
+    with pytest.raises(UnreadableFile, match="certificate"):
+        PostgresStore(PostgresAddress(f"{other}&sslmode=verify-full&sslrootcert={certificate}"))
+
+
+def test_a_server_on_another_machine_without_tls_is_refused(server: PostgresServer) -> None:
+    with pytest.raises(UnreadableFile, match="SSL"):
+        PostgresStore(PostgresAddress(f"postgresql://postgres@{HOST}:{server.port}/postgres?hostaddr=127.0.0.1"))

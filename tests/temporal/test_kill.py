@@ -1,0 +1,85 @@
+"""Server and worker are killed in one go, at boundaries of every kind: runs go on, and no effect comes twice."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_resolver.engine import MAX_ATTEMPTS
+from tests.engine.conformance.aftermath import check_ends, check_nothing_is_repeated, look
+from tests.engine.conformance.mother import Mother, Task
+from tests.engine.conformance.stage import TEMPORAL
+from tests.temporal_server import TemporalServer, temporal_server
+
+RUNS = ("plain-0", "group-0", "failing-0", "nested-0", "signalled-0", "cancelled-0", "flaky-0", "asking-0")
+BOUNDARIES = (
+    ("segment.started:after", 2),
+    ("call.started:after", 6),
+    ("tool:after", 7),
+    ("run.waiting:after", 1),
+    ("failing.tool:after", 7),
+    ("run.ended:before", 1),
+)
+
+
+@pytest.fixture(scope="module")
+def mother() -> Iterator[Mother]:
+    with Mother() as mother:
+        yield mother
+
+
+@pytest.fixture(scope="module")
+def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemporalServer]:
+    """A server of its own, since it is killed."""
+    with temporal_server(tmp_path_factory.mktemp("mortal")) as running:
+        yield running
+
+
+@pytest.mark.parametrize(("point", "number"), BOUNDARIES)
+def test_server_and_worker_killed_at_once_lose_and_repeat_nothing(
+    mother: Mother, mortal: TemporalServer, tmp_path: Path, point: str, number: int
+) -> None:
+    driver = f"{TEMPORAL}{mortal.address}"
+    task = Task(folder=str(tmp_path), driver=driver, runs=RUNS, point=point, number=number)
+    assert not mother.do(task)
+    mortal.kill()
+    left = look(tmp_path)
+    mortal.start()
+
+    assert mother.do(Task(folder=str(tmp_path), driver=driver, runs=RUNS))
+
+    after = look(tmp_path)
+    check_nothing_is_repeated(left, after)
+    check_ends(after, RUNS)
+
+
+def test_runs_go_on_on_a_server_that_has_forgotten_everything(mother: Mother, tmp_path: Path) -> None:
+    """The store is the truth: another server, with an empty file, carries the runs on."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    with temporal_server(first) as server:
+        task = Task(folder=str(tmp_path), driver=f"{TEMPORAL}{server.address}", runs=RUNS, point="tool:after", number=6)
+        assert not mother.do(task)
+    with temporal_server(second) as server:
+        assert mother.do(Task(folder=str(tmp_path), driver=f"{TEMPORAL}{server.address}", runs=RUNS))
+
+    check_ends(look(tmp_path), RUNS)
+
+
+def test_a_run_that_crashes_every_worker_is_set_aside_on_temporal(
+    mother: Mother, server: TemporalServer, tmp_path: Path
+) -> None:
+    task = Task(
+        folder=str(tmp_path), driver=f"{TEMPORAL}{server.address}", runs=("crashing-0", "short-0"), does="finish"
+    )
+    assert not mother.do(task)
+    work = Task(folder=task.folder, driver=task.driver, does="work")
+    crashes = 1
+    while not mother.do(work):
+        crashes += 1
+        assert crashes < 2 * MAX_ATTEMPTS
+
+    row = look(tmp_path).runs["crashing-0"]
+    assert (row.status, row.code) == ("waiting", "WORKER_CRASHED")
+    check_ends(look(tmp_path), ("short-0",))

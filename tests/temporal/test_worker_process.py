@@ -1,0 +1,96 @@
+"""`agent worker` with a Temporal server, as processes: signals, kills, and what it says where it cannot work."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.blueprint_project import PACK, BlueprintProject, write_shop
+from tests.cli.test_worker_process import agent, finished, only_run, wait_for_packing, wait_for_words
+from tests.loopback import free_port
+from tests.process import eventually
+from tests.temporal_server import TemporalServer
+
+WITHOUT_TEMPORAL = "import sys; sys.modules['temporalio'] = None; from agent_resolver.cli import main; sys.exit(main())"
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: TemporalServer) -> BlueprintProject:
+    """A project with a blueprint that packs until there is a file, on the server."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("AGENT_ENGINE_KIND", "temporal")
+    monkeypatch.setenv("AGENT_ENGINE_ADDRESS", server.address)
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    made = write_shop(folder)
+    made.write("pack.yaml", PACK)
+    return made
+
+
+def run_without_temporal(shop: BlueprintProject, *command: str) -> "subprocess.CompletedProcess[str]":
+    """A command in a process where Temporal cannot be imported."""
+    line = [sys.executable, "-c", WITHOUT_TEMPORAL, *command]
+    return subprocess.run(
+        line, cwd=shop.folder, check=False, capture_output=True, text=True, timeout=60, env=os.environ
+    )
+
+
+def test_a_stopped_worker_hands_its_run_on_to_another(shop: BlueprintProject) -> None:
+    finished(shop, "blueprint", "run", "shop.pack_and_send", "--detach", "--trust")
+    first = agent(shop, "worker", "--trust")
+    wait_for_packing(shop)
+    first.send_signal(signal.SIGTERM)
+    wait_for_words(first, "second signal")
+    (shop.folder / "packed").touch()
+    _, complaint = first.communicate(timeout=60)
+    between = list(shop.notes)
+    finished(shop, "worker", "--until-idle", "--trust")
+
+    assert first.returncode == 0, complaint
+    assert between == ["pack lamp-1"]
+    assert only_run(shop)["status"] == "done"
+    assert shop.notes == ["pack lamp-1", "send lamp-1"]
+
+
+def test_a_killed_worker_is_replaced_by_one_that_runs_beside_it(shop: BlueprintProject) -> None:
+    finished(shop, "blueprint", "run", "shop.pack_and_send", "--detach", "--trust")
+    first = agent(shop, "worker", "--trust")
+    wait_for_packing(shop)
+    second = agent(shop, "worker", "--trust")
+    wait_for_words(second, "acts as")
+    first.kill()
+    first.communicate(timeout=30)
+    wait_for_packing(shop, 2)
+    (shop.folder / "packed").touch()
+    assert eventually(lambda: only_run(shop)["status"] == "done", 30)
+    second.send_signal(signal.SIGTERM)
+    second.communicate(timeout=30)
+
+    assert shop.notes == ["pack lamp-1", "pack lamp-1", "send lamp-1"]
+
+
+def test_commands_that_only_begin_runs_do_without_temporal(shop: BlueprintProject) -> None:
+    begun = run_without_temporal(shop, "blueprint", "run", "shop.pack_and_send", "--detach", "--trust", "--json")
+    refused = run_without_temporal(shop, "worker", "--kind", "blueprint", "--trust")
+
+    assert begun.returncode == 0, begun.stderr
+    assert json.loads(begun.stdout)["run"]
+    assert refused.returncode == 2
+    assert "agent-resolver[temporal]" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_a_worker_says_which_server_it_cannot_reach(shop: BlueprintProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    monkeypatch.setenv("AGENT_ENGINE_ADDRESS", address)
+    process = agent(shop, "worker", "--trust")
+    _, complaint = process.communicate(timeout=60)
+
+    assert process.returncode == 2
+    assert address in complaint
+    assert "engine.address" in complaint
+    assert "Traceback" not in complaint
