@@ -1,8 +1,10 @@
 """The lines between the server and the client that started it, whatever is at the other end."""
 
 import asyncio
+import fcntl
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -366,22 +368,51 @@ def test_an_output_that_cannot_be_written_is_said_in_words(agents: Path, tmp_pat
     assert done.stderr == b"error: The output cannot be written: No space left on device\n"
 
 
+def sent_without_waiting(reading: int, writing: int, content: str) -> str:
+    """What arrives at the reading end, if the writing end never waits for room."""
+    os.set_blocking(writing, False)
+    received = bytearray()
+
+    def read_all() -> None:
+        while piece := os.read(reading, 65536):
+            received.extend(piece)
+
+    async def send() -> None:
+        answers = Output(writing)
+        await answers.write(content)
+        await answers.flush()
+
+    reader = threading.Thread(target=read_all)
+    reader.start()
+    try:
+        asyncio.run(send())
+    finally:
+        # Ends the reader too, also where sending has failed.
+        os.close(writing)
+        reader.join()
+        os.close(reading)
+    return received.decode()
+
+
 def test_an_output_that_does_not_wait_gets_every_byte() -> None:
     content = "x" * 1_000_000 + "\n"
 
-    async def story(reading: int, writing: int) -> bytes:
-        os.set_blocking(writing, False)
-        answers = Output(writing)
-        await answers.write(content)
-        sending = asyncio.create_task(answers.flush())
-        received = b""
-        while len(received) < len(content):
-            received += await asyncio.to_thread(os.read, reading, 65536)
-        await sending
-        return received
+    assert sent_without_waiting(*os.pipe(), content) == content
 
-    with pipe() as (reading, writing):
-        assert asyncio.run(story(reading, writing)).decode() == content
+
+def test_a_server_with_a_thousand_open_files_still_answers() -> None:
+    """The system call `select` refuses file descriptors from 1024 on."""
+    content = "x" * 1_000_000 + "\n"
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+    reading, writing = os.pipe()
+    try:
+        high = fcntl.fcntl(writing, fcntl.F_DUPFD_CLOEXEC, 1100)
+    finally:
+        os.close(writing)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert sent_without_waiting(reading, high, content) == content
 
 
 def test_another_reader_of_the_same_input_takes_messages_and_stops_nothing() -> None:

@@ -1,7 +1,7 @@
 """The client at the other end of stdin and stdout: a line is a message, and nothing else gets onto the wire."""
 
 import os
-import select
+import selectors
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -205,7 +205,14 @@ def _write_wire(wire: int, content: bytes) -> None:
         try:
             content = content[os.write(wire, content) :]
         except BlockingIOError:  # As where the other end made it so.
-            select.select([], [wire], [])
+            _wait_until_writable(wire)
+
+
+def _wait_until_writable(wire: int) -> None:
+    # Not `select.select`: it refuses file descriptors from 1024 on, which a server with many clients reaches.
+    with selectors.DefaultSelector() as selector:
+        selector.register(wire, selectors.EVENT_WRITE)
+        selector.select()
 
 
 def _read_message(line: bytes) -> _Message | str:

@@ -1,7 +1,7 @@
 """The session that shows to other processes that this one is there, and that hears of wake-ups."""
 
 import secrets
-import select
+import selectors
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -125,8 +125,12 @@ class Watch:
         connection = self._connection
         if connection is None:
             raise psycopg.OperationalError("not connected")
-        ready, _, _ = select.select([connection.raw.fileno(), self._there.fileno()], [], [])
-        if self._there.fileno() in ready:
+        # Not `select.select`: it refuses file descriptors from 1024 on, which a server with many clients reaches.
+        with selectors.DefaultSelector() as selector:
+            selector.register(connection.raw.fileno(), selectors.EVENT_READ)
+            selector.register(self._there, selectors.EVENT_READ)
+            ready = {key.fileobj for key, _ in selector.select()}
+        if self._there in ready:
             self._there.recv(4096)
         topics = {word.payload for word in connection.raw.notifies(timeout=0)}
         if topics:
