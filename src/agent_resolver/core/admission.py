@@ -1,4 +1,4 @@
-"""Which tools of a locked server an agent may call: what the locked scopes open, less what it forbids."""
+"""Decides which tools of a locked server an agent may call: those that the locked scopes open, less the forbidden."""
 
 from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
@@ -11,7 +11,7 @@ from agent_resolver.schema.lockfile import LockedServer
 
 
 class AdmissionCode(StrEnum):
-    """Why a tool is refused."""
+    """The reasons for which a tool is refused."""
 
     FORBIDDEN_ACTION = "FORBIDDEN_ACTION"
     SCHEMA_UNUSABLE = "SCHEMA_UNUSABLE"
@@ -24,7 +24,7 @@ class AdmissionCode(StrEnum):
 
 
 class Refused(Struct, frozen=True):
-    """Why a tool may not be called, and what would have to change."""
+    """A refusal of a tool: the reason, and what would have to change."""
 
     code: AdmissionCode
     message: str
@@ -34,7 +34,7 @@ class Refused(Struct, frozen=True):
 
 
 class Grant(Struct, frozen=True, kw_only=True):
-    """What one locked server may be used for."""
+    """The rights over one locked server: which of its tools may be called."""
 
     server: str
     """The server's id."""
@@ -49,7 +49,7 @@ class Grant(Struct, frozen=True, kw_only=True):
     """The digest of the definition of each tool that the lock pins; None if it pins none."""
 
     def refuse(self, tool: str, *, is_repeated: bool = False, definition: str = "") -> Refused | None:
-        """Why `tool` of this server may not be called, or None when it may.
+        """Return the reason why `tool` of this server may not be called, or None when it may.
 
         Args:
             tool: The name of the tool.
@@ -81,13 +81,14 @@ class Grant(Struct, frozen=True, kw_only=True):
         )
 
     def refuse_as_pinned(self, tool: str) -> Refused | None:
-        """Why `tool` may not be called, if the server still gives the definition that the lock pins.
+        """Return the reason why `tool` may not be called, if the server still gives the definition that the lock pins.
 
         For commands that look at a lock and ask no server.
         """
         return self.refuse(tool, definition=(self.tools or {}).get(tool, ""))
 
     def _unusable_name(self, tool: str, *, is_repeated: bool) -> Refused | None:
+        # The message does not quote such a name, which may hold characters that steer a terminal.
         if not is_usable_name(tool):
             return Refused(
                 AdmissionCode.TOOL_NAME_UNUSABLE,
@@ -106,6 +107,7 @@ class Grant(Struct, frozen=True, kw_only=True):
                 f"{self.server} lists more than one tool named '{tool}', and a call could reach any of them",
                 "ask the operator of the server to rename all but one",
             )
+        # A tool `crm.find` of the server `acme` would have an id that belongs to a server `acme.crm`.
         owner = next((other for other in self.nested if f"{self.server}.{tool}".startswith(f"{other}.")), None)
         if owner is None:
             return None
@@ -133,6 +135,7 @@ class Grant(Struct, frozen=True, kw_only=True):
         if tool in self.tools:
             message = f"{self.server} has changed the definition of '{tool}' that the lock pins"
             return Refused(AdmissionCode.TOOL_CHANGED, message, self._how_to_accept(tool))
+        # A tool that a lock with pinned definitions does not name came after the lock was made.
         unknown = f"{self.server} has added '{tool}', which the lock does not pin"
         return Refused(AdmissionCode.TOOL_CHANGED, unknown, self._how_to_accept(tool))
 
@@ -151,8 +154,9 @@ class Grant(Struct, frozen=True, kw_only=True):
 
 
 def forbidden(names: Iterable[str], forbid: Iterable[str]) -> Refused | None:
-    """Why a tool of these names and scopes is forbidden, or None when it is not."""
+    """Return the reason why a tool of these names and scopes is forbidden, or None when it is not."""
     for name in names:
+        # Sorted, so that the message names the same pattern whatever the order in the agent file.
         for pattern in sorted(forbid):
             if matches(pattern, name):
                 return Refused(
@@ -164,12 +168,13 @@ def forbidden(names: Iterable[str], forbid: Iterable[str]) -> Refused | None:
 
 
 def grants_of(entries: Iterable[LockedServer], forbid: tuple[str, ...], admitted: Iterable[str]) -> dict[str, Grant]:
-    """What each locked server may be used for: the scopes of all its entries together, by `id@version`."""
+    """The rights over each locked server, by `id@version`: the scopes of all its entries together."""
     grants: dict[str, Grant] = {}
     locked, by_name = tuple(entries), frozenset(admitted)
     server_ids = sorted({entry.server_id for entry in locked})
     for entry in locked:
         name = f"{entry.server_id}@{entry.version}"
+        # Two requirements may lock the same server, which then has one grant with the scopes of both.
         before = grants[name].scopes if name in grants else frozenset()
         grants[name] = Grant(
             server=entry.server_id,

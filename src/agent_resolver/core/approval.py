@@ -1,4 +1,4 @@
-"""Who may answer what waits for a person, and for how long it waits."""
+"""Decides who may answer an action that waits for a person, and how long it waits."""
 
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -19,7 +19,7 @@ LIFETIME_MINUTES: Final[dict[Priority, int]] = {"P1": 5, "P2": 15, "P3": 30, "P4
 
 
 class AnswerCode(StrEnum):
-    """Why an answer is not taken; stable for machines."""
+    """The reasons for which an answer is not taken; stable for machines."""
 
     UNKNOWN_ACTION = "UNKNOWN_ACTION"
     UNAUTHORIZED = "UNAUTHORIZED"
@@ -34,7 +34,7 @@ class AnswerCode(StrEnum):
 
 
 class AnswerRefusal(Struct, frozen=True):
-    """Why an answer is not taken, and what would have to change."""
+    """A refusal of an answer: the reason, and what would have to change."""
 
     code: AnswerCode
     message: str
@@ -42,17 +42,18 @@ class AnswerRefusal(Struct, frozen=True):
 
 
 def expiry(asked_at: str, priority: Priority) -> str:
-    """When what is asked for now is too late to be approved."""
+    """The time from which an action that is asked for now can no longer be approved."""
     return instant(datetime.fromisoformat(asked_at) + timedelta(minutes=LIFETIME_MINUTES[priority]))
 
 
 def instant(moment: datetime) -> str:
     """A moment as text in UTC that sorts by time."""
+    # Texts of one length and one zone compare as the moments do, so a store can sort them.
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def effects_of(descriptor: Descriptor) -> str:
-    """What a tool declares about its effects, for an approver to read."""
+    """The effects that a tool declares, in words for an approver."""
     hints, rules = descriptor.hints or {}, descriptor.rules
     is_server_tool = descriptor.labels.kind == "TOOL"
     if hints.get("readOnlyHint", False):
@@ -75,7 +76,7 @@ def effects_of(descriptor: Descriptor) -> str:
 def refuse_verdict(
     action: PendingAction, verdict: Verdict, by: Caller, now: str, connection: str = ""
 ) -> AnswerRefusal | None:
-    """Why `by` may not approve or reject, or None when they may.
+    """Return the reason why `by` may not approve or reject, or None when they may.
 
     1. It must be an approval that still waits.
     2. Taking back one's own question is always allowed.
@@ -143,7 +144,7 @@ def _without_role(action: PendingAction, by: Caller) -> AnswerRefusal:
 
 
 def refuse_words(action: PendingAction, by: Caller, now: str, connection: str = "") -> AnswerRefusal | None:
-    """Why `by` may not answer in words, or None when they may.
+    """Return the reason why `by` may not answer in words, or None when they may.
 
     1. It must be a question that still waits, and not one that a claim in the requester's token answers.
     2. An answer may let a call be made a second time, or change what it does. So a question about a call that takes an

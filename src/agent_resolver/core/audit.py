@@ -36,6 +36,7 @@ def extended(
         at: When they were recorded.
         key: What seals the trail.
     """
+    # Without a new record the seal keeps its number, and nothing has to be written.
     if not records:
         return [], seal
     last = dict(heads)
@@ -117,7 +118,7 @@ def is_sealed(seal: Seal, key: bytes | None) -> bool:
 
 
 def chain_faults(records: Iterable[AuditRecord], seal: Seal, key: bytes | None, noted: str = "") -> Iterator[str]:
-    """What is wrong with a trail under its seal; nothing for an untouched one.
+    """The faults of a trail under its seal; none for an untouched one.
 
     A root that was `noted` earlier must be the one after some record: the trail may have grown since, and only grown.
     What was pruned is not there to be checked: the chain begins at the anchor that pruning left.
@@ -146,6 +147,7 @@ def chain_faults(records: Iterable[AuditRecord], seal: Seal, key: bytes | None, 
         yield f"the trail never had the root {noted}: records before it were changed, removed or reordered{pruned}"
     if root != seal.root:
         yield "the sealed root is not that of the records" + ("" if key else ", or they were sealed with a key")
+    # A wrong root makes the seal wrong as well, so that would be the same fault reported twice.
     elif not is_sealed(seal, key):
         another = "with another key" if key else "with a key"
         yield f"the seal is not the last one that was made: records were removed, or it was changed or made {another}"
@@ -191,11 +193,13 @@ def _record_faults(record: AuditRecord, position: int, before: Head) -> Iterator
 def _anchor_seal(seal: Seal, key: bytes | None) -> str:
     """The seal of the anchor alone; empty where nothing was pruned.
 
-    Without it, someone who has seen an earlier root could remove the records before it, and call that root the anchor.
+    Without it, an attacker who has seen an earlier root could remove the records before it, and call that root the
+    anchor.
     """
     content = (seal.anchor, seal.anchor_root, seal.anchor_heads)
     if content == (0, "", {}):
         return ""
+    # The first word tells the kinds of digest apart: a seal or a mark can never pass as that of an anchor.
     return _hash_or_hmac(b"anchor" + msgspec.json.encode(content, order="sorted"), key)
 
 
@@ -218,5 +222,7 @@ def _hash_or_hmac(message: bytes, key: bytes | None) -> str:
 
 
 def _hash_record(record: AuditRecord) -> str:
+    # The excerpt is not hashed: a document of evidence holds the record without it, and can still be verified.
+    # Members are sorted, since their order in a body means nothing.
     content = (record.position, record.run, record.sequence, record.at, record.kind, record.body, record.previous)
     return sha256(msgspec.json.encode(content, order="sorted")).hexdigest()

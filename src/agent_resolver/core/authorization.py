@@ -18,6 +18,7 @@ AUDITOR: Final = "auditor"
 def missing_scopes(rules: Rules, caller: Caller) -> list[str]:
     """The scopes that a tool asks for and the caller does not hold, sorted."""
     held = caller.scopes
+    # None is every scope: the caller runs their own code on their own machine.
     if held is None:
         return []
     return sorted(scope for scope in rules.required_scopes if scope not in held)

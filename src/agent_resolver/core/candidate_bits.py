@@ -60,6 +60,7 @@ class CandidateBits:
     def closest(self, requirement: Requirement, limits: Limits, most: int) -> list[int]:
         """The candidates that break the fewest rules and lack the fewest scopes, the closest first."""
         by_count = fact_verdicts(limits).by_count
+        # A rule that the agent file alone decides is broken by every candidate alike.
         constant = 1 if verdict_of_agent_file(requirement, limits) else 0
         lacking = self._lacking(requirement)
         by_rules = {count: self._with_facts(table) for count, table in by_count.items()}
@@ -86,8 +87,10 @@ class CandidateBits:
     def _lacking(self, requirement: Requirement) -> list[int]:
         """The number of scopes that each candidate lacks, in binary: a set for each digit, the lowest first."""
         digits: list[int] = []
+        # A scope that is asked for twice is lacking once.
         for scope in dict.fromkeys(requirement.permissions):
             carry = self.all & ~self._offering(scope)
+            # A ripple-carry adder over whole sets: every candidate that lacks the scope counts up by one.
             for place, digit in enumerate(digits):
                 digits[place], carry = digit ^ carry, digit & carry
             if carry:
@@ -96,6 +99,7 @@ class CandidateBits:
 
     def _with_facts(self, table: bytes) -> int:
         """The candidates whose byte the table turns into the digit 1."""
+        # A translation reads the byte of every candidate, so each table is applied once.
         if table not in self._known:
             self._known[table] = int(self._facts.translate(table), 2) if self._facts else 0
         return self._known[table]

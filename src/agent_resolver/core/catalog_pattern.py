@@ -13,11 +13,11 @@ MAX_PATTERN: Final = 256
 
 
 class BadPattern(ValueError):
-    """A text that is no pattern."""
+    """A text that is not a pattern."""
 
 
 def check_pattern(pattern: str) -> str | None:
-    """Why a text is no pattern, or None when it is one."""
+    """Return the reason why a text is not a pattern, or None when it is one."""
     try:
         parts_of(pattern)
     except BadPattern as error:
@@ -30,7 +30,7 @@ def parts_of(pattern: str) -> LiteralParts:
     """The literal parts before, between and after the stars.
 
     Raises:
-        BadPattern: The text is no pattern.
+        BadPattern: The text is not a pattern.
     """
     if not pattern:
         raise BadPattern("empty pattern")

@@ -17,7 +17,7 @@ class Choice(Struct, frozen=True, kw_only=True):
     requirement: Requirement
     server: Server | None
     is_only: bool
-    """Whether no other server was eligible."""
+    """True if no other server was eligible."""
 
     @property
     def key(self) -> tuple[str, str] | None:
@@ -32,7 +32,7 @@ def choose(requirement: Requirement, limits: Limits, servers: Servers) -> Choice
 
 
 def selection(choice: Choice) -> Selection | None:
-    """What an explanation says of the chosen server."""
+    """The part of an explanation about the chosen server."""
     server = choice.server
     if server is None:
         return None
@@ -49,7 +49,7 @@ def selection(choice: Choice) -> Selection | None:
 
 
 def rejections(choice: Choice, limits: Limits, ordered: Iterable[Server]) -> Iterator[Rejection]:
-    """Why each server but the chosen one is not chosen, in the order of `ordered`."""
+    """The reason against each server but the chosen one, in the order of `ordered`."""
     first_broken = judge(choice.requirement, limits)
     lost, chosen = lost_tie_break(choice), choice.key
     for server in ordered:

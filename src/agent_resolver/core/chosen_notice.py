@@ -17,6 +17,7 @@ def chosen_notices(servers: Servers, chosen: Iterable[Server]) -> list[Issue]:
         servers: The servers of the index.
         chosen: Those of them that were chosen.
     """
+    # A server that is chosen for several requirements is warned about once.
     found = {str(server): (server, list(_notices_of(server))) for server in chosen}
     placed = [(servers.position(server), issues) for server, issues in found.values() if issues]
     # No two servers have one position.
@@ -51,12 +52,15 @@ def _floating_package(server: Server, launch: Launch) -> Iterator[Issue]:
     if floating is None:
         return
     pinned = pinned_form(launch, server.version)
+    code = IssueCode.TAG_WITHOUT_DIGEST if floating.is_weak_pin else IssueCode.FLOATING_PACKAGE
+    severity = Severity.HINT if floating.is_weak_pin else Severity.WARNING
+    hint = f"pin it: `{pinned}`" if pinned else "install it at one version, and start what is installed"
     yield Issue(
         at=("launch",),
-        code=IssueCode.TAG_WITHOUT_DIGEST if floating.is_weak_pin else IssueCode.FLOATING_PACKAGE,
-        severity=Severity.HINT if floating.is_weak_pin else Severity.WARNING,
+        code=code,
+        severity=severity,
         message=f"`{server}` is chosen, and can be another program tomorrow: {floating.message}",
-        hint=f"pin it: `{pinned}`" if pinned else "install it at one version, and start what is installed",
+        hint=hint,
     )
 
 

@@ -1,4 +1,4 @@
-"""What an agent file asks for, in the one order and form that every decision uses."""
+"""The requirements and limits of an agent file, in the one order and form that every decision uses."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -25,6 +25,7 @@ class RunLimits(Struct, frozen=True, kw_only=True, gc=False):
 
     def narrowed_by(self, limits: Limits) -> Self:
         """These limits and those of one more agent. Nothing that was refused before is allowed after."""
+        # `any` limits nothing, just as an absent residency does.
         asked = () if limits.residency in {None, "any"} else (limits.residency,)
         return self.joined(RunLimits(residencies=asked, sensitivity=limits.sensitivity, forbid=limits.forbid))
 

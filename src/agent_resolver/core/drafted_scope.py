@@ -34,6 +34,7 @@ def draft_scopes(definition: Mapping[str, Any], subject: str) -> tuple[str, ...]
     annotations = definition.get("annotations")
     hints = annotations if isinstance(annotations, Mapping) else {}
     destroys = hints.get("destructiveHint")
+    # A server may send any JSON value for a hint, and only a real `true` or `false` counts.
     if hints.get("readOnlyHint") is True and destroys is not True:
         verb = "read"
     elif destroys is False and hints.get("readOnlyHint") is not True:
@@ -45,7 +46,7 @@ def draft_scopes(definition: Mapping[str, Any], subject: str) -> tuple[str, ...]
 
 
 def scope_subject(entry: Entry) -> str:
-    """What drafted scopes of a server are about: its first category, else its id."""
+    """The subject of a server's drafted scopes: its first category, else its id."""
     categories = entry.get("categories") or (entry["id"],)
     return _UNFIT.sub("-", categories[0])
 

@@ -40,6 +40,7 @@ def egress_hosts(descriptor: Descriptor, server_hosts: Mapping[str, str]) -> tup
     if labels.kind == "TOOL":
         host = server_hosts.get(descriptor.source)
         return None if host is None else (host,)
+    # Code of the project that names no hosts stays on this machine only if it promises to.
     return None if labels.allow_outbound else ()
 
 

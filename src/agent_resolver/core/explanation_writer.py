@@ -13,6 +13,7 @@ _PIECE = 1000
 
 def explanation_json(resolution: Resolution) -> Iterator[bytes]:
     """The same bytes as `to_json(resolution.explanation)`, at most a thousand rejections at a time."""
+    # The frame comes from `to_json` too, so that the layout of an explanation has one source.
     head, tail = _split_at_array(to_json(resolution.explanation_of(())), b'"requirements": [')
     yield head
     for position, choice in enumerate(resolution.choices):

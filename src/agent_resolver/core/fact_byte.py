@@ -53,6 +53,7 @@ def fact_byte(server: Server) -> int:
 @lru_cache(4096)
 def _byte_of(facts: tuple[tuple[Residency, ...] | None, Sensitivity | None, bool | None, Status]) -> int:
     residency, sensitivity, signed, status = facts
+    # The rules tell no other status apart.
     kind: Status = "deleted" if status == "deleted" else "active"
     return _BYTES[_residency_case(residency), sensitivity, bool(signed), kind]
 
@@ -67,10 +68,10 @@ def _residency_case(residency: tuple[Residency, ...] | None) -> tuple[Residency,
 
 @cache
 def fact_verdicts(limits: Limits) -> FactVerdicts:
-    """What the rules that look at facts say about each byte."""
+    """The verdicts of the rules that look at facts, for each byte."""
     judges = [judge for check in OTHER_CHECKS if check.fact and (judge := check.prepare(_NOTHING, limits))]
     reasons = [[reason for judge in judges if (reason := judge(sample))] for sample in map(_sample_of, _CASES)]
-    codes = [found[0].code if found else None for found in reasons]
+    codes = [next((reason.code for reason in found), None) for found in reasons]
     counts = [len(found) for found in reasons]
     return FactVerdicts(
         by_code={code: _table(each is code for each in codes) for code in dict.fromkeys((None, *codes))},
@@ -80,6 +81,7 @@ def fact_verdicts(limits: Limits) -> FactVerdicts:
 
 def _table(is_meant: Iterable[bool]) -> bytes:
     """The table that turns the bytes that are meant into the digit 1, and all others into 0."""
+    # `bytes.translate` takes a table of 256; a byte that stands for no case becomes 0.
     return bytes(_DIGITS[each] for each in is_meant).ljust(256, _DIGITS[:1])
 
 

@@ -12,7 +12,7 @@ from agent_resolver.schema.classification import Classification
 
 
 class GuardrailCode(StrEnum):
-    """Why a task is halted. The spelling is that of the specification (ASS-001)."""
+    """The reasons for which a task is halted. The spelling is that of the specification (ASS-001)."""
 
     MAX_ITERATIONS_EXCEEDED = "MAX_ITERATIONS_EXCEEDED"
     TOKEN_LIMIT_EXCEEDED = "TOKEN_LIMIT_EXCEEDED"  # noqa: S105 - tokens of a model, not a password
@@ -20,7 +20,7 @@ class GuardrailCode(StrEnum):
 
 
 class GuardrailLimits(Struct, frozen=True, kw_only=True):
-    """How much a task may ask of its planner."""
+    """The limits on what a task may ask of its planner."""
 
     max_iterations: int = 25
     """The number of cycles after which the task is halted."""

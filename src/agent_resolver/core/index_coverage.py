@@ -1,4 +1,4 @@
-"""Which facts of the servers of an index are not known, and which of them to fill in first."""
+"""Finds the facts that an index does not state about its servers, and those of them to fill in first."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -27,7 +27,7 @@ class CategoryCoverage(Struct, frozen=True):
 
 
 class Coverage(Struct, frozen=True):
-    """How much is known about the servers of an index."""
+    """The number of servers of an index that are usable, and of those that lack each fact."""
 
     total: int
     usable: int
@@ -60,7 +60,7 @@ def unknown_facts(server: Server) -> list[Fact]:
 
 
 def coverage_of(servers: Sequence[Server]) -> Coverage:
-    """How much is known about these servers."""
+    """Count the servers that are usable, and those that lack each fact."""
     unknown = [unknown_facts(server) for server in servers]
     lacking = {fact.name: sum(fact in facts for facts in unknown) for fact in FILLABLE}
     categories = [_cover_category(category, offering) for category, offering in by_category(servers).items()]
@@ -69,7 +69,7 @@ def coverage_of(servers: Sequence[Server]) -> Coverage:
 
 
 def unresolved(resolution: Resolution) -> tuple[Unresolved, ...]:
-    """What would let each failed requirement resolve, where only unknown facts stand in the way."""
+    """The facts that would let each failed requirement resolve, where only unknown facts are in the way."""
     failed = [choice.requirement for choice in resolution.choices if choice.server is None]
     return tuple(_find_remedies(requirement, resolution) for requirement in failed)
 

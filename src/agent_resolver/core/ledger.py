@@ -6,7 +6,7 @@ from agent_resolver.schema.pending import PendingAction
 
 
 def judge_start(kept: LedgerEntry | None, start: Start, answer: PendingAction | None, *, is_interrupted: bool) -> Begun:
-    """Whether a call may start.
+    """Decide if a call may start.
 
     Args:
         kept: What the ledger has under the key of the call.
@@ -24,7 +24,8 @@ def judge_start(kept: LedgerEntry | None, start: Start, answer: PendingAction | 
 
 
 def _refuse_again(kept: LedgerEntry, start: Start, *, is_interrupted: bool) -> Begun | None:
-    """Why a call may not start a second time, or None if it may."""
+    """Return the reason why a call may not start a second time, or None if it may."""
+    # A key names one call for ever: to answer with the result of another would be wrong.
     if (kept.tool, kept.arguments) != (start.tool, start.arguments):
         return Begun("reused")
     if kept.state in {"done", "failed"}:

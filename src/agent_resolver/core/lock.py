@@ -1,4 +1,4 @@
-"""What a lock entry holds, and the hashes over it."""
+"""Lock entries, and the hashes over them."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -19,6 +19,9 @@ def server_hash(server_id: str, version: str, endpoint: str, scopes: tuple[str, 
 def lock_entry(requirement: Requirement, server: Server) -> LockedServer:
     """The entry that pins `server` for `requirement`."""
     address = server.address
+    tool_scopes = _in_order(server.tool_scopes) if server.tool_scopes else UNSET
+    transport = server.transport if server.transport != "streamable-http" else UNSET
+    tools = dict(sorted(server.tools.items())) if server.tools is not None else UNSET
     entry = LockedServer(
         category=requirement.category,
         server_id=server.id,
@@ -27,9 +30,9 @@ def lock_entry(requirement: Requirement, server: Server) -> LockedServer:
         scopes=requirement.permissions,
         hash=server_hash(server.id, server.version, address, requirement.permissions),
         launch=server.launch or UNSET,
-        tool_scopes=_in_order(server.tool_scopes) if server.tool_scopes else UNSET,
-        transport=server.transport if server.transport != "streamable-http" else UNSET,
-        tools=dict(sorted(server.tools.items())) if server.tools is not None else UNSET,
+        tool_scopes=tool_scopes,
+        transport=transport,
+        tools=tools,
     )
     return structs.replace(entry, integrity=integrity_of(entry))
 
@@ -51,7 +54,7 @@ def called_at(entry: LockedServer) -> str:
 
 
 def address(entry: LockedServer) -> str:
-    """How a server is reached: its address, or the command with the variables it is given."""
+    """The address of a server, or the command that starts it with the variables that it is given."""
     import shlex  # Slow to import, and rarely needed.
 
     launch = entry.launch

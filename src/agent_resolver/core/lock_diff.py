@@ -1,4 +1,4 @@
-"""What changed between two locks, and how much of a risk each change is."""
+"""The changes between two locks, and how much of a risk each of them is."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -18,7 +18,7 @@ from agent_resolver.schema.vocabulary import SENSITIVITY_RANK
 
 
 class Risk(StrEnum):
-    """How much of a risk a change is, the least first."""
+    """The degrees of risk of a change, the least first."""
 
     SAFE = "safe"
     """The agent may do less than before, or nothing else than before."""
@@ -29,7 +29,7 @@ class Risk(StrEnum):
 
 
 class ChangeKind(StrEnum):
-    """What changed."""
+    """The kinds of change between two locks."""
 
     ACTION_ALLOWED = "action-allowed"
     ACTION_FORBIDDEN = "action-forbidden"
@@ -76,7 +76,7 @@ _RISKS = {
     ChangeKind.TOOLS_CLOSED: Risk.SAFE,
     ChangeKind.VERSION_CHANGED: Risk.REVIEW,
 }
-"""Every other kind is a risk: whoever adds one has to say that it is not."""
+"""Every other kind is a risk: a developer who adds one has to say that it is not."""
 
 
 class Change(Struct, frozen=True):
@@ -92,7 +92,7 @@ class Change(Struct, frozen=True):
 
     @property
     def risk(self) -> Risk:
-        """How much of a risk it is."""
+        """The degree of risk of this change."""
         return _RISKS.get(self.kind, Risk.RISK)
 
 
@@ -152,10 +152,14 @@ def _constraint_changes(old: Side, new: Side) -> Iterator[Change]:
 
 def _sensitivity_changes(before: Limits, after: Limits) -> Iterator[Change]:
     """A lower sensitivity, or none, lets servers in that may not hold the data."""
-    ranks = [-1 if limits.sensitivity is None else SENSITIVITY_RANK[limits.sensitivity] for limits in (before, after)]
-    if ranks[0] != ranks[1]:
-        kind = ChangeKind.SENSITIVITY_LOWERED if ranks[1] < ranks[0] else ChangeKind.SENSITIVITY_RAISED
+    was, now = _sensitivity_rank(before), _sensitivity_rank(after)
+    if was != now:
+        kind = ChangeKind.SENSITIVITY_LOWERED if now < was else ChangeKind.SENSITIVITY_RAISED
         yield Change(kind, "constraints", before.sensitivity, after.sensitivity)
+
+
+def _sensitivity_rank(limits: Limits) -> int:
+    return -1 if limits.sensitivity is None else SENSITIVITY_RANK[limits.sensitivity]
 
 
 def _requirement_changes(old: Side, new: Side) -> Iterator[Change]:
@@ -179,6 +183,7 @@ def _pair_entries(old: tuple[LockedServer, ...], new: tuple[LockedServer, ...]) 
     """The entries of both locks side by side, sorted: those most alike stand together."""
     left, right = sorted(old, key=_entry_sort_key), sorted(new, key=_entry_sort_key)
     found: list[Pair] = []
+    # From the most alike to the least: each pass pairs only what the passes before it left over.
     for likeness in (
         lambda entry: (entry.category, entry.server_id, entry.version, entry.scopes),
         lambda entry: (entry.category, entry.scopes),
@@ -199,7 +204,11 @@ def _entry_sort_key(entry: LockedServer) -> tuple[object, ...]:
 
 def _pair_sort_key(pair: Pair) -> tuple[object, ...]:
     before, after = pair
-    return tuple(() if entry is None else _entry_sort_key(entry) for entry in (before or after, after))
+    return _sort_key_if_any(before or after), _sort_key_if_any(after)
+
+
+def _sort_key_if_any(entry: LockedServer | None) -> tuple[object, ...]:
+    return () if entry is None else _entry_sort_key(entry)
 
 
 def _entry_changes(before: LockedServer, after: LockedServer) -> Iterator[Change]:
@@ -231,7 +240,7 @@ def _definition(change: DefinitionChange, when: Literal["before", "after"]) -> s
 
 
 def _hash_changes(entry: LockedServer) -> Iterator[Change]:
-    """What an entry that nobody edited would say of itself, where it says something else."""
+    """The hashes of an entry that do not fit its content, since the entry was edited by hand."""
     expected = server_hash(entry.server_id, entry.version, entry.endpoint, entry.scopes)
     yield from _value_changes(ChangeKind.HASH_EDITED, entry.category, expected, entry.hash)
     integrity = integrity_of(entry)
@@ -240,7 +249,7 @@ def _hash_changes(entry: LockedServer) -> Iterator[Change]:
 
 
 def _fact_changes(before: LockedServer, after: LockedServer, old: Side, new: Side) -> Iterator[Change]:
-    """How the facts changed that the indexes state, where both are at hand."""
+    """The changes of the facts that the indexes state, where both are at hand."""
     if old.servers is None or new.servers is None:
         return
     was = old.servers.get((before.server_id, before.version))
@@ -261,7 +270,7 @@ def _fact_changes(before: LockedServer, after: LockedServer, old: Side, new: Sid
 
 
 def _regions_of(server: Server) -> set[str]:
-    """Where a server may keep data: what nobody knows may be anywhere, and so may what can be anywhere."""
+    """The regions in which a server may keep data; `any` also where the index does not state them."""
     return {*server.residency} if server.residency is not None and "any" not in server.residency else {"any"}
 
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a lock, by kind, and what to do about each."""
+"""The kinds of fault that a lock can have, and the remedy for each."""
 
 from enum import StrEnum
 from typing import Final
@@ -7,7 +7,7 @@ from msgspec import Struct
 
 
 class DifferenceKind(StrEnum):
-    """What about a lock does not hold."""
+    """The kinds of statement in a lock that do not hold."""
 
     AGENT_CHANGED = "agent-changed"
     ENDPOINT_MOVED = "endpoint-moved"
@@ -51,5 +51,5 @@ _REMEDIES: Final = {
 
 
 def remedy(kind: DifferenceKind) -> str:
-    """What to do about a difference of this kind."""
+    """The remedy for a difference of this kind."""
     return _REMEDIES.get(kind, _REVIEW)

@@ -45,7 +45,7 @@ class ToolChange(Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def _values(self) -> str:
-        before, after = (None if value is None else _shorten(value) for value in (self.before, self.after))
+        before, after = _shorten_if_any(self.before), _shorten_if_any(self.after)
         if before is None:
             return "" if after is None else f"+ {after}"
         return f"- {before}" if after is None else f"{before} → {after}"
@@ -77,11 +77,10 @@ def _compare_tools(tool: str, before: ManifestTool | None, after: ManifestTool |
         return [_change_of_kind(tool, ToolChangeKind.TOOL_REMOVED)]
     if _canonical_json(before) == _canonical_json(after):
         return []
-    outputs = [True if each.output_schema is UNSET else each.output_schema for each in (before, after)]
     found = [
         *_compare_attributes(before, after),
         *_compare_schemas(tool, "input", before.json_schema, after.json_schema),
-        *_compare_schemas(tool, "output", *outputs),
+        *_compare_schemas(tool, "output", _output_schema(before), _output_schema(after)),
         *_compare_labels(before, after),
     ]
     if not found and before.code != after.code:
@@ -90,13 +89,21 @@ def _compare_tools(tool: str, before: ManifestTool | None, after: ManifestTool |
     return sorted(found, key=lambda change: _LISTING_ORDER[change.kind])
 
 
+def _output_schema(tool: ManifestTool) -> Schema:
+    # A tool without an output schema may return anything, which is the schema `true`.
+    return True if tool.output_schema is UNSET else tool.output_schema
+
+
 def _compare_attributes(before: ManifestTool, after: ManifestTool) -> Iterator[ToolChange]:
-    """What is asked of callers and promised to them, as the rule beside each attribute judges it."""
+    """The changes of what is asked of callers and promised to them, as the rule of each attribute judges them."""
     for name, rule in _RULES.items():
         was, now = getattr(before, name), getattr(after, name)
         if was != now and _applies_to_both(rule, before, after):
-            was, now = (rule.when_absent if value is UNSET else value for value in (was, now))
-            yield from _judge_change(after.id, rule, was, now)
+            yield from _judge_change(after.id, rule, _meant_value(rule, was), _meant_value(rule, now))
+
+
+def _meant_value(rule: ChangeRule, value: Any) -> Any:  # noqa: ANN401 - any attribute
+    return rule.when_absent if value is UNSET else value
 
 
 def _applies_to_both(rule: ChangeRule, before: ManifestTool, after: ManifestTool) -> bool:
@@ -112,9 +119,12 @@ def _judge_change(tool: str, rule: ChangeRule, was: Any, now: Any) -> Iterator[T
         yield _change_of_kind(tool, rule.more if now else less)
     # One manifest may give the value that the other means by leaving the key out.
     elif was != now:
-        ranks = [rule.ranking.index(value) if rule.ranking else value for value in (was, now)]
-        kind = rule.more if ranks[1] > ranks[0] else less
+        kind = rule.more if _rank(rule, now) > _rank(rule, was) else less
         yield _change_of_kind(tool, kind, _render_value(was), _render_value(now))
+
+
+def _rank(rule: ChangeRule, value: Any) -> Any:  # noqa: ANN401 - any attribute
+    return rule.ranking.index(value) if rule.ranking else value
 
 
 def _new_names(rule: ChangeRule, was: tuple[str, ...], now: tuple[str, ...]) -> list[str]:
@@ -153,9 +163,13 @@ def _compare_labels(before: ManifestTool, after: ManifestTool) -> Iterator[ToolC
     """The words that people find a tool by; they decide nothing."""
     documents = [msgspec.to_builtins(each) for each in (before, after)]
     for label in _LABELS:
-        was, now = (_canonical_json(document[label]) if label in document else None for document in documents)
+        was, now = (_label_json(document, label) for document in documents)
         if was != now:
             yield _change_of_kind(after.id, ToolChangeKind.LABEL_CHANGED, was, now, keyword=label)
+
+
+def _label_json(document: dict[str, Any], label: str) -> str | None:
+    return _canonical_json(document[label]) if label in document else None
 
 
 def _change_of_kind(
@@ -170,6 +184,10 @@ def _change_of_kind(
         after=after,
         why=kind.why,
     )
+
+
+def _shorten_if_any(text: str | None) -> str | None:
+    return None if text is None else _shorten(text)
 
 
 def _shorten(text: str) -> str:

@@ -86,7 +86,9 @@ class SecretFields(Struct, frozen=True):
         if isinstance(value, _PLAIN):
             return value
         if isinstance(value, Mapping):
-            return {key: MASK if self._is_secret(key) else self._mask_fields(item) for key, item in value.items()}
+            shown = {key: self._mask_fields(item) for key, item in value.items() if not self._is_secret(key)}
+            # All keys come first, so that the fields keep their order.
+            return {**dict.fromkeys(value, MASK), **shown}
         if isinstance(value, list | tuple):
             return [self._mask_fields(item) for item in value]
         return value
@@ -106,12 +108,13 @@ class SecretFields(Struct, frozen=True):
         return count
 
     def values_in(self, value: Any) -> frozenset[str]:  # noqa: ANN401 - a JSON value
-        """What stands in the secret fields, each text or number as text: it may be said again elsewhere."""
+        """The values of the secret fields, each text or number as text: they may be repeated elsewhere."""
         found: set[str] = set()
         waiting = [(value, self.is_whole)]
         while waiting:
             item, is_hidden = waiting.pop()
             if isinstance(item, _PLAIN):
+                # `true` and `false` give nothing away, and would be found in many other texts.
                 if is_hidden and not isinstance(item, bool):
                     found.add(str(item))
             elif isinstance(item, Mapping):
@@ -200,6 +203,7 @@ def _resolve_reference(reference: str, root: Mapping[str, Any]) -> Any:  # noqa:
     """The schema that a reference within the document points to; None for any other, which no tool may have."""
     node: Any = root
     for part in reference.removeprefix("#").split("/")[1:]:
+        # RFC 6901, section 4: `~1` is decoded first, or `~01` would become a slash.
         key = part.replace("~1", "/").replace("~0", "~")
         node = node.get(key) if isinstance(node, Mapping) else None
     return node

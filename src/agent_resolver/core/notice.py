@@ -1,4 +1,4 @@
-"""What is allowed and yet worth a word: warnings and hints about files that are valid."""
+"""Warnings and hints about files that are valid."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -116,6 +116,7 @@ def _entry_notices(entry: IndexEntry) -> Iterator[Issue]:
     known = entry.scopes
     for tool, scopes in (entry.tool_scopes or {}).items():
         for scope in scopes:
+            # Where no scopes are stated, they are unknown, and nothing can be said about one of them.
             if known is not UNSET and scope not in known:
                 yield Issue(
                     at=("toolScopes", tool),

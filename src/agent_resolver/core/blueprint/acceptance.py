@@ -32,12 +32,13 @@ ValueFaults = Callable[[Any, dict[str, Any]], Iterable[str]]
 _MAX_CALLS: Final = 10_000
 """The most calls and waits of one test. A run may have more, but an example of it need not."""
 _MAX_SHOWN: Final = 200
+# A fixed time: the same test must end in the same way on every machine and every day.
 _STARTED_AT: Final = "1970-01-01T00:00:00.000Z"
 _TEXT: Final[dict[str, Any]] = {"type": "string"}
 
 
 def value_faults(value: Any, schema: dict[str, Any]) -> Iterable[str]:  # noqa: ANN401 - a JSON value
-    """Why a value does not follow a schema, as far as that can be shown: patterns and formats are not judged.
+    """The reasons why a value does not follow a schema, as far as they are known: patterns and formats are not judged.
 
     A room that can compile schemas has a stricter check, and gives that one to `run_acceptance_test`.
     """
@@ -156,6 +157,7 @@ class _Sandbox:
             self._count(path)
             return None
         result = self._recorded(path)
+        # A wait whose time is over ends with its default, which need not follow the schema of an answer.
         if not isinstance(wait.default, UnsetType) and are_equal(result, wait.default):
             return result
         schema = self._schema_of_answer(path.step, wait)
@@ -199,6 +201,7 @@ class _Sandbox:
             if name not in self._steps:
                 raise _TestFailed(f"The test records a result of `{name}`, and no step has that id")
             taken = self._taken.get(name, 0)
+            # A step that is left out returns null, and a fan-out without items an empty list: both may be recorded.
             if not taken and result not in (None, []):
                 raise _TestFailed(f"The test records a result of step `{name}`, which was left out")
             if _is_fan_out(self._steps[name]) and isinstance(result, list) and len(result) > taken:

@@ -17,7 +17,7 @@ from agent_resolver.schema.issue import Issue, IssueCode, Severity
 
 
 class BlueprintLimits(Struct, frozen=True, kw_only=True):
-    """What the agent and the project that a blueprint is for allow."""
+    """The limits of the agent and the project that a blueprint is for."""
 
     classification: Classification = "RESTRICTED"
     """The highest classification that a step may have."""
@@ -30,7 +30,7 @@ class BlueprintLimits(Struct, frozen=True, kw_only=True):
 def call_issues(
     blueprint: Blueprint, tools: Mapping[str, Descriptor], limits: BlueprintLimits, refused: Mapping[str, Refused]
 ) -> Iterator[Issue]:
-    """What is wrong with the calls of a blueprint, apart from their arguments."""
+    """The faults of the calls of a blueprint, apart from their arguments."""
     for call in calls_of(blueprint):
         if call.tool == blueprint.id:
             message = "A blueprint cannot call itself"
@@ -102,6 +102,7 @@ def _level_issue(at: Place, words: str, limits: BlueprintLimits) -> Issue:
 
 
 def _scope_issues(at: Place, words: str, needed: tuple[str, ...], limits: BlueprintLimits) -> Iterator[Issue]:
+    # Without a lock there is nothing to hold the scopes against.
     missing = [] if limits.scopes is None else sorted({*needed} - limits.scopes)
     if missing:
         message = f"{words} scopes that the lock does not admit: {', '.join(missing)}"
@@ -137,13 +138,14 @@ def _compensation_issues(blueprint: Blueprint, tools: Mapping[str, Descriptor]) 
                 at=(*at, "compensation", "capability"),
                 code=IssueCode.UNSAFE_COMPENSATION,
                 message=f"'{undo.id}' is not idempotent: if its outcome is unknown, it is not tried again",
+                # The plan can still be run: a person is asked when a compensation cannot be completed.
                 severity=Severity.WARNING,
                 hint="use a tool whose call can be repeated under one key",
             )
 
 
 def _other_remedy(tool: Descriptor) -> str:
-    """What makes a compensation unnecessary."""
+    """The way to make a compensation unnecessary, in words."""
     if tool.labels.kind == "TOOL":
         return "pin its definition with `agent index probe` if its server says there that it only reads"
     return "mark the capability as idempotent if that is what it is"

@@ -73,4 +73,5 @@ def located_findings(reading: BlueprintReading, findings: Iterable[Issue]) -> tu
     for issue in findings:
         place = find(reading.tree, issue.at)
         located.append(structs.replace(issue, line=place.line, column=place.column))
+    # The sort is stable, so that findings at one place keep the order of their paths.
     return tuple(sorted(located, key=lambda issue: (issue.line, issue.column)))

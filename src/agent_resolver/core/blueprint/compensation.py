@@ -51,6 +51,7 @@ def _compensate_one(
     """Take one task back, for as long as a person asks for further attempts; return True if it is taken back."""
     path = f"{COMPENSATION_PREFIX}{done.task.path}"
     own_scope = {**scope_of(done.task, scope), "result": done.result}
+    # Attempts are numbered on after an answer of a person, since a path names one call for ever.
     attempt = questions = 0
     while True:
         attempt += 1
@@ -64,6 +65,7 @@ def _compensate_one(
         if not isinstance(answer, StepDone):
             # A question that could not be asked leaves the step as it is.
             return False
+        # Any other answer says that the person has taken the step back.
         if not asks_for_retry(str(answer.result)):
             return True
 
@@ -82,6 +84,7 @@ def _attempted(
     try:
         arguments = evaluate(compensation.arguments, scope)
     except ResultTooLarge as error:
+        # The arguments would be as large at the next attempt, so that this failure is final.
         failure = invalid_input(path, str(error))
         return StepFailed(failure.code, failure.message, is_final=True)
     call = StepCall(

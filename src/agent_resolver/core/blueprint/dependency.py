@@ -1,4 +1,4 @@
-"""Which step waits for which: the groups of a blueprint, and the order inside a group.
+"""The order of steps: the groups of a blueprint, and the steps of a group that each step waits for.
 
 A step that is not parallel is a group of its own. Neighbouring parallel steps are one group. A group begins when the
 one before it has ended, so only the steps of the same group can be in question when a step is looked at.
@@ -66,6 +66,7 @@ def waves_in_group(needs: Mapping[str, frozenset[str]]) -> tuple[tuple[str, ...]
     sorter.prepare()
     waves: list[tuple[str, ...]] = []
     while sorter.is_active():
+        # The sorter meets the steps in the order of sets, which is another one in each process.
         wave = tuple(sorted(sorter.get_ready()))
         waves.append(wave)
         sorter.done(*wave)

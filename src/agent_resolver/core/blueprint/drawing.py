@@ -27,6 +27,7 @@ def draw_text(blueprint: Blueprint, *, is_ascii: bool = False) -> str:
         for place, step in enumerate(wave):
             lines += _lines_of_step(words[step], place, len(wave), width)
     text = "\n".join([*lines, "│", "▼ output"]) + "\n"
+    # The texts of an author may hold any character, and those without an ASCII form are escaped.
     return text.translate(_ASCII).encode("ascii", "backslashreplace").decode() if is_ascii else text
 
 

@@ -224,6 +224,7 @@ class _Parser:
             return left
         self._place += 1
         found = Comparison(sign, left, self._fallback(level))
+        # Languages disagree about `a < b < c`, so it is refused in place of being read in one way.
         if self._next.kind == "sign" and self._next.text in _COMPARATORS:
             self._fail("a comparison has two sides: join comparisons with `&&`, or put one in parentheses")
         return found
@@ -289,6 +290,7 @@ class _Parser:
 
     def _bracketed_key(self) -> str | int:
         token = self._next
+        # A text or a number has nothing inside, so that the level does not count.
         key = self._primary(MAX_NESTING) if token.kind in {"text", "number"} else None
         if not isinstance(key, Constant) or not isinstance(key.value, str | int):
             raise ExpressionFault("a bracket holds a quoted name or a whole number, such as `[0]`", token.offset)
@@ -353,7 +355,7 @@ def _unknown_root(name: str) -> str:
 
 
 def _lookup_fault(found: Lookup) -> str | None:
-    """What is wrong with a path, beyond the grammar."""
+    """The fault of a path that the grammar allows, or None."""
     first = found.keys[0] if found.keys else None
     if found.root == "steps" and not isinstance(first, str):
         return "`steps` needs the id of a step: `steps.the_step`"

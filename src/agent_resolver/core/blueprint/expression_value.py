@@ -72,6 +72,7 @@ def _is_so(expression: Negation | Comparison, scope: Mapping[str, Any]) -> bool:
 
 
 def _joined(expression: Joined, scope: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a JSON value
+    # Operands after the one that decides are not evaluated, as authors expect of these signs.
     if expression.sign == "&&":
         return all(is_true(operand, scope) for operand in expression.operands)
     if expression.sign == "||":
@@ -172,6 +173,7 @@ _FUNCTIONS: Final[dict[Function, Callable[[Any], Any]]] = {
     "length": _length_of,
     "text": text_of,
     "has": lambda value: value is not None,
+    # It only silences the check of types: when a run evaluates it, the value passes as it is.
     "unchecked": lambda value: value,
 }
 

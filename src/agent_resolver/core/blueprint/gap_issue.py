@@ -37,7 +37,7 @@ _PART = re.compile(r"""\.(?P<name>[A-Za-z_][A-Za-z0-9_]*)|\[(?P<key>"(?:[^"\\]|\
 
 
 def gap_issues(narrow: Schema, wide: dict[str, Any], section: Section, target: str) -> Iterator[Issue]:
-    """Why a value of the narrow schema may not be taken where the wide one holds.
+    """The reasons why a value of the narrow schema may not be taken where the wide one holds.
 
     Args:
         narrow: The schema of the value.
@@ -52,6 +52,7 @@ def gap_issues(narrow: Schema, wide: dict[str, Any], section: Section, target: s
     found = [placed for placed in named if placed.is_certain] + [
         placed for placed in known if placed.gap.reason not in _UNKNOWN
     ]
+    # Both comparisons may find the same gap, which is reported once.
     for placed in {(each.gap.path, each.gap.keyword, each.gap.wide): each for each in found}.values():
         yield placed.issue(wide, target)
 

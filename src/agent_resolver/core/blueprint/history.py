@@ -69,6 +69,7 @@ def decode_history(raw: bytes) -> History:
 
 def replay_history(history: History) -> HistoryDifference | None:
     """Give a run its recorded outcomes again; return the first difference, or None if it makes the same moves."""
+    # Another version may order its moves in another way, so that a comparison would say nothing.
     if history.interpreter != INTERPRETER_VERSION:
         recorded, replayed = f"interpreter {history.interpreter}", f"interpreter {INTERPRETER_VERSION}"
         return HistoryDifference(wave=1, recorded=recorded, replayed=replayed)

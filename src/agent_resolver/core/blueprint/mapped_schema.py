@@ -49,6 +49,7 @@ def schema_of(template: Template, scopes: Mapping[str, Any]) -> dict[str, Any]:
         scopes: A schema for each root, and for `steps` an object of schemas by the id of the step. A root or step
             that is not in it can be anything. A step that may be skipped has a schema that allows null.
     """
+    # References are a set, and its order must not reach the names in the document.
     used = sorted(references(template), key=_order_of_references)
     views = SchemaViews(used, scopes)
     found = _Mapping(views).of_template(template)
@@ -103,9 +104,7 @@ class _Mapping:
                 schema = self._of_expression(template.expression)
                 return {} if schema is True else schema
             case MixedText():
-                # What is put in may be empty, but the text around it is always there.
-                least = sum(len(part) for part in template.parts if isinstance(part, str))
-                return {"type": "string", "minLength": least} if least else {"type": "string"}
+                return _schema_of_text(template)
             case ListTemplate():
                 return schema_view.list_schema([self.of_template(item) for item in template.items])
         return schema_view.object_schema({name: self.of_template(member) for name, member in template.members})
@@ -156,6 +155,12 @@ class _Mapping:
         if not kinds & _COUNTABLE:
             return NULL
         return {"type": "integer" if kinds <= _COUNTABLE else ["integer", "null"], "minimum": 0}
+
+
+def _schema_of_text(template: MixedText) -> dict[str, Any]:
+    # What is put in may be empty, but the text around it is always there.
+    least = sum(len(part) for part in template.parts if isinstance(part, str))
+    return {"type": "string", "minLength": least} if least else {"type": "string"}
 
 
 class _Extraction:

@@ -138,6 +138,7 @@ class Course:
         self, group: PreparedGroup, ready: list[str], unmet: dict[str, int], opened: dict[str, OpenStep]
     ) -> Failure | None:
         """Open the steps that are ready; the failure of the first that cannot be opened."""
+        # In reverse, since `pop` takes the last: steps open in the order of their ids in every process.
         waiting = sorted(ready, reverse=True)
         while waiting:
             step = waiting.pop()

@@ -31,6 +31,7 @@ class OpenStep:
 
     def keep(self, task: Task, result: Any) -> None:  # noqa: ANN401 - a JSON value
         """Keep what a task returned."""
+        # A step without items has the index -1, and one place for its result.
         self._results[max(task.index, 0)] = result
 
     def next_tasks(self, most: int) -> list[Task]:

@@ -16,6 +16,7 @@ COMPENSATION_PREFIX: Final = "compensate/"
 NO_ITEM: Final = -1
 """The item of a path that is not one of a fan-out. It comes before all items."""
 
+# No leading zeros and no `#1`: each path has one spelling, since outcomes are looked up by it.
 _PATH = re.compile(
     r"(?P<compensation>compensate/)?(?P<step>[a-z][a-z0-9_]{0,63})(?:\[(?P<item>0|[1-9][0-9]{0,3})\])?"
     r"(?P<question>\?)?(?:#(?P<attempt>[2-9]|[1-9][0-9]{1,5}))?",

@@ -30,7 +30,7 @@ Value = TypeVar("Value")
 
 
 class PreparedFanOut(Struct, frozen=True, kw_only=True):
-    """How a step is taken for each item of a list."""
+    """The list that a step is taken for, item by item."""
 
     items: Expression
     max_items: int
@@ -75,13 +75,10 @@ class PreparedStep(Struct, frozen=True, kw_only=True):
 
         The arguments of its compensation are not: they are evaluated when it is taken back, with what is there then.
         """
-        found = [
-            self.arguments,
-            self.condition,
-            self.fan_out.items if self.fan_out else None,
-            self.wait.question if self.wait else None,
-            self.wait.until if self.wait else None,
-        ]
+        items = self.fan_out.items if self.fan_out else None
+        question = self.wait.question if self.wait else None
+        until = self.wait.until if self.wait else None
+        found = [self.arguments, self.condition, items, question, until]
         return tuple(template for template in found if template is not None)
 
 
@@ -97,7 +94,7 @@ class PreparedGroup(Struct, frozen=True, kw_only=True):
 
 
 class PreparedBlueprint(Struct, frozen=True, kw_only=True):
-    """What the interpreter runs."""
+    """Everything that the interpreter needs to run a blueprint."""
 
     groups: tuple[PreparedGroup, ...]
     output: Template
@@ -157,16 +154,20 @@ def _prepared_group(group: tuple[Step, ...], tuning: Tuning, reasons: dict[str, 
 def _prepared_step(step: Step, tuning: Tuning, approval_reason: str) -> PreparedStep:
     timeout = tuning.step_timeout_seconds if step.timeout_seconds is UNSET else step.timeout_seconds
     wait = None if step.wait is UNSET else _prepared_wait(step.wait)
+    condition = parse_condition(step.condition) if step.condition else None
+    fan_out = None if step.for_each is UNSET else _prepared_fan_out(step.for_each)
+    compensation = None if step.compensation is UNSET else _prepared_compensation(step.compensation, tuning)
+    # Time that is over is not got back by another attempt, so a wait has only one.
+    retry = _given(step.retry, tuning.retry) if wait is None else _ONCE
     return PreparedStep(
         id=step.id,
         tool=_given(step.capability, ""),
         wait=wait,
         arguments=parse_template(step.input_mapping),
-        condition=parse_condition(step.condition) if step.condition else None,
-        fan_out=None if step.for_each is UNSET else _prepared_fan_out(step.for_each),
-        compensation=None if step.compensation is UNSET else _prepared_compensation(step.compensation, tuning),
-        # Time that is over is not got back by another attempt, so a wait has only one.
-        retry=_given(step.retry, tuning.retry) if wait is None else _ONCE,
+        condition=condition,
+        fan_out=fan_out,
+        compensation=compensation,
+        retry=retry,
         timeout_seconds=_given(timeout, None),
         approval_reason=approval_reason,
     )

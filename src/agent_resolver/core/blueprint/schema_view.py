@@ -29,7 +29,7 @@ NULL: Final[dict[str, Any]] = {"type": "null"}
 
 
 class View(Struct, frozen=True):
-    """What is known of a part of a value."""
+    """The knowledge about a part of a value."""
 
     alternatives: tuple[tuple[Schema, ...], ...]
     """The part satisfies all schemas of one alternative; one without schemas is anything."""
@@ -55,7 +55,7 @@ class SchemaViews:
         self._left = _MAX_STEPS
 
     def view(self, reference: Reference, keys: Iterable[str | int]) -> View:
-        """What is known of the value that is found by the keys."""
+        """The knowledge about the value that is found by the keys."""
         found = View(((self._definitions[self._names[reference]],),), is_absent=False)
         for key in keys:
             found = self._part(found, key)
@@ -115,7 +115,7 @@ class SchemaViews:
         return self._intersection(views)
 
     def _intersection(self, views: list[View]) -> View:
-        """What holds where all views hold; each of them alone is right too, so that some may be left out."""
+        """The view that holds where all views hold; each of them alone is right too, so that some may be left out."""
         found = ANYTHING
         for view in views:
             alternatives = found.alternatives
@@ -173,12 +173,13 @@ def _embedded(schema: Any, place: str) -> Schema:  # noqa: ANN401 - may not be a
 
 
 def _own_part(own: dict[str, Any], key: str | int) -> View:
-    """What the keywords of a schema say of a part, without those that refer to other schemas for the whole value."""
+    """The view of a part by the keywords of one schema, without those that apply other schemas to the whole value."""
     values = schema_document.values_of(own)
     if values is not None:
         return _union([_part_of_value(value, key) for value in values.values()])
     types = schema_document.types_of(own)
     holder = "object" if isinstance(key, str) else "array"
+    # A value of another type has no such part, for which an expression gives null.
     if holder not in types:
         return View((), is_absent=True)
     schemas, is_needed = _member(own, key) if isinstance(key, str) else _item(own, key)
@@ -235,6 +236,7 @@ def _view_of(schema: Schema) -> View:
 def _union(views: list[View]) -> View:
     alternatives = tuple(schemas for view in views for schemas in view.alternatives)
     if len(alternatives) > _MAX_ALTERNATIVES:
+        # Too many to follow. Anything at all is always right, though it says less.
         alternatives = ((),)
     return View(alternatives, is_absent=any(view.is_absent for view in views))
 

@@ -12,7 +12,7 @@ _MAX_SHOWN: Final = 80
 
 
 class StepWords(Struct, frozen=True, kw_only=True):
-    """What a drawing shows of a step."""
+    """The words that a drawing shows for a step."""
 
     id: str
     action: str
@@ -44,13 +44,12 @@ def _visible(character: str) -> str:
 def _words_of(step: Step, blueprint: Blueprint, reason: str | None) -> StepWords:
     retry = blueprint.temporal_tuning.retry if step.retry is UNSET else step.retry
     attempts = 1 if step.wait else retry.max_attempts
-    details = [
-        f"if {step.condition}" if step.condition else "",
-        _words_of_items(step.for_each) if step.for_each else "",
-        f"up to {counted(attempts, 'attempt')}" if attempts > 1 else "",
-        f"needs approval: {reason}" if reason else "",
-        f"taken back by {step.compensation.capability}" if step.compensation else "",
-    ]
+    condition = f"if {step.condition}" if step.condition else ""
+    items = _words_of_items(step.for_each) if step.for_each else ""
+    tries = f"up to {counted(attempts, 'attempt')}" if attempts > 1 else ""
+    approval = f"needs approval: {reason}" if reason else ""
+    undo = f"taken back by {step.compensation.capability}" if step.compensation else ""
+    details = [condition, items, tries, approval, undo]
     action = _words_of_wait(step.wait) if step.wait else step.capability or "does nothing"
     return StepWords(
         id=step.id,

@@ -18,7 +18,7 @@ Parsed = Sequence[ParsedSection]
 
 
 def step_issues(blueprint: Blueprint) -> Iterator[Issue]:
-    """What is wrong with single steps, or with two that say the same."""
+    """The faults of single steps, and of two that say the same."""
     for position, step in enumerate(blueprint.dag.steps):
         at: Place = ("dag", "steps", position)
         yield from _kind_issues(step, at)
@@ -46,12 +46,10 @@ def _kind_issues(step: Step, at: Place) -> Iterator[Issue]:
 
 
 def _wait_issues(wait: Wait, at: Place) -> Iterator[Issue]:
-    """What a wait of its kind lacks, and what it says that its kind does not use."""
-    lacks = {
-        "person": "" if wait.question else "`question`: what the person is asked",
-        "signal": "" if wait.signal else "`signal`: the name of the signal",
-        "time": _lacking_time(wait),
-    }[wait.kind]
+    """The faults of a wait: keys that its kind needs and it lacks, and keys that its kind does not use."""
+    lacks_question = "" if wait.question else "`question`: what the person is asked"
+    lacks_signal = "" if wait.signal else "`signal`: the name of the signal"
+    lacks = {"person": lacks_question, "signal": lacks_signal, "time": _lacking_time(wait)}[wait.kind]
     if lacks:
         yield Issue(at=at, code=IssueCode.INCOMPLETE_WAIT, message=f"A wait for a {wait.kind} needs {lacks}")
     used = {
@@ -60,6 +58,7 @@ def _wait_issues(wait: Wait, at: Place) -> Iterator[Issue]:
         "time": ("seconds", "until"),
     }[wait.kind]
     defaults = Wait(kind=wait.kind)
+    # The first field is `kind`, which decides about the others.
     for key in Wait.__struct_fields__[1:]:
         if key not in used and getattr(wait, key) != getattr(defaults, key):
             yield _no_effect((*at, key), f"`{key}` has no effect on a wait for a {wait.kind}")
@@ -75,7 +74,7 @@ def _lacking_time(wait: Wait) -> str:
 
 
 def _ineffective_keys(step: Step, at: Place) -> Iterator[Issue]:
-    """What a step says about a call, though it makes none."""
+    """The keys of a step that are about a call, though it makes none."""
     has = {
         "input_mapping": bool(step.input_mapping),
         "compensation": step.compensation is not UNSET,
@@ -171,11 +170,12 @@ def _reference_issues(reference: Reference, section: Section, at: Place, order: 
 
 
 class _StepOrder:
-    """Which steps can be known when one starts."""
+    """The order of steps, which decides whose results are known when a step starts."""
 
     def __init__(self, steps: Iterable[Step]) -> None:
         groups = step_groups(steps)
         self._ids = [step.id for group in groups for step in group]
+        # Reversed, so that of two steps with one id the first counts. The second is reported as a repetition.
         self._group_of = {step.id: number for number, group in reversed([*enumerate(groups)]) for step in group}
 
     def unknown(self, name: str, at: Place) -> Iterator[Issue]:

@@ -120,5 +120,6 @@ def _time_in(template: Template, scope: Mapping[str, Any]) -> str:
     except ValueError:
         shown = shorten.shorten(text, 60)
         raise CannotStart(f"`until` gives '{shown}', which is not a time such as 2030-01-31T12:00:00Z") from None
+    # Without an offset it is UTC: the zone of a machine must not decide when a plan goes on.
     with_offset = time if time.tzinfo else time.replace(tzinfo=UTC)
     return with_offset.isoformat()

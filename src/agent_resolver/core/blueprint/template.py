@@ -189,7 +189,7 @@ class _Reader:
 
 
 def _fault_of(value: object, level: int) -> str | None:
-    """What keeps a value from being a part of a template, or None."""
+    """The reason why a value cannot be a part of a template, or None."""
     if level > MAX_DEPTH:
         return f"lists and objects nest deeper than {MAX_DEPTH} levels: make it flatter"
     if isinstance(value, float) and not isfinite(value):

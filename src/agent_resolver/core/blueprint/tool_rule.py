@@ -1,4 +1,4 @@
-"""What a caller needs for a blueprint: all that its steps need together."""
+"""The rules of the tool that a blueprint is: a caller needs all that its steps need together."""
 
 from collections.abc import Iterator, Mapping
 
@@ -36,6 +36,7 @@ def blueprint_rules(blueprint: Blueprint, tools: Mapping[str, Descriptor]) -> Ru
     classification demands one; what a single step asks for besides is asked when that step is called. The secrets of
     the steps are given to the steps alone. The same key never starts a second run, so the tool is idempotent.
     """
+    # A tool that does not exist is reported by the check of calls, and has no rules.
     called = [tools[call.tool].rules for call in calls_of(blueprint) if call.tool in tools]
     own = blueprint.security_logic
     levels = [rules.classification for rules in called]

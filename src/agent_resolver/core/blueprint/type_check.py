@@ -1,4 +1,4 @@
-"""Whether the values that a blueprint passes on fit where they go, by the schemas of its tools.
+"""Checks that the values which a blueprint passes on fit where they go, by the schemas of its tools.
 
 What is known of a value is its schema; what is not known is left to the check of each call. A gap that is certain is an
 error. One that depends on the value, such as a bound that only one side has, is a warning.
@@ -88,7 +88,7 @@ def _wrapped(schema: dict[str, Any], **around: Any) -> dict[str, Any]:  # noqa: 
 
 
 class _Types:
-    """What is known of each value of a run."""
+    """The schemas of the values of a run, as far as they are known."""
 
     def __init__(self, blueprint: Blueprint, tools: Mapping[str, Descriptor]) -> None:
         self._blueprint = blueprint
@@ -123,7 +123,7 @@ class _Types:
         return tool.output_schema if tool else None
 
     def _scopes_in(self, section: Section) -> dict[str, Any]:
-        """What is known in a section, the item and the result of its step included."""
+        """The schemas that are known in a section, those of the item and the result of its step included."""
         if section.step is None:
             return self._scopes
         step = self._blueprint.dag.steps[section.step]
@@ -141,6 +141,7 @@ class _Types:
         try:
             template = parse_template(items)
         except TemplateFault:
+            # The section of the items reports the fault.
             return True
         found = schema_of(template, self._scopes) if self._affords(references(template), self._scopes) else None
         if not found:
@@ -152,7 +153,7 @@ class _Types:
     # Where values go --------------------------------------------------------------------------------------------------
 
     def section_issues(self, parsed: ParsedSection) -> Iterator[Issue]:
-        """Why the value of a section may not fit where it goes, and what it reads in vain."""
+        """The reasons why the value of a section may not fit where it goes, and the members that it reads in vain."""
         section, template = parsed.section, parsed.template
         scopes = self._scopes_in(section)
         for text in parsed.texts:
@@ -218,7 +219,7 @@ class _Types:
 
 
 def _seen_result(result: dict[str, Any] | None, step: Step) -> dict[str, Any] | None:
-    """What later steps see of a step, one call of which returns this."""
+    """The schema that later steps see of a step, one call of which returns this."""
     if result is None or Document(bare(result)).fault:
         return None
     if step.for_each:
@@ -236,6 +237,7 @@ def _wait_schema(wait: Wait) -> dict[str, Any] | None:
         return None
     if isinstance(wait.default, UnsetType):
         return answer
+    # A wait whose time is over ends with its default, which need not follow the schema of an answer.
     return _wrapped(answer, anyOf=[{"$ref": _RESULT}, schema_of_value(wait.default)])
 
 

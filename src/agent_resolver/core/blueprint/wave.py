@@ -38,7 +38,7 @@ StepOutcome = StepDone | StepFailed
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
-    """What expressions can learn about the run itself: `run.id` and so on."""
+    """The facts about the run itself that expressions can read: `run.id` and so on."""
 
     id: str
     blueprint: str

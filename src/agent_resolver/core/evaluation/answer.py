@@ -42,13 +42,18 @@ def answer_of(classified: Classified, drafted: Drafted, faults: tuple[str, ...] 
         faults: What the audit of the plan found.
     """
     questions = classified.questions or drafted.questions
+    # Before its questions are answered, a classifier has settled nothing else.
     is_settled = not classified.questions
+    kind = classified.kind if is_settled else None
+    tools = tuple(map(_printable, classified.tools)) if is_settled else ()
+    missing = len(classified.missing) if is_settled else 0
+    steps = () if drafted.blueprint is None else answered_steps(drafted.blueprint, drafted.arguments)
     return EvalAnswer(
-        kind=classified.kind if is_settled else None,
-        tools=tuple(map(_printable, classified.tools)) if is_settled else (),
-        missing=len(classified.missing) if is_settled else 0,
+        kind=kind,
+        tools=tools,
+        missing=missing,
         asks=tuple(sorted(_printable(question.key) for question in questions)),
-        steps=() if drafted.blueprint is None else answered_steps(drafted.blueprint, drafted.arguments),
+        steps=steps,
         faults=tuple(shorten(_printable(fault, _MAX_FAULT), _MAX_FAULT) for fault in faults[:MAX_FAULTS]),
     )
 
@@ -83,11 +88,13 @@ def _answered_step(step: Step, tools: Mapping[str, str], wave: int, arguments: M
             sources[_printable(name)] = _printable(", ".join(of_steps))
         elif all(each.root == "input" for each in read):
             values[_printable(name)] = _value_of(template, arguments)
+    tool = _printable(step.capability) if step.capability else ""
+    undo = _printable(step.compensation.capability) if step.compensation else ""
     return AnsweredStep(
-        tool=_printable(step.capability) if step.capability else "",
+        tool=tool,
         wave=wave,
         for_each=step.for_each is not UNSET,
-        undo=_printable(step.compensation.capability) if step.compensation else "",
+        undo=undo,
         from_request=values,
         from_step=sources,
     )
@@ -118,5 +125,9 @@ def _value_of(template: Template, arguments: Mapping[str, Any]) -> Any:  # noqa:
 
 def _printable(text: str, limit: int = _MAX_WORD) -> str:
     """Text of a planner, without what would steer a terminal or hide in a report; never empty."""
-    shown = "".join(each if each.isprintable() else " " for each in text[:limit])
+    shown = "".join(map(_visible, text[:limit]))
     return shown.strip() or "?"
+
+
+def _visible(character: str) -> str:
+    return character if character.isprintable() else " "

@@ -102,6 +102,7 @@ def _kind_of(before: CaseResult | None, after: CaseResult) -> AnswerChangeKind |
     if before.case != after.case:
         return AnswerChangeKind.EDITED
     verdicts = [(before.routing, after.routing), (before.plan, after.plan)]
+    # A loss counts before a gain: a case that has both must not look like progress.
     if any(old and not new for old, new in verdicts):
         return AnswerChangeKind.WORSE
     if any(new and not old for old, new in verdicts):

@@ -61,6 +61,7 @@ def plan_faults(expect: Expectation, answer: EvalAnswer) -> Iterator[str]:
     yield from answer.faults
     wanted = expect.steps or tuple(ExpectedStep(tool=tool) for tool in expect.tools)
     expected, found = tuple(step.tool for step in wanted), tuple(step.tool for step in answer.steps)
+    # Steps can be compared one by one only where both sides have the same tools.
     if expected != found:
         yield f"expected the steps {_listed(expected)}, and it has {_listed(found)}"
         return

@@ -76,6 +76,7 @@ def _execution_faults(
     started = story.calls(AuditKind.CALL_STARTED, name)
     if any(digest_in(record, name) != content or record.position < certified for record in installed):
         yield EvidenceFault("EXECUTION", f"another content of {name} was installed, or it was before it was certified")
+    # The position 0 means that there is no such record.
     if started and not 0 < position_of(installed) < started[0].position:
         yield EvidenceFault("EXECUTION", f"{name} was called before it was installed")
     arguments = evidence.references.get("arguments", "")
@@ -143,6 +144,7 @@ def _approval_faults(name: str, certified: int, evidence: TaskEvidence, story: S
 
 def _approver_faults(name: str, record: AuditRecord, callers: set[str]) -> Iterator[EvidenceFault]:
     """Faults of an approver who is the initiator, the worker that makes the call, or a caller without a token."""
+    # In a tuple, not a set: a forged record may hold a list here, which cannot be hashed.
     if record.body.get("caller") in tuple(callers):
         yield EvidenceFault("APPROVAL", f"the caller of {name} approved it, and not a second person")
     if record.body.get("verified") is not True or not record.body.get("issuer") or record.body.get("via"):

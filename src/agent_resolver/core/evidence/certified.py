@@ -54,6 +54,11 @@ def _certified_plan(name: str, evidence: TaskEvidence, story: Story) -> Certifie
     is_installed = bool(story.decided("assembly", "INSTALLED", about=name, content=content))
     started = story.calls(AuditKind.CALL_STARTED, name)
     runs = story.plan_runs(name)
+    installed = _installed_file(name, blueprint) if is_installed else None
+    arguments = evidence.references.get("arguments", "") if started else ""
+    run = runs[0].run if runs else ""
+    # A result of the task counts as that of the plan only once the execution has ended.
+    result = (evidence.task.result or "") if story.decided("execution", "DONE") else ""
     return CertifiedPlan(
         artifact=name,
         content=content,
@@ -62,10 +67,10 @@ def _certified_plan(name: str, evidence: TaskEvidence, story: Story) -> Certifie
         tests=evaluation.tests,
         isolation=evaluation.isolation,
         approvals=tuple(_approvals(evidence, story, started)),
-        installed=_installed_file(name, blueprint) if is_installed else None,
-        arguments=evidence.references.get("arguments", "") if started else "",
-        run=runs[0].run if runs else "",
-        result=(evidence.task.result or "") if story.decided("execution", "DONE") else "",
+        installed=installed,
+        arguments=arguments,
+        run=run,
+        result=result,
     )
 
 

@@ -69,6 +69,7 @@ def _digest_faults(evidence: TaskEvidence) -> Iterator[EvidenceFault]:
     others = {name: reference for name, reference in evidence.references.items() if name not in expected}
     if {**expected, **others} != evidence.references:
         yield EvidenceFault("CONTENT", "the references are not those of the artifacts")
+    # These two are the only contents of a task that are not artifacts.
     for name in sorted(others.keys() - {"arguments", "result"}):
         yield EvidenceFault("CONTENT", f"the reference {name} is not one of a task")
 

@@ -44,6 +44,7 @@ class Story:
     def plan_runs(self, plan: str) -> list[AuditRecord]:
         """The starts of the runs that executed a plan, whichever content they had."""
         starts = (record for record in self.records if record.run != self.task and record.kind == AuditKind.RUN_STARTED)
+        # A run names its blueprint as `id@version`.
         return [record for record in starts if str(record.body.get("blueprint", "")).rpartition("@")[0] == plan]
 
 

@@ -36,6 +36,7 @@ def exceeded_scopes(draft: AuditedDraft) -> Iterator[OpsFinding]:
 def _lacking_scopes(subject: OpsSubject, rules: Rules) -> str:
     """The scopes that the initiator or the lock does not have, in words; empty if they have all of them."""
     locked = subject.policy.locked_scopes
+    # Without a lock, only the initiator limits the scopes.
     unlocked = [] if locked is None else sorted({*rules.required_scopes} - locked)
     sides = (("the initiator does not hold", missing_scopes(rules, subject.caller)), ("the lock has not", unlocked))
     return "; ".join(f"{words} {', '.join(dict.fromkeys(scopes))}" for words, scopes in sides if scopes)

@@ -45,7 +45,7 @@ def failed_tests(draft: AuditedDraft) -> Iterator[OpsFinding]:
 
 
 def _why_not_passed(name: str, count: int, results: tuple[TestResult, ...]) -> str:
-    """Why the tests of one name do not count as passed, in words; empty if they do.
+    """The reason why the tests of one name do not count as passed, in words; empty if they do.
 
     Tests that share a name pass or fail together: their results do not say which of them is which.
     """
